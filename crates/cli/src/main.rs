@@ -1,0 +1,2 @@
+//! The `vruntime` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Results: metrics, tables and JSON from an event stream.

@@ -1,0 +1,198 @@
+//! The events a scheduler emits: its tracepoints, and the vocabulary of every trace in this project.
+//!
+//! Names and fields follow the kernel's tracepoints (`sched_switch`, `sched_waking`, ...). An event is small and
+//! `Copy`; the CPU it happened on and the time, in nanoseconds, travel beside it (see `vruntime_trace::Sink`).
+
+use crate::ids::{CpuId, GroupId, TaskId};
+
+/// Why a task left the CPU: `prev_state` of `sched_switch`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PrevState {
+    /// Still runnable: preempted, or its slice ended (`R+`). An involuntary switch.
+    Preempted,
+    /// Still runnable: it called `sched_yield` (`R`). Counts as voluntary, as in the kernel.
+    Yielded,
+    /// Asleep until woken (`S`). A voluntary switch.
+    Sleeping,
+    /// Asleep and not interruptible: waiting for I/O or a lock held in the kernel (`D`). A voluntary switch.
+    Blocked,
+    /// Gone (`X`).
+    Dead,
+}
+
+/// Which part of the scheduler moved a task to another CPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum MigrateCause {
+    /// Chosen at wakeup.
+    Wakeup,
+    /// Chosen at fork.
+    Fork,
+    /// Chosen at exec.
+    Exec,
+    /// Pulled by the periodic balancer.
+    Periodic,
+    /// Pulled by a CPU about to go idle.
+    NewIdle,
+    /// Pulled for an idle CPU whose tick is stopped.
+    NohzIdle,
+    /// Pushed by the stopper: the balancer had to move a running task.
+    Active,
+    /// Its affinity no longer allowed the CPU it was on.
+    Affinity,
+    /// Its CPU went offline.
+    Hotplug,
+}
+
+/// Which task runs: a user's, or one of the CPU's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Running {
+    /// The idle task (`swapper/N`).
+    Idle,
+    /// The stopper thread (`migration/N`).
+    Stopper,
+    /// A task of the workload.
+    Task(TaskId),
+}
+
+impl Running {
+    /// The workload's task, if it is one.
+    #[inline]
+    pub const fn task(self) -> Option<TaskId> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Idle | Self::Stopper => None,
+        }
+    }
+}
+
+/// When a CPU balanced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum BalanceKind {
+    /// Busy, at its interval.
+    Busy,
+    /// Idle, at its interval (or on behalf of a tickless CPU).
+    Idle,
+    /// About to go idle.
+    NewIdle,
+}
+
+/// What kept a CPU from the work of its tasks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OverheadKind {
+    /// Switching from one task to another.
+    Switch,
+    /// The scheduler's tick.
+    Tick,
+    /// A timer interrupt that wakes a task.
+    Timer,
+    /// A reschedule interrupt from another CPU.
+    Ipi,
+    /// Entering and leaving the kernel for a system call.
+    Syscall,
+    /// Refilling caches after a migration.
+    Migration,
+}
+
+/// Something that happened. `cpu` is the CPU the event was recorded on, unless the variant names another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event {
+    /// `sched_process_fork`: `child` exists from now on.
+    Fork {
+        /// Who forked it; none for the tasks a workload begins with.
+        parent: Option<TaskId>,
+        /// The new task.
+        child: TaskId,
+    },
+    /// `sched_process_exit`.
+    Exit {
+        /// The task that ends.
+        task: TaskId,
+    },
+    /// `sched_waking`: somebody (`cpu`'s running task or an interrupt) wakes `task`; the target CPU is not chosen yet.
+    Waking {
+        /// Who is woken.
+        task: TaskId,
+    },
+    /// `sched_wakeup`: `task` is on the run queue of `target`. From here on it waits to run.
+    Wakeup {
+        /// Who was woken.
+        task: TaskId,
+        /// The CPU whose run queue it is on.
+        target: CpuId,
+    },
+    /// `sched_wakeup_new`: as [`Event::Wakeup`], for a task just forked.
+    WakeupNew {
+        /// The new task.
+        task: TaskId,
+        /// The CPU whose run queue it is on.
+        target: CpuId,
+    },
+    /// `sched_switch`.
+    Switch {
+        /// Who leaves the CPU.
+        prev: Running,
+        /// Why; meaningless when `prev` is not a task.
+        prev_state: PrevState,
+        /// Who has it now.
+        next: Running,
+    },
+    /// `sched_migrate_task`.
+    Migrate {
+        /// Who moves.
+        task: TaskId,
+        /// From here.
+        from: CpuId,
+        /// To here.
+        to: CpuId,
+        /// Who moved it.
+        cause: MigrateCause,
+    },
+    /// A task's nice value changed.
+    SetNice {
+        /// The task.
+        task: TaskId,
+        /// -20..=19.
+        nice: i8,
+    },
+    /// `cgroup_attach_task`: a task moved to another group.
+    MoveGroup {
+        /// The task.
+        task: TaskId,
+        /// Its new group.
+        group: GroupId,
+    },
+    /// A CPU looked for work to pull in one of its domains.
+    Balance {
+        /// When it looked.
+        kind: BalanceKind,
+        /// Level of the domain in the CPU's hierarchy, 0 the lowest.
+        level: u8,
+        /// The busiest CPU found, if there was an imbalance.
+        busiest: Option<CpuId>,
+        /// How many tasks came over.
+        pulled: u32,
+    },
+    /// The CPU spent `ns` on something other than its tasks' work. The time is charged to whoever was running.
+    Overhead {
+        /// On what.
+        kind: OverheadKind,
+        /// For how long, nanoseconds.
+        ns: u64,
+    },
+    /// `task` completed one loop of its program (one row in rt-app's log).
+    LoopEnd {
+        /// The task.
+        task: TaskId,
+        /// Nanoseconds since the loop began.
+        duration: u64,
+        /// Nanoseconds of its own CPU work (`run`, `runtime`) asked for by the loop.
+        work: u64,
+    },
+    /// A timed sleep of `task` returned to it: it runs its own code again.
+    SleepReturn {
+        /// The task.
+        task: TaskId,
+        /// Nanoseconds between the time the sleep was due and now: timer, wakeup and wait for the CPU.
+        late: u64,
+    },
+}

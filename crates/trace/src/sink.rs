@@ -1,0 +1,193 @@
+//! Where events go.
+
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+
+/// What a reader of a trace wants to know of a task besides its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInfo<'a> {
+    /// The task's name (`comm`), such as `web-3`.
+    pub name: &'a str,
+    /// The class of identical tasks it is an instance of, such as `web`; the name itself when it is the only one.
+    pub class: &'a str,
+    /// The task group it starts in.
+    pub group: GroupId,
+    /// -20..=19.
+    pub nice: i8,
+}
+
+/// What a reader of a trace wants to know of a task group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupInfo<'a> {
+    /// Absolute path below the root, such as `/web/api`; the root is `/`.
+    pub path: &'a str,
+    /// The group it is in; the root has none.
+    pub parent: Option<GroupId>,
+    /// `cpu.weight`, 1..=10000.
+    pub weight: u32,
+}
+
+/// Receives everything that happens, in order of time; events of the same nanosecond come in the order they happened.
+///
+/// `at` is nanoseconds since the start of the run. Groups and tasks are announced before the first event that names
+/// them.
+pub trait Sink {
+    /// A task group exists.
+    fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
+    /// A task exists.
+    fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
+    /// Something happened on `cpu`.
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
+    /// The run ended.
+    fn finish(&mut self, _at: u64) {}
+}
+
+/// Throws everything away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSink;
+
+impl Sink for NoSink {
+    #[inline]
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        (**self).group(id, info);
+    }
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        (**self).task(id, info);
+    }
+    #[inline]
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        (**self).event(at, cpu, event);
+    }
+    fn finish(&mut self, at: u64) {
+        (**self).finish(at);
+    }
+}
+
+impl<S: Sink> Sink for Option<S> {
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        if let Some(sink) = self {
+            sink.group(id, info);
+        }
+    }
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        if let Some(sink) = self {
+            sink.task(id, info);
+        }
+    }
+    #[inline]
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if let Some(sink) = self {
+            sink.event(at, cpu, event);
+        }
+    }
+    fn finish(&mut self, at: u64) {
+        if let Some(sink) = self {
+            sink.finish(at);
+        }
+    }
+}
+
+macro_rules! tuple_sink {
+    ($($name:ident $index:tt),+) => {
+        impl<$($name: Sink),+> Sink for ($($name,)+) {
+            fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+                $(self.$index.group(id, info);)+
+            }
+            fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+                $(self.$index.task(id, info);)+
+            }
+            #[inline]
+            fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+                $(self.$index.event(at, cpu, event);)+
+            }
+            fn finish(&mut self, at: u64) {
+                $(self.$index.finish(at);)+
+            }
+        }
+    };
+}
+tuple_sink!(A 0);
+tuple_sink!(A 0, B 1);
+tuple_sink!(A 0, B 1, C 2);
+tuple_sink!(A 0, B 1, C 2, D 3);
+
+/// A 64-bit digest of the event stream: equal digests mean equal runs.
+///
+/// Every field of every event enters, so two runs that differ in one nanosecond of one event differ here. The
+/// function is our own (multiply and rotate over 64-bit words, as in FxHash) and never changes: tests pin its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0x243f_6a88_85a3_08d3)
+    }
+}
+
+impl Digest {
+    /// The digest of everything seen so far.
+    pub const fn value(&self) -> u64 {
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    #[inline]
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+fn running(who: Running) -> u64 {
+    match who {
+        Running::Idle => 0,
+        Running::Stopper => 1,
+        Running::Task(task) => 2 + u64::from(task.0),
+    }
+}
+
+fn pair(a: u32, b: u32) -> u64 {
+    u64::from(a) << 32 | u64::from(b)
+}
+
+impl Sink for Digest {
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        self.word(at);
+        let (tag, a, b) = match *event {
+            Event::Fork { parent, child } => (1, parent.map_or(0, |p| u64::from(p.0) + 1), u64::from(child.0)),
+            Event::Exit { task } => (2, u64::from(task.0), 0),
+            Event::Waking { task } => (3, u64::from(task.0), 0),
+            Event::Wakeup { task, target } => (4, u64::from(task.0), u64::from(target.0)),
+            Event::WakeupNew { task, target } => (5, u64::from(task.0), u64::from(target.0)),
+            Event::Switch { prev, prev_state, next } => {
+                let state = match prev_state {
+                    PrevState::Preempted => 0,
+                    PrevState::Yielded => 1,
+                    PrevState::Sleeping => 2,
+                    PrevState::Blocked => 3,
+                    PrevState::Dead => 4,
+                };
+                (6, running(prev), running(next) << 3 | state)
+            }
+            Event::Migrate { task, from, to, cause } => (7, pair(task.0, cause as u32), pair(from.0, to.0)),
+            Event::SetNice { task, nice } => (8, u64::from(task.0), nice as u64),
+            Event::MoveGroup { task, group } => (9, u64::from(task.0), u64::from(group.0)),
+            Event::Balance { kind, level, busiest, pulled } => (
+                10,
+                pair(kind as u32, u32::from(level)),
+                pair(busiest.map_or(u32::MAX, |cpu| cpu.0), pulled),
+            ),
+            Event::Overhead { kind, ns } => (11, kind as u64, ns),
+            Event::LoopEnd { task, duration, work } => (12, u64::from(task.0) ^ work.rotate_left(32), duration),
+            Event::SleepReturn { task, late } => (13, u64::from(task.0), late),
+        };
+        self.word(u64::from(cpu.0) << 8 | tag);
+        self.word(a);
+        self.word(b);
+    }
+}

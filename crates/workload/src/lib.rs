@@ -1,0 +1,3 @@
+//! Workloads: what tasks do, and the languages users say it in.
+
+pub mod program;

@@ -1,0 +1,307 @@
+//! What a task does: the little machine language every workload is translated to.
+//!
+//! A [`Workload`] is a list of [`Task`]s and the objects they share. rt-app files, scenarios, the classic benchmarks
+//! and replayed traces all become one; the simulated machine and the real-kernel host both run it. Times are
+//! nanoseconds.
+
+/// A whole workload: tasks, the groups they live in, and the objects they synchronise on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workload {
+    /// Every task the workload can contain. Those with `start: None` exist only once forked.
+    pub tasks: Vec<Task>,
+    /// Task groups, parents before their children. Index 0 is always the root (path `/`).
+    pub groups: Vec<Group>,
+    /// How many mutexes there are, and how they behave.
+    pub mutexes: Vec<Mutex>,
+    /// Condition variables (rt-app `wait`, `signal`, `broad`, `sync`), by name.
+    pub conditions: Vec<String>,
+    /// Barriers.
+    pub barriers: Vec<Barrier>,
+    /// Semaphores.
+    pub semaphores: Vec<Semaphore>,
+    /// Periodic timers shared by name between tasks; per-task (`unique…`) ones get an entry for each task.
+    pub timers: Vec<String>,
+    /// Pipes and other byte channels (benchmark models; rt-app has none).
+    pub pipes: Vec<Pipe>,
+    /// When to stop, nanoseconds; none: when every task has ended.
+    pub duration: Option<u64>,
+}
+
+/// A task group (cgroup v2 `cpu` controller).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Absolute path, such as `/web/api`; `/` for the root.
+    pub path: String,
+    /// Index of the parent in [`Workload::groups`]; none for the root.
+    pub parent: Option<usize>,
+    /// `cpu.weight`, 1..=10000, default 100.
+    pub weight: u32,
+    /// `cpu.idle`: the whole group has SCHED_IDLE weight and semantics.
+    pub idle: bool,
+    /// `cpu.max`.
+    pub max: Option<Bandwidth>,
+}
+
+/// `cpu.max`: at most `quota` of CPU time in each `period`, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Nanoseconds of CPU time.
+    pub quota: u64,
+    /// Nanoseconds.
+    pub period: u64,
+    /// `cpu.max.burst`, nanoseconds.
+    pub burst: u64,
+}
+
+/// A mutex (rt-app `lock`/`unlock`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mutex {
+    /// Its name in the file.
+    pub name: String,
+    /// Priority inheritance (`pi_enabled`).
+    pub priority_inheritance: bool,
+}
+
+/// A barrier: `parties` tasks meet, then all go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Barrier {
+    /// Its name in the file.
+    pub name: String,
+    /// How many tasks must arrive.
+    pub parties: u32,
+}
+
+/// A counting semaphore.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Semaphore {
+    /// Its name in the file.
+    pub name: String,
+    /// Its count at the start.
+    pub initial: u32,
+}
+
+/// A byte channel: writers block when it is full, readers when it is empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipe {
+    /// For messages to people.
+    pub name: String,
+    /// Bytes it holds (Linux pipes: 65536).
+    pub capacity: u32,
+}
+
+/// One task: who it is and what it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Name, unique in the workload (`web-3`).
+    pub name: String,
+    /// The class of identical tasks this is an instance of (`web`); equal to `name` for a single one.
+    pub class: String,
+    /// When it starts, nanoseconds after the workload; none: only when forked.
+    pub start: Option<u64>,
+    /// Attributes it starts with.
+    pub settings: Settings,
+    /// What it does, phase after phase.
+    pub phases: std::sync::Arc<[Phase]>,
+    /// How often the phases are gone through; [`Repeat::Forever`] for rt-app's -1.
+    pub repeat: Repeat,
+}
+
+/// How often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Without end.
+    Forever,
+    /// So many times; 0 is not at all.
+    Times(u64),
+}
+
+/// A stretch of a task's life with its own attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// The phase's name, for messages.
+    pub name: String,
+    /// How often its operations are gone through.
+    pub repeat: Repeat,
+    /// What changes when the phase begins; fields that are `None` stay as they are.
+    pub settings: Settings,
+    /// The operations of one loop.
+    pub ops: Vec<Op>,
+}
+
+/// Attributes of a task; `None` means "as it was" (at the start of a task: the system's default).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Scheduling policy, with the parameters that belong to it.
+    pub policy: Option<Policy>,
+    /// CPUs it may run on, ascending. An empty list is never stored.
+    pub cpus: Option<Vec<u32>>,
+    /// NUMA nodes its memory is bound to.
+    pub nodes: Option<Vec<u32>>,
+    /// Index in [`Workload::groups`].
+    pub group: Option<usize>,
+    /// Utilisation clamp, lower bound, 0..=1024.
+    pub util_min: Option<u32>,
+    /// Utilisation clamp, upper bound, 0..=1024.
+    pub util_max: Option<u32>,
+}
+
+/// A scheduling policy and its parameters. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// SCHED_OTHER. `slice`: a custom slice (kernel 6.12 on).
+    Other {
+        /// -20..=19.
+        nice: i8,
+        /// Requested slice, 100 us to 100 ms.
+        slice: Option<u64>,
+    },
+    /// SCHED_BATCH.
+    Batch {
+        /// -20..=19.
+        nice: i8,
+        /// Requested slice, 100 us to 100 ms.
+        slice: Option<u64>,
+    },
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO.
+    Fifo {
+        /// 1..=99.
+        priority: u8,
+    },
+    /// SCHED_RR.
+    RoundRobin {
+        /// 1..=99.
+        priority: u8,
+    },
+    /// SCHED_DEADLINE.
+    Deadline {
+        /// Budget in each period.
+        runtime: u64,
+        /// Relative deadline.
+        deadline: u64,
+        /// Period.
+        period: u64,
+    },
+}
+
+/// One step of a program. Indices are into the lists of [`Workload`]; times are nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Work that takes `work` on a CPU of full capacity, longer on a slower one (rt-app `run`).
+    Run {
+        /// Nanoseconds at capacity 1024.
+        work: u64,
+    },
+    /// CPU time, however fast the CPU (rt-app `runtime`).
+    Runtime {
+        /// Nanoseconds on the CPU.
+        time: u64,
+    },
+    /// Sleep for `time` from now.
+    Sleep {
+        /// Nanoseconds.
+        time: u64,
+    },
+    /// Sleep until the timer's next beat.
+    Timer {
+        /// Index in [`Workload::timers`].
+        timer: usize,
+        /// Nanoseconds.
+        period: u64,
+        /// Whether a late end moves the beat.
+        mode: TimerMode,
+    },
+    /// Take a mutex.
+    Lock(usize),
+    /// Give a mutex back.
+    Unlock(usize),
+    /// Release `mutex`, wait for `condition`, take `mutex` again.
+    Wait {
+        /// Index in [`Workload::conditions`].
+        condition: usize,
+        /// Index in [`Workload::mutexes`].
+        mutex: usize,
+    },
+    /// Wake one waiter of a condition.
+    Signal(usize),
+    /// Wake every waiter of a condition.
+    Broadcast(usize),
+    /// Signal `condition`, then wait on it (rt-app `sync`).
+    Sync {
+        /// Index in [`Workload::conditions`].
+        condition: usize,
+        /// Index in [`Workload::mutexes`].
+        mutex: usize,
+    },
+    /// Meet the others.
+    Barrier(usize),
+    /// Increment a semaphore.
+    SemPost(usize),
+    /// Decrement a semaphore, waiting while it is 0.
+    SemWait(usize),
+    /// Sleep until resumed (rt-app `suspend`: a condition with the task's own name).
+    Suspend {
+        /// Index in [`Workload::conditions`].
+        condition: usize,
+    },
+    /// Wake whoever is suspended (rt-app `resume`).
+    Resume {
+        /// Index in [`Workload::conditions`].
+        condition: usize,
+    },
+    /// Write `bytes` of memory (rt-app `mem`).
+    Mem {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Write `bytes` to a device (rt-app `iorun`).
+    Io {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Access memory in a pattern (rt-app `memrun`).
+    MemRun(Box<MemRun>),
+    /// `sched_yield`.
+    Yield,
+    /// Start another task of the workload: an instance of the class with this index in [`Workload::tasks`].
+    Fork(usize),
+    /// Write one message.
+    PipeWrite {
+        /// Index in [`Workload::pipes`].
+        pipe: usize,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Read one message.
+    PipeRead {
+        /// Index in [`Workload::pipes`].
+        pipe: usize,
+        /// Bytes.
+        bytes: u32,
+    },
+}
+
+/// What a timer does when its task comes late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerMode {
+    /// The next beat is counted from the late arrival.
+    Relative,
+    /// The beat is kept; late arrivals do not sleep until they have caught up.
+    Absolute,
+}
+
+/// rt-app's `memrun`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemRun {
+    /// Kind of access, as in the file.
+    pub kind: String,
+    /// Access pattern, as in the file.
+    pub pattern: String,
+    /// Bytes of the buffer.
+    pub size: u64,
+    /// Number of accesses.
+    pub count: u64,
+    /// Bytes between accesses.
+    pub stride: u64,
+}
