@@ -1,0 +1,77 @@
+//! Index arenas: storage with stable small handles, reused in a fixed order.
+
+use alloc::vec::Vec;
+
+/// Values addressed by index. A freed index is the first to be handed out again, so the same calls always give the
+/// same indices.
+#[derive(Debug)]
+pub struct Arena<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Arena<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Arena<T> {
+    /// How many values it holds.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether it holds none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stores a value and returns its index.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = Some(value);
+            index
+        } else {
+            self.slots.push(Some(value));
+            (self.slots.len() - 1) as u32
+        }
+    }
+
+    /// Takes a value out. Panics when there is none: an index is only handed out with a value behind it.
+    #[inline]
+    pub fn remove(&mut self, index: u32) -> T {
+        let value = self.slots[index as usize].take().expect("an arena index outlived its value");
+        self.free.push(index);
+        value
+    }
+
+    /// The value at `index`, if any.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        self.slots.get(index as usize).and_then(Option::as_ref)
+    }
+
+    /// Every value with its index, by index.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| slot.as_ref().map(|value| (index as u32, value)))
+    }
+}
+
+impl<T> core::ops::Index<u32> for Arena<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        self.slots[index as usize].as_ref().expect("an arena index outlived its value")
+    }
+}
+
+impl<T> core::ops::IndexMut<u32> for Arena<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        self.slots[index as usize].as_mut().expect("an arena index outlived its value")
+    }
+}

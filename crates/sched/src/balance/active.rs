@@ -1,0 +1,17 @@
+//! Active balance: when only a running task could be moved, the stopper of its CPU pushes it away.
+
+use crate::ids::CpuId;
+
+/// What the stopper of a CPU is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Push {
+    /// Move one task to `to`, which asked for it at level `position` of its hierarchy.
+    Balance {
+        /// The CPU that wants work.
+        to: CpuId,
+        /// The level, counted from the lowest.
+        position: u8,
+    },
+    /// The running task may no longer run here: move it to a CPU it may run on.
+    Affinity,
+}

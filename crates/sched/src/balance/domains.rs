@@ -1,0 +1,347 @@
+//! Scheduling domains: the levels of a machine at which load is balanced, and the groups balanced between.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
+
+use super::Balancer;
+use crate::cpumask::CpuMask;
+use crate::ids::CpuId;
+use crate::topology::{CpuPlace, Topology};
+
+/// What the CPUs of a domain have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// One core's threads.
+    Smt,
+    /// A mid-level cache.
+    Cluster,
+    /// A last-level cache.
+    Mc,
+    /// A package.
+    Pkg,
+    /// NUMA nodes within a distance; the number counts distances.
+    Numa(u8),
+}
+
+/// CPUs that are balanced as one.
+#[derive(Debug)]
+pub(crate) struct SchedGroup {
+    pub(crate) cpus: Vec<CpuId>,
+    pub(crate) mask: CpuMask,
+    /// Sum of the CPUs' capacities.
+    pub(crate) capacity: u64,
+    pub(crate) min_capacity: u64,
+    /// Load could not be moved for the affinity of tasks here: the level above should help.
+    pub(crate) imbalance: AtomicBool,
+}
+
+/// A level of one or more CPUs' hierarchy.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub(crate) level: Level,
+    pub(crate) span: CpuMask,
+    pub(crate) weight: u32,
+    pub(crate) groups: Vec<SchedGroup>,
+    pub(crate) imbalance_pct: u64,
+    /// Nanoseconds between two balancing passes of an idle CPU.
+    pub(crate) min_interval: u64,
+    /// The same, at most.
+    pub(crate) max_interval: u64,
+    pub(crate) cache_nice_tries: u32,
+    /// The CPUs share a last-level cache.
+    pub(crate) share_llc: bool,
+    /// Balancing here spreads tasks over the groups of the level below.
+    pub(crate) child_prefers_sibling: bool,
+    pub(crate) child_is_smt: bool,
+    pub(crate) asym_capacity: bool,
+    /// Only one CPU of the machine balances here at a time.
+    pub(crate) serialize: bool,
+}
+
+/// A busy CPU balances this many times less often.
+pub(crate) const BUSY_FACTOR: u64 = 16;
+
+/// Every domain of the machine, and each CPU's own from the lowest up.
+#[derive(Debug)]
+pub struct Domains {
+    all: Vec<Domain>,
+    chains: Vec<Vec<u32>>,
+    llc: Vec<u32>,
+    llc_domain: Vec<Option<u32>>,
+    llc_size: Vec<u32>,
+    smt: bool,
+    nr_llcs: usize,
+}
+
+const MS: u64 = 1_000_000;
+
+/// The span of a CPU at a level.
+type Span<'a> = alloc::boxed::Box<dyn Fn(CpuId) -> CpuMask + 'a>;
+
+impl Domains {
+    /// The domains of a machine.
+    pub fn new(topology: &Topology, _balancer: Balancer) -> Self {
+        let by =
+            |same: fn(&CpuPlace) -> u32| -> Span<'_> { alloc::boxed::Box::new(move |cpu| topology.sharing(cpu, same)) };
+        let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
+            (Level::Smt, by(|place| place.core)),
+            (Level::Cluster, by(|place| place.cluster)),
+            (Level::Mc, by(|place| place.llc)),
+            (Level::Pkg, by(|place| place.node)),
+        ];
+        for (index, &distance) in topology.distances().iter().enumerate().skip(1) {
+            let within = move |cpu: CpuId| {
+                let node = topology.place(cpu).node;
+                topology.mask(|place| topology.distance(node, place.node) <= distance)
+            };
+            levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(within)));
+        }
+        let capacities = topology.cpus().iter().map(|place| place.capacity);
+        let asym = capacities.clone().min() != capacities.max();
+
+        let nr_cpus = topology.nr_cpus();
+        let mut all: Vec<Domain> = Vec::new();
+        let mut known: BTreeMap<(Level, CpuMask), u32> = BTreeMap::new();
+        let mut chains: Vec<Vec<u32>> = alloc::vec![Vec::new(); nr_cpus];
+        for (level, span_of) in &levels {
+            let mut added: Vec<Option<u32>> = alloc::vec![None; nr_cpus];
+            let mut spans: Vec<Option<CpuMask>> = alloc::vec![None; nr_cpus];
+            for index in 0..nr_cpus {
+                let cpu = CpuId(index as u32);
+                // CPUs of one span (other than overlapping NUMA ones) share what was computed for the first of them.
+                let span = match level {
+                    Level::Numa(_) => span_of(cpu),
+                    _ => spans[index].take().unwrap_or_else(|| {
+                        let span = span_of(cpu);
+                        for other in span.iter().filter(|other| other.index() > index) {
+                            spans[other.index()] = Some(span.clone());
+                        }
+                        span
+                    }),
+                };
+                let below = chains[index].last().map_or(1, |&child| all[child as usize].weight);
+                // A level that adds no CPU to the one below has nothing to balance.
+                if span.count() as u32 <= below {
+                    continue;
+                }
+                let id = *known.entry((*level, span.clone())).or_insert_with(|| {
+                    all.push(domain(topology, *level, &span, cpu, &chains, &all, asym));
+                    (all.len() - 1) as u32
+                });
+                added[index] = Some(id);
+            }
+            for (chain, id) in chains.iter_mut().zip(added) {
+                chain.extend(id);
+            }
+        }
+
+        let llc_ids: Vec<u32> = topology.cpus().iter().map(|place| place.llc).collect();
+        let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
+        for id in &llc_ids {
+            let next = dense.len() as u32;
+            dense.entry(*id).or_insert(next);
+        }
+        let llc: Vec<u32> = llc_ids.iter().map(|id| dense[id]).collect();
+        let mut llc_size = alloc::vec![0; dense.len()];
+        for &id in &llc {
+            llc_size[id as usize] += 1;
+        }
+        let llc_domain =
+            chains.iter().map(|chain| chain.iter().rev().copied().find(|&id| all[id as usize].share_llc)).collect();
+        let smt = all.iter().any(|domain| domain.level == Level::Smt);
+        Self { all, chains, nr_llcs: dense.len(), llc, llc_domain, llc_size, smt }
+    }
+
+    /// How many last-level caches there are.
+    pub(crate) fn nr_llcs(&self) -> usize {
+        self.nr_llcs
+    }
+
+    /// Which last-level cache a CPU has, counted from 0.
+    #[inline]
+    pub(crate) fn llc(&self, cpu: CpuId) -> usize {
+        self.llc[cpu.index()] as usize
+    }
+
+    /// How many CPUs share the cache of `cpu`.
+    #[inline]
+    pub(crate) fn llc_size(&self, cpu: CpuId) -> u32 {
+        self.llc_size[self.llc(cpu)]
+    }
+
+    #[inline]
+    pub(crate) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
+        self.llc[a.index()] == self.llc[b.index()]
+    }
+
+    /// The highest domain of a CPU whose members share a cache.
+    #[inline]
+    pub(crate) fn llc_domain(&self, cpu: CpuId) -> Option<&Domain> {
+        self.llc_domain[cpu.index()].map(|id| &self.all[id as usize])
+    }
+
+    /// Whether cores have several threads.
+    #[inline]
+    pub(crate) fn smt(&self) -> bool {
+        self.smt
+    }
+
+    /// A CPU's domains with their ids, from the lowest up.
+    #[inline]
+    pub(crate) fn of(&self, cpu: CpuId) -> impl DoubleEndedIterator<Item = (u32, &Domain)> + Clone {
+        self.chains[cpu.index()].iter().map(|&id| (id, &self.all[id as usize]))
+    }
+
+    /// The domain of a CPU at a position in its hierarchy.
+    #[inline]
+    pub(crate) fn at(&self, cpu: CpuId, position: usize) -> Option<&Domain> {
+        self.chains[cpu.index()].get(position).map(|&id| &self.all[id as usize])
+    }
+
+    /// The threads of a CPU's core, itself included; none without SMT.
+    #[inline]
+    pub(crate) fn smt_siblings(&self, cpu: CpuId) -> Option<&CpuMask> {
+        let &id = self.chains[cpu.index()].first()?;
+        let domain = &self.all[id as usize];
+        (domain.level == Level::Smt).then_some(&domain.span)
+    }
+
+    /// Names and sizes of a CPU's domains, from the lowest up, as people print them.
+    pub fn describe(&self, cpu: CpuId) -> Vec<(Level, u32)> {
+        self.of(cpu).map(|(_, domain)| (domain.level, domain.weight)).collect()
+    }
+}
+
+fn domain(
+    topology: &Topology,
+    level: Level,
+    span: &CpuMask,
+    first: CpuId,
+    chains: &[Vec<u32>],
+    all: &[Domain],
+    asym: bool,
+) -> Domain {
+    // Its groups are the spans of the level below, starting with that of the CPU it is made for; overlapping spans (NUMA
+    // rings) give each CPU to the first group that has it.
+    let mut groups: Vec<SchedGroup> = Vec::new();
+    let mut covered = CpuMask::with_capacity(topology.nr_cpus());
+    let mut child_level = None;
+    for cpu in span.iter_from(first) {
+        if covered.contains(cpu) {
+            continue;
+        }
+        let child = chains[cpu.index()].last().map(|&id| &all[id as usize]);
+        child_level = child_level.max(child.map(|child| child.level));
+        let mut mask = CpuMask::with_capacity(topology.nr_cpus());
+        match child {
+            Some(child) => child.span.and(span).iter().for_each(|member| mask.insert(member)),
+            None => mask.insert(cpu),
+        }
+        let cpus: Vec<CpuId> = mask.iter().filter(|&member| !covered.contains(member)).collect();
+        let mask: CpuMask = cpus.iter().copied().collect();
+        cpus.iter().for_each(|&member| covered.insert(member));
+        let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
+        groups.push(SchedGroup {
+            capacity: cpus.iter().map(capacity).sum(),
+            min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
+            cpus,
+            mask,
+            imbalance: AtomicBool::new(false),
+        });
+    }
+    let weight = span.count() as u32;
+    let first_place = topology.place(first);
+    let share_llc = span.iter().all(|cpu| topology.place(cpu).llc == first_place.llc);
+    let (imbalance_pct, cache_nice_tries) = match level {
+        Level::Smt => (110, 0),
+        Level::Cluster | Level::Mc | Level::Pkg => (117, 1),
+        Level::Numa(_) => (117, 2),
+    };
+    Domain {
+        level,
+        span: span.clone(),
+        weight,
+        groups,
+        imbalance_pct,
+        min_interval: u64::from(weight) * MS,
+        max_interval: 2 * u64::from(weight) * MS,
+        cache_nice_tries,
+        share_llc,
+        child_prefers_sibling: child_level.is_some_and(|level| !matches!(level, Level::Numa(_)))
+            && !(asym && span_is_asymmetric(topology, span)),
+        child_is_smt: child_level == Some(Level::Smt),
+        asym_capacity: asym && span_is_asymmetric(topology, span),
+        serialize: matches!(level, Level::Numa(_)),
+    }
+}
+
+fn span_is_asymmetric(topology: &Topology, span: &CpuMask) -> bool {
+    let mut capacities = span.iter().map(|cpu| topology.place(cpu).capacity);
+    let first = capacities.next();
+    capacities.any(|capacity| Some(capacity) != first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(packages: u32, cores: u32, threads: u32) -> Topology {
+        let place = |cpu: u32| CpuPlace {
+            core: cpu / threads,
+            cluster: cpu / threads,
+            llc: cpu / (cores * threads),
+            package: cpu / (cores * threads),
+            node: 0,
+            capacity: 1024,
+        };
+        Topology::new((0..packages * cores * threads).map(place).collect(), None).unwrap()
+    }
+
+    /// What `/sys/kernel/debug/sched/domains` of the recorded machines says.
+    #[test]
+    fn domains_are_those_of_the_recorded_machines() {
+        let describe = |topology: &Topology| Domains::new(topology, Balancer::V6_12).describe(CpuId(0));
+        assert_eq!(describe(&machine(1, 4, 1)), [(Level::Mc, 4)]);
+        assert_eq!(describe(&machine(1, 4, 2)), [(Level::Smt, 2), (Level::Mc, 8)]);
+        assert_eq!(describe(&machine(2, 4, 1)), [(Level::Mc, 4), (Level::Pkg, 8)]);
+        let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12);
+        let (_, pkg) = domains.of(CpuId(5)).nth(1).unwrap();
+        assert_eq!((pkg.min_interval, pkg.max_interval, pkg.groups.len()), (8 * MS, 16 * MS, 2));
+        assert!(!pkg.share_llc && pkg.child_prefers_sibling);
+        assert_eq!(domains.llc_domain(CpuId(5)).unwrap().weight, 4);
+    }
+
+    #[test]
+    fn one_cpu_has_no_domain() {
+        assert!(Domains::new(&Topology::flat(1), Balancer::V6_12).describe(CpuId(0)).is_empty());
+    }
+
+    #[test]
+    fn numa_ring_covers_every_cpu_once() {
+        let place = |cpu: u32| CpuPlace {
+            core: cpu,
+            cluster: cpu,
+            llc: cpu / 2,
+            package: cpu / 2,
+            node: cpu / 2,
+            capacity: 1024,
+        };
+        let d = |a: u32, b: u32| match (a as i32 - b as i32).rem_euclid(4) {
+            0 => 10,
+            1 | 3 => 20,
+            _ => 30,
+        };
+        let distance = (0..4).map(|a| (0..4).map(|b| d(a, b)).collect()).collect();
+        let topology = Topology::new((0..8).map(place).collect(), Some(distance)).unwrap();
+        let domains = Domains::new(&topology, Balancer::V6_12);
+        for cpu in (0..8).map(CpuId) {
+            for (_, domain) in domains.of(cpu) {
+                let members: usize = domain.groups.iter().map(|group| group.cpus.len()).sum();
+                assert_eq!(members as u32, domain.weight);
+                assert!(domain.span.contains(cpu));
+            }
+            assert_eq!(domains.describe(cpu).last().unwrap().1, 8);
+        }
+    }
+}

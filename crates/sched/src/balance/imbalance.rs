@@ -1,0 +1,136 @@
+//! How much to move, and in what unit.
+
+use super::Balancer;
+use super::domains::Domain;
+use super::stats::{DomainStats, GroupStats, GroupType};
+use crate::event::BalanceKind;
+
+/// What is counted when tasks are moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MigrationType {
+    Load,
+    Util,
+    Task,
+    Misfit,
+}
+
+/// What is to be moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Imbalance {
+    pub(crate) migration: MigrationType,
+    pub(crate) amount: u64,
+}
+
+const fn tasks(amount: u64) -> Imbalance {
+    Imbalance { migration: MigrationType::Task, amount }
+}
+
+/// Tasks that the busier of two groups has more than its part, twice over.
+///
+/// Since 6.6 groups of different numbers of cores are compared in proportion, and an idle group may take one of two.
+fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats, busiest: &GroupStats) -> u64 {
+    let (here, there) = (u64::from(local.nr_running), u64::from(busiest.nr_running));
+    if balancer == Balancer::V6_1 {
+        return there.saturating_sub(here);
+    }
+    if kind == BalanceKind::Busy || there == 0 {
+        return 0;
+    }
+    let (cores_here, cores_there) = (u64::from(local.weight), u64::from(busiest.weight));
+    let mut imbalance = if cores_here == cores_there {
+        there.saturating_sub(here)
+    } else {
+        let cross = (cores_here * there).saturating_sub(cores_there * here);
+        let normalized = 2 * cross + cores_here + cores_there;
+        normalized / (cores_here + cores_there)
+    };
+    if imbalance <= 1 && here == 0 && there > 1 {
+        imbalance = 2;
+    }
+    imbalance
+}
+
+/// Whether anything should be moved, and how much (`find_busiest_group`).
+pub(crate) fn find(
+    stats: &DomainStats<'_>,
+    domain: &Domain,
+    balancer: Balancer,
+    kind: BalanceKind,
+) -> Option<Imbalance> {
+    let (_, busiest) = stats.busiest.as_ref()?;
+    let local = &stats.local;
+    let average = stats.total_load * 1024 / stats.total_capacity.max(1);
+    let forced = matches!(busiest.kind, GroupType::Misfit | GroupType::Imbalanced);
+    if !forced {
+        if local.kind > busiest.kind {
+            return None;
+        }
+        if local.kind == GroupType::Overloaded
+            && (local.avg_load >= busiest.avg_load
+                || local.avg_load >= average
+                || 100 * busiest.avg_load <= domain.imbalance_pct * local.avg_load)
+        {
+            return None;
+        }
+        let siblings = domain.child_prefers_sibling
+            && local.kind == GroupType::HasSpare
+            && sibling_imbalance(balancer, kind, local, busiest) > 1;
+        if !siblings && busiest.kind != GroupType::Overloaded {
+            let settled = kind == BalanceKind::Busy
+                || (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1)
+                || busiest.h_nr_running == 1;
+            if settled {
+                return None;
+            }
+        }
+    }
+    let imbalance = calculate(stats, busiest, domain, balancer, kind, average);
+    (imbalance.amount > 0).then_some(imbalance)
+}
+
+fn calculate(
+    stats: &DomainStats<'_>,
+    busiest: &GroupStats,
+    domain: &Domain,
+    balancer: Balancer,
+    kind: BalanceKind,
+    average: u64,
+) -> Imbalance {
+    let local = &stats.local;
+    match busiest.kind {
+        GroupType::Misfit => return Imbalance { migration: MigrationType::Misfit, amount: 1 },
+        // Whatever can move should: affinity will limit it.
+        GroupType::Imbalanced => return tasks(1),
+        _ => {}
+    }
+    if local.kind == GroupType::HasSpare {
+        if busiest.kind > GroupType::FullyBusy && !domain.share_llc {
+            // Fill up what is free here, but no more.
+            let amount = local.capacity.max(local.util) - local.util;
+            if kind != BalanceKind::Busy && amount == 0 {
+                return tasks(1);
+            }
+            return Imbalance { migration: MigrationType::Util, amount };
+        }
+        let difference = if busiest.weight == 1 || domain.child_prefers_sibling {
+            sibling_imbalance(balancer, kind, local, busiest)
+        } else {
+            u64::from(local.idle_cpus.saturating_sub(busiest.idle_cpus))
+        };
+        let mut amount = difference;
+        if domain.serialize && u64::from(local.nr_running) < u64::from(local.weight) / 4 && amount <= 2 {
+            // A pair of communicating tasks had better stay on its NUMA node while there is room.
+            amount = 0;
+        }
+        return tasks(amount >> 1);
+    }
+    // Here is no room either: even the load out.
+    let here =
+        if local.kind == GroupType::Overloaded { local.avg_load } else { local.load * 1024 / local.capacity.max(1) };
+    if here >= busiest.avg_load || here >= average {
+        return tasks(0);
+    }
+    let from = busiest.avg_load.saturating_sub(average) * busiest.capacity;
+    let to = (average - here) * local.capacity;
+    Imbalance { migration: MigrationType::Load, amount: from.min(to) / 1024 }
+}

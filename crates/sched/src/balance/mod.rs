@@ -1,0 +1,159 @@
+//! Load balancing: which CPU takes work from which, when, and how much.
+
+pub mod active;
+pub mod domains;
+mod imbalance;
+pub mod nohz;
+mod pull;
+mod stats;
+
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32};
+
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
+
+pub(crate) use pull::{Balancing, nohz_kick, rebalance_domains};
+
+/// How a kernel's balancer behaves. What each does differently is said where it is done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Balancer {
+    /// 6.1.
+    V6_1,
+    /// 6.6.
+    V6_6,
+    /// 6.12 to 6.18.
+    V6_12,
+}
+
+/// What the CPUs of a last-level cache share.
+#[derive(Debug)]
+pub(crate) struct LlcShared {
+    /// There may be a core all of whose threads are idle.
+    pub(crate) has_idle_cores: AtomicBool,
+    /// How many CPUs a search for an idle one may look at.
+    pub(crate) nr_idle_scan: AtomicU32,
+}
+
+impl LlcShared {
+    pub(crate) fn of(domains: &domains::Domains, _nr_cpus: usize) -> Vec<Self> {
+        (0..domains.nr_llcs())
+            .map(|_| Self { has_idle_cores: AtomicBool::new(false), nr_idle_scan: AtomicU32::new(0) })
+            .collect()
+    }
+}
+
+/// A CPU's state in one of its domains.
+#[derive(Clone, Debug)]
+pub(crate) struct DomainState {
+    /// When it balanced there last, nanoseconds.
+    pub(crate) last_balance: u64,
+    /// Nanoseconds until the next time, while idle.
+    pub(crate) interval: u64,
+    pub(crate) nr_balance_failed: u32,
+    /// The most a newly-idle balance here has taken, decaying, nanoseconds.
+    pub(crate) max_newidle_lb_cost: u64,
+    pub(crate) last_decay: u64,
+    /// How often newly-idle balancing was tried and helped; and its chance, of 1024 (6.18's `NI_RANDOM`).
+    pub(crate) newidle_calls: u32,
+    pub(crate) newidle_success: u32,
+    pub(crate) newidle_ratio: u32,
+}
+
+impl DomainState {
+    /// A newly-idle balance took `cost`.
+    pub(crate) fn charge_newidle(&mut self, cost: u64, now: u64) {
+        if cost > self.max_newidle_lb_cost {
+            self.max_newidle_lb_cost = cost;
+            self.last_decay = now;
+        } else {
+            self.decay_newidle(now);
+        }
+    }
+
+    /// The highest cost is forgotten slowly: by about 1 % a second.
+    pub(crate) fn decay_newidle(&mut self, now: u64) {
+        if now > self.last_decay + 1_000_000_000 {
+            self.max_newidle_lb_cost = self.max_newidle_lb_cost * 253 / 256;
+            self.last_decay = now;
+        }
+    }
+
+    /// A newly-idle balance was due; `success` is 0 if it was left out or in vain.
+    pub(crate) fn newidle_tried(&mut self, success: u32) {
+        self.newidle_calls += 1;
+        self.newidle_success += success;
+        if self.newidle_calls >= 1024 {
+            self.newidle_ratio = self.newidle_success.min(1024);
+            self.newidle_calls /= 2;
+            self.newidle_success /= 2;
+        }
+    }
+}
+
+/// A CPU's own state of balancing. Times are nanoseconds.
+#[derive(Debug)]
+pub(crate) struct RqBalance {
+    pub(crate) domains: Vec<DomainState>,
+    pub(crate) next_balance: u64,
+    /// How long it is idle on average, at most twice what balancing takes.
+    pub(crate) avg_idle: u64,
+    pub(crate) idle_stamp: u64,
+    pub(crate) max_idle_balance_cost: u64,
+    /// A task too big for this CPU runs here: its load.
+    pub(crate) misfit: u64,
+    pub(crate) active_balance: bool,
+    pub(crate) tick_stopped: bool,
+    dice: u64,
+}
+
+/// Before any was measured.
+const MIGRATION_COST_NS: u64 = 500_000;
+
+impl RqBalance {
+    pub(crate) fn new<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> Self {
+        let domains = shared.domains.of(cpu).map(|(_, domain)| DomainState {
+            last_balance: 0,
+            interval: domain.min_interval,
+            nr_balance_failed: 0,
+            max_newidle_lb_cost: 0,
+            last_decay: 0,
+            newidle_calls: 512,
+            newidle_success: 256,
+            newidle_ratio: 512,
+        });
+        Self {
+            domains: domains.collect(),
+            next_balance: 0,
+            avg_idle: 2 * MIGRATION_COST_NS,
+            idle_stamp: 0,
+            max_idle_balance_cost: MIGRATION_COST_NS,
+            misfit: 0,
+            active_balance: false,
+            tick_stopped: false,
+            dice: 0x9e37_79b9_7f4a_7c15 ^ u64::from(cpu.0) << 32,
+        }
+    }
+
+    /// The next number of this CPU's own fixed sequence (xorshift64*): the kernel throws dice here (NI_RANDOM), we must
+    /// come out alike in every run.
+    pub(crate) fn dice(&mut self) -> u16 {
+        self.dice ^= self.dice >> 12;
+        self.dice ^= self.dice << 25;
+        self.dice ^= self.dice >> 27;
+        (self.dice.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 48) as u16
+    }
+
+    /// The CPU was idle from `idle_stamp` until now.
+    pub(crate) fn idle_ended(&mut self, now: u64) {
+        if self.idle_stamp == 0 {
+            return;
+        }
+        let delta = now.saturating_sub(self.idle_stamp);
+        let most = 2 * self.max_idle_balance_cost;
+        let diff = delta as i64 - self.avg_idle as i64;
+        self.avg_idle = self.avg_idle.saturating_add_signed(diff / 8).min(most);
+        self.idle_stamp = 0;
+    }
+}

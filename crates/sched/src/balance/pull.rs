@@ -1,0 +1,616 @@
+//! Balancing a domain: find the busiest group, its busiest CPU, and pull from there.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::active::Push;
+use super::domains::{BUSY_FACTOR, Domain};
+use super::imbalance::{self, Imbalance, MigrationType};
+use super::stats::{DomainStats, GroupType};
+use super::{Balancer, DomainState};
+use crate::cpumask::CpuMask;
+use crate::event::{BalanceKind, Event, MigrateCause};
+use crate::features::Feature;
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::{activate, check_preempt, deactivate, settle};
+use crate::shared::Shared;
+use crate::task::{SchedPolicy, TaskState};
+use crate::tunables::Tunables;
+
+/// The balancer at work.
+pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
+    pub(crate) rqs: &'a mut R,
+    pub(crate) shared: &'a Shared<P>,
+    pub(crate) host: &'a mut H,
+    pub(crate) now: u64,
+}
+
+/// After so many tasks a pass takes a breath.
+const BREAK: u32 = 32;
+/// An interval no longer grows beyond this when all tasks are pinned, nanoseconds.
+const MAX_PINNED_INTERVAL: u64 = 512_000_000;
+
+/// One attempt to pull.
+struct Env<'d> {
+    domain: &'d Domain,
+    position: usize,
+    dst: CpuId,
+    kind: BalanceKind,
+    cause: MigrateCause,
+    imbalance: Imbalance,
+    all_pinned: bool,
+    some_pinned: bool,
+    /// Another CPU of our group that a pinned task could go to.
+    new_dst: Option<CpuId>,
+    failed: u32,
+}
+
+/// What came of balancing a domain.
+struct Outcome {
+    pulled: u32,
+    /// Whether this CPU is the one to balance further up.
+    go_on: bool,
+}
+
+/// Modelled time a newly-idle balance takes, as the virtual clock stands still in it: a fixed part, and one for each CPU
+/// whose run queue is looked at, nanoseconds. Typical of `max_newidle_lb_cost` on server hardware.
+const NEWIDLE_BASE_NS: u64 = 1_000;
+const NEWIDLE_CPU_NS: u64 = 250;
+
+impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
+    fn jiffy(&self, at: u64) -> u64 {
+        at / self.shared.config.tunables.tick_ns()
+    }
+
+    /// Nanoseconds until the next balance of a domain: whole ticks; for a busy CPU longer, and a tick less so that levels do
+    /// not meet at every multiple.
+    fn interval(&self, state: &DomainState, busy: bool) -> u64 {
+        let tick = self.shared.config.tunables.tick_ns();
+        let interval = if busy { state.interval * BUSY_FACTOR } else { state.interval };
+        let mut jiffies = interval.div_ceil(tick);
+        if busy {
+            jiffies -= 1;
+        }
+        let most = (self.shared.nr_cpus() as u64 * 100_000_000 / tick).max(1);
+        jiffies.clamp(1, most) * tick
+    }
+
+    /// Looks for work for `cpu`, which has none (`newidle_balance`).
+    pub(crate) fn newidle(&mut self, cpu: CpuId) {
+        let shared = self.shared;
+        let count = shared.domains.of(cpu).count();
+        let mut rq = self.rqs.rq(cpu);
+        rq.balance.idle_stamp = self.now;
+        if count == 0 {
+            return;
+        }
+        let avg_idle = rq.balance.avg_idle;
+        let gate = rq.balance.domains[0].max_newidle_lb_cost;
+        if !shared.overloaded() || avg_idle < gate {
+            drop(rq);
+            let next = self.next_of(cpu, 0);
+            let mut rq = self.rqs.rq(cpu);
+            rq.balance.next_balance = rq.balance.next_balance.min(next);
+            return;
+        }
+        P::update_blocked_averages(&mut rq, shared);
+        rq.publish(shared);
+        drop(rq);
+        let mut cost = 0;
+        let mut pulled = 0;
+        let mut next_balance = u64::MAX;
+        for position in 0..count {
+            let Some(domain) = shared.domains.at(cpu, position) else { break };
+            next_balance = next_balance.min(self.next_of(cpu, position));
+            let mut rq = self.rqs.rq(cpu);
+            if avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
+                break;
+            }
+            let mut weight = 1;
+            if shared.config.features.has(Feature::NiRandom) {
+                // Try in proportion to how often trying has helped.
+                let dice = u32::from(rq.balance.dice()) % 1024;
+                weight = 1 + rq.balance.domains[position].newidle_ratio;
+                if dice > weight {
+                    rq.balance.domains[position].newidle_tried(0);
+                    continue;
+                }
+                weight = (1024 + weight / 2) / weight;
+            }
+            drop(rq);
+            let outcome = self.load_balance(cpu, position, domain, BalanceKind::NewIdle);
+            pulled = outcome.pulled;
+            let domain_cost = NEWIDLE_BASE_NS + NEWIDLE_CPU_NS * u64::from(domain.weight);
+            cost += domain_cost;
+            let now = self.now;
+            let mut rq = self.rqs.rq(cpu);
+            rq.balance.domains[position].charge_newidle(domain_cost, now);
+            rq.balance.domains[position].newidle_tried(if pulled > 0 { weight } else { 0 });
+            if pulled > 0 || rq.nr_running > 0 || !outcome.go_on {
+                break;
+            }
+        }
+        let mut rq = self.rqs.rq(cpu);
+        rq.balance.max_idle_balance_cost = rq.balance.max_idle_balance_cost.max(cost);
+        rq.balance.next_balance = rq.balance.next_balance.min(next_balance);
+        if pulled > 0 || rq.nr_running > 0 {
+            rq.balance.idle_stamp = 0;
+        }
+    }
+
+    /// When a domain should next be balanced by its idle CPU.
+    fn next_of(&mut self, cpu: CpuId, position: usize) -> u64 {
+        let state = self.rqs.rq(cpu).balance.domains[position].clone();
+        state.last_balance + self.interval(&state, false)
+    }
+
+    /// Whether `dst` is the CPU of its group that balances this domain.
+    fn should_balance(&mut self, dst: CpuId, domain: &Domain, kind: BalanceKind) -> bool {
+        if kind == BalanceKind::NewIdle {
+            return self.shared.cpu(dst).nr_running() == 0;
+        }
+        let Some(group) = domain.groups.iter().find(|group| group.mask.contains(dst)) else { return false };
+        // The first idle CPU; of those with SMT rather one on an idle core (since 6.6). Without any, the first CPU.
+        let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
+        let mut first_idle = None;
+        for cpu in group.cpus.iter().copied().filter(idle) {
+            let whole_core = self.shared.config.balancer == Balancer::V6_1
+                || domain.level == super::domains::Level::Smt
+                || self
+                    .shared
+                    .domains
+                    .smt_siblings(cpu)
+                    .is_none_or(|core| core.iter().all(|sibling| self.shared.cpu(sibling).is_idle()));
+            if whole_core {
+                return cpu == dst;
+            }
+            first_idle = first_idle.or(Some(cpu));
+        }
+        first_idle.or(group.cpus.first().copied()) == Some(dst)
+    }
+
+    fn load_balance(&mut self, dst: CpuId, position: usize, domain: &Domain, kind: BalanceKind) -> Outcome {
+        if !self.should_balance(dst, domain, kind) {
+            return Outcome { pulled: 0, go_on: false };
+        }
+        let mut excluded = CpuMask::new();
+        let mut pulled = 0;
+        let mut all_pinned;
+        let mut busiest_seen = None;
+        let failed = self.rqs.rq(dst).balance.domains[position].nr_balance_failed;
+        let cause = match kind {
+            BalanceKind::NewIdle => MigrateCause::NewIdle,
+            BalanceKind::Idle => MigrateCause::NohzIdle,
+            BalanceKind::Busy => MigrateCause::Periodic,
+        };
+        let balanced = loop {
+            all_pinned = false;
+            let shared = self.shared;
+            let Some(stats) = DomainStats::of(shared, domain, dst, kind == BalanceKind::NewIdle) else { break true };
+            if shared.domains.of(dst).count() == position + 1 {
+                shared.set_overloaded(stats.overloaded_cpu);
+            }
+            let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
+            let Some((group, group_stats)) = stats.busiest else { break true };
+            let Some(busiest) = busiest_queue(shared, group, &imbalance, &excluded, dst) else { break true };
+            busiest_seen = Some(busiest);
+            let mut env = Env {
+                domain,
+                position,
+                dst,
+                kind,
+                cause,
+                imbalance,
+                all_pinned: false,
+                some_pinned: false,
+                new_dst: None,
+                failed,
+            };
+            if shared.cpu(busiest).nr_running() > 1 {
+                env.all_pinned = true;
+                pulled += self.pull(&mut env, busiest);
+                // A task that may not come to us may go to another of our group: once around.
+                while let Some(other) = env.new_dst.take()
+                    && env.imbalance.amount > 0
+                {
+                    env.dst = other;
+                    let more = self.pull(&mut env, busiest);
+                    pulled += more;
+                    if more == 0 {
+                        break;
+                    }
+                }
+                env.dst = dst;
+                // What could not move for affinity is a matter for the level above.
+                if let Some(parent) = shared.domains.at(dst, position + 1)
+                    && let Some(above) = parent.groups.iter().find(|group| group.mask.contains(dst))
+                    && env.some_pinned
+                    && env.imbalance.amount > 0
+                {
+                    above.imbalance.store(true, Relaxed);
+                }
+                if env.all_pinned {
+                    excluded.insert(busiest);
+                    if excluded.count() < group.cpus.len() && pulled == 0 {
+                        continue;
+                    }
+                    all_pinned = true;
+                }
+            }
+            if all_pinned && pulled == 0 {
+                break true;
+            }
+            if pulled == 0 {
+                self.push_or_wait(&env, busiest, group_stats.kind);
+            } else {
+                let state = &mut self.rqs.rq(dst).balance.domains[position];
+                state.nr_balance_failed = 0;
+                state.interval = domain.min_interval;
+            }
+            break false;
+        };
+        if balanced {
+            if !all_pinned
+                && let Some(parent) = self.shared.domains.at(dst, position + 1)
+                && let Some(above) = parent.groups.iter().find(|group| group.mask.contains(dst))
+            {
+                above.imbalance.store(false, Relaxed);
+            }
+            let state = &mut self.rqs.rq(dst).balance.domains[position];
+            state.nr_balance_failed = 0;
+            if kind != BalanceKind::NewIdle
+                && ((all_pinned && state.interval < MAX_PINNED_INTERVAL) || state.interval < domain.max_interval)
+            {
+                state.interval *= 2;
+            }
+        }
+        if busiest_seen.is_some() || pulled > 0 {
+            let event = Event::Balance { kind, level: position as u8, busiest: busiest_seen, pulled };
+            self.host.event(self.now, dst, &event);
+        }
+        Outcome { pulled, go_on: true }
+    }
+
+    /// Nothing could be pulled though there is an imbalance: after some failures push the running task.
+    fn push_or_wait(&mut self, env: &Env<'_>, busiest: CpuId, _kind: GroupType) {
+        let shared = self.shared;
+        let mut rq = self.rqs.rq(env.dst);
+        let state = &mut rq.balance.domains[env.position];
+        if env.kind != BalanceKind::NewIdle {
+            state.nr_balance_failed += 1;
+        }
+        let stubborn =
+            env.imbalance.migration == MigrationType::Task && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
+        let (here, there) = (u64::from(shared.capacity(env.dst)), u64::from(shared.capacity(busiest)));
+        // A lone task on a CPU that is much slower than this idle one.
+        let lone_on_slow = env.kind != BalanceKind::Busy
+            && shared.cpu(busiest).h_nr_runnable() == 1
+            && there * env.domain.imbalance_pct < here * 100;
+        let active = stubborn || lone_on_slow || env.imbalance.migration == MigrationType::Misfit;
+        if !active {
+            state.interval = env.domain.min_interval;
+            return;
+        }
+        drop(rq);
+        let mut rq = self.rqs.rq(busiest);
+        let may_move = rq.curr.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
+        if may_move && rq.push.is_none() && !rq.balance.active_balance {
+            rq.balance.active_balance = true;
+            rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
+            rq.resched();
+            settle(&mut rq, shared, self.host);
+        }
+    }
+
+    /// Moves tasks from `src` to `env.dst` until the imbalance is gone; how many.
+    fn pull(&mut self, env: &mut Env<'_>, src: CpuId) -> u32 {
+        if src == env.dst {
+            return 0;
+        }
+        let shared = self.shared;
+        let (mut from, mut to) = self.rqs.pair(src, env.dst);
+        from.update_clock(self.now, shared);
+        to.update_clock(self.now, shared);
+        let most = shared.config.tunables.nr_migrate().min(from.nr_running);
+        let mut moved = alloc::vec::Vec::new();
+        let mut looked = 0;
+        let mut stop_after = BREAK;
+        // Where the walk began: a task that cannot move goes to the other end of the list.
+        let mut left = from.nr_running;
+        while let Some(index) = from.oldest() {
+            if env.imbalance.amount == 0 || left == 0 {
+                break;
+            }
+            // Never take the last one.
+            if env.kind != BalanceKind::Busy && from.nr_running <= 1 {
+                break;
+            }
+            looked += 1;
+            left -= 1;
+            if looked > most && !env.all_pinned {
+                break;
+            }
+            if looked > stop_after {
+                stop_after += BREAK;
+            }
+            if !may_migrate(&from, shared, env, &to, index) || !fits_imbalance(&mut from, shared, env, index) {
+                from.relist(index);
+                continue;
+            }
+            deactivate(&mut from, shared, index, Dequeue::Move);
+            P::detach(&mut from, shared, index);
+            let mut task = from.take(shared, index);
+            task.migrated = true;
+            task.last_ran = 0;
+            moved.push(task);
+            // A CPU without work is in a hurry.
+            if env.kind == BalanceKind::NewIdle {
+                break;
+            }
+        }
+        let count = moved.len() as u32;
+        let now = self.now;
+        for task in moved {
+            let event = Event::Migrate { task: task.id, from: src, to: env.dst, cause: env.cause };
+            self.host.event(now, env.dst, &event);
+            let index = to.adopt(shared, task);
+            P::attach(&mut to, shared, index);
+            activate(&mut to, shared, index, Enqueue::Move);
+            check_preempt(&mut to, shared, index, Wake::default());
+        }
+        if count > 0 && env.kind != BalanceKind::NewIdle {
+            to.balance.idle_ended(now);
+        }
+        settle(&mut from, shared, self.host);
+        if count > 0 {
+            // A CPU that pulls for itself is about to pick: nothing to tell it.
+            if env.kind == BalanceKind::NewIdle {
+                to.publish(shared);
+            } else {
+                settle(&mut to, shared, self.host);
+            }
+        }
+        count
+    }
+
+    /// The stopper of `src` pushes one task to `to` (`active_load_balance_cpu_stop`).
+    pub(crate) fn push(&mut self, src: CpuId, to: CpuId, position: u8) {
+        let shared = self.shared;
+        self.rqs.rq(src).balance.active_balance = false;
+        let Some(domain) = shared.domains.at(to, position as usize) else { return };
+        if shared.cpu(src).nr_running() == 0 {
+            return;
+        }
+        let mut env = Env {
+            domain,
+            position: position as usize,
+            dst: to,
+            kind: BalanceKind::Busy,
+            cause: MigrateCause::Active,
+            imbalance: Imbalance { migration: MigrationType::Task, amount: 1 },
+            all_pinned: false,
+            some_pinned: false,
+            new_dst: None,
+            failed: u32::MAX,
+        };
+        if self.pull(&mut env, src) > 0 {
+            self.rqs.rq(to).balance.domains[position as usize].nr_balance_failed = 0;
+        }
+    }
+
+    /// Balances for every idle CPU without a tick whose time has come.
+    pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
+        let shared = self.shared;
+        let start = CpuId((cpu.0 + 1) % shared.nr_cpus() as u32);
+        let idle: alloc::vec::Vec<CpuId> = shared.nohz.iter_from(start).collect();
+        let mut next = self.now + 60_000_000_000;
+        for other in idle {
+            if !shared.cpu(other).is_idle() {
+                continue;
+            }
+            // Work arrived here: somebody else will go on.
+            if !shared.cpu(cpu).is_idle() {
+                next = self.now;
+                break;
+            }
+            if self.now >= self.rqs.rq(other).balance.next_balance {
+                rebalance_domains(self, other, true);
+            }
+            next = next.min(self.rqs.rq(other).balance.next_balance);
+        }
+        shared.nohz.next_balance.store(next, Relaxed);
+    }
+}
+
+/// Balances every domain of `cpu` whose time has come, from the lowest up.
+pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
+    balancing: &mut Balancing<'_, P, R, H>,
+    cpu: CpuId,
+    idle: bool,
+) {
+    let shared = balancing.shared;
+    let mut rq = balancing.rqs.rq(cpu);
+    rq.update_clock(balancing.now, shared);
+    P::update_blocked_averages(&mut rq, shared);
+    rq.publish(shared);
+    drop(rq);
+    let mut idle = idle;
+    let mut next_balance = balancing.now + 60_000_000_000;
+    let count = shared.domains.of(cpu).count();
+    for position in 0..count {
+        let Some(domain) = shared.domains.at(cpu, position) else { break };
+        let now = balancing.now;
+        balancing.rqs.rq(cpu).balance.domains[position].decay_newidle(now);
+        let busy = !idle && !shared.cpu(cpu).is_sched_idle();
+        let state = balancing.rqs.rq(cpu).balance.domains[position].clone();
+        let mut interval = balancing.interval(&state, busy);
+        let due = balancing.jiffy(now) >= balancing.jiffy(state.last_balance + interval);
+        let mut go_on = true;
+        if due {
+            let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
+            let outcome = balancing.load_balance(cpu, position, domain, kind);
+            go_on = outcome.go_on;
+            if outcome.pulled > 0 {
+                idle = shared.cpu(cpu).is_idle();
+            }
+            let busy = !idle && !shared.cpu(cpu).is_sched_idle();
+            let mut rq = balancing.rqs.rq(cpu);
+            rq.balance.domains[position].last_balance = now;
+            let state = rq.balance.domains[position].clone();
+            drop(rq);
+            interval = balancing.interval(&state, busy);
+        }
+        let last = balancing.rqs.rq(cpu).balance.domains[position].last_balance;
+        next_balance = next_balance.min(last + interval);
+        if !go_on {
+            break;
+        }
+    }
+    balancing.rqs.rq(cpu).balance.next_balance = next_balance;
+}
+
+/// The CPU of `group` from which to pull.
+fn busiest_queue<P: Policy>(
+    shared: &Shared<P>,
+    group: &super::domains::SchedGroup,
+    imbalance: &Imbalance,
+    excluded: &CpuMask,
+    dst: CpuId,
+) -> Option<CpuId> {
+    let mut best: Option<(CpuId, u64, u64)> = None;
+    for &cpu in &group.cpus {
+        let published = shared.cpu(cpu);
+        let fair = published.fair();
+        if excluded.contains(cpu) || fair.h_nr_runnable == 0 || cpu == dst {
+            continue;
+        }
+        let capacity = u64::from(shared.capacity(cpu));
+        // A lone task gains nothing on a CPU that is no bigger.
+        let lone = fair.h_nr_runnable == 1;
+        if lone && capacity < 1024 && u64::from(shared.capacity(dst)) < capacity {
+            continue;
+        }
+        let (value, per) = match imbalance.migration {
+            MigrationType::Load => {
+                if lone && fair.load > imbalance.amount {
+                    continue;
+                }
+                (fair.load, capacity)
+            }
+            MigrationType::Util => {
+                if lone {
+                    continue;
+                }
+                (published.util(), 1)
+            }
+            MigrationType::Task => (u64::from(fair.h_nr_runnable), 1),
+            MigrationType::Misfit => (fair.load, 1),
+        };
+        if best.is_none_or(|(_, top, top_per)| value * top_per > top * per) {
+            best = Some((cpu, value, per));
+        }
+    }
+    best.map(|(cpu, _, _)| cpu)
+}
+
+/// `can_migrate_task`.
+fn may_migrate<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
+    let task = &rq.tasks[index];
+    // Asleep, its dequeue delayed: moving it moves load, and nothing else.
+    if task.state == TaskState::Sleeping && env.imbalance.migration != MigrationType::Load {
+        return false;
+    }
+    if !task.allowed(env.dst) {
+        env.some_pinned = true;
+        if env.kind != BalanceKind::NewIdle
+            && env.new_dst.is_none()
+            && env.cause != MigrateCause::Active
+            && let Some(group) = env.domain.groups.iter().find(|group| group.mask.contains(env.dst))
+        {
+            env.new_dst = group.cpus.iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
+        }
+        return false;
+    }
+    env.all_pinned = false;
+    if rq.curr == Some(index) {
+        return false;
+    }
+    if env.failed > env.domain.cache_nice_tries {
+        return true;
+    }
+    !is_hot(rq, shared, env, to, index)
+}
+
+/// Whether a task's cache is still warm where it is.
+fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, index: u32) -> bool {
+    let task = &rq.tasks[index];
+    if task.policy == SchedPolicy::Idle || env.domain.level == super::domains::Level::Smt {
+        return false;
+    }
+    if to.nr_running > 0 && P::sticky(rq, shared, index) {
+        return true;
+    }
+    let since = rq.clock.now().saturating_sub(task.last_ran);
+    task.last_ran != 0 && since < shared.config.tunables.migration_cost_ns()
+}
+
+/// Whether moving the task does not overshoot; takes it off the imbalance. With each failure the bound is relaxed.
+fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, index: u32) -> bool {
+    let relaxed = |value: u64| value >> env.failed.min(63);
+    match env.imbalance.migration {
+        MigrationType::Task => env.imbalance.amount -= 1,
+        MigrationType::Load => {
+            let load = P::task_load(rq, shared, index).max(1);
+            if shared.config.features.has(Feature::LbMin) && load < 16 && env.failed == 0 {
+                return false;
+            }
+            if relaxed(load) > env.imbalance.amount {
+                return false;
+            }
+            env.imbalance.amount = env.imbalance.amount.saturating_sub(load);
+        }
+        MigrationType::Util => {
+            let util = P::task_util(rq, index);
+            if relaxed(util) > env.imbalance.amount {
+                return false;
+            }
+            env.imbalance.amount = env.imbalance.amount.saturating_sub(util);
+        }
+        MigrationType::Misfit => {
+            if super::super::class::fair::fits(P::task_util(rq, index), shared.capacity(rq.cpu)) {
+                return false;
+            }
+            env.imbalance.amount = 0;
+        }
+    }
+    true
+}
+
+/// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).
+pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> Option<CpuId> {
+    if shared.cpu(rq.cpu).is_idle() {
+        return None;
+    }
+    if core::mem::take(&mut rq.balance.tick_stopped) {
+        shared.nohz.exit(rq.cpu);
+    }
+    if shared.nohz.is_empty() || now < shared.nohz.next_balance.load(Relaxed) {
+        return None;
+    }
+    let wanted = rq.nr_running >= 2 || {
+        // Several busy caches, this one with more than one busy CPU: another could take some.
+        let llc = shared.domains.llc_domain(rq.cpu);
+        llc.is_some_and(|llc| {
+            (llc.weight as usize) < shared.nr_cpus()
+                && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
+        }) || shared.domains.of(rq.cpu).any(|(_, domain)| domain.asym_capacity)
+    };
+    if !wanted {
+        return None;
+    }
+    let target = shared.nohz.iter_from(CpuId(0)).find(|&cpu| cpu != rq.cpu && shared.cpu(cpu).is_idle())?;
+    shared.nohz.next_balance.store(now + shared.config.tunables.tick_ns(), Relaxed);
+    Some(target)
+}

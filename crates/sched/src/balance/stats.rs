@@ -1,0 +1,176 @@
+//! What the balancer knows of the groups of a domain.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::domains::{Domain, SchedGroup};
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
+
+/// How pressed a group is; a later variant has the better claim to be relieved.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum GroupType {
+    /// It could take more.
+    HasSpare,
+    /// Just full: tasks do not compete.
+    FullyBusy,
+    /// A task is too big for its CPU.
+    Misfit,
+    /// Affinity kept a lower level from balancing.
+    Imbalanced,
+    /// Its tasks get less than they could use.
+    Overloaded,
+}
+
+/// Sums over the CPUs of a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupStats {
+    pub(crate) kind: GroupType,
+    pub(crate) load: u64,
+    pub(crate) util: u64,
+    pub(crate) runnable: u64,
+    pub(crate) nr_running: u32,
+    pub(crate) h_nr_running: u32,
+    pub(crate) idle_cpus: u32,
+    pub(crate) weight: u32,
+    pub(crate) capacity: u64,
+    pub(crate) misfit: u64,
+    /// Load per capacity, of 1024; only for overloaded groups.
+    pub(crate) avg_load: u64,
+    pub(crate) overloaded_cpu: bool,
+}
+
+impl GroupStats {
+    pub(crate) fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> Self {
+        let mut stats = Self {
+            kind: GroupType::HasSpare,
+            load: 0,
+            util: 0,
+            runnable: 0,
+            nr_running: 0,
+            h_nr_running: 0,
+            idle_cpus: 0,
+            weight: group.cpus.len() as u32,
+            capacity: group.capacity,
+            misfit: 0,
+            avg_load: 0,
+            overloaded_cpu: false,
+        };
+        for &cpu in &group.cpus {
+            let published = shared.cpu(cpu);
+            let fair = published.fair();
+            let nr_running = published.nr_running();
+            stats.load += fair.load;
+            stats.util += fair.util.max(fair.util_est).min(u64::from(shared.capacity(cpu)));
+            stats.runnable += fair.runnable;
+            stats.nr_running += nr_running;
+            stats.h_nr_running += fair.h_nr_runnable;
+            stats.overloaded_cpu |= nr_running > 1;
+            if published.is_idle() {
+                stats.idle_cpus += 1;
+            }
+            if domain.asym_capacity && fair.h_nr_runnable > 0 {
+                // A task that does not leave its CPU a fifth to spare wants a bigger one.
+                let capacity = shared.capacity(cpu);
+                let biggest = fair.util.max(fair.util_est);
+                if capacity < 1024 && fair.h_nr_runnable == 1 && !super::super::class::fair::fits(biggest, capacity) {
+                    stats.misfit = stats.misfit.max(fair.load.max(1));
+                }
+            }
+        }
+        stats.kind = stats.classify(group, domain.imbalance_pct);
+        if stats.kind == GroupType::Overloaded {
+            stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
+        }
+        stats
+    }
+
+    fn classify(&self, group: &SchedGroup, pct: u64) -> GroupType {
+        let overloaded = self.nr_running > self.weight
+            && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100);
+        if overloaded {
+            return GroupType::Overloaded;
+        }
+        if group.imbalance.load(Relaxed) {
+            return GroupType::Imbalanced;
+        }
+        if self.misfit > 0 {
+            return GroupType::Misfit;
+        }
+        let has_capacity = self.nr_running < self.weight
+            || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct);
+        if has_capacity { GroupType::HasSpare } else { GroupType::FullyBusy }
+    }
+
+    /// Whether this group should rather be relieved than `busiest`.
+    fn busier_than(&self, busiest: &Self) -> bool {
+        if self.kind != busiest.kind {
+            return self.kind > busiest.kind;
+        }
+        match self.kind {
+            GroupType::Overloaded | GroupType::FullyBusy => self.avg_load > busiest.avg_load,
+            GroupType::Imbalanced => false,
+            GroupType::Misfit => self.misfit > busiest.misfit,
+            GroupType::HasSpare => {
+                self.idle_cpus < busiest.idle_cpus
+                    || (self.idle_cpus == busiest.idle_cpus && self.nr_running > busiest.nr_running)
+            }
+        }
+    }
+}
+
+/// A domain as one of its CPUs sees it.
+pub(crate) struct DomainStats<'a> {
+    pub(crate) local: GroupStats,
+    pub(crate) busiest: Option<(&'a SchedGroup, GroupStats)>,
+    pub(crate) total_load: u64,
+    pub(crate) total_capacity: u64,
+    pub(crate) overloaded_cpu: bool,
+}
+
+impl<'a> DomainStats<'a> {
+    pub(crate) fn of<P: Policy>(shared: &Shared<P>, domain: &'a Domain, cpu: CpuId, newidle: bool) -> Option<Self> {
+        let here = domain.groups.iter().position(|group| group.mask.contains(cpu))?;
+        let count = domain.groups.len();
+        let local = GroupStats::of(shared, &domain.groups[here], domain);
+        let mut stats = Self {
+            local,
+            busiest: None,
+            total_load: local.load,
+            total_capacity: local.capacity,
+            overloaded_cpu: local.overloaded_cpu,
+        };
+        let mut util = local.util;
+        for step in 1..count {
+            let group = &domain.groups[(here + step) % count];
+            let mut found = GroupStats::of(shared, group, domain);
+            if found.kind == GroupType::Misfit && group.min_capacity >= u64::from(shared.capacity(cpu)) {
+                // This CPU is no bigger: it cannot help.
+                found.kind = GroupType::HasSpare;
+            }
+            stats.total_load += found.load;
+            stats.total_capacity += found.capacity;
+            stats.overloaded_cpu |= found.overloaded_cpu;
+            util += found.util;
+            if found.h_nr_running == 0 {
+                continue;
+            }
+            if stats.busiest.as_ref().is_none_or(|(_, busiest)| found.busier_than(busiest)) {
+                stats.busiest = Some((group, found));
+            }
+        }
+        if domain.share_llc && !newidle && shared.domains.llc_size(cpu) == domain.weight {
+            update_idle_scan(shared, domain, cpu, util);
+        }
+        Some(stats)
+    }
+}
+
+/// How far a search for an idle CPU in this cache may go: far while it is little used, not at all when it is full.
+fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, sum_util: u64) {
+    let weight = u64::from(domain.weight);
+    let mean = sum_util / weight;
+    let pressed = (mean * mean * domain.imbalance_pct * domain.imbalance_pct / (10_000 * 1024)).min(1024);
+    let scan = (1024 - pressed) * weight / 1024;
+    shared.llcs[shared.domains.llc(cpu)].nr_idle_scan.store(scan as u32, Relaxed);
+}

@@ -1,0 +1,294 @@
+//! CFS, as in 6.1: the entity with the least vruntime runs, for a slice of the latency target.
+//!
+//! A task that wakes is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon; it
+//! preempts if it is a wakeup granularity behind the running one. At the tick the running entity gives way when it has had
+//! its slice, or is a slice ahead of the first in line.
+
+use super::entity::{Entity, ROOT, Se};
+use super::{Discipline, FairCpu, FairShared};
+use crate::features::Feature;
+use crate::policy::{Dequeue, Enqueue};
+use crate::tunables::Tunables;
+use crate::weight;
+
+/// The order of CFS.
+#[derive(Debug)]
+pub struct CfsOrder;
+
+fn later(a: u64, b: u64) -> u64 {
+    if (a.wrapping_sub(b) as i64) > 0 { a } else { b }
+}
+
+fn earlier(a: u64, b: u64) -> u64 {
+    if (a.wrapping_sub(b) as i64) < 0 { a } else { b }
+}
+
+/// `min_vruntime` follows the least vruntime of the queue and never goes back.
+fn update_min_vruntime<T: Tunables>(rq: &mut FairCpu<CfsOrder, T>, cfs: u32) {
+    let queue = &rq.class.groups[cfs].cfs;
+    let running = queue.curr.map(|curr| rq.se(curr)).filter(|curr| curr.on_rq).map(|curr| curr.vruntime);
+    let least = match (running, queue.timeline.min_vruntime()) {
+        (Some(a), Some(b)) => earlier(a, b),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => queue.zero,
+    };
+    let to = later(queue.zero, least);
+    let queue = &mut rq.class.groups[cfs].cfs;
+    queue.zero = to;
+}
+
+/// The period in which `nr` tasks should all run once: the latency target, stretched when slices would get too short.
+fn sched_period<T: Tunables>(shared: &FairShared<CfsOrder, T>, nr: u64) -> u64 {
+    let tunables = &shared.config.tunables;
+    let nr_latency = tunables.latency_ns().div_ceil(tunables.base_slice_ns().max(1));
+    if nr > nr_latency { nr * tunables.base_slice_ns() } else { tunables.latency_ns() }
+}
+
+/// The entity's part of the period, wall-clock ns.
+fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> u64 {
+    let features = shared.config.features;
+    let tunables = &shared.config.tunables;
+    let first = rq.se(se);
+    let count = if features.has(Feature::AltPeriod) {
+        rq.class.groups[ROOT].cfs.h_nr_queued
+    } else {
+        rq.class.groups[first.parent].cfs.nr_queued
+    };
+    let mut slice = sched_period(shared, u64::from(count) + u64::from(!first.on_rq));
+    let mut at = se;
+    loop {
+        let entity = rq.se(at);
+        let queue = &rq.class.groups[entity.parent].cfs;
+        let total = if entity.on_rq { queue.weight } else { queue.weight + entity.weight };
+        slice = weight::scale(slice, weight::down(entity.weight), weight::down(total).max(1));
+        let Some(parent) = rq.parent(at) else { break };
+        at = parent;
+    }
+    if features.has(Feature::BaseSlice) {
+        let queue = &rq.class.groups[first.parent].cfs;
+        let only_idle = queue.nr_queued > 0 && queue.h_nr_queued == queue.h_nr_idle;
+        let least =
+            if first.idle && !only_idle { tunables.idle_min_granularity_ns() } else { tunables.base_slice_ns() };
+        slice = slice.max(least);
+    }
+    slice
+}
+
+/// Whether `se` is so far behind `curr` that it should run instead: 1 yes, 0 behind but not enough, -1 ahead.
+fn wakeup_preempt_entity<T: Tunables>(
+    rq: &FairCpu<CfsOrder, T>,
+    shared: &FairShared<CfsOrder, T>,
+    curr: Se,
+    se: Se,
+) -> i32 {
+    let diff = rq.se(curr).vruntime.wrapping_sub(rq.se(se).vruntime) as i64;
+    if diff <= 0 {
+        return -1;
+    }
+    let granularity = weight::to_virtual(shared.config.tunables.wakeup_granularity_ns(), rq.se(se).weight);
+    i32::from(diff > granularity as i64)
+}
+
+impl Discipline for CfsOrder {
+    const TG_UPDATE_LIMITED: bool = false;
+    const AVERAGES: bool = false;
+
+    #[inline]
+    fn key(se: &Entity) -> u64 {
+        se.vruntime
+    }
+
+    fn arrive<T: Tunables>(rq: &mut FairCpu<Self, T>, se: Se, why: Enqueue) {
+        if why != Enqueue::Wakeup && se.as_task().is_some() {
+            let zero = rq.class.groups[rq.se(se).parent].cfs.zero;
+            let entity = rq.se_mut(se);
+            entity.vruntime = entity.vruntime.wrapping_add(zero);
+        }
+    }
+
+    fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue) {
+        let cfs = rq.se(se).parent;
+        if why != Enqueue::Wakeup && why != Enqueue::WakeupMigrated {
+            if rq.class.groups[cfs].cfs.curr == Some(se) && se.as_task().is_some() {
+                let zero = rq.class.groups[cfs].cfs.zero;
+                let entity = rq.se_mut(se);
+                entity.vruntime = entity.vruntime.wrapping_add(zero);
+            }
+            return;
+        }
+        let tunables = &shared.config.tunables;
+        let entity = rq.se(se);
+        let mut credit = if entity.idle { tunables.base_slice_ns() } else { tunables.latency_ns() };
+        if shared.config.features.has(Feature::GentleFairSleepers) {
+            credit /= 2;
+        }
+        let target = rq.class.groups[cfs].cfs.zero.wrapping_sub(credit);
+        // After a very long sleep vruntimes can no longer be compared.
+        let slept = rq.clock.now().wrapping_sub(entity.exec_start);
+        let long_sleeper = entity.exec_start != 0 && slept > 60_000_000_000;
+        let entity = rq.se_mut(se);
+        entity.vruntime = if long_sleeper { target } else { later(entity.vruntime, target) };
+    }
+
+    fn left<T: Tunables>(rq: &mut FairCpu<Self, T>, se: Se, why: Dequeue) {
+        let cfs = rq.se(se).parent;
+        if matches!(why, Dequeue::Move | Dequeue::Save) {
+            let zero = rq.class.groups[cfs].cfs.zero;
+            let entity = rq.se_mut(se);
+            entity.vruntime = entity.vruntime.wrapping_sub(zero);
+        }
+        if why != Dequeue::Save {
+            update_min_vruntime(rq, cfs);
+        }
+    }
+
+    fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se {
+        let queue = &rq.class.groups[cfs].cfs;
+        let curr = queue.curr.filter(|&curr| rq.se(curr).on_rq);
+        let before = |a: Se, b: Se| (rq.se(a).vruntime.wrapping_sub(rq.se(b).vruntime) as i64) < 0;
+        let first = queue.timeline.first().map(Se::from_raw);
+        let left = match (first, curr) {
+            (Some(first), Some(curr)) if before(curr, first) => curr,
+            (Some(first), _) => first,
+            (None, Some(curr)) => curr,
+            (None, None) => unreachable!("pick on an empty queue"),
+        };
+        let mut se = left;
+        if queue.skip == Some(se) {
+            let second = if curr == Some(se) {
+                first
+            } else {
+                let second = queue.timeline.second().map(Se::from_raw);
+                match (second, curr) {
+                    (Some(second), Some(curr)) if before(curr, second) => Some(curr),
+                    (None, curr) => curr,
+                    (second, _) => second,
+                }
+            };
+            if let Some(second) = second
+                && wakeup_preempt_entity(rq, shared, second, left) < 1
+            {
+                se = second;
+            }
+        }
+        if let Some(next) = queue.next
+            && wakeup_preempt_entity(rq, shared, next, left) < 1
+        {
+            se = next;
+        } else if let Some(last) = queue.last
+            && wakeup_preempt_entity(rq, shared, last, left) < 1
+        {
+            se = last;
+        }
+        se
+    }
+
+    fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, cfs: u32, _curr: Se) {
+        update_min_vruntime(rq, cfs);
+    }
+
+    fn tick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se) {
+        if rq.class.groups[cfs].cfs.nr_queued <= 1 {
+            return;
+        }
+        let ideal = sched_slice(rq, shared, curr);
+        let entity = rq.se(curr);
+        let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
+        if ran > ideal {
+            rq.resched();
+            rq.clear_buddies(curr);
+            return;
+        }
+        if ran < shared.config.tunables.base_slice_ns() {
+            return;
+        }
+        let Some(first) = rq.class.groups[cfs].cfs.timeline.first().map(Se::from_raw) else { return };
+        let ahead = rq.se(curr).vruntime.wrapping_sub(rq.se(first).vruntime) as i64;
+        if ahead > ideal as i64 {
+            rq.resched();
+        }
+    }
+
+    fn preempts<T: Tunables>(
+        rq: &mut FairCpu<Self, T>,
+        shared: &FairShared<Self, T>,
+        curr: Se,
+        woken: Se,
+        task: u32,
+    ) -> bool {
+        if wakeup_preempt_entity(rq, shared, curr, woken) != 1 {
+            return false;
+        }
+        rq.set_next_buddy(woken);
+        // Where many run, going back to the preempted task afterwards keeps its cache warm.
+        let nr_latency = shared.config.tunables.latency_ns().div_ceil(shared.config.tunables.base_slice_ns().max(1));
+        let crowded = u64::from(rq.class.groups[rq.tasks[task].class.parent].cfs.nr_queued) >= nr_latency;
+        if shared.config.features.has(Feature::LastBuddy) && crowded && curr.as_task().is_some() && rq.se(curr).on_rq {
+            let mut se = Some(curr);
+            while let Some(at) = se {
+                let parent = rq.se(at).parent;
+                rq.class.groups[parent].cfs.last = Some(at);
+                se = rq.parent(at);
+            }
+        }
+        true
+    }
+
+    fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, se: Se) {
+        let mut se = Some(se);
+        while let Some(at) = se {
+            let parent = rq.se(at).parent;
+            rq.class.groups[parent].cfs.skip = Some(at);
+            se = rq.parent(at);
+        }
+    }
+
+    fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64) {
+        let cfs = rq.se(se).parent;
+        let on_rq = rq.se(se).on_rq;
+        if on_rq {
+            if rq.class.groups[cfs].cfs.curr == Some(se) {
+                rq.update_curr(shared, cfs);
+            }
+            let old = rq.se(se).weight;
+            let queue = &mut rq.class.groups[cfs].cfs;
+            queue.weight = queue.weight - old + weight;
+        }
+        let attached = rq.se(se).avg.last_update != 0;
+        if attached {
+            rq.dequeue_load_avg(se);
+        }
+        let entity = rq.se_mut(se);
+        entity.weight = weight;
+        let divider = entity.avg.divider();
+        entity.avg.load_avg = weight::down(weight) * entity.avg.load_sum / divider;
+        if attached {
+            rq.enqueue_load_avg(se);
+        }
+    }
+
+    fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
+        let cfs = rq.tasks[task].class.parent;
+        rq.update_curr(shared, cfs);
+        let queue = &rq.class.groups[cfs].cfs;
+        let zero = queue.zero;
+        let mut vruntime = queue.curr.map_or(zero, |curr| rq.se(curr).vruntime);
+        let mut start = zero;
+        if shared.config.features.has(Feature::StartDebit) {
+            let slice = sched_slice(rq, shared, Se::task(task));
+            start = start.wrapping_add(weight::to_virtual(slice, rq.tasks[task].class.weight));
+        }
+        vruntime = later(vruntime, start);
+        rq.tasks[task].class.vruntime = vruntime.wrapping_sub(zero);
+    }
+
+    fn migrate<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
+        // A sleeper's vruntime is absolute: it becomes relative to the queue it leaves.
+        let entity = &rq.tasks[task].class;
+        if entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == crate::task::TaskState::Sleeping {
+            let zero = rq.class.groups[entity.parent].cfs.zero;
+            let entity = &mut rq.tasks[task].class;
+            entity.vruntime = entity.vruntime.wrapping_sub(zero);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! EEVDF: of the entities that are owed time, the one with the earliest virtual deadline runs.
+//!
+//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is how far it is behind
+//! that average: what it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its vruntime when
+//! it last asked for a slice plus that slice, stretched by its weight. (Stoica and Abdel-Wahab, 1995.)
+//!
+//! What kernels do differently:
+//! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with. Entities
+//!   leave the queue when they sleep, and keep their lag, limited to two slices.
+//! - **6.12**: an entity that sleeps while it owes time stays queued until it comes up (DELAY_DEQUEUE): sleeping no longer
+//!   pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one that did
+//!   so is looked at again at every tick.
+//! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline. Once
+//!   past it, every update of the running entity asks for a reschedule.
+
+use super::entity::{Entity, Se};
+use super::{Discipline, FairCpu, FairShared};
+use crate::features::Feature;
+use crate::kernels::Eevdf as Version;
+use crate::policy::{Dequeue, Enqueue};
+use crate::tunables::Tunables;
+use crate::weight;
+
+/// The order of EEVDF.
+#[derive(Debug)]
+pub struct EevdfOrder;
+
+/// The sums of a queue are moved to a new origin when the average has gone this far from the old, virtual ns.
+const REBASE: i64 = 1 << 28;
+
+/// Sum over the queued entities of weight x (vruntime - zero), and of their weights, the running one included.
+#[inline]
+fn sums<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> (i64, i64) {
+    let queue = &rq.class.groups[cfs].cfs;
+    let (mut sum, mut load) = (queue.sum_wv, queue.sum_w as i64);
+    if let Some(curr) = queue.curr {
+        let entity = rq.se(curr);
+        if entity.on_rq {
+            let weight = weight::down(entity.weight) as i64;
+            sum += entity.vruntime.wrapping_sub(queue.zero) as i64 * weight;
+            load += weight;
+        }
+    }
+    (sum, load)
+}
+
+/// The queue's virtual time: the weighted average vruntime, rounded down so that it never counts as ahead of itself.
+#[inline]
+pub(crate) fn avg_vruntime<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> u64 {
+    let (sum, load) = sums(rq, cfs);
+    let zero = rq.class.groups[cfs].cfs.zero;
+    if load == 0 { zero } else { zero.wrapping_add(sum.div_euclid(load) as u64) }
+}
+
+/// Whether an entity with `vruntime` is owed time on a queue with these sums.
+#[inline]
+fn eligible((sum, load): (i64, i64), zero: u64, vruntime: u64) -> bool {
+    i128::from(sum) >= i128::from(vruntime.wrapping_sub(zero) as i64) * i128::from(load)
+}
+
+fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) -> bool {
+    let entity = rq.se(se);
+    eligible(sums(rq, entity.parent), rq.class.groups[entity.parent].cfs.zero, entity.vruntime)
+}
+
+/// Whether the deadline of `a` comes first.
+#[inline]
+fn before(a: &Entity, b: &Entity) -> bool {
+    (a.deadline.wrapping_sub(b.deadline) as i64) < 0
+}
+
+/// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick).
+fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
+    let entity = rq.se(se);
+    let limit = weight::to_virtual((2 * entity.slice).max(shared.config.tunables.tick_ns()), entity.weight) as i64;
+    let lag = avg_vruntime(rq, entity.parent).wrapping_sub(entity.vruntime) as i64;
+    rq.se_mut(se).vlag = lag.clamp(-limit, limit);
+}
+
+/// Moves the origin of a queue's sums to its average: nothing changes but the size of the numbers.
+fn rebase<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, cfs: u32) {
+    let average = avg_vruntime(rq, cfs);
+    let queue = &mut rq.class.groups[cfs].cfs;
+    let shift = average.wrapping_sub(queue.zero) as i64;
+    queue.sum_wv -= shift * queue.sum_w as i64;
+    queue.zero = average;
+}
+
+/// Whether the running entity is still to be left alone.
+#[inline]
+fn protected<T>(shared: &FairShared<EevdfOrder, T>, entity: &Entity) -> bool
+where
+    T: Tunables,
+{
+    if shared.config.eevdf == Version::V6_18 {
+        (entity.protected_until.wrapping_sub(entity.vruntime) as i64) > 0
+    } else {
+        entity.protected && entity.protected_until == entity.deadline
+    }
+}
+
+/// The entity that should run if the running one is (`protect`) or is not to be left alone.
+fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, cfs: u32, protect: bool) -> Se {
+    let queue = &rq.class.groups[cfs].cfs;
+    let running = queue.curr.filter(|&curr| rq.se(curr).on_rq);
+    if queue.nr_queued == 1
+        && let Some(only) = running
+    {
+        return only;
+    }
+    let features = shared.config.features;
+    let sums = sums(rq, cfs);
+    let curr = running.filter(|&curr| eligible(sums, queue.zero, rq.se(curr).vruntime));
+    if protect
+        && let Some(curr) = curr
+        && (features.has(Feature::RunToParity) || shared.config.eevdf == Version::V6_18)
+        && protected(shared, rq.se(curr))
+    {
+        return curr;
+    }
+    let best = queue.timeline.pick(|vruntime| eligible(sums, queue.zero, vruntime)).map(Se::from_raw);
+    match (best, curr) {
+        (Some(best), Some(curr)) if !before(rq.se(curr), rq.se(best)) => best,
+        (_, Some(curr)) => curr,
+        (Some(best), None) => best,
+        // Somebody is always eligible: at least whoever is furthest behind. Rounding apart, this is not reached.
+        (None, None) => queue.timeline.first().map(Se::from_raw).or(running).expect("pick on an empty queue"),
+    }
+}
+
+/// The shortest slice that any queued entity asked for.
+fn min_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> {
+    let queue = &rq.class.groups[cfs].cfs;
+    let running = queue.curr.map(|curr| rq.se(curr)).filter(|se| se.on_rq).map(|se| se.slice);
+    match (queue.timeline.min_slice(), running) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn earlier(a: u64, b: u64) -> u64 {
+    if (a.wrapping_sub(b) as i64) < 0 { a } else { b }
+}
+
+impl Discipline for EevdfOrder {
+    const TG_UPDATE_LIMITED: bool = true;
+    const AVERAGES: bool = true;
+
+    #[inline]
+    fn key(se: &Entity) -> u64 {
+        se.deadline
+    }
+
+    fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue) {
+        let features = shared.config.features;
+        let cfs = rq.se(se).parent;
+        let vruntime = avg_vruntime(rq, cfs);
+        if !rq.se(se).custom_slice {
+            rq.se_mut(se).slice = shared.config.tunables.base_slice_ns();
+        }
+        let entity = rq.se(se);
+        let mut lag = 0;
+        if features.has(Feature::PlaceLag) && rq.class.groups[cfs].cfs.nr_queued > 0 && entity.vlag != 0 {
+            // Joining moves the average towards the newcomer, which would eat up part of its lag: it is placed further out,
+            // so that after joining it has the lag it left with.
+            let queue = &rq.class.groups[cfs].cfs;
+            let curr = queue.curr.map(|curr| rq.se(curr)).filter(|curr| curr.on_rq);
+            let load = queue.sum_w as i64 + curr.map_or(0, |curr| weight::down(curr.weight) as i64);
+            let joined = i128::from(load + weight::down(entity.weight) as i64);
+            lag = (i128::from(entity.vlag) * joined / i128::from(load.max(1))) as i64;
+        }
+        let entity = rq.se_mut(se);
+        entity.vruntime = vruntime.wrapping_sub(lag as u64);
+        if entity.rel_deadline {
+            entity.deadline = entity.deadline.wrapping_add(entity.vruntime);
+            entity.rel_deadline = false;
+            return;
+        }
+        let mut slice = weight::to_virtual(entity.slice, entity.weight);
+        if features.has(Feature::PlaceDeadlineInitial) && why == Enqueue::New {
+            slice /= 2;
+        }
+        entity.deadline = entity.vruntime.wrapping_add(slice);
+    }
+
+    fn delays<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
+        shared.config.features.has(Feature::DelayDequeue) && !entity_eligible(rq, se)
+    }
+
+    fn leave<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Dequeue) {
+        update_lag(rq, shared, se);
+        if shared.config.features.has(Feature::PlaceRelDeadline) && matches!(why, Dequeue::Move | Dequeue::Save) {
+            let entity = rq.se_mut(se);
+            entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
+            entity.rel_deadline = true;
+        }
+    }
+
+    fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se {
+        let queue = &rq.class.groups[cfs].cfs;
+        // Taking the buddy costs others latency, not fairness.
+        if let Some(next) = queue.next
+            && shared.config.features.has(Feature::PickBuddy)
+            && entity_eligible(rq, next)
+        {
+            return next;
+        }
+        pick(rq, shared, cfs, true)
+    }
+
+    fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
+        let cfs = rq.se(se).parent;
+        let version = shared.config.eevdf;
+        if version == Version::V6_18 {
+            let least = if shared.config.features.has(Feature::RunToParity) {
+                min_slice(rq, cfs).unwrap_or(u64::MAX)
+            } else {
+                // Even without protection a task runs for the base slice before scaling by the number of CPUs.
+                shared.config.tunables.base_slice_ns() / crate::tunables::scaling(shared.nr_cpus())
+            };
+            let entity = rq.se_mut(se);
+            let slice = least.min(entity.slice);
+            entity.protected_until = entity.deadline;
+            if slice != entity.slice {
+                let until = entity.vruntime.wrapping_add(weight::to_virtual(slice, entity.weight));
+                entity.protected_until = earlier(entity.deadline, until);
+            }
+        } else {
+            let entity = rq.se_mut(se);
+            entity.protected_until = entity.deadline;
+            entity.protected = true;
+        }
+    }
+
+    fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se) {
+        let zero = rq.class.groups[cfs].cfs.zero;
+        if (rq.se(curr).vruntime.wrapping_sub(zero) as i64).abs() > REBASE {
+            rebase(rq, cfs);
+        }
+        let base = shared.config.tunables.base_slice_ns();
+        let entity = rq.se_mut(curr);
+        let mut resched = false;
+        if (entity.vruntime.wrapping_sub(entity.deadline) as i64) >= 0 {
+            // The request is used up: the next one begins.
+            if !entity.custom_slice {
+                entity.slice = base;
+            }
+            entity.deadline = entity.vruntime.wrapping_add(weight::to_virtual(entity.slice, entity.weight));
+            resched = true;
+        }
+        if rq.class.groups[cfs].cfs.nr_queued == 1 {
+            return;
+        }
+        let again = match shared.config.eevdf {
+            Version::V6_6 => false,
+            // Overtaken by a short slice and no longer owed time: look again.
+            Version::V6_12 => {
+                shared.config.features.has(Feature::PreemptShort)
+                    && !protected(shared, rq.se(curr))
+                    && !entity_eligible(rq, curr)
+            }
+            Version::V6_18 => !protected(shared, rq.se(curr)),
+        };
+        if resched || again {
+            rq.resched();
+            rq.clear_buddies(curr);
+        }
+    }
+
+    fn preempts<T: Tunables>(
+        rq: &mut FairCpu<Self, T>,
+        shared: &FairShared<Self, T>,
+        curr: Se,
+        woken: Se,
+        _task: u32,
+    ) -> bool {
+        let cfs = rq.se(curr).parent;
+        let shorter = shared.config.features.has(Feature::PreemptShort) && rq.se(woken).slice < rq.se(curr).slice;
+        match shared.config.eevdf {
+            Version::V6_6 => pick(rq, shared, cfs, true) == woken,
+            Version::V6_12 => {
+                let overtakes = shorter
+                    && entity_eligible(rq, woken)
+                    && (before(rq.se(woken), rq.se(curr)) || !entity_eligible(rq, curr));
+                if overtakes {
+                    rq.se_mut(curr).protected = false;
+                }
+                pick(rq, shared, cfs, true) == woken
+            }
+            Version::V6_18 => {
+                if pick(rq, shared, cfs, !shorter) == woken {
+                    if shorter && protected(shared, rq.se(curr)) {
+                        let entity = rq.se_mut(curr);
+                        entity.protected_until = entity.vruntime;
+                    }
+                    return true;
+                }
+                if shorter && shared.config.features.has(Feature::RunToParity) {
+                    let slice = min_slice(rq, cfs).unwrap_or(u64::MAX);
+                    let entity = rq.se_mut(curr);
+                    let until = entity.vruntime.wrapping_add(weight::to_virtual(slice, entity.weight));
+                    entity.protected_until = earlier(entity.protected_until, until);
+                }
+                false
+            }
+        }
+    }
+
+    fn requeue_delayed<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
+        if !shared.config.features.has(Feature::DelayZero) {
+            return;
+        }
+        update_lag(rq, shared, se);
+        if rq.se(se).vlag <= 0 {
+            return;
+        }
+        // It has waited longer than its debt: it starts afresh at the average.
+        let cfs = rq.se(se).parent;
+        rq.class.groups[cfs].cfs.nr_queued -= 1;
+        let queued = rq.se(se).ticket.is_some();
+        rq.erase(se);
+        rq.se_mut(se).vlag = 0;
+        Self::place(rq, shared, se, Enqueue::Wakeup);
+        if queued {
+            rq.insert(se);
+        }
+        rq.class.groups[cfs].cfs.nr_queued += 1;
+    }
+
+    fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
+        let owed = entity_eligible(rq, se);
+        let v6_18 = shared.config.eevdf == Version::V6_18;
+        let entity = rq.se_mut(se);
+        if v6_18 && owed {
+            // Since 6.18 a task that yields while it is owed time gives the rest of its request up.
+            entity.vruntime = entity.deadline;
+        }
+        entity.deadline = entity.deadline.wrapping_add(weight::to_virtual(entity.slice, entity.weight));
+    }
+
+    fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64) {
+        let cfs = rq.se(se).parent;
+        let on_rq = rq.se(se).on_rq;
+        let is_curr = rq.class.groups[cfs].cfs.curr == Some(se);
+        if on_rq {
+            rq.update_curr(shared, cfs);
+            update_lag(rq, shared, se);
+            let entity = rq.se_mut(se);
+            entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
+            entity.rel_deadline = true;
+            if !is_curr {
+                rq.erase(se);
+            }
+            let old = rq.se(se).weight;
+            let queue = &mut rq.class.groups[cfs].cfs;
+            queue.nr_queued -= 1;
+            queue.weight -= old;
+        }
+        let attached = rq.se(se).avg.last_update != 0;
+        if attached {
+            rq.dequeue_load_avg(se);
+        }
+        let entity = rq.se_mut(se);
+        let (old_down, new_down) = (weight::down(entity.weight).max(1) as i128, weight::down(weight).max(1) as i128);
+        // The same lag in real time is another one in virtual time at another weight; so is what is left to the deadline.
+        entity.vlag = (i128::from(entity.vlag) * old_down / new_down) as i64;
+        if entity.rel_deadline {
+            entity.deadline = (i128::from(entity.deadline as i64) * old_down / new_down) as u64;
+        }
+        entity.weight = weight;
+        let divider = entity.avg.divider();
+        entity.avg.load_avg = weight::down(weight) * entity.avg.load_sum / divider;
+        if attached {
+            rq.enqueue_load_avg(se);
+        }
+        if on_rq {
+            // While it is off the count the running entity must not see itself in the average.
+            rq.se_mut(se).on_rq = !is_curr;
+            Self::place(rq, shared, se, Enqueue::Restore);
+            rq.se_mut(se).on_rq = true;
+            let queue = &mut rq.class.groups[cfs].cfs;
+            queue.weight += weight;
+            queue.nr_queued += 1;
+            if !is_curr {
+                rq.insert(se);
+            }
+        }
+    }
+}

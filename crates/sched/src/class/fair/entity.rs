@@ -1,0 +1,267 @@
+//! What the fair class schedules: a task, or a group's share of one CPU.
+
+use alloc::collections::BTreeMap;
+
+use super::pelt::Avg;
+use super::timeline::{Ticket, Timeline};
+use crate::arena::Arena;
+use crate::ids::GroupId;
+
+/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Se(u32);
+
+const GROUP_BIT: u32 = 1 << 31;
+
+impl Se {
+    #[inline]
+    pub(crate) const fn task(index: u32) -> Self {
+        Self(index)
+    }
+
+    #[inline]
+    pub(crate) const fn group(index: u32) -> Self {
+        Self(index | GROUP_BIT)
+    }
+
+    /// The index of the group, if it is one.
+    #[inline]
+    pub(crate) const fn as_group(self) -> Option<u32> {
+        if self.0 & GROUP_BIT == 0 { None } else { Some(self.0 & !GROUP_BIT) }
+    }
+
+    /// The index of the task, if it is one.
+    #[inline]
+    pub(crate) const fn as_task(self) -> Option<u32> {
+        if self.0 & GROUP_BIT == 0 { Some(self.0) } else { None }
+    }
+
+    /// As the timeline holds it.
+    #[inline]
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) const fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+}
+
+/// A scheduling entity. Times are nanoseconds; virtual times are nanoseconds at nice 0.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
+pub struct Entity {
+    /// In the scheduler's scale.
+    pub(crate) weight: u64,
+    pub(crate) vruntime: u64,
+    /// EEVDF: virtual deadline; relative to `vruntime` while `rel_deadline`.
+    pub(crate) deadline: u64,
+    /// EEVDF: what it was owed (positive) or owes (negative) when it left, virtual.
+    pub(crate) vlag: i64,
+    /// EEVDF: how long it wants to run at a time.
+    pub(crate) slice: u64,
+    /// EEVDF: while it runs, the virtual time until which its slice is protected from being cut short.
+    pub(crate) protected_until: u64,
+    /// EEVDF as in 6.12: whether the protection is still in force.
+    pub(crate) protected: bool,
+    pub(crate) exec_start: u64,
+    pub(crate) sum_exec_runtime: u64,
+    /// `sum_exec_runtime` when it was picked.
+    pub(crate) prev_sum_exec_runtime: u64,
+    pub(crate) ticket: Option<Ticket>,
+    /// Index of the group on whose queue it is.
+    pub(crate) parent: u32,
+    pub(crate) on_rq: bool,
+    /// Asleep, but queued until it has paid what it owes.
+    pub(crate) delayed: bool,
+    pub(crate) rel_deadline: bool,
+    pub(crate) custom_slice: bool,
+    /// SCHED_IDLE, or a group with `cpu.idle`.
+    pub(crate) idle: bool,
+    /// Groups: runnable tasks below, as of the last update.
+    pub(crate) runnable_weight: u32,
+    pub(crate) avg: Avg,
+}
+
+impl Entity {
+    pub(crate) fn new(weight: u64, idle: bool) -> Self {
+        Self {
+            weight,
+            vruntime: 0,
+            deadline: 0,
+            vlag: 0,
+            slice: 0,
+            protected_until: 0,
+            protected: false,
+            exec_start: 0,
+            sum_exec_runtime: 0,
+            prev_sum_exec_runtime: 0,
+            ticket: None,
+            parent: 0,
+            on_rq: false,
+            delayed: false,
+            rel_deadline: false,
+            custom_slice: false,
+            idle,
+            runnable_weight: 0,
+            avg: Avg::default(),
+        }
+    }
+
+    /// CPU time it has had, nanoseconds.
+    pub fn sum_exec_runtime(&self) -> u64 {
+        self.sum_exec_runtime
+    }
+
+    /// Its virtual runtime, nanoseconds at nice 0.
+    pub fn vruntime(&self) -> u64 {
+        self.vruntime
+    }
+
+    /// Its load average, of its weight.
+    pub fn load_avg(&self) -> u64 {
+        self.avg.load_avg
+    }
+
+    /// Its utilisation average, of 1024.
+    pub fn util_avg(&self) -> u64 {
+        self.avg.util_avg
+    }
+}
+
+/// One group's entities on one CPU (`cfs_rq`).
+#[derive(Debug)]
+pub(crate) struct CfsRq {
+    /// Sum of the weights of its queued entities, the running one included.
+    pub(crate) weight: u64,
+    pub(crate) nr_queued: u32,
+    /// Tasks queued in it and below, those with a delayed dequeue included.
+    pub(crate) h_nr_queued: u32,
+    /// Tasks runnable in it and below.
+    pub(crate) h_nr_runnable: u32,
+    /// Those of `h_nr_queued` that are SCHED_IDLE or in an idle group.
+    pub(crate) h_nr_idle: u32,
+    /// EEVDF: sum over the queued entities (without `curr`) of weight x (vruntime - `zero`), weights in the user's scale.
+    pub(crate) sum_wv: i64,
+    /// EEVDF: sum of the same weights.
+    pub(crate) sum_w: u64,
+    /// EEVDF: origin of `sum_wv`, kept near the average. CFS: `min_vruntime`.
+    pub(crate) zero: u64,
+    pub(crate) timeline: Timeline,
+    pub(crate) curr: Option<Se>,
+    pub(crate) next: Option<Se>,
+    pub(crate) last: Option<Se>,
+    pub(crate) skip: Option<Se>,
+    pub(crate) avg: Avg,
+    /// Averages of tasks that slept here and woke elsewhere, to be taken off at the next update.
+    pub(crate) removed: Removed,
+    /// What it has added to the group's load average.
+    pub(crate) tg_load_avg_contrib: u64,
+    pub(crate) last_tg_update: u64,
+    /// A change below waits to be taken over by the group's entity.
+    pub(crate) propagate: bool,
+    pub(crate) prop_runnable_sum: i64,
+    /// Its load as a part of the root's (`h_load`), and when it was computed, ms.
+    pub(crate) h_load: u64,
+    pub(crate) last_h_load_update: u64,
+}
+
+/// Averages to be taken off a run queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Removed {
+    pub(crate) nr: u32,
+    pub(crate) load_avg: u64,
+    pub(crate) util_avg: u64,
+    pub(crate) runnable_avg: u64,
+}
+
+/// Where vruntimes begin: close to the wrap-around, so that it is met in every run.
+const FIRST_VRUNTIME: u64 = (-(1i64 << 20)) as u64;
+
+impl CfsRq {
+    pub(crate) fn new() -> Self {
+        Self {
+            weight: 0,
+            nr_queued: 0,
+            h_nr_queued: 0,
+            h_nr_runnable: 0,
+            h_nr_idle: 0,
+            sum_wv: 0,
+            sum_w: 0,
+            zero: FIRST_VRUNTIME,
+            timeline: Timeline::new(),
+            curr: None,
+            next: None,
+            last: None,
+            skip: None,
+            avg: Avg::default(),
+            removed: Removed::default(),
+            tg_load_avg_contrib: 0,
+            last_tg_update: 0,
+            propagate: false,
+            prop_runnable_sum: 0,
+            h_load: 0,
+            last_h_load_update: 0,
+        }
+    }
+
+    /// Whether nothing of it is left to decay.
+    pub(crate) fn is_decayed(&self) -> bool {
+        self.weight == 0
+            && self.avg.load_sum == 0
+            && self.avg.util_sum == 0
+            && self.avg.runnable_sum == 0
+            && self.tg_load_avg_contrib == 0
+    }
+}
+
+/// A group on one CPU: its entity in the parent's queue, and its own queue.
+#[derive(Debug)]
+pub(crate) struct GroupRq {
+    pub(crate) id: GroupId,
+    pub(crate) se: Entity,
+    pub(crate) cfs: CfsRq,
+    pub(crate) depth: u32,
+    /// On the list of groups whose averages are not zero.
+    pub(crate) listed: bool,
+}
+
+/// Index of the root group on every CPU.
+pub(crate) const ROOT: u32 = 0;
+
+/// The fair class's state of one CPU.
+#[derive(Debug)]
+pub struct FairRq {
+    /// Groups that have been here; the root is at [`ROOT`].
+    pub(crate) groups: Arena<GroupRq>,
+    pub(crate) by_id: BTreeMap<GroupId, u32>,
+    /// Groups whose averages may not be zero, children before parents (by depth, deepest first, kept sorted).
+    pub(crate) leaves: alloc::vec::Vec<u32>,
+    /// Sum of the queued tasks' estimated utilisation.
+    pub(crate) util_est: u64,
+    /// The task that yielded from a shared position last; CFS only.
+    pub(crate) last_blocked_update: u64,
+}
+
+impl FairRq {
+    pub(crate) fn new() -> Self {
+        let mut groups = Arena::default();
+        let root = GroupRq {
+            id: GroupId::ROOT,
+            se: Entity::new(crate::weight::NICE_0_LOAD, false),
+            cfs: CfsRq::new(),
+            depth: 0,
+            listed: true,
+        };
+        let index = groups.insert(root);
+        debug_assert_eq!(index, ROOT);
+        Self {
+            groups,
+            by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]),
+            leaves: alloc::vec![ROOT],
+            util_est: 0,
+            last_blocked_update: 0,
+        }
+    }
+}

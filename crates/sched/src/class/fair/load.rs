@@ -1,0 +1,423 @@
+//! Load averages of the hierarchy: entities feed their queue, a queue feeds its group's entity, that feeds the parent's
+//! queue; and the split of a group's weight over its CPUs.
+
+use super::entity::{ROOT, Removed, Se};
+use super::pelt::{self, MIN_DIVIDER};
+use super::{Discipline, Fair};
+use crate::features::Feature;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+use crate::weight::{self, MIN_SHARES};
+
+/// A group's load average is passed on to the other CPUs at most this often, nanoseconds.
+const TG_UPDATE_NS: u64 = 1_000_000;
+
+/// How an update of an entity's averages goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attach {
+    /// Only the averages.
+    Keep,
+    /// The entity joins the queue's averages if it has not yet.
+    Attach,
+    /// The entity leaves the queue's averages.
+    Detach,
+}
+
+/// Weight in the user's scale, which load averages are in.
+#[inline]
+fn se_weight(weight: u64) -> u64 {
+    weight::down(weight)
+}
+
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// `update_load_avg`: brings the averages of an entity, of its queue and of what waits to be propagated up to now.
+    pub(crate) fn update_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
+        let now = self.clock.pelt();
+        let parent = self.se(se).parent;
+        let running = self.class.groups[parent].cfs.curr == Some(se);
+        let entity = self.se_mut(se);
+        if entity.avg.last_update != 0 {
+            let runnable = if se.as_group().is_some() {
+                u64::from(entity.runnable_weight)
+            } else {
+                u64::from(entity.on_rq && !entity.delayed)
+            };
+            if entity.avg.accumulate(now, u64::from(entity.on_rq), runnable, running) {
+                let weight = se_weight(entity.weight);
+                entity.avg.average(weight);
+            }
+        }
+        let mut decayed = self.update_cfs_rq_load_avg(parent, now);
+        decayed |= self.propagate_entity_load_avg(se);
+        match attach {
+            Attach::Attach if self.se(se).avg.last_update == 0 => {
+                self.attach_entity_load_avg(se);
+                self.update_tg_load_avg(shared, parent);
+            }
+            Attach::Detach => {
+                self.detach_entity_load_avg(se);
+                self.update_tg_load_avg(shared, parent);
+            }
+            _ if decayed => self.update_tg_load_avg(shared, parent),
+            _ => {}
+        }
+    }
+
+    /// Brings a queue's averages up to `now`. True when they changed.
+    pub(crate) fn update_cfs_rq_load_avg(&mut self, group: u32, now: u64) -> bool {
+        let cfs = &mut self.class.groups[group].cfs;
+        let mut changed = false;
+        if cfs.removed.nr > 0 {
+            let removed = core::mem::take(&mut cfs.removed);
+            let divider = cfs.avg.divider();
+            take_off(&mut cfs.avg, &removed, divider);
+            cfs.propagate = true;
+            cfs.prop_runnable_sum -= (removed.runnable_avg * divider >> 10) as i64;
+            changed = true;
+        }
+        let load = weight::down(cfs.weight);
+        let runnable = u64::from(cfs.h_nr_runnable);
+        let running = cfs.curr.is_some();
+        if cfs.avg.accumulate(now, load, runnable, running) {
+            cfs.avg.average(1);
+            changed = true;
+        }
+        changed
+    }
+
+    /// The entity's averages join those of its queue.
+    pub(crate) fn attach_entity_load_avg(&mut self, se: Se) {
+        let parent = self.se(se).parent;
+        let queue = self.class.groups[parent].cfs.avg;
+        let divider = queue.divider();
+        let entity = self.se_mut(se);
+        entity.avg.last_update = queue.last_update;
+        entity.avg.period_contrib = queue.period_contrib;
+        entity.avg.util_sum = entity.avg.util_avg * divider;
+        entity.avg.runnable_sum = entity.avg.runnable_avg * divider;
+        let weight = se_weight(entity.weight);
+        let total = entity.avg.load_avg * divider;
+        entity.avg.load_sum = if weight < total { total / weight } else { 1 };
+        let avg = entity.avg;
+        self.enqueue_load_avg(se);
+        let cfs = &mut self.class.groups[parent].cfs;
+        cfs.avg.util_avg += avg.util_avg;
+        cfs.avg.util_sum += avg.util_sum;
+        cfs.avg.runnable_avg += avg.runnable_avg;
+        cfs.avg.runnable_sum += avg.runnable_sum;
+        cfs.propagate = true;
+        cfs.prop_runnable_sum += avg.load_sum as i64;
+    }
+
+    /// The entity's averages leave those of its queue.
+    pub(crate) fn detach_entity_load_avg(&mut self, se: Se) {
+        self.dequeue_load_avg(se);
+        let entity = self.se(se);
+        let (avg, parent) = (entity.avg, entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        pelt::sub(&mut cfs.avg.util_avg, avg.util_avg);
+        pelt::sub(&mut cfs.avg.util_sum, avg.util_sum);
+        cfs.avg.util_sum = cfs.avg.util_sum.max(cfs.avg.util_avg * MIN_DIVIDER);
+        pelt::sub(&mut cfs.avg.runnable_avg, avg.runnable_avg);
+        pelt::sub(&mut cfs.avg.runnable_sum, avg.runnable_sum);
+        cfs.avg.runnable_sum = cfs.avg.runnable_sum.max(cfs.avg.runnable_avg * MIN_DIVIDER);
+        cfs.propagate = true;
+        cfs.prop_runnable_sum -= avg.load_sum as i64;
+    }
+
+    /// Only the load average, as when the weight changes.
+    pub(crate) fn enqueue_load_avg(&mut self, se: Se) {
+        let entity = self.se(se);
+        let (avg, weight, parent) = (entity.avg, se_weight(entity.weight), entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        cfs.avg.load_avg += avg.load_avg;
+        cfs.avg.load_sum += weight * avg.load_sum;
+    }
+
+    /// See [`Self::enqueue_load_avg`].
+    pub(crate) fn dequeue_load_avg(&mut self, se: Se) {
+        let entity = self.se(se);
+        let (avg, weight, parent) = (entity.avg, se_weight(entity.weight), entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        pelt::sub(&mut cfs.avg.load_avg, avg.load_avg);
+        pelt::sub(&mut cfs.avg.load_sum, weight * avg.load_sum);
+        cfs.avg.load_sum = cfs.avg.load_sum.max(cfs.avg.load_avg * MIN_DIVIDER);
+    }
+
+    /// A sleeping task is leaving for another CPU: what it added here is taken off at the next update.
+    pub(crate) fn remove_entity_load_avg(&mut self, se: Se) {
+        let entity = self.se(se);
+        let parent = entity.parent;
+        if entity.avg.last_update == 0 {
+            return;
+        }
+        // It decays to where its queue stands, so that what is taken off is what is still there.
+        let last = self.class.groups[parent].cfs.avg.last_update;
+        let entity = self.se_mut(se);
+        if entity.avg.accumulate(last, 0, 0, false) {
+            let weight = se_weight(entity.weight);
+            entity.avg.average(weight);
+        }
+        let avg = entity.avg;
+        let removed = &mut self.class.groups[parent].cfs.removed;
+        removed.nr += 1;
+        removed.load_avg += avg.load_avg;
+        removed.util_avg += avg.util_avg;
+        removed.runnable_avg += avg.runnable_avg;
+        self.list_leaf(parent);
+    }
+
+    /// Passes a queue's load on to the sum its group keeps of all CPUs, when it changed enough to matter.
+    pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
+        if group == ROOT {
+            return;
+        }
+        let now = self.clock.now();
+        let slot = &mut self.class.groups[group];
+        let cfs = &mut slot.cfs;
+        if D::TG_UPDATE_LIMITED && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
+            return;
+        }
+        let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
+        if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 {
+            shared.group(slot.id).add_load_avg(delta);
+            cfs.tg_load_avg_contrib = cfs.avg.load_avg;
+            cfs.last_tg_update = now;
+        }
+    }
+
+    /// A group's entity takes over what changed in the group's queue, and hands it to the parent's queue.
+    fn propagate_entity_load_avg(&mut self, se: Se) -> bool {
+        let Some(group) = se.as_group() else { return false };
+        let own = &mut self.class.groups[group].cfs;
+        if !own.propagate {
+            return false;
+        }
+        own.propagate = false;
+        let runnable_sum = core::mem::take(&mut own.prop_runnable_sum);
+        let own_avg = own.avg;
+        let own_weight = weight::down(own.weight);
+        let parent = self.class.groups[group].se.parent;
+        let divider = self.class.groups[parent].cfs.avg.divider();
+
+        let entity = &mut self.class.groups[group].se;
+        let util_delta = own_avg.util_avg as i64 - entity.avg.util_avg as i64;
+        let old_util_sum = entity.avg.util_sum;
+        let old_runnable = (entity.avg.runnable_avg, entity.avg.runnable_sum);
+        if util_delta != 0 {
+            entity.avg.util_avg = own_avg.util_avg;
+            entity.avg.util_sum = own_avg.util_avg * divider;
+        }
+        let runnable_delta = own_avg.runnable_avg as i64 - old_runnable.0 as i64;
+        if runnable_delta != 0 {
+            entity.avg.runnable_avg = own_avg.runnable_avg;
+            entity.avg.runnable_sum = own_avg.runnable_avg * divider;
+        }
+
+        // Load: a queue's runnable time cannot be seen in the sum of its entities' (they overlap), so it is estimated: what
+        // joined adds up to always-runnable at most; what left leaves the mean of those that remain.
+        let mut load_delta = (0i64, 0i64);
+        if runnable_sum != 0 {
+            let mut new_sum = if runnable_sum > 0 {
+                (runnable_sum + entity.avg.load_sum as i64).min(divider as i64)
+            } else {
+                let mean = if own_weight > 0 { (own_avg.load_sum / own_weight) as i64 } else { 0 };
+                (entity.avg.load_sum as i64).min(mean)
+            };
+            let running_sum = (entity.avg.util_sum >> 10) as i64;
+            new_sum = new_sum.max(running_sum);
+            let weight = se_weight(entity.weight) as i64;
+            let load_sum = weight * new_sum;
+            let load_avg = load_sum / divider as i64;
+            let delta_sum = load_sum - weight * entity.avg.load_sum as i64;
+            let delta_avg = load_avg - entity.avg.load_avg as i64;
+            entity.avg.load_sum = new_sum.max(0) as u64;
+            if delta_avg != 0 || delta_sum != 0 {
+                entity.avg.load_avg = load_avg.max(0) as u64;
+                load_delta = (delta_avg, delta_sum);
+            }
+        }
+        let new_util_sum = entity.avg.util_sum;
+        let new_runnable_sum = entity.avg.runnable_sum;
+
+        let queue = &mut self.class.groups[parent].cfs;
+        queue.propagate = true;
+        queue.prop_runnable_sum += runnable_sum;
+        let avg = &mut queue.avg;
+        add_signed(&mut avg.util_avg, util_delta);
+        add_signed(&mut avg.util_sum, new_util_sum as i64 - old_util_sum as i64);
+        avg.util_sum = avg.util_sum.max(avg.util_avg * MIN_DIVIDER);
+        add_signed(&mut avg.runnable_avg, runnable_delta);
+        add_signed(&mut avg.runnable_sum, new_runnable_sum as i64 - old_runnable.1 as i64);
+        avg.runnable_sum = avg.runnable_sum.max(avg.runnable_avg * MIN_DIVIDER);
+        if load_delta != (0, 0) {
+            add_signed(&mut avg.load_avg, load_delta.0);
+            add_signed(&mut avg.load_sum, load_delta.1);
+            avg.load_sum = avg.load_sum.max(avg.load_avg * MIN_DIVIDER);
+        }
+        true
+    }
+
+    /// The part of the group's weight that falls to this CPU: as this CPU's load is to that of all, each as it is now
+    /// here and as last published elsewhere.
+    pub(crate) fn calc_group_shares(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
+        let slot = &self.class.groups[group];
+        let task_group = shared.group(slot.id);
+        let shares = task_group.shares();
+        let load = weight::down(slot.cfs.weight).max(slot.cfs.avg.load_avg);
+        let total = task_group.load_avg().saturating_sub(slot.cfs.tg_load_avg_contrib) + load;
+        let mine = if total > 0 { weight::scale(shares, load, total) } else { shares };
+        mine.clamp(MIN_SHARES, shares.max(MIN_SHARES))
+    }
+
+    /// `update_cfs_group`: gives a group's entity the weight its CPU has earned.
+    pub(crate) fn update_cfs_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        let Some(group) = se.as_group() else { return };
+        if self.class.groups[group].cfs.weight == 0 {
+            return;
+        }
+        let shares = self.calc_group_shares(shared, group);
+        if shares != self.class.groups[group].se.weight {
+            D::reweight(self, shared, se, shares);
+        }
+    }
+
+    /// Puts a group and those above it on the list of groups to be decayed.
+    pub(crate) fn list_leaf(&mut self, group: u32) {
+        let mut group = group;
+        while !self.class.groups[group].listed {
+            let depth = self.class.groups[group].depth;
+            let at = self.class.leaves.partition_point(|&leaf| self.class.groups[leaf].depth > depth);
+            self.class.leaves.insert(at, group);
+            self.class.groups[group].listed = true;
+            group = self.class.groups[group].se.parent;
+        }
+    }
+
+    /// Decays the averages of every group that has any, children first. Groups that have decayed to nothing leave the
+    /// list: an idle group costs nothing.
+    pub(crate) fn update_blocked(&mut self, shared: &Shared<Fair<D, T>>) {
+        let now = self.clock.pelt();
+        let leaves = core::mem::take(&mut self.class.leaves);
+        for &group in &leaves {
+            if self.update_cfs_rq_load_avg(group, now) {
+                self.update_tg_load_avg(shared, group);
+            }
+            if group != ROOT {
+                let slot = &self.class.groups[group];
+                // A queued or just-changed group's entity follows its queue up.
+                if slot.cfs.propagate || slot.se.avg.load_sum > 0 || slot.se.avg.util_sum > 0 {
+                    self.update_load_avg(shared, Se::group(group), Attach::Keep);
+                }
+            }
+        }
+        self.class.leaves = leaves;
+        let groups = &mut self.class.groups;
+        self.class.leaves.retain(|&group| {
+            let keep = group == ROOT || !groups[group].cfs.is_decayed();
+            if !keep {
+                groups[group].listed = false;
+            }
+            keep
+        });
+    }
+
+    /// Load of a group's queue as part of the root's, computed when asked for and at most once in a millisecond.
+    pub(crate) fn update_h_load(&mut self, group: u32) {
+        /// Nanoseconds after which a value computed is stale: a tick.
+        const STALE_NS: u64 = 4_000_000;
+        let now = self.clock.now() / STALE_NS + 1;
+        if self.class.groups[group].cfs.last_h_load_update == now {
+            return;
+        }
+        if group == ROOT {
+            let cfs = &mut self.class.groups[ROOT].cfs;
+            cfs.h_load = cfs.avg.load_avg;
+            cfs.last_h_load_update = now;
+            return;
+        }
+        let parent = self.class.groups[group].se.parent;
+        self.update_h_load(parent);
+        let above = &self.class.groups[parent].cfs;
+        let h_load = weight::scale(above.h_load, self.class.groups[group].se.avg.load_avg, above.avg.load_avg + 1);
+        let cfs = &mut self.class.groups[group].cfs;
+        cfs.h_load = h_load;
+        cfs.last_h_load_update = now;
+    }
+
+    /// `task_h_load`: a task's load as part of the root's.
+    pub(crate) fn task_h_load(&mut self, task: u32) -> u64 {
+        let parent = self.tasks[task].class.parent;
+        self.update_h_load(parent);
+        let cfs = &self.class.groups[parent].cfs;
+        weight::scale(self.tasks[task].class.avg.load_avg, cfs.h_load, cfs.avg.load_avg + 1)
+    }
+
+    /// First averages of a forked task: it is taken to be as heavy as its weight, and as busy as its queue's tasks, but
+    /// at most half of what the CPU has left.
+    pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        let parent = self.tasks[task].class.parent;
+        let queue = &self.class.groups[parent].cfs.avg;
+        let capacity = u64::from(shared.capacity(self.cpu));
+        let spare = capacity.saturating_sub(queue.util_avg) / 2;
+        let (queue_util, queue_load) = (queue.util_avg, queue.load_avg);
+        let entity = &mut self.tasks[task].class;
+        entity.avg.load_avg = se_weight(entity.weight);
+        if spare > 0 {
+            entity.avg.util_avg = if queue_util > 0 {
+                (queue_util * se_weight(entity.weight) / (queue_load + 1)).min(spare)
+            } else {
+                spare
+            };
+        }
+        entity.avg.runnable_avg = entity.avg.util_avg;
+    }
+
+    /// Utilisation estimate: joins the queue's sum.
+    pub(crate) fn util_est_enqueue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        if shared.config.features.has(Feature::UtilEst) {
+            self.class.util_est += u64::from(self.tasks[task].class.avg.util_est);
+        }
+    }
+
+    /// Leaves the queue's sum.
+    pub(crate) fn util_est_dequeue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        if shared.config.features.has(Feature::UtilEst) {
+            pelt::sub(&mut self.class.util_est, u64::from(self.tasks[task].class.avg.util_est));
+        }
+    }
+
+    /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference.
+    pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        if !shared.config.features.has(Feature::UtilEst) {
+            return;
+        }
+        let capacity = u64::from(shared.capacity(self.cpu));
+        let avg = &mut self.tasks[task].class.avg;
+        let used = avg.util_avg as i64;
+        let estimate = i64::from(avg.util_est);
+        let delta = used - estimate;
+        // A change below 1 % is noise; on a CPU pushed over its capacity utilisation says nothing.
+        if delta.unsigned_abs() < 1024 / 100 || used as u64 > capacity {
+            return;
+        }
+        avg.util_est = if delta > 0 { used as u32 } else { (estimate + delta / 4) as u32 };
+    }
+}
+
+fn add_signed(value: &mut u64, delta: i64) {
+    *value = value.saturating_add_signed(delta);
+}
+
+fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
+    pelt::sub(&mut avg.load_avg, removed.load_avg);
+    pelt::sub(&mut avg.load_sum, removed.load_avg * divider);
+    avg.load_sum = avg.load_sum.max(avg.load_avg * MIN_DIVIDER);
+    pelt::sub(&mut avg.util_avg, removed.util_avg);
+    pelt::sub(&mut avg.util_sum, removed.util_avg * divider);
+    avg.util_sum = avg.util_sum.max(avg.util_avg * MIN_DIVIDER);
+    pelt::sub(&mut avg.runnable_avg, removed.runnable_avg);
+    pelt::sub(&mut avg.runnable_sum, removed.runnable_avg * divider);
+    avg.runnable_sum = avg.runnable_sum.max(avg.runnable_avg * MIN_DIVIDER);
+}

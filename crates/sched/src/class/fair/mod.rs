@@ -1,0 +1,310 @@
+//! The fair class: hierarchical groups of weighted tasks. What EEVDF and CFS have in common is here and in `queue`
+//! (joining and leaving), `load` (averages, the split of a group's weight) and `placement` (the CPU for a wakeup); where
+//! they differ is the [`Discipline`], in `eevdf` and `cfs`.
+
+mod cfs;
+mod eevdf;
+pub(crate) mod entity;
+pub(crate) mod load;
+pub(crate) mod pelt;
+mod placement;
+mod queue;
+pub mod timeline;
+
+use core::marker::PhantomData;
+
+pub use cfs::CfsOrder;
+pub use eevdf::EevdfOrder;
+pub use entity::{Entity, FairRq};
+pub(crate) use placement::fits;
+
+use self::entity::{ROOT, Se};
+use self::load::Attach;
+use crate::features::Feature;
+use crate::ids::CpuId;
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::Rq;
+use crate::shared::{FairStats, Shared};
+use crate::task::{SchedPolicy, TaskAttrs};
+use crate::tunables::{Knobs, Tunables};
+use crate::weight;
+
+/// The fair class under a discipline `D`, its tunables from `T`.
+#[derive(Debug)]
+pub struct Fair<D, T>(PhantomData<(D, T)>);
+
+/// EEVDF, as in 6.6 to 6.18: which of them is in `Config::eevdf` and the features.
+pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
+
+/// CFS, as in 6.1.
+pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
+
+/// Where disciplines differ: the order of a queue, and what is done at its edges. `cfs` is the index of a group.
+pub trait Discipline: Sized + core::fmt::Debug + 'static {
+    /// Passing a group's load on is rate-limited (since 6.6).
+    const TG_UPDATE_LIMITED: bool;
+
+    /// The weighted average of vruntimes is wanted.
+    const AVERAGES: bool;
+
+    /// What an entity is sorted by.
+    fn key(se: &Entity) -> u64;
+
+    /// Gives an entity that joins its queue its place in virtual time. Called before it counts as queued; for the
+    /// running entity (`curr`) before its accounts are brought up to date, for others after.
+    #[doc(hidden)]
+    fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue);
+
+    /// Before its accounts are brought up to date: an entity that comes from elsewhere takes on this queue's time.
+    #[doc(hidden)]
+    fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
+
+    /// Whether an entity that wants to sleep must stay queued for now.
+    #[doc(hidden)]
+    fn delays<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
+        false
+    }
+
+    /// An entity is about to leave its queue.
+    #[doc(hidden)]
+    fn leave<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se, _why: Dequeue) {}
+
+    /// An entity has left its queue.
+    #[doc(hidden)]
+    fn left<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Dequeue) {}
+
+    /// The entity of a queue that should run; it is not empty.
+    #[doc(hidden)]
+    fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se;
+
+    /// `se` becomes the running entity of its queue.
+    #[doc(hidden)]
+    fn set_next<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
+
+    /// The running entity of a queue was just charged.
+    #[doc(hidden)]
+    fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se);
+
+    /// The tick hits the running entity of a queue.
+    #[doc(hidden)]
+    fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
+
+    /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `task` is
+    /// the woken task.
+    #[doc(hidden)]
+    fn preempts<T: Tunables>(
+        rq: &mut FairCpu<Self, T>,
+        shared: &FairShared<Self, T>,
+        curr: Se,
+        woken: Se,
+        task: u32,
+    ) -> bool;
+
+    /// A task whose dequeue was delayed is woken.
+    #[doc(hidden)]
+    fn requeue_delayed<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
+
+    /// The running entity yields.
+    #[doc(hidden)]
+    fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se);
+
+    /// An entity gets another weight.
+    #[doc(hidden)]
+    fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64);
+
+    /// The first place of a forked task, relative to its queue.
+    #[doc(hidden)]
+    fn fork<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
+
+    /// A sleeping task leaves for another CPU.
+    #[doc(hidden)]
+    fn migrate<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
+}
+
+/// A CPU under the fair class.
+pub type FairCpu<D, T> = Rq<Fair<D, T>>;
+/// What CPUs under the fair class share.
+pub type FairShared<D, T> = Shared<Fair<D, T>>;
+
+impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
+    type Tunables = T;
+    type Rq = FairRq;
+    type Task = Entity;
+
+    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> FairRq {
+        FairRq::new()
+    }
+
+    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Entity {
+        let mut se = Entity::new(0, false);
+        set_attrs::<D, T>(&mut se, shared, attrs.policy, attrs.nice, attrs.slice);
+        se
+    }
+
+    fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue) {
+        if why == Enqueue::New {
+            rq.init_task_avg(shared, task);
+            D::fork(rq, shared, task);
+        }
+        rq.enqueue_task(shared, task, why);
+    }
+
+    fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
+        rq.dequeue_task(shared, task, why)
+    }
+
+    fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32> {
+        rq.pick_task(shared)
+    }
+
+    fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
+        rq.put_prev_set_next(shared, prev, next);
+    }
+
+    fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        let mut se = Se::task(task);
+        loop {
+            let cfs = rq.se(se).parent;
+            rq.update_curr(shared, cfs);
+            rq.update_load_avg(shared, se, Attach::Keep);
+            rq.update_cfs_group(shared, se);
+            D::tick(rq, shared, cfs, se);
+            if cfs == ROOT {
+                break;
+            }
+            se = Se::group(cfs);
+        }
+    }
+
+    fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake) {
+        rq.wakeup_preempt_fair(shared, task, wake);
+    }
+
+    fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        let Some(curr) = rq.curr else { return };
+        if rq.nr_running <= 1 {
+            return;
+        }
+        let se = Se::task(curr);
+        rq.clear_buddies(se);
+        rq.update_curr_all(shared);
+        D::yields(rq, shared, se);
+    }
+
+    fn update_curr(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.update_curr_all(shared);
+    }
+
+    fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
+        placement::select_cpu(rq, shared, task, on, wake)
+    }
+
+    fn detach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
+        // A task that was never woken has nothing here to take along.
+        if rq.tasks[task].class.avg.last_update != 0 {
+            rq.remove_entity_load_avg(Se::task(task));
+        }
+        D::migrate(rq, task);
+        rq.tasks[task].class.avg.last_update = 0;
+        rq.tasks[task].class.exec_start = 0;
+    }
+
+    fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        let group = rq.tasks[task].group;
+        let parent = rq.group_slot(shared, group);
+        rq.tasks[task].class.parent = parent;
+    }
+
+    fn attrs_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {
+        let (policy, nice) = (rq.tasks[task].policy, rq.tasks[task].nice);
+        let mut wanted = Entity::new(0, false);
+        set_attrs::<D, T>(&mut wanted, shared, policy, nice, slice);
+        let se = Se::task(task);
+        if rq.se(se).weight != wanted.weight {
+            D::reweight(rq, shared, se, wanted.weight);
+        }
+        let entity = rq.se_mut(se);
+        entity.slice = wanted.slice;
+        entity.custom_slice = wanted.custom_slice;
+        entity.idle = wanted.idle;
+    }
+
+    fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        let se = Se::task(task);
+        if rq.se(se).avg.last_update != 0 {
+            let old = rq.se(se).parent;
+            rq.update_load_avg(shared, se, Attach::Detach);
+            rq.propagate_up(shared, old);
+        }
+        D::migrate(rq, task);
+        rq.tasks[task].class.avg.last_update = 0;
+        Self::attach(rq, shared, task);
+    }
+
+    fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
+        let Some(&slot) = rq.class.by_id.get(&group) else { return };
+        let mut slot = slot;
+        while slot != ROOT {
+            let se = Se::group(slot);
+            rq.update_load_avg(shared, se, Attach::Keep);
+            rq.update_cfs_group(shared, se);
+            slot = rq.class.groups[slot].se.parent;
+        }
+    }
+
+    fn task_load(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) -> u64 {
+        rq.task_h_load(task)
+    }
+
+    fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
+        let avg = &rq.tasks[task].class.avg;
+        avg.util_avg.max(u64::from(avg.util_est))
+    }
+
+    fn sticky(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+        let se = Se::task(task);
+        let cfs = &rq.class.groups[rq.se(se).parent].cfs;
+        shared.config.features.has(Feature::CacheHotBuddy) && (cfs.next == Some(se) || cfs.last == Some(se))
+    }
+
+    fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.update_blocked(shared);
+    }
+
+    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
+        let root = &rq.class.groups[ROOT].cfs;
+        shared.cpu(rq.cpu).publish_fair(FairStats {
+            load: root.avg.load_avg,
+            runnable: root.avg.runnable_avg,
+            util: root.avg.util_avg,
+            util_est: rq.class.util_est,
+            h_nr_runnable: root.h_nr_runnable,
+            h_nr_idle: root.h_nr_idle,
+        });
+    }
+
+    fn only_idle_tasks(rq: &Rq<Self>) -> bool {
+        let root = &rq.class.groups[ROOT].cfs;
+        root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
+    }
+}
+
+/// Slices a task may ask for, nanoseconds (6.12 on).
+const CUSTOM_SLICE: core::ops::RangeInclusive<u64> = 100_000..=100_000_000;
+
+fn set_attrs<D: Discipline, T: Tunables>(
+    se: &mut Entity,
+    shared: &FairShared<D, T>,
+    policy: SchedPolicy,
+    nice: i8,
+    slice: Option<u64>,
+) {
+    se.idle = policy == SchedPolicy::Idle;
+    se.weight = if se.idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_nice(nice) };
+    let offered = shared.config.eevdf != crate::kernels::Eevdf::V6_6;
+    se.custom_slice = offered && slice.is_some();
+    se.slice = match slice {
+        Some(slice) if offered => slice.clamp(*CUSTOM_SLICE.start(), *CUSTOM_SLICE.end()),
+        _ => shared.config.tunables.base_slice_ns(),
+    };
+}

@@ -1,0 +1,186 @@
+//! Per-entity load tracking: averages that remember the last few hundred milliseconds.
+//!
+//! Time is cut into periods of 1024 us; what happened `n` periods ago counts y^n, with y^32 = 1/2. An entity that was
+//! always runnable converges to its weight (`load_avg`), one that always ran to 1024 (`util_avg`). The arithmetic is
+//! integer and follows the kernel's documented resolution, so that the rounding, and with it every comparison in the
+//! balancer, comes out alike.
+
+/// y^n x 2^32 for n in 0..32, y = 2^(-1/32).
+const DECAY: [u32; 32] = [
+    0xffff_ffff,
+    0xfa83_b2da,
+    0xf525_7d14,
+    0xefe4_b99a,
+    0xeac0_c6e6,
+    0xe5b9_06e6,
+    0xe0cc_deeb,
+    0xdbfb_b796,
+    0xd744_fcc9,
+    0xd2a8_1d91,
+    0xce24_8c14,
+    0xc9b9_bd85,
+    0xc567_2a10,
+    0xc12c_4cc9,
+    0xbd08_a39e,
+    0xb8fb_af46,
+    0xb504_f333,
+    0xb123_f581,
+    0xad58_3ee9,
+    0xa9a1_5ab4,
+    0xa5fe_d6a9,
+    0xa270_4302,
+    0x9ef5_325f,
+    0x9b8d_39b9,
+    0x9837_f050,
+    0x94f4_efa8,
+    0x91c3_d373,
+    0x8ea4_398a,
+    0x8b95_c1e3,
+    0x8898_0e80,
+    0x85aa_c367,
+    0x82cd_8698,
+];
+/// Periods after which half is left.
+const HALF_LIFE: u64 = 32;
+/// The sum of the whole series: what an always-runnable entity's sum converges to.
+pub(crate) const LOAD_AVG_MAX: u64 = 47742;
+
+/// A value as it counts after `periods` periods.
+#[inline]
+fn decay(value: u64, periods: u64) -> u64 {
+    if periods > HALF_LIFE * 63 {
+        return 0;
+    }
+    let halved = value >> (periods / HALF_LIFE);
+    (u128::from(halved) * u128::from(DECAY[(periods % HALF_LIFE) as usize]) >> 32) as u64
+}
+
+/// Load, runnable and utilisation averages of one entity, or of one run queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Avg {
+    /// Time of the last update on the PELT clock, nanoseconds, whole microseconds (of 1024 ns); 0 when not attached.
+    pub(crate) last_update: u64,
+    /// Part of the running period already counted, of 1024.
+    pub(crate) period_contrib: u32,
+    pub(crate) util_est: u32,
+    pub(crate) load_sum: u64,
+    pub(crate) runnable_sum: u64,
+    pub(crate) util_sum: u64,
+    pub(crate) load_avg: u64,
+    pub(crate) runnable_avg: u64,
+    pub(crate) util_avg: u64,
+}
+
+impl Avg {
+    /// What the sums are divided by to give averages.
+    #[inline]
+    pub(crate) const fn divider(&self) -> u64 {
+        LOAD_AVG_MAX - 1024 + self.period_contrib as u64
+    }
+
+    /// Moves the sums on to `now`; since the last update the entity weighed `load`, had `runnable` runnable tasks, and was
+    /// `running`. False when less than a microsecond has passed and nothing changed.
+    #[inline]
+    pub(crate) fn accumulate(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
+        let delta = now.wrapping_sub(self.last_update);
+        if (delta as i64) < 0 {
+            self.last_update = now;
+            return false;
+        }
+        let micros = delta >> 10;
+        if micros == 0 {
+            return false;
+        }
+        self.last_update += micros << 10;
+        // An entity that has left (no weight) is neither runnable nor running, whatever the pointers still say.
+        let (runnable, running) = if load == 0 { (0, false) } else { (runnable, running) };
+
+        let total = micros + u64::from(self.period_contrib);
+        let periods = total / 1024;
+        let mut contrib = micros;
+        if periods > 0 {
+            self.load_sum = decay(self.load_sum, periods);
+            self.runnable_sum = decay(self.runnable_sum, periods);
+            self.util_sum = decay(self.util_sum, periods);
+            let rest = total % 1024;
+            if load > 0 {
+                // The rest of the period that was open, the whole periods since, and the part of the new one.
+                let open = decay(1024 - u64::from(self.period_contrib), periods);
+                let whole = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024;
+                contrib = open + whole + rest;
+            }
+            self.period_contrib = rest as u32;
+        } else {
+            self.period_contrib = total as u32;
+        }
+        if load > 0 {
+            self.load_sum += load * contrib;
+        }
+        if runnable > 0 {
+            self.runnable_sum += runnable * contrib << 10;
+        }
+        if running {
+            self.util_sum += contrib << 10;
+        }
+        periods > 0
+    }
+
+    /// Averages from the sums. `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums carry it.
+    #[inline]
+    pub(crate) fn average(&mut self, weight: u64) {
+        let divider = self.divider();
+        self.load_avg = weight * self.load_sum / divider;
+        self.runnable_avg = self.runnable_sum / divider;
+        self.util_avg = self.util_sum / divider;
+    }
+}
+
+/// Takes `amount` away, stopping at 0: rounding may have left less than was once added.
+#[inline]
+pub(crate) fn sub(value: &mut u64, amount: u64) {
+    *value = value.saturating_sub(amount);
+}
+
+/// The least sum an average can stand for: the lower bound a sum is kept at after subtracting.
+pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn always_running_converges_to_full() {
+        let mut avg = Avg { last_update: 1024, ..Avg::default() };
+        let mut now = 1024;
+        for _ in 0..1000 {
+            now += 1_000_000;
+            if avg.accumulate(now, 1, 1, true) {
+                avg.average(1024);
+            }
+        }
+        assert!((1020..=1024).contains(&avg.util_avg), "{avg:?}");
+        assert!((1020..=1024).contains(&avg.load_avg), "{avg:?}");
+        assert!((1020..=1024).contains(&avg.runnable_avg), "{avg:?}");
+    }
+
+    #[test]
+    fn half_is_left_after_32_periods() {
+        assert_eq!(decay(1 << 20, 32), (1 << 19) - 1);
+        assert_eq!(decay(u64::MAX, 32 * 64), 0);
+        let mut avg = Avg { last_update: 1 << 20, load_sum: 40_000, util_sum: 40_000 << 10, ..Avg::default() };
+        avg.accumulate((1 << 20) + (32 << 20), 0, 0, false);
+        assert!(avg.load_sum.abs_diff(20_000) <= 1 && avg.util_sum.abs_diff(20_000 << 10) <= 1, "{avg:?}");
+    }
+
+    #[test]
+    fn one_step_or_many_give_the_same_sum() {
+        let start = Avg { last_update: 1 << 20, ..Avg::default() };
+        let (mut one, mut many) = (start, start);
+        one.accumulate((1 << 20) + (100 << 20), 3, 2, true);
+        for step in 1..=100 {
+            many.accumulate((1 << 20) + (step << 20), 3, 2, true);
+        }
+        // Decaying a hundred times rounds down a hundred times.
+        assert!(one.load_sum.abs_diff(many.load_sum) < 3 * 100, "{one:?} {many:?}");
+    }
+}

@@ -1,0 +1,345 @@
+//! The CPU for a task that wakes or is new: near whoever wakes it, near its cache, idle if possible.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{Discipline, Fair};
+use crate::balance::domains::Domain;
+use crate::cpumask::CpuMask;
+use crate::features::Feature;
+use crate::ids::CpuId;
+use crate::policy::Wake;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+
+/// `select_task_rq_fair`. The task lies on `rq`, where it slept.
+pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
+    rq: &mut Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    on: CpuId,
+    wake: Wake,
+) -> CpuId {
+    let prev = rq.cpu;
+    if wake.fork {
+        return find_idlest(rq, shared, task, on);
+    }
+    if let Some(mask) = &rq.tasks[task].affinity
+        && mask.count() == 1
+    {
+        return mask.first().unwrap_or(prev);
+    }
+    let mut target = prev;
+    if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
+        let common = shared.domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
+        if let Some(domain) = common {
+            target = wake_affine(rq, shared, domain, task, on, wake);
+        }
+    }
+    select_idle_sibling(rq, shared, task, target)
+}
+
+/// Whether waker and wakee are a master and one of many workers, which had better be spread than pulled together.
+fn wake_wide<D: Discipline, T: Tunables>(
+    rq: &Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    on: CpuId,
+    wake: Wake,
+) -> bool {
+    let factor = shared.domains.llc_size(on);
+    let wakee = rq.tasks[task].wakee_flips;
+    let (master, slave) = if wake.waker_flips < wakee { (wakee, wake.waker_flips) } else { (wake.waker_flips, wakee) };
+    slave >= factor && u64::from(master) >= u64::from(slave) * u64::from(factor)
+}
+
+/// Whether the wakee should come to the waker's CPU (`on`) or stay where it was: three rules, the first that has an
+/// opinion.
+fn wake_affine<D: Discipline, T: Tunables>(
+    rq: &mut Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    domain: &Domain,
+    task: u32,
+    on: CpuId,
+    wake: Wake,
+) -> CpuId {
+    let prev = rq.cpu;
+    let features = shared.config.features;
+    let (here, there) = (shared.cpu(on), shared.cpu(prev));
+    if features.has(Feature::WaIdle) {
+        // 1. An idle waker (an interrupt woke) in the same cache: either will do, prefer where the task was.
+        if here.is_idle() && shared.domains.share_cache(on, prev) {
+            return if there.is_idle() { prev } else { on };
+        }
+        // 2. The waker is about to sleep and alone: its CPU is as good as idle.
+        if wake.sync && here.nr_running() == 1 {
+            return on;
+        }
+        if there.is_idle() {
+            return prev;
+        }
+    }
+    if features.has(Feature::WaWeight) {
+        // 3. The less loaded of the two after the move, with a bias for the waker.
+        let mut this_load = here.load() as i64;
+        if wake.sync {
+            if wake.waker_load as i64 > this_load {
+                return on;
+            }
+            this_load -= wake.waker_load as i64;
+        }
+        let task_load = rq.task_h_load(task) as i64;
+        this_load += task_load;
+        let mut prev_load = there.load() as i64 - task_load;
+        if features.has(Feature::WaBias) {
+            this_load *= 100;
+            prev_load *= 100 + (domain.imbalance_pct as i64 - 100) / 2;
+        }
+        this_load *= i64::from(shared.capacity(prev));
+        prev_load *= i64::from(shared.capacity(on));
+        if wake.sync {
+            prev_load += 1;
+        }
+        if this_load < prev_load {
+            return on;
+        }
+    }
+    prev
+}
+
+#[inline]
+fn idle_or_sched_idle<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, cpu: CpuId) -> bool {
+    let cpu = shared.cpu(cpu);
+    cpu.is_idle() || cpu.is_sched_idle()
+}
+
+/// Whether a task of utilisation `util` fits a CPU with a fifth to spare.
+#[inline]
+pub(crate) fn fits(util: u64, capacity: u32) -> bool {
+    util * 1280 < u64::from(capacity) * 1024
+}
+
+/// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before.
+fn select_idle_sibling<D: Discipline, T: Tunables>(
+    rq: &mut Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    target: CpuId,
+) -> CpuId {
+    let prev = rq.cpu;
+    let domains = &shared.domains;
+    let asym = domains.of(target).any(|(_, domain)| domain.asym_capacity);
+    let util = if asym { <Fair<D, T> as crate::policy::Policy>::task_util(rq, task) } else { 0 };
+    let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || fits(util, shared.capacity(cpu)));
+    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
+    if good(target) && allowed(target) {
+        return target;
+    }
+    if prev != target && domains.share_cache(prev, target) && good(prev) && allowed(prev) {
+        return prev;
+    }
+    let recent = rq.tasks[task].recent_used_cpu;
+    rq.tasks[task].recent_used_cpu = prev;
+    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
+    if recent != prev && recent != target && domains.share_cache(recent, target) && good(recent) && allowed(recent) {
+        return recent;
+    }
+    if asym {
+        // Of the idle CPUs the first that fits, else the most capable.
+        let whole = domains.of(target).map(|(_, domain)| domain).rfind(|domain| domain.asym_capacity);
+        if let Some(domain) = whole {
+            let idle = domain.span.iter_from(target).filter(|&cpu| allowed(cpu) && idle_or_sched_idle(shared, cpu));
+            let mut best = None;
+            for cpu in idle {
+                if fits(util, shared.capacity(cpu)) {
+                    return cpu;
+                }
+                if best.is_none_or(|best| shared.capacity(cpu) > shared.capacity(best)) {
+                    best = Some(cpu);
+                }
+            }
+            return best.unwrap_or(target);
+        }
+    }
+    let Some(llc) = domains.llc_domain(target) else { return target };
+    let llc_shared = &shared.llcs[domains.llc(target)];
+    let mut has_idle_core = false;
+    if domains.smt() {
+        has_idle_core = llc_shared.has_idle_cores.load(Relaxed);
+        if !has_idle_core
+            && domains.share_cache(prev, target)
+            && let Some(siblings) = domains.smt_siblings(prev)
+            && let Some(cpu) =
+                siblings.iter().find(|&cpu| cpu != prev && allowed(cpu) && idle_or_sched_idle(shared, cpu))
+        {
+            return cpu;
+        }
+    }
+    let mut budget = u32::MAX;
+    if !has_idle_core && shared.config.features.has(Feature::SisUtil) {
+        budget = llc_shared.nr_idle_scan.load(Relaxed) + 1;
+        // The cache domain is overloaded: searching would only cost.
+        if budget == 1 {
+            return target;
+        }
+    }
+    let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
+    let mut fallback = None;
+    for cpu in llc.span.iter_from(start).filter(|&cpu| allowed(cpu)) {
+        if has_idle_core {
+            let core_idle = domains.smt_siblings(cpu).is_none_or(|core| core.iter().all(|s| shared.cpu(s).is_idle()));
+            if core_idle {
+                return cpu;
+            }
+            if fallback.is_none() && idle_or_sched_idle(shared, cpu) {
+                fallback = Some(cpu);
+            }
+        } else {
+            budget -= 1;
+            if budget == 0 {
+                return target;
+            }
+            if idle_or_sched_idle(shared, cpu) {
+                return cpu;
+            }
+        }
+    }
+    if has_idle_core {
+        llc_shared.has_idle_cores.store(false, Relaxed);
+    }
+    fallback.unwrap_or(target)
+}
+
+/// What the slow path compares of a group of CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Crowd {
+    HasSpare,
+    FullyBusy,
+    Overloaded,
+}
+
+struct Idlest {
+    crowd: Crowd,
+    idle_cpus: u32,
+    util: u64,
+    load: u64,
+    capacity: u64,
+}
+
+fn idlest_stats<D: Discipline, T: Tunables>(
+    shared: &Shared<Fair<D, T>>,
+    mask: &CpuMask,
+    group: &crate::balance::domains::SchedGroup,
+    imbalance_pct: u64,
+) -> Idlest {
+    let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
+    for &cpu in &group.cpus {
+        let _ = mask;
+        let published = shared.cpu(cpu);
+        let fair = published.fair();
+        idle_cpus += u32::from(published.is_idle());
+        util += published.util();
+        load += fair.load;
+        runnable += fair.runnable;
+        running += published.nr_running();
+    }
+    let weight = group.cpus.len() as u32;
+    let overloaded = running > weight
+        && (group.capacity * 100 < util * imbalance_pct || group.capacity * imbalance_pct < runnable * 100);
+    let has_spare = running < weight
+        || (group.capacity * imbalance_pct >= runnable * 100 && group.capacity * 100 > util * imbalance_pct);
+    let crowd = if overloaded {
+        Crowd::Overloaded
+    } else if has_spare {
+        Crowd::HasSpare
+    } else {
+        Crowd::FullyBusy
+    };
+    Idlest { crowd, idle_cpus, util, load, capacity: group.capacity }
+}
+
+/// The slow path, for tasks without a past: down the domains of `on`, each time into the idlest group.
+fn find_idlest<D: Discipline, T: Tunables>(
+    rq: &Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    on: CpuId,
+) -> CpuId {
+    let task = &rq.tasks[task];
+    let mut cpu = on;
+    let chain: alloc::vec::Vec<u32> = shared.domains.of(on).map(|(_, domain)| domain.weight).collect();
+    let mut weight = u32::MAX;
+    // Each step goes into a smaller domain of the CPU found so far.
+    for _ in 0..=chain.len() + 1 {
+        let Some((_, domain)) = shared.domains.of(cpu).filter(|(_, domain)| domain.weight < weight).last() else {
+            break;
+        };
+        weight = domain.weight;
+        let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
+        let stats = |group| idlest_stats(shared, &domain.span, group, domain.imbalance_pct);
+        let local = domain.groups.iter().find(|group| group.mask.contains(cpu));
+        let mut best: Option<(&crate::balance::domains::SchedGroup, Idlest)> = None;
+        for group in domain.groups.iter().filter(|group| !group.mask.contains(cpu) && any_allowed(&group.mask)) {
+            let candidate = stats(group);
+            let better = best.as_ref().is_none_or(|(_, best)| {
+                (candidate.crowd < best.crowd)
+                    || (candidate.crowd == best.crowd
+                        && match candidate.crowd {
+                            Crowd::HasSpare => {
+                                candidate.idle_cpus > best.idle_cpus
+                                    || (candidate.idle_cpus == best.idle_cpus && candidate.util < best.util)
+                            }
+                            _ => candidate.load * best.capacity < best.load * candidate.capacity,
+                        })
+            });
+            if better {
+                best = Some((group, candidate));
+            }
+        }
+        let local = local.filter(|group| any_allowed(&group.mask)).map(|group| (group, stats(group)));
+        let go = match (&best, &local) {
+            (None, _) => None,
+            (Some((group, _)), None) => Some(*group),
+            (Some((group, idlest)), Some((_, here))) => {
+                let leave = if here.crowd == idlest.crowd {
+                    match here.crowd {
+                        Crowd::HasSpare => {
+                            idlest.idle_cpus > here.idle_cpus
+                                || (idlest.idle_cpus == here.idle_cpus
+                                    && idlest.idle_cpus == 0
+                                    && idlest.util < here.util)
+                        }
+                        _ => {
+                            // Somewhat in favour of staying.
+                            let slack = 1024 * (domain.imbalance_pct - 100) / 100;
+                            idlest.load + slack < here.load && 100 * here.load > domain.imbalance_pct * idlest.load
+                        }
+                    }
+                } else {
+                    here.crowd > idlest.crowd
+                };
+                leave.then_some(*group)
+            }
+        };
+        if let Some(group) = go {
+            cpu = idlest_cpu(shared, group, cpu, |cpu| task.allowed(cpu));
+        } else if domain.groups.iter().all(|group| group.cpus.len() == 1) {
+            break;
+        }
+    }
+    cpu
+}
+
+/// The idlest allowed CPU of a group: an idle one, else the one with the least load.
+fn idlest_cpu<D: Discipline, T: Tunables>(
+    shared: &Shared<Fair<D, T>>,
+    group: &crate::balance::domains::SchedGroup,
+    start: CpuId,
+    allowed: impl Fn(CpuId) -> bool,
+) -> CpuId {
+    let key = |cpu: CpuId| {
+        let published = shared.cpu(cpu);
+        (!published.is_idle(), !published.is_sched_idle(), published.load())
+    };
+    group.cpus.iter().copied().filter(|&cpu| allowed(cpu)).min_by_key(|&cpu| key(cpu)).unwrap_or(start)
+}

@@ -1,0 +1,585 @@
+//! Joining, leaving, running and being charged, level by level up the hierarchy.
+
+use super::entity::{CfsRq, Entity, GroupRq, ROOT, Se};
+use super::load::Attach;
+use super::{Discipline, Fair};
+use crate::features::Feature;
+use crate::ids::GroupId;
+use crate::policy::{Dequeue, Enqueue, Wake};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::SchedPolicy;
+use crate::tunables::Tunables;
+use crate::weight;
+
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    #[inline]
+    pub(crate) fn se(&self, se: Se) -> &Entity {
+        match se.as_group() {
+            Some(group) => &self.class.groups[group].se,
+            None => &self.tasks[se.raw()].class,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn se_mut(&mut self, se: Se) -> &mut Entity {
+        match se.as_group() {
+            Some(group) => &mut self.class.groups[group].se,
+            None => &mut self.tasks[se.raw()].class,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cfs(&mut self, group: u32) -> &mut CfsRq {
+        &mut self.class.groups[group].cfs
+    }
+
+    /// The entity one level up: the group on whose queue `se` is. None for entities of the root.
+    #[inline]
+    pub(crate) fn parent(&self, se: Se) -> Option<Se> {
+        let parent = self.se(se).parent;
+        (parent != ROOT).then_some(Se::group(parent))
+    }
+
+    /// The index of a group on this CPU; made, with those above it, when a task comes here for the first time.
+    pub(crate) fn group_slot(&mut self, shared: &Shared<Fair<D, T>>, id: GroupId) -> u32 {
+        if id == GroupId::ROOT {
+            return ROOT;
+        }
+        if let Some(&slot) = self.class.by_id.get(&id) {
+            return slot;
+        }
+        let group = shared.group(id);
+        let parent = self.group_slot(shared, group.parent);
+        let mut se = Entity::new(weight::NICE_0_LOAD, group.idle());
+        se.parent = parent;
+        se.slice = shared.config.tunables.base_slice_ns();
+        let slot = self.class.groups.insert(GroupRq { id, se, cfs: CfsRq::new(), depth: group.depth, listed: false });
+        self.class.by_id.insert(id, slot);
+        slot
+    }
+
+    /// Charges the running entity of one queue for the time since it was last charged.
+    #[inline]
+    pub(crate) fn update_curr(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let Some(curr) = self.class.groups[cfs].cfs.curr else { return };
+        let now = self.clock.now();
+        let entity = self.se_mut(curr);
+        let delta = now.wrapping_sub(entity.exec_start);
+        if delta as i64 <= 0 {
+            return;
+        }
+        entity.exec_start = now;
+        entity.sum_exec_runtime += delta;
+        entity.vruntime = entity.vruntime.wrapping_add(weight::to_virtual(delta, entity.weight));
+        D::charged(self, shared, cfs, curr);
+    }
+
+    /// Charges the running task and the groups above it.
+    pub(crate) fn update_curr_all(&mut self, shared: &Shared<Fair<D, T>>) {
+        let Some(curr) = self.curr else { return };
+        let mut cfs = self.tasks[curr].class.parent;
+        loop {
+            self.update_curr(shared, cfs);
+            if cfs == ROOT {
+                break;
+            }
+            cfs = self.class.groups[cfs].se.parent;
+        }
+    }
+
+    /// Puts an entity into its queue's order.
+    #[inline]
+    pub(crate) fn insert(&mut self, se: Se) {
+        let entity = self.se(se);
+        let (key, vruntime, slice) = (D::key(entity), entity.vruntime, entity.slice);
+        let (weight, parent) = (weight::down(entity.weight), entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        let ticket = cfs.timeline.insert(se.raw(), key, vruntime, slice);
+        if D::AVERAGES {
+            cfs.sum_wv += vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
+            cfs.sum_w += weight;
+        }
+        self.se_mut(se).ticket = Some(ticket);
+    }
+
+    /// Takes an entity out of its queue's order.
+    #[inline]
+    pub(crate) fn erase(&mut self, se: Se) {
+        let entity = self.se_mut(se);
+        let Some(ticket) = entity.ticket.take() else { return };
+        let (vruntime, weight, parent) = (entity.vruntime, weight::down(entity.weight), entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        let removed = cfs.timeline.remove(ticket);
+        debug_assert_eq!(removed, Some(se.raw()));
+        if D::AVERAGES {
+            cfs.sum_wv -= vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
+            cfs.sum_w -= weight;
+        }
+    }
+
+    /// Takes back what a queue owes a buddy that has had its way, or leaves.
+    pub(crate) fn clear_buddies(&mut self, se: Se) {
+        let mut se = se;
+        let clear = |slot: &mut Option<Se>, se| {
+            let found = *slot == Some(se);
+            if found {
+                *slot = None;
+            }
+            found
+        };
+        // Buddies are set along the path upwards, so they end where one is missing.
+        let (mut next, mut last, mut skip) = (true, true, true);
+        loop {
+            let parent = self.se(se).parent;
+            let cfs = &mut self.class.groups[parent].cfs;
+            next = next && clear(&mut cfs.next, se);
+            last = last && clear(&mut cfs.last, se);
+            skip = skip && clear(&mut cfs.skip, se);
+            if parent == ROOT || !(next || last || skip) {
+                return;
+            }
+            se = Se::group(parent);
+        }
+    }
+
+    /// The entity and those above it are to be picked next if fairness allows.
+    pub(crate) fn set_next_buddy(&mut self, se: Se) {
+        let mut se = Some(se);
+        while let Some(at) = se {
+            if !self.se(at).on_rq || self.se(at).idle {
+                return;
+            }
+            let parent = self.se(at).parent;
+            self.class.groups[parent].cfs.next = Some(at);
+            se = self.parent(at);
+        }
+    }
+
+    fn account_enqueue(&mut self, se: Se) {
+        let entity = self.se(se);
+        let (weight, parent) = (entity.weight, entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        cfs.weight += weight;
+        cfs.nr_queued += 1;
+    }
+
+    fn account_dequeue(&mut self, se: Se) {
+        let entity = self.se(se);
+        let (weight, parent) = (entity.weight, entity.parent);
+        let cfs = &mut self.class.groups[parent].cfs;
+        cfs.weight -= weight;
+        cfs.nr_queued -= 1;
+    }
+
+    #[inline]
+    fn is_curr(&self, se: Se) -> bool {
+        self.class.groups[self.se(se).parent].cfs.curr == Some(se)
+    }
+
+    /// Remembers how many tasks are runnable below a group's entity, until its next update.
+    #[inline]
+    fn se_update_runnable(&mut self, se: Se) {
+        if let Some(group) = se.as_group() {
+            let slot = &mut self.class.groups[group];
+            slot.se.runnable_weight = slot.cfs.h_nr_runnable;
+        }
+    }
+
+    fn enqueue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Enqueue) {
+        let cfs = self.se(se).parent;
+        let curr = self.is_curr(se);
+        if curr {
+            D::place(self, shared, se, why);
+        }
+        self.update_curr(shared, cfs);
+        if !curr {
+            D::arrive(self, se, why);
+        }
+        self.update_load_avg(shared, se, Attach::Attach);
+        self.se_update_runnable(se);
+        self.update_cfs_group(shared, se);
+        if !curr {
+            D::place(self, shared, se, why);
+        }
+        self.account_enqueue(se);
+        if !curr {
+            self.insert(se);
+        }
+        self.se_mut(se).on_rq = true;
+        if self.class.groups[cfs].cfs.nr_queued == 1 {
+            self.list_leaf(cfs);
+        }
+    }
+
+    /// False when the entity stays queued, delayed.
+    fn dequeue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue) -> bool {
+        let cfs = self.se(se).parent;
+        self.update_curr(shared, cfs);
+        self.clear_buddies(se);
+        if why == Dequeue::Sleep && D::delays(self, shared, se) {
+            self.update_load_avg(shared, se, Attach::Keep);
+            self.set_delayed(se);
+            return false;
+        }
+        // A task that moves takes its load along; what a sleeper leaves behind decays where it is.
+        let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Detach } else { Attach::Keep };
+        self.update_load_avg(shared, se, attach);
+        if attach == Attach::Detach {
+            self.se_mut(se).avg.last_update = 0;
+        }
+        self.se_update_runnable(se);
+        D::leave(self, shared, se, why);
+        if !self.is_curr(se) {
+            self.erase(se);
+        }
+        self.se_mut(se).on_rq = false;
+        self.account_dequeue(se);
+        self.update_cfs_group(shared, se);
+        D::left(self, se, why);
+        if why == Dequeue::Delayed {
+            self.clear_delayed(se);
+            if shared.config.features.has(Feature::DelayZero) {
+                let entity = self.se_mut(se);
+                entity.vlag = entity.vlag.min(0);
+            }
+        }
+        true
+    }
+
+    fn set_delayed(&mut self, se: Se) {
+        self.se_mut(se).delayed = true;
+        if se.as_task().is_some() {
+            self.add_runnable(se, -1);
+        }
+    }
+
+    fn clear_delayed(&mut self, se: Se) {
+        self.se_mut(se).delayed = false;
+        if se.as_task().is_some() {
+            self.add_runnable(se, 1);
+        }
+    }
+
+    fn add_runnable(&mut self, se: Se, delta: i32) {
+        let mut cfs = self.se(se).parent;
+        loop {
+            let nr = &mut self.class.groups[cfs].cfs.h_nr_runnable;
+            *nr = nr.wrapping_add_signed(delta);
+            if cfs == ROOT {
+                break;
+            }
+            cfs = self.class.groups[cfs].se.parent;
+        }
+    }
+
+    /// A delayed entity is wanted again.
+    fn requeue_delayed(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        D::requeue_delayed(self, shared, se);
+        self.update_load_avg(shared, se, Attach::Keep);
+        self.clear_delayed(se);
+    }
+
+    #[inline]
+    fn min_slice(&self, cfs: u32) -> Option<u64> {
+        let cfs = &self.class.groups[cfs].cfs;
+        let queued = cfs.timeline.min_slice();
+        let running = cfs.curr.map(|curr| self.se(curr)).filter(|se| se.on_rq).map(|se| se.slice);
+        match (queued, running) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    pub(crate) fn enqueue_task(&mut self, shared: &Shared<Fair<D, T>>, task: u32, why: Enqueue) {
+        let mut se = Se::task(task);
+        if why == Enqueue::Delayed {
+            self.requeue_delayed(shared, se);
+            self.util_est_enqueue(shared, task);
+            return;
+        }
+        self.util_est_enqueue(shared, task);
+        let idle = u32::from(self.tasks[task].policy == SchedPolicy::Idle);
+        let (mut why, mut idle) = (why, idle);
+        let mut slice = None;
+        let mut joining = true;
+        loop {
+            let cfs = self.se(se).parent;
+            if joining && self.se(se).on_rq {
+                if self.se(se).delayed {
+                    self.requeue_delayed(shared, se);
+                }
+                joining = false;
+            }
+            if joining {
+                // A group asks for the shortest slice of those it stands for, so that they are served in time.
+                if let (Some(slice), true) = (slice, se.as_group().is_some()) {
+                    let entity = self.se_mut(se);
+                    entity.slice = slice;
+                    entity.custom_slice = true;
+                }
+                self.enqueue_entity(shared, se, why);
+                why = Enqueue::Wakeup;
+            } else {
+                self.update_load_avg(shared, se, Attach::Keep);
+                self.se_update_runnable(se);
+                self.update_cfs_group(shared, se);
+                if let Some(slice) = slice {
+                    self.set_slice(se, slice);
+                }
+            }
+            slice = self.min_slice(cfs);
+            let queue = &mut self.class.groups[cfs].cfs;
+            queue.h_nr_queued += 1;
+            queue.h_nr_runnable += 1;
+            queue.h_nr_idle += idle;
+            if cfs == ROOT {
+                break;
+            }
+            if self.class.groups[cfs].se.idle {
+                idle = 1;
+            }
+            se = Se::group(cfs);
+        }
+    }
+
+    /// Changes a queued group's slice, which its place in the order knows.
+    fn set_slice(&mut self, se: Se, slice: u64) {
+        if self.se(se).slice == slice {
+            return;
+        }
+        let queued = self.se(se).ticket.is_some();
+        if queued {
+            self.erase(se);
+        }
+        self.se_mut(se).slice = slice;
+        if queued {
+            self.insert(se);
+        }
+    }
+
+    pub(crate) fn dequeue_task(&mut self, shared: &Shared<Fair<D, T>>, task: u32, why: Dequeue) -> bool {
+        let sleeps = matches!(why, Dequeue::Sleep | Dequeue::Dead);
+        if why != Dequeue::Delayed && !self.tasks[task].class.delayed {
+            self.util_est_dequeue(shared, task);
+        }
+        // A delayed task that is moved or changed meanwhile is asleep: it leaves for good now.
+        let why = if self.tasks[task].class.delayed { Dequeue::Delayed } else { why };
+        let left = self.dequeue_entities(shared, Se::task(task), why, sleeps);
+        if sleeps {
+            self.util_est_update(shared, task);
+        }
+        left
+    }
+
+    /// Takes an entity, and the groups it leaves empty, off their queues. False when the entity itself stays, delayed.
+    fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
+        let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
+            (Some(task), _) => (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), 1),
+            // An empty group whose dequeue was delayed: its tasks have been taken off the counts already.
+            _ => (0, 0, 0),
+        };
+        let mut why = why;
+        let mut se = se;
+        let mut slice = None;
+        let mut leaving = true;
+        loop {
+            let cfs = self.se(se).parent;
+            if leaving {
+                if !self.dequeue_entity(shared, se, why) {
+                    if se.as_task().is_some() {
+                        return false;
+                    }
+                    leaving = false;
+                }
+            } else {
+                self.update_load_avg(shared, se, Attach::Keep);
+                self.se_update_runnable(se);
+                self.update_cfs_group(shared, se);
+                if let Some(slice) = slice {
+                    self.set_slice(se, slice);
+                }
+            }
+            slice = self.min_slice(cfs);
+            let queue = &mut self.class.groups[cfs].cfs;
+            queue.h_nr_queued -= tasks;
+            queue.h_nr_runnable -= runnable;
+            queue.h_nr_idle -= idle;
+            let queue_weight = queue.weight;
+            if cfs == ROOT {
+                break;
+            }
+            if self.class.groups[cfs].se.idle {
+                idle = tasks;
+            }
+            se = Se::group(cfs);
+            if leaving {
+                if queue_weight > 0 {
+                    leaving = false;
+                    // Its siblings are likely to be served from the same cache.
+                    if sleeps {
+                        self.set_next_buddy(se);
+                    }
+                } else {
+                    // What follows is a group whose last task has gone: to its parent it sleeps, whatever the task did.
+                    why = Dequeue::Sleep;
+                }
+            }
+        }
+        true
+    }
+
+    /// Who should run next, down the hierarchy. Delayed entities that come up have paid, and leave.
+    pub(crate) fn pick_task(&mut self, shared: &Shared<Fair<D, T>>) -> Option<u32> {
+        'again: loop {
+            if self.class.groups[ROOT].cfs.nr_queued == 0 {
+                return None;
+            }
+            let mut cfs = ROOT;
+            loop {
+                if self.class.groups[cfs].cfs.curr.is_some_and(|curr| self.se(curr).on_rq) {
+                    self.update_curr(shared, cfs);
+                }
+                let se = D::pick(self, shared, cfs);
+                if self.se(se).delayed {
+                    self.dequeue_entities(shared, se, Dequeue::Delayed, true);
+                    if let Some(task) = se.as_task() {
+                        self.finish_delayed(task);
+                    }
+                    continue 'again;
+                }
+                match se.as_group() {
+                    Some(group) => cfs = group,
+                    None => return Some(se.raw()),
+                }
+            }
+        }
+    }
+
+    fn put_prev_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        let cfs = self.se(se).parent;
+        if self.se(se).on_rq {
+            self.update_curr(shared, cfs);
+            self.insert(se);
+            self.update_load_avg(shared, se, Attach::Keep);
+        }
+        self.class.groups[cfs].cfs.curr = None;
+    }
+
+    fn set_next_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        self.clear_buddies(se);
+        if self.se(se).on_rq {
+            self.erase(se);
+            self.update_load_avg(shared, se, Attach::Keep);
+        }
+        let now = self.clock.now();
+        let entity = self.se_mut(se);
+        entity.exec_start = now;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        let cfs = entity.parent;
+        self.class.groups[cfs].cfs.curr = Some(se);
+        D::set_next(self, shared, se);
+    }
+
+    #[inline]
+    fn depth(&self, se: Se) -> u32 {
+        match se.as_group() {
+            Some(group) => self.class.groups[group].depth - 1,
+            None => self.class.groups[self.se(se).parent].depth,
+        }
+    }
+
+    /// Passes the CPU from one task to another. Groups both are in go on running.
+    pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
+        let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
+        let task = next;
+        loop {
+            match (prev, next) {
+                (None, None) => break,
+                (Some(se), None) => {
+                    self.put_prev_entity(shared, se);
+                    prev = self.parent(se);
+                }
+                (None, Some(se)) => {
+                    self.set_next_entity(shared, se);
+                    next = self.parent(se);
+                }
+                (Some(p), Some(n)) => {
+                    if p.as_group().is_some() && p == n {
+                        break;
+                    }
+                    let (p_depth, n_depth) = (self.depth(p), self.depth(n));
+                    if p_depth >= n_depth {
+                        self.put_prev_entity(shared, p);
+                        prev = self.parent(p);
+                    }
+                    if p_depth <= n_depth {
+                        self.set_next_entity(shared, n);
+                        next = self.parent(n);
+                    }
+                }
+            }
+        }
+        if let Some(index) = task.and_then(Se::as_task) {
+            self.relist(index);
+        }
+    }
+
+    /// Walks the entities of two tasks up to where they are siblings on one queue.
+    pub(crate) fn siblings(&self, a: Se, b: Se) -> (Se, Se) {
+        let (mut a, mut b) = (a, b);
+        let (mut depth_a, mut depth_b) = (self.depth(a), self.depth(b));
+        while depth_a > depth_b {
+            a = Se::group(self.se(a).parent);
+            depth_a -= 1;
+        }
+        while depth_b > depth_a {
+            b = Se::group(self.se(b).parent);
+            depth_b -= 1;
+        }
+        while self.se(a).parent != self.se(b).parent {
+            a = Se::group(self.se(a).parent);
+            b = Se::group(self.se(b).parent);
+        }
+        (a, b)
+    }
+
+    pub(crate) fn wakeup_preempt_fair(&mut self, shared: &Shared<Fair<D, T>>, task: u32, wake: Wake) {
+        let Some(curr) = self.curr else { return };
+        if curr == task {
+            return;
+        }
+        let features = shared.config.features;
+        if features.has(Feature::NextBuddy) && !wake.fork && !self.tasks[task].class.delayed {
+            self.set_next_buddy(Se::task(task));
+        }
+        if self.need_resched() || !features.has(Feature::WakeupPreemption) {
+            return;
+        }
+        let (se, woken) = self.siblings(Se::task(curr), Se::task(task));
+        let (curr_idle, woken_idle) = (self.se(se).idle, self.se(woken).idle);
+        // An idle entity gives way to any other, and never preempts one.
+        if curr_idle && !woken_idle {
+            self.resched();
+            return;
+        }
+        if curr_idle != woken_idle || self.tasks[task].policy != SchedPolicy::Normal {
+            return;
+        }
+        let cfs = self.se(se).parent;
+        self.update_curr(shared, cfs);
+        if D::preempts(self, shared, se, woken, task) {
+            self.resched();
+        }
+    }
+
+    /// After an entity left the averages of a queue out of order: carries that up to the root.
+    pub(crate) fn propagate_up(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let mut cfs = cfs;
+        while cfs != ROOT {
+            self.update_load_avg(shared, Se::group(cfs), Attach::Keep);
+            self.list_leaf(cfs);
+            cfs = self.class.groups[cfs].se.parent;
+        }
+    }
+}

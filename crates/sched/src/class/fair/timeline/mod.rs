@@ -1,0 +1,316 @@
+//! The timeline of one `cfs_rq`: what is queued on it, in the order in which it would run.
+//!
+//! CFS orders its entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the
+//! leftmost of those that are *eligible* (their vruntime is not ahead of the average), which asks for the smallest
+//! vruntime below every subtree. The kernel keeps an augmented red-black tree for it; this is an augmented B+tree
+//! (Bayer and McCreight 1972; the EEVDF search is Stoica and Abdel-Wahab 1995, section 5), because an array of
+//! sixteen beats sixteen pointers on every machine since.
+//!
+//! Three shapes, by how much is queued:
+//!
+//! * nothing: 32 bytes and no allocation (there are as many timelines as groups times CPUs, most of them empty);
+//! * up to [`FEW`] entities: one sorted array;
+//! * more: a [`tree::Tree`] of leaves and inner nodes of up to sixteen.
+//!
+//! Keys and vruntimes are `u64` that wrap: `a` is before `b` if `a - b` is negative as a signed number, so all that is
+//! queued at a time must lie within 2^63 of each other. Among equal keys the order is that of insertion.
+//!
+//! A sequence number tells equal keys apart. [`Timeline::insert`] hands it out in a [`Ticket`], so that
+//! [`Timeline::remove`] is a search from the top even if a thousand entities share one deadline, as they do after a
+//! mass wakeup.
+
+mod inner;
+mod leaf;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::num::NonZeroU64;
+
+use tree::Tree;
+
+/// The most entities that are kept in one sorted array.
+const FEW: usize = 8;
+/// A tree that has shrunk to so many entities becomes an array again. Well below [`FEW`], so that a run queue that
+/// swings around one length does not change shape each time.
+const FEW_AGAIN: usize = FEW / 2;
+
+/// Whether `a` is before `b` on a clock that wraps.
+#[inline]
+const fn before(a: u64, b: u64) -> bool {
+    (a.wrapping_sub(b) as i64) < 0
+}
+
+/// The earlier of two times on a clock that wraps.
+#[inline]
+const fn earlier(a: u64, b: u64) -> u64 {
+    if before(b, a) { b } else { a }
+}
+
+/// The receipt for a queued entity: what [`Timeline::remove`] finds it by, whatever became of its deadline since.
+///
+/// `Option<Ticket>` takes no more room than `Ticket`, and says at the same time whether the entity is queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    key: u64,
+    seq: NonZeroU64,
+}
+
+impl Ticket {
+    /// The key under which the entity is queued: its virtual deadline (EEVDF) or vruntime (CFS) at the time.
+    #[inline]
+    pub const fn key(self) -> u64 {
+        self.key
+    }
+}
+
+/// One queued entity, and what is known about it here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    key: u64,
+    /// Greater for what was inserted later; never 0.
+    seq: u64,
+    vruntime: u64,
+    slice: u64,
+    entity: u32,
+}
+
+/// What a subtree knows of the entities below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Summary {
+    min_vruntime: u64,
+    min_slice: u64,
+    max_slice: u64,
+}
+
+impl Summary {
+    #[inline]
+    const fn of(vruntime: u64, slice: u64) -> Self {
+        Self { min_vruntime: vruntime, min_slice: slice, max_slice: slice }
+    }
+
+    #[inline]
+    fn and(self, other: Self) -> Self {
+        Self {
+            min_vruntime: earlier(self.min_vruntime, other.min_vruntime),
+            min_slice: self.min_slice.min(other.min_slice),
+            max_slice: self.max_slice.max(other.max_slice),
+        }
+    }
+
+    /// Whether it may change when `gone` leaves the subtree.
+    #[inline]
+    const fn rests_on(self, gone: Self) -> bool {
+        self.min_vruntime == gone.min_vruntime || self.min_slice == gone.min_slice || self.max_slice == gone.max_slice
+    }
+}
+
+/// The entities queued on one `cfs_rq`, ordered by key, first in first out among equals.
+///
+/// `n` is the number queued. An entity is named by a `u32` of the caller's choosing, which is kept and given back and
+/// never looked at.
+///
+/// ```
+/// use vruntime_sched::class::fair::timeline::Timeline;
+///
+/// let mut timeline = Timeline::new();
+/// let late = timeline.insert(7, 3_000, 0, 3_000); // entity, deadline, vruntime, slice
+/// timeline.insert(8, 2_000, 1_500, 500);
+/// assert_eq!(timeline.first(), Some(8));
+/// assert_eq!(timeline.pick(|vruntime| vruntime <= 1_000), Some(7));
+/// assert_eq!(timeline.remove(late), Some(7));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    shape: Shape,
+    /// The sequence number of the newest entity.
+    seq: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    /// In order, at most [`FEW`].
+    Few(Vec<Entry>),
+    Many(Box<Tree>),
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Timeline {
+    /// An empty timeline. Allocates nothing.
+    pub const fn new() -> Self {
+        Self { shape: Shape::Few(Vec::new()), seq: 0 }
+    }
+
+    /// The number of entities queued.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.shape {
+            Shape::Few(few) => few.len(),
+            Shape::Many(tree) => tree.len(),
+        }
+    }
+
+    /// Whether nothing is queued.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        match &self.shape {
+            Shape::Few(few) => few.is_empty(),
+            Shape::Many(_) => false,
+        }
+    }
+
+    /// Queues an entity, after all whose key is equal or before. O(log n).
+    ///
+    /// `key` is its virtual deadline (EEVDF) or its vruntime (CFS), `slice` the length of its slice. The three are
+    /// copied: an entity whose deadline, vruntime or slice changes must be removed and inserted again.
+    #[inline]
+    pub fn insert(&mut self, entity: u32, key: u64, vruntime: u64, slice: u64) -> Ticket {
+        self.seq += 1;
+        let entry = Entry { key, seq: self.seq, vruntime, slice, entity };
+        match &mut self.shape {
+            Shape::Few(few) if few.len() < FEW => {
+                if few.len() == few.capacity() {
+                    grow(few);
+                }
+                // From the back: what is queued again has mostly just run, and has the latest key.
+                let mut at = few.len();
+                while at > 0 && before(key, few[at - 1].key) {
+                    at -= 1;
+                }
+                few.insert(at, entry);
+            }
+            Shape::Few(few) => {
+                let mut tree = Box::new(Tree::of(few));
+                tree.insert(entry);
+                self.shape = Shape::Many(tree);
+            }
+            Shape::Many(tree) => tree.insert(entry),
+        }
+        Ticket { key, seq: NonZeroU64::MIN.saturating_add(self.seq - 1) }
+    }
+
+    /// Takes an entity off the timeline, and gives back which one it was. O(log n).
+    ///
+    /// `None` if the ticket is of an entity that was removed before.
+    #[inline]
+    pub fn remove(&mut self, ticket: Ticket) -> Option<u32> {
+        let seq = ticket.seq.get();
+        match &mut self.shape {
+            Shape::Few(few) => {
+                let at = few.iter().position(|entry| entry.seq == seq)?;
+                Some(few.remove(at).entity)
+            }
+            Shape::Many(tree) => {
+                let entity = tree.remove(ticket.key, seq)?;
+                if tree.len() <= FEW_AGAIN {
+                    self.shape = Shape::Few(tree.entries().collect());
+                }
+                Some(entity)
+            }
+        }
+    }
+
+    /// The entity with the smallest key. O(1).
+    #[inline]
+    pub fn first(&self) -> Option<u32> {
+        match &self.shape {
+            Shape::Few(few) => few.first().map(|entry| entry.entity),
+            Shape::Many(tree) => Some(tree.first().entity),
+        }
+    }
+
+    /// The entity after [`first`](Self::first). O(1).
+    #[inline]
+    pub fn second(&self) -> Option<u32> {
+        match &self.shape {
+            Shape::Few(few) => few.get(1).map(|entry| entry.entity),
+            Shape::Many(tree) => tree.second().map(|entry| entry.entity),
+        }
+    }
+
+    /// The entity with the largest key. O(log n).
+    #[inline]
+    pub fn last(&self) -> Option<u32> {
+        match &self.shape {
+            Shape::Few(few) => few.last().map(|entry| entry.entity),
+            Shape::Many(tree) => Some(tree.last().entity),
+        }
+    }
+
+    /// The entity after the one with this ticket. O(log n).
+    ///
+    /// `None` if it is the last, or no longer queued.
+    #[inline]
+    pub fn next_after(&self, ticket: Ticket) -> Option<u32> {
+        let seq = ticket.seq.get();
+        match &self.shape {
+            Shape::Few(few) => {
+                let at = few.iter().position(|entry| entry.seq == seq)?;
+                few.get(at + 1).map(|entry| entry.entity)
+            }
+            Shape::Many(tree) => tree.next_after(ticket.key, seq).map(|entry| entry.entity),
+        }
+    }
+
+    /// The first entity in order whose vruntime is eligible: EEVDF's choice. O(log n), and one call of `eligible` if
+    /// the first entity is.
+    ///
+    /// `eligible` must be monotone: if it says yes to a vruntime it says yes to every earlier one.
+    #[inline]
+    pub fn pick(&self, eligible: impl Fn(u64) -> bool) -> Option<u32> {
+        match &self.shape {
+            Shape::Few(few) => few.iter().find(|entry| eligible(entry.vruntime)).map(|entry| entry.entity),
+            Shape::Many(tree) => tree.pick(eligible).map(|entry| entry.entity),
+        }
+    }
+
+    /// The earliest vruntime queued. O(1).
+    #[inline]
+    pub fn min_vruntime(&self) -> Option<u64> {
+        match &self.shape {
+            Shape::Few(few) => few.iter().map(|entry| entry.vruntime).reduce(earlier),
+            Shape::Many(tree) => Some(tree.min_vruntime()),
+        }
+    }
+
+    /// The shortest slice queued. O(1).
+    #[inline]
+    pub fn min_slice(&self) -> Option<u64> {
+        match &self.shape {
+            Shape::Few(few) => few.iter().map(|entry| entry.slice).min(),
+            Shape::Many(tree) => Some(tree.min_slice()),
+        }
+    }
+
+    /// The longest slice queued. O(1).
+    #[inline]
+    pub fn max_slice(&self) -> Option<u64> {
+        match &self.shape {
+            Shape::Few(few) => few.iter().map(|entry| entry.slice).max(),
+            Shape::Many(tree) => Some(tree.max_slice()),
+        }
+    }
+
+    /// The entities in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let (few, tree) = match &self.shape {
+            Shape::Few(few) => (few.as_slice(), None),
+            Shape::Many(tree) => (&[][..], Some(tree)),
+        };
+        few.iter().copied().chain(tree.into_iter().flat_map(|tree| tree.entries())).map(|entry| entry.entity)
+    }
+}
+
+/// Doubles the room, from one up: most timelines never hold more than one or two, and there may be a million of them.
+#[cold]
+fn grow(few: &mut Vec<Entry>) {
+    few.reserve_exact(few.len().max(1));
+}

@@ -1,0 +1,597 @@
+//! The head and the B+tree behind it. The head is the leaf with the first entries; the leaves of all others are those
+//! of the tree, with inner nodes above them. The leaves are chained in order, and all nodes live in two arenas.
+//!
+//! Most entities leave from the front, so the head stands outside: to take an entry from it changes nothing in the
+//! tree. When it is empty the first leaf of the tree becomes the head, once in a dozen times.
+//!
+//! Rules, checked by `check` in the tests:
+//!
+//! * the head is not empty; every leaf and inner node of the tree has at least [`MIN`] entries or children, but its
+//!   root may be a leaf with one entry or an inner node with two children;
+//! * a parent knows the exact summary of each child, and `summary` is that of the root;
+//! * a fence lies between two live keys, so it never falls out of the window in which keys can be compared.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::inner::{CHILDREN, Child, Inner};
+use super::leaf::{Leaf, NONE, SLOTS};
+use super::{Entry, Summary, before, earlier};
+
+/// The least a node may have, unless it is the root. A quarter and not half of what fits: a node that was just split
+/// or filled up stays as it is for a while.
+const MIN: usize = 4;
+/// Two neighbours with no more than this become one, with room to grow.
+const MERGE: usize = 15;
+/// Levels of inner nodes at most: [`MIN`] to this power is more than a `u32` names.
+const LEVELS: usize = 16;
+const _: () = assert!(MERGE >= 3 * MIN && MERGE < SLOTS && SLOTS == CHILDREN);
+
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    leaves: Vec<Leaf>,
+    inners: Vec<Inner>,
+    head: u32,
+    /// Entries in the head and the tree.
+    len: u32,
+    /// A leaf if `levels` is 0; [`NONE`] if all there is fits in the head.
+    root: u32,
+    /// Levels of inner nodes.
+    levels: u32,
+    /// After everything in the head, and not after anything in the tree. To be relied on if there is a tree.
+    fence: (u64, u64),
+    /// Of the tree, if there is one.
+    summary: Summary,
+    free_leaf: u32,
+    free_inner: u32,
+}
+
+/// From the root to a leaf: at each level an inner node, and which of its children is next.
+struct Path {
+    steps: [(u32, u32); LEVELS],
+}
+
+impl Tree {
+    /// Some entries, which are in order: at least one, at most a leaf full.
+    pub(super) fn of(entries: &[Entry]) -> Self {
+        let mut head = Leaf::EMPTY;
+        for &entry in entries {
+            head.push(entry);
+        }
+        Self {
+            leaves: vec![head],
+            inners: Vec::new(),
+            head: 0,
+            len: entries.len() as u32,
+            root: NONE,
+            levels: 0,
+            fence: (0, 0),
+            summary: Summary::of(0, 0),
+            free_leaf: NONE,
+            free_inner: NONE,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    pub(super) fn min_vruntime(&self) -> u64 {
+        let head = self.leaf(self.head).min_vruntime();
+        if self.has_tree() { earlier(head, self.summary.min_vruntime) } else { head }
+    }
+
+    #[inline]
+    pub(super) fn min_slice(&self) -> u64 {
+        let head = self.leaf(self.head).min_slice();
+        if self.has_tree() { head.min(self.summary.min_slice) } else { head }
+    }
+
+    #[inline]
+    pub(super) fn max_slice(&self) -> u64 {
+        let head = self.leaf(self.head).max_slice();
+        if self.has_tree() { head.max(self.summary.max_slice) } else { head }
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Entry {
+        self.leaf(self.head).entry(0)
+    }
+
+    #[inline]
+    pub(super) fn second(&self) -> Option<Entry> {
+        self.entry_after(self.leaf(self.head), 0)
+    }
+
+    pub(super) fn last(&self) -> Entry {
+        let mut node = self.root;
+        if !self.has_tree() {
+            node = self.head;
+        }
+        for _ in 0..self.levels {
+            let inner = self.inner(node);
+            node = inner.node(inner.len() - 1);
+        }
+        let leaf = self.leaf(node);
+        leaf.entry(leaf.len() - 1)
+    }
+
+    pub(super) fn next_after(&self, key: u64, seq: u64) -> Option<Entry> {
+        let mut node = self.head;
+        if self.is_in_tree(key, seq) {
+            node = self.root;
+            for _ in 0..self.levels {
+                let inner = self.inner(node);
+                node = inner.node(inner.child_of(key, seq));
+            }
+        }
+        let leaf = self.leaf(node);
+        self.entry_after(leaf, leaf.place_of(seq)?)
+    }
+
+    #[inline]
+    fn entry_after(&self, leaf: &Leaf, place: usize) -> Option<Entry> {
+        if place + 1 < leaf.len() {
+            Some(leaf.entry(place + 1))
+        } else {
+            self.leaves.get(leaf.next as usize).map(|next| next.entry(0))
+        }
+    }
+
+    #[inline]
+    pub(super) fn pick(&self, eligible: impl Fn(u64) -> bool) -> Option<Entry> {
+        let in_head = self.leaf(self.head).pick(&eligible);
+        if in_head.is_some() || !self.has_tree() {
+            return in_head;
+        }
+        let mut node = self.root;
+        for _ in 0..self.levels {
+            node = self.inner(node).pick(&eligible)?;
+        }
+        self.leaf(node).pick(&eligible)
+    }
+
+    /// All entries in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let follow = |leaf: &&Leaf| self.leaves.get(leaf.next as usize);
+        core::iter::successors(self.leaves.get(self.head as usize), follow)
+            .flat_map(|leaf| (0..leaf.len()).map(|place| leaf.entry(place)))
+    }
+
+    #[inline]
+    const fn has_tree(&self) -> bool {
+        self.root != NONE
+    }
+
+    /// Whether an entry, if it is queued at all, is in the tree and not in the head.
+    #[inline]
+    const fn is_in_tree(&self, key: u64, seq: u64) -> bool {
+        let (fence_key, fence_seq) = self.fence;
+        self.has_tree() && !before(key, fence_key) && (key != fence_key || seq >= fence_seq)
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, entry: Entry) {
+        self.len += 1;
+        if !self.is_in_tree(entry.key, entry.seq) {
+            let head = &mut self.leaves[self.head as usize];
+            let place = head.place_for(entry.key);
+            if head.len() < SLOTS {
+                head.insert(place, entry);
+            } else {
+                self.split_head(place, entry);
+            }
+            return;
+        }
+        let added = Summary::of(entry.vruntime, entry.slice);
+        self.summary = self.summary.and(added);
+        let mut path = Path { steps: [(0, 0); LEVELS] };
+        let mut node = self.root;
+        for level in 0..self.levels as usize {
+            let inner = &mut self.inners[node as usize];
+            let at = inner.child_for(entry.key);
+            inner.widen(at, added);
+            path.steps[level] = (node, at as u32);
+            node = inner.node(at);
+        }
+        let leaf = &mut self.leaves[node as usize];
+        let place = leaf.place_for(entry.key);
+        if leaf.len() < SLOTS {
+            leaf.insert(place, entry);
+        } else {
+            self.split(&path, node, place, entry);
+        }
+    }
+
+    /// Makes two of a full head, with `entry` in one of them: the second is the new first leaf of the tree.
+    #[cold]
+    fn split_head(&mut self, place: usize, entry: Entry) {
+        let (right, first) = self.split_leaf(self.head, place, entry);
+        let summary = self.leaf(right).summary();
+        let old_fence = core::mem::replace(&mut self.fence, first);
+        if !self.has_tree() {
+            self.root = right;
+            self.summary = summary;
+            return;
+        }
+        self.summary = self.summary.and(summary);
+        if self.levels == 0 {
+            let old = Child { fence: old_fence, summary: self.leaf(self.root).summary(), node: self.root };
+            self.add_root(Child { fence: first, summary, node: right }, old);
+            return;
+        }
+        // To put it in front of the first leaf is to put that one, as if it had been split off, after it.
+        let mut path = Path { steps: [(0, 0); LEVELS] };
+        let mut node = self.root;
+        for level in 0..self.levels as usize {
+            path.steps[level] = (node, 0);
+            let inner = &mut self.inners[node as usize];
+            inner.widen(0, summary);
+            node = inner.node(0);
+        }
+        let (bottom, _) = path.steps[self.levels as usize - 1];
+        let leaf = self.leaf(node).summary();
+        self.inners[bottom as usize].set_node(0, right);
+        self.add_child(&path, summary, Child { fence: old_fence, summary: leaf, node });
+    }
+
+    /// Makes two of a full leaf, with `entry` in one of them, and tells the new one and what it begins with.
+    fn split_leaf(&mut self, node: u32, place: usize, entry: Entry) -> (u32, (u64, u64)) {
+        let leaf = &mut self.leaves[node as usize];
+        // Where time only moves on, most splits are at the end, and the left half would stay half empty.
+        let half = if place == SLOTS { SLOTS - MIN } else { SLOTS / 2 };
+        let mut right = leaf.split_off(half);
+        if place <= half {
+            leaf.insert(place, entry);
+        } else {
+            right.insert(place - half, entry);
+        }
+        let first = right.entry(0);
+        let id = self.new_leaf(right);
+        self.leaves[node as usize].next = id;
+        (id, (first.key, first.seq))
+    }
+
+    /// Makes two of a full leaf of the tree, with `entry` in one of them.
+    #[cold]
+    fn split(&mut self, path: &Path, node: u32, place: usize, entry: Entry) {
+        let (right, fence) = self.split_leaf(node, place, entry);
+        let new = Child { fence, summary: self.leaf(right).summary(), node: right };
+        self.add_child(path, self.leaf(node).summary(), new);
+    }
+
+    /// Puts a new leaf to the right of the one at the end of `path`, whose summary is now `left`, and makes two of each
+    /// inner node that is full.
+    fn add_child(&mut self, path: &Path, left: Summary, new: Child) {
+        let (mut left, mut new) = (left, new);
+        for &(node, at) in path.steps[..self.levels as usize].iter().rev() {
+            let at = at as usize;
+            let inner = &mut self.inners[node as usize];
+            inner.set_summary(at, left);
+            if inner.len() < CHILDREN {
+                inner.insert(at + 1, new);
+                return;
+            }
+            let mut right = inner.split_off(CHILDREN / 2);
+            if at < CHILDREN / 2 {
+                inner.insert(at + 1, new);
+            } else {
+                right.insert(at + 1 - CHILDREN / 2, new);
+            }
+            left = inner.summary();
+            new = Child { fence: right.child(0).fence, summary: right.summary(), node: NONE };
+            new.node = self.new_inner(right);
+        }
+        self.add_root(Child { fence: self.fence, summary: left, node: self.root }, new);
+    }
+
+    fn add_root(&mut self, left: Child, right: Child) {
+        let mut root = Inner::EMPTY;
+        root.insert(0, left);
+        root.insert(1, right);
+        self.root = self.new_inner(root);
+        self.levels += 1;
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, key: u64, seq: u64) -> Option<u32> {
+        if self.is_in_tree(key, seq) {
+            return self.remove_from_tree(key, seq);
+        }
+        let head = &mut self.leaves[self.head as usize];
+        let place = head.place_of(seq)?;
+        let entity = head.remove(place);
+        self.len -= 1;
+        if head.is_empty() && self.root != NONE {
+            self.advance_head();
+        }
+        Some(entity)
+    }
+
+    /// Makes the first leaf of the tree the head, in place of an empty one.
+    #[cold]
+    fn advance_head(&mut self) {
+        let empty = self.head;
+        self.head = self.leaf(empty).next;
+        self.free_leaf(empty);
+        let levels = self.levels as usize;
+        let mut path = Path { steps: [(0, 0); LEVELS] };
+        let mut node = self.root;
+        for step in &mut path.steps[..levels] {
+            *step = (node, 0);
+            node = self.inner(node).node(0);
+        }
+        let Some((&(parent, _), above)) = path.steps[..levels].split_last() else {
+            self.root = NONE;
+            return;
+        };
+        let inner = &mut self.inners[parent as usize];
+        let gone = inner.remove(0);
+        self.fence = inner.child(0).fence;
+        self.shrink(above, parent, gone.summary);
+    }
+
+    fn remove_from_tree(&mut self, key: u64, seq: u64) -> Option<u32> {
+        let levels = self.levels as usize;
+        let mut path = Path { steps: [(0, 0); LEVELS] };
+        let mut node = self.root;
+        for level in 0..levels {
+            let inner = self.inner(node);
+            let at = inner.child_of(key, seq);
+            path.steps[level] = (node, at as u32);
+            node = inner.node(at);
+        }
+        let leaf = &mut self.leaves[node as usize];
+        let place = leaf.place_of(seq)?;
+        let gone = Summary::of(leaf.entry(place).vruntime, leaf.entry(place).slice);
+        let entity = leaf.remove(place);
+        self.len -= 1;
+
+        let Some((&(parent, at), above)) = path.steps[..levels].split_last() else {
+            if leaf.is_empty() {
+                self.free_leaf(node);
+                self.leaves[self.head as usize].next = NONE;
+                self.root = NONE;
+            } else if self.summary.rests_on(gone) {
+                self.summary = leaf.summary_without(self.summary);
+            }
+            return Some(entity);
+        };
+        if leaf.len() < MIN {
+            self.refill_leaf(parent, at as usize);
+        } else {
+            let inner = &mut self.inners[parent as usize];
+            let old = inner.summary_of(at as usize);
+            if !old.rests_on(gone) {
+                return Some(entity);
+            }
+            inner.set_summary(at as usize, leaf.summary_without(old));
+        }
+        self.shrink(above, parent, gone);
+        Some(entity)
+    }
+
+    /// Brings everything above `node`, one of whose children has just lost something, up to date.
+    fn shrink(&mut self, above: &[(u32, u32)], node: u32, gone: Summary) {
+        let mut node = node;
+        for &(parent, at) in above.iter().rev() {
+            let at = at as usize;
+            let old = self.inner(parent).summary_of(at);
+            if self.inner(node).len() < MIN {
+                self.refill_inner(parent, at);
+            } else if old.rests_on(gone) {
+                let new = self.inner(node).summary_without(old);
+                if new == old {
+                    return;
+                }
+                self.inners[parent as usize].set_summary(at, new);
+            } else {
+                return;
+            }
+            node = parent;
+        }
+        if self.summary.rests_on(gone) {
+            self.summary = self.inner(self.root).summary_without(self.summary);
+        }
+        if self.inner(self.root).len() == 1 {
+            let old = self.root;
+            self.root = self.inner(old).node(0);
+            self.levels -= 1;
+            self.free_inner(old);
+        }
+    }
+
+    /// Mends a leaf that has become too small, the child `at` of `parent`, with the help of a neighbour.
+    #[cold]
+    fn refill_leaf(&mut self, parent: u32, at: usize) {
+        let (left_at, right_at) = neighbours(at);
+        let inner = &mut self.inners[parent as usize];
+        let (left_id, right_id) = (inner.node(left_at), inner.node(right_at));
+        let Ok([left, right]) = self.leaves.get_disjoint_mut([left_id as usize, right_id as usize]) else {
+            unreachable!("two children are two leaves")
+        };
+        let both = left.len() + right.len();
+        if both <= MERGE {
+            for place in 0..right.len() {
+                left.push(right.entry(place));
+            }
+            left.next = right.next;
+            inner.set_summary(left_at, left.summary());
+            inner.remove(right_at);
+            self.free_leaf(right_id);
+            return;
+        }
+        while left.len() < both / 2 {
+            left.push(right.entry(0));
+            right.remove(0);
+        }
+        while left.len() > both / 2 {
+            let last = left.len() - 1;
+            right.insert(0, left.entry(last));
+            left.remove(last);
+        }
+        let first = right.entry(0);
+        inner.set_fence(right_at, (first.key, first.seq));
+        inner.set_summary(left_at, left.summary());
+        inner.set_summary(right_at, right.summary());
+    }
+
+    /// Mends an inner node that has become too small, the child `at` of `parent`, with the help of a neighbour.
+    #[cold]
+    fn refill_inner(&mut self, parent: u32, at: usize) {
+        let (left_at, right_at) = neighbours(at);
+        let (left_id, right_id) = (self.inner(parent).node(left_at), self.inner(parent).node(right_at));
+        let nodes = [parent as usize, left_id as usize, right_id as usize];
+        let Ok([inner, left, right]) = self.inners.get_disjoint_mut(nodes) else {
+            unreachable!("two children and their parent are three nodes")
+        };
+        // What is left of the right node's first child, only the parent knows for sure.
+        right.set_fence(0, inner.child(right_at).fence);
+        let both = left.len() + right.len();
+        if both <= MERGE {
+            left.append(right, 0);
+            inner.set_summary(left_at, left.summary());
+            inner.remove(right_at);
+            self.free_inner(right_id);
+            return;
+        }
+        while left.len() < both / 2 {
+            left.insert(left.len(), right.remove(0));
+        }
+        while left.len() > both / 2 {
+            right.insert(0, left.remove(left.len() - 1));
+        }
+        inner.set_fence(right_at, right.child(0).fence);
+        inner.set_summary(left_at, left.summary());
+        inner.set_summary(right_at, right.summary());
+    }
+
+    #[inline]
+    fn leaf(&self, id: u32) -> &Leaf {
+        &self.leaves[id as usize]
+    }
+
+    #[inline]
+    fn inner(&self, id: u32) -> &Inner {
+        &self.inners[id as usize]
+    }
+
+    fn new_leaf(&mut self, leaf: Leaf) -> u32 {
+        let id = self.free_leaf;
+        if let Some(free) = self.leaves.get_mut(id as usize) {
+            self.free_leaf = free.next;
+            *free = leaf;
+            return id;
+        }
+        self.leaves.push(leaf);
+        self.leaves.len() as u32 - 1
+    }
+
+    fn free_leaf(&mut self, id: u32) {
+        self.leaves[id as usize].next = self.free_leaf;
+        self.free_leaf = id;
+    }
+
+    fn new_inner(&mut self, inner: Inner) -> u32 {
+        let id = self.free_inner;
+        if let Some(free) = self.inners.get_mut(id as usize) {
+            self.free_inner = free.next_free;
+            *free = inner;
+            return id;
+        }
+        self.inners.push(inner);
+        self.inners.len() as u32 - 1
+    }
+
+    fn free_inner(&mut self, id: u32) {
+        self.inners[id as usize].next_free = self.free_inner;
+        self.free_inner = id;
+    }
+}
+
+/// The child `at` and a neighbour of it, from left to right.
+const fn neighbours(at: usize) -> (usize, usize) {
+    if at == 0 { (0, 1) } else { (at - 1, at) }
+}
+
+#[cfg(test)]
+impl Tree {
+    /// Checks every rule of the module, from the root down.
+    pub(super) fn check(&self) {
+        let mut chain = vec![self.head];
+        self.leaf(self.head).check();
+        assert!(!self.leaf(self.head).is_empty());
+        let mut len = self.leaf(self.head).len();
+        if self.has_tree() {
+            let (behind, summary) = self.check_node(self.root, self.levels, &mut chain);
+            assert_eq!(summary, self.summary);
+            len += behind;
+            let (last, first) = (self.edge(self.head, 0, true), self.edge(self.root, self.levels, false));
+            assert_fenced(last, self.fence, first);
+        }
+        assert_eq!(len, self.len());
+        for (at, &leaf) in chain.iter().enumerate() {
+            assert_eq!(self.leaf(leaf).next, chain.get(at + 1).copied().unwrap_or(NONE));
+        }
+        let mut free = 0;
+        let mut at = self.free_leaf;
+        while at != NONE {
+            at = self.leaf(at).next;
+            free += 1;
+        }
+        assert_eq!(chain.len() + free, self.leaves.len(), "no leaf is lost");
+        let entries: Vec<Entry> = self.entries().collect();
+        for pair in entries.windows(2) {
+            let (a, b) = (pair[0], pair[1]);
+            assert!(before(a.key, b.key) || (a.key == b.key && a.seq < b.seq), "in order: {a:?} {b:?}");
+        }
+    }
+
+    fn check_node(&self, node: u32, levels: u32, chain: &mut Vec<u32>) -> (usize, Summary) {
+        let is_root = node == self.root && levels == self.levels;
+        if levels == 0 {
+            let leaf = self.leaf(node);
+            leaf.check();
+            assert!(leaf.len() >= if is_root { 1 } else { MIN });
+            chain.push(node);
+            return (leaf.len(), leaf.summary());
+        }
+        let inner = self.inner(node);
+        inner.check();
+        assert!(inner.len() >= if is_root { 2 } else { MIN } && inner.len() <= CHILDREN);
+        let mut len = 0;
+        let mut all = None;
+        for at in 0..inner.len() {
+            let child = inner.child(at);
+            let (below, summary) = self.check_node(child.node, levels - 1, chain);
+            assert_eq!(summary, child.summary, "a parent knows its children");
+            len += below;
+            all = Some(all.map_or(summary, |all: Summary| all.and(summary)));
+            if at > 0 {
+                let last = self.edge(inner.node(at - 1), levels - 1, true);
+                assert_fenced(last, child.fence, self.edge(child.node, levels - 1, false));
+            }
+        }
+        let Some(all) = all else { unreachable!("an inner node has children") };
+        (len, all)
+    }
+
+    /// The first or last entry below a node.
+    fn edge(&self, node: u32, levels: u32, last: bool) -> Entry {
+        let mut node = node;
+        for _ in 0..levels {
+            let inner = self.inner(node);
+            node = inner.node(if last { inner.len() - 1 } else { 0 });
+        }
+        let leaf = self.leaf(node);
+        leaf.entry(if last { leaf.len() - 1 } else { 0 })
+    }
+}
+
+#[cfg(test)]
+fn assert_fenced(last: Entry, (key, seq): (u64, u64), first: Entry) {
+    assert!(before(last.key, key) || (last.key == key && last.seq < seq), "left of the fence");
+    assert!(before(key, first.key) || (first.key == key && seq <= first.seq), "right of the fence");
+}

@@ -1,0 +1,151 @@
+//! Sets of CPUs.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::ids::CpuId;
+
+/// A set of CPUs, a bit each.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct CpuMask {
+    words: Vec<u64>,
+}
+
+impl CpuMask {
+    /// The empty set.
+    pub const fn new() -> Self {
+        Self { words: Vec::new() }
+    }
+
+    /// CPUs 0 to `count` - 1.
+    pub fn all(count: usize) -> Self {
+        (0..count as u32).map(CpuId).collect()
+    }
+
+    /// Adds a CPU.
+    pub fn insert(&mut self, cpu: CpuId) {
+        let word = cpu.index() / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (cpu.0 % 64);
+    }
+
+    /// Removes a CPU.
+    pub fn remove(&mut self, cpu: CpuId) {
+        if let Some(word) = self.words.get_mut(cpu.index() / 64) {
+            *word &= !(1 << (cpu.0 % 64));
+        }
+    }
+
+    /// Whether the CPU is in the set.
+    #[inline]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.words.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.0 % 64) & 1 == 1)
+    }
+
+    /// How many CPUs are in the set.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// The lowest CPU.
+    pub fn first(&self) -> Option<CpuId> {
+        self.iter().next()
+    }
+
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.words.iter().enumerate().flat_map(|(index, &word)| {
+            let mut rest = word;
+            core::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros();
+                    rest &= rest - 1;
+                    CpuId(index as u32 * 64 + bit)
+                })
+            })
+        })
+    }
+
+    /// The CPUs, ascending from `start` and wrapping around once: the order in which the kernel searches, so that not
+    /// every search ends at the lowest CPU.
+    pub fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
+        let begin = start.index() / 64;
+        let words = self.words.len();
+        let bit = start.0 % 64;
+        (0..=words).flat_map(move |step| {
+            let mut rest = 0;
+            let mut base = 0;
+            if words > 0 {
+                let index = (begin + step) % words;
+                base = index as u32 * 64;
+                rest = self.words[index];
+                if begin < words {
+                    if step == 0 {
+                        rest &= u64::MAX << bit;
+                    } else if step == words {
+                        rest &= !(u64::MAX << bit);
+                    }
+                } else if step == words {
+                    rest = 0;
+                }
+            }
+            core::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros();
+                    rest &= rest - 1;
+                    CpuId(base + bit)
+                })
+            })
+        })
+    }
+
+    /// Whether the sets share a CPU.
+    pub fn intersects(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+    }
+
+    /// CPUs in both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self { words: self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect() }
+    }
+
+    /// An empty set with room for `count` CPUs.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { words: vec![0; count.div_ceil(64)] }
+    }
+}
+
+impl FromIterator<CpuId> for CpuMask {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        let mut mask = Self::new();
+        for cpu in cpus {
+            mask.insert(cpu);
+        }
+        mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterates_from_a_start_and_wraps_once() {
+        let mask: CpuMask = [1, 5, 63, 64, 130].map(CpuId).into_iter().collect();
+        let from = |start| mask.iter_from(CpuId(start)).map(|cpu| cpu.0).collect::<Vec<_>>();
+        assert_eq!(from(0), [1, 5, 63, 64, 130]);
+        assert_eq!(from(6), [63, 64, 130, 1, 5]);
+        assert_eq!(from(64), [64, 130, 1, 5, 63]);
+        assert_eq!(from(131), [1, 5, 63, 64, 130]);
+        assert_eq!(from(5000), [1, 5, 63, 64, 130]);
+        assert_eq!(mask.iter().count(), mask.count());
+    }
+}

@@ -1,0 +1,332 @@
+//! The kernels on offer: one row each, saying what it is made of, what changed and why.
+//!
+//! Users choose a kernel by its number. A kernel is a policy, its features, its tunables and its balancer's behaviour;
+//! every feature and tunable can then be overridden by its kernel name.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::balance::Balancer;
+use crate::features::{FEATURES, Feature, Features};
+use crate::tunables::{Knobs, scaling};
+
+/// Which answer to "who runs next" a kernel gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PolicyKind {
+    /// Completely Fair Scheduler: least vruntime first.
+    Cfs,
+    /// Earliest Eligible Virtual Deadline First.
+    Eevdf,
+}
+
+/// How a kernel's EEVDF protects the slice of the running task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Eevdf {
+    /// As in 6.6: until the lag it was picked with is used up, no custom slices, dequeue at once.
+    V6_6,
+    /// As in 6.12: 6.6 with delayed dequeue, custom slices and short-slice preemption; a task that was overtaken by a
+    /// short one is rescheduled as soon as it is not eligible.
+    V6_12,
+    /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits.
+    V6_18,
+}
+
+/// Milliseconds in nanoseconds.
+const MS: u64 = 1_000_000;
+
+/// One kernel: a row of the table.
+#[derive(Debug)]
+pub struct KernelRow {
+    /// What users call it.
+    pub name: &'static str,
+    /// Who runs next.
+    pub policy: PolicyKind,
+    /// Details of EEVDF; means nothing to CFS.
+    pub eevdf: Eevdf,
+    /// What is switched on.
+    pub features: Features,
+    /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
+    pub base_slice_ns: u64,
+    /// The balancer.
+    pub balancer: Balancer,
+    /// What changed, and why.
+    pub change: &'static str,
+}
+
+const EEVDF_6_6: &[Feature] = &[
+    Feature::PlaceLag,
+    Feature::PlaceDeadlineInitial,
+    Feature::RunToParity,
+    Feature::CacheHotBuddy,
+    Feature::WakeupPreemption,
+    Feature::NontaskCapacity,
+    Feature::TtwuQueue,
+    Feature::SisUtil,
+    Feature::AttachAgeLoad,
+    Feature::WaIdle,
+    Feature::WaWeight,
+    Feature::WaBias,
+    Feature::UtilEst,
+];
+
+const fn with(base: &[Feature], more: &[Feature]) -> Features {
+    let mut all = Features::of(base);
+    let mut index = 0;
+    while index < more.len() {
+        all = Features::union(all, Features::of(&[more[index]]));
+        index += 1;
+    }
+    all
+}
+
+const EEVDF_6_12: &[Feature] =
+    &[Feature::PlaceRelDeadline, Feature::PreemptShort, Feature::PickBuddy, Feature::DelayDequeue, Feature::DelayZero];
+
+/// The kernels on offer, oldest first.
+static KERNELS: &[KernelRow] = &[
+    KernelRow {
+        name: "6.1",
+        policy: PolicyKind::Cfs,
+        eevdf: Eevdf::V6_6,
+        features: Features::of(&[
+            Feature::GentleFairSleepers,
+            Feature::StartDebit,
+            Feature::LastBuddy,
+            Feature::CacheHotBuddy,
+            Feature::WakeupPreemption,
+            Feature::NontaskCapacity,
+            Feature::TtwuQueue,
+            Feature::SisUtil,
+            Feature::AttachAgeLoad,
+            Feature::WaIdle,
+            Feature::WaWeight,
+            Feature::WaBias,
+            Feature::UtilEst,
+            Feature::AltPeriod,
+            Feature::BaseSlice,
+            Feature::NiRandom,
+        ]),
+        base_slice_ns: 750_000,
+        balancer: Balancer::V6_1,
+        change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
+                 credit, slices come from the latency target.",
+    },
+    KernelRow {
+        name: "6.6",
+        policy: PolicyKind::Eevdf,
+        eevdf: Eevdf::V6_6,
+        features: Features::of(EEVDF_6_6),
+        base_slice_ns: 750_000,
+        balancer: Balancer::V6_6,
+        change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
+                 comes back with the lag it left with, and gets no credit.",
+    },
+    KernelRow {
+        name: "6.12",
+        policy: PolicyKind::Eevdf,
+        eevdf: Eevdf::V6_12,
+        features: with(EEVDF_6_6, EEVDF_6_12),
+        base_slice_ns: 700_000,
+        balancer: Balancer::V6_12,
+        change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
+                 which may preempt longer ones; a base slice that is no multiple of common ticks.",
+    },
+    KernelRow {
+        name: "6.18",
+        policy: PolicyKind::Eevdf,
+        eevdf: Eevdf::V6_18,
+        features: with(EEVDF_6_6, EEVDF_6_12),
+        base_slice_ns: 700_000,
+        balancer: Balancer::V6_12,
+        change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
+                 it asks for a reschedule.",
+    },
+];
+
+/// A kernel ready to be used: a row of the table with its tunables scaled to a machine.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// What users call it.
+    pub name: &'static str,
+    /// Who runs next.
+    pub policy: PolicyKind,
+    /// Details of EEVDF.
+    pub eevdf: Eevdf,
+    /// What is switched on.
+    pub features: Features,
+    /// The balancer.
+    pub balancer: Balancer,
+    base_slice_ns: u64,
+    overrides: Vec<(String, u64)>,
+}
+
+/// A name that nothing has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownName {
+    /// What kind of thing was looked for: "kernel", "feature", "tunable".
+    pub kind: &'static str,
+    /// The name given.
+    pub name: String,
+    /// The nearest right one.
+    pub nearest: Option<&'static str>,
+    /// All right ones.
+    pub known: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no {} '{}'", self.kind, self.name)?;
+        if let Some(nearest) = self.nearest {
+            write!(f, "; did you mean '{nearest}'?")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownName {}
+
+fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownName {
+    let nearest = known.iter().copied().min_by_key(|candidate| distance(name, candidate));
+    let nearest = nearest.filter(|candidate| distance(name, candidate) <= candidate.len().div_ceil(2));
+    UnknownName { kind, name: name.to_string(), nearest, known }
+}
+
+/// Edits between two names, case ignored (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<u8> = b.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, byte) in a.bytes().take(64).map(|byte| byte.to_ascii_lowercase()).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for j in 0..b.len() {
+            let replace = diagonal + usize::from(byte != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The kernels on offer, oldest first.
+pub fn kernels() -> &'static [KernelRow] {
+    KERNELS
+}
+
+/// The kernel users call `name`.
+///
+/// # Errors
+///
+/// When none has that name; the error holds the nearest one that exists.
+///
+/// ```
+/// assert_eq!(vruntime_sched::kernel("6.12").unwrap().name, "6.12");
+/// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.1"));
+/// ```
+pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
+    let row = KERNELS.iter().find(|row| row.name == name).ok_or_else(|| {
+        let names = KERNELS.iter().map(|row| row.name).collect();
+        unknown("kernel", name, names)
+    })?;
+    Ok(Kernel {
+        name: row.name,
+        policy: row.policy,
+        eevdf: row.eevdf,
+        features: row.features,
+        balancer: row.balancer,
+        base_slice_ns: row.base_slice_ns,
+        overrides: Vec::new(),
+    })
+}
+
+/// Names of the tunables that can be set, with what they are.
+pub const TUNABLES: &[(&str, &str)] = &[
+    ("base_slice_ns", "EEVDF: slice of a task that asks for none"),
+    ("latency_ns", "CFS: period in which every runnable task runs once"),
+    ("min_granularity_ns", "CFS: shortest slice"),
+    ("wakeup_granularity_ns", "CFS: how far behind a waking task must be to preempt"),
+    ("idle_min_granularity_ns", "CFS: shortest slice of SCHED_IDLE entities"),
+    ("migration_cost_ns", "a task that ran less than this ago is cache-hot"),
+    ("nr_migrate", "most tasks a balancing pass looks at"),
+];
+
+impl Kernel {
+    /// Overrides a tunable by its kernel name; the value is used as it is, not scaled by the number of CPUs.
+    ///
+    /// # Errors
+    ///
+    /// When no tunable has that name.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownName> {
+        if !TUNABLES.iter().any(|(known, _)| *known == name) {
+            return Err(unknown("tunable", name, TUNABLES.iter().map(|(known, _)| *known).collect()));
+        }
+        self.overrides.push((name.to_string(), value));
+        Ok(())
+    }
+
+    /// Switches a feature by its kernel name, off with a `NO_` before it.
+    ///
+    /// # Errors
+    ///
+    /// When no feature has that name.
+    pub fn feature(&mut self, name: &str) -> Result<(), UnknownName> {
+        let (bare, on) = name.strip_prefix("NO_").map_or((name, true), |bare| (bare, false));
+        let Some((feature, _)) = FEATURES.iter().find(|(_, known)| *known == bare) else {
+            return Err(unknown("feature", bare, FEATURES.iter().map(|(_, known)| *known).collect()));
+        };
+        self.features.set(*feature, on);
+        Ok(())
+    }
+
+    /// Its tunables on a machine of `cpus` CPUs whose tick comes `hz` times a second.
+    pub fn tunables(&self, cpus: usize, hz: u32) -> Knobs {
+        let factor = scaling(cpus);
+        let mut knobs = Knobs {
+            base_slice_ns: self.base_slice_ns * factor,
+            latency_ns: 6 * MS * factor,
+            wakeup_granularity_ns: MS * factor,
+            idle_min_granularity_ns: 750_000,
+            migration_cost_ns: 500_000,
+            nr_migrate: 32,
+            tick_ns: 1_000_000_000 / u64::from(hz.max(1)),
+        };
+        for (name, value) in &self.overrides {
+            match name.as_str() {
+                "base_slice_ns" | "min_granularity_ns" => knobs.base_slice_ns = (*value).max(1),
+                "latency_ns" => knobs.latency_ns = *value,
+                "wakeup_granularity_ns" => knobs.wakeup_granularity_ns = *value,
+                "idle_min_granularity_ns" => knobs.idle_min_granularity_ns = *value,
+                "migration_cost_ns" => knobs.migration_cost_ns = *value,
+                "nr_migrate" => knobs.nr_migrate = (*value).min(u64::from(u32::MAX)) as u32,
+                _ => {}
+            }
+        }
+        knobs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunables_are_those_the_recorded_kernels_print() {
+        let eevdf = kernel("6.12").unwrap();
+        assert_eq!(eevdf.tunables(2, 250).base_slice_ns, 1_400_000);
+        assert_eq!(eevdf.tunables(4, 250).base_slice_ns, 2_100_000);
+        assert_eq!(eevdf.tunables(8, 250).base_slice_ns, 2_800_000);
+        let cfs = kernel("6.1").unwrap().tunables(4, 250);
+        assert_eq!((cfs.latency_ns, cfs.base_slice_ns, cfs.wakeup_granularity_ns), (18_000_000, 2_250_000, 3_000_000));
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest_right_one() {
+        let mut kernel = kernel("6.12").unwrap();
+        assert_eq!(kernel.feature("NO_RUN_TO_PARTY").unwrap_err().nearest, Some("RUN_TO_PARITY"));
+        assert_eq!(kernel.set("base_slice", 1).unwrap_err().nearest, Some("base_slice_ns"));
+        assert!(super::kernel("xyzzyxyzzy").unwrap_err().nearest.is_none());
+        assert!(kernel.features.has(Feature::RunToParity));
+        kernel.feature("NO_RUN_TO_PARITY").unwrap();
+        assert!(!kernel.features.has(Feature::RunToParity));
+    }
+}

@@ -1,0 +1,49 @@
+//! The Linux CPU scheduler as a library: classes, task groups, load balancing and statistics, with the behaviour of
+//! `kernel/sched`, written from its documented behaviour in safe Rust.
+//!
+//! # Who owns what
+//!
+//! An [`Rq`](rq::Rq) owns everything about one CPU and the tasks on it; a task moves between run queues by value.
+//! What other CPUs may read without asking is published as atomics in [`Shared`](shared::Shared). The verbs (wake,
+//! schedule, tick, balance, ...) live on [`Scheduler`](scheduler::Scheduler), a view borrowed for one call that reaches
+//! run queues through [`Rqs`](rq::Rqs): a plain `Vec` in a simulator, one lock a CPU in a threaded host.
+//!
+//! # What a host gives and gets
+//!
+//! The host calls in with the time and what happened. The scheduler calls out through [`Host`](host::Host):
+//! reschedule that CPU, arm that timer, here is an [event](event::Event). Nothing else passes the wall: no clock, no
+//! thread, no I/O, no randomness.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod arena;
+pub mod balance;
+pub mod class;
+pub mod clock;
+pub mod cpumask;
+pub mod event;
+pub mod features;
+pub mod group;
+pub mod host;
+pub mod ids;
+pub mod kernels;
+pub mod policy;
+pub mod rq;
+pub mod scheduler;
+pub mod shared;
+pub mod task;
+pub mod topology;
+pub mod tunables;
+pub mod weight;
+
+pub use cpumask::CpuMask;
+pub use host::Host;
+pub use kernels::{Kernel, PolicyKind, kernel, kernels};
+pub use policy::Policy;
+pub use rq::{Rq, Rqs};
+pub use scheduler::{NextTask, Scheduler};
+pub use shared::Shared;
+pub use task::{SchedPolicy, TaskAttrs};
+pub use topology::{CpuPlace, Topology, TopologyError};

@@ -1,0 +1,166 @@
+//! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
+//!
+//! EEVDF and CFS are two answers to it; a user's own policy is another and needs nothing private: see
+//! `examples/round_robin.rs` in `vruntime-sim`.
+
+use core::fmt::Debug;
+
+use crate::ids::CpuId;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::TaskAttrs;
+use crate::tunables::Tunables;
+
+/// Why a task joins a run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enqueue {
+    /// Forked a moment ago.
+    New,
+    /// Woken where it slept.
+    Wakeup,
+    /// Woken on another CPU than it slept on.
+    WakeupMigrated,
+    /// Pulled or pushed here while runnable.
+    Move,
+    /// Back after a change of its attributes.
+    Restore,
+    /// Woken while its dequeue was still delayed: it never left.
+    Delayed,
+}
+
+/// Why a task leaves a run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dequeue {
+    /// It sleeps.
+    Sleep,
+    /// It ends.
+    Dead,
+    /// It goes to another run queue, runnable.
+    Move,
+    /// Its attributes change; it will be back at once.
+    Save,
+    /// It has been asleep for a while and its dequeue was delayed.
+    Delayed,
+}
+
+/// How a task is woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wake {
+    /// For the first time.
+    pub fork: bool,
+    /// The waker is about to sleep.
+    pub sync: bool,
+    /// From an interrupt: the interrupted task is not the waker.
+    pub irq: bool,
+    /// How often the waker has changed whom it wakes, lately (`wakee_flips`).
+    pub waker_flips: u32,
+    /// Load of the waker, for a `sync` wakeup.
+    pub waker_load: u64,
+}
+
+/// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
+///
+/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. To have the running task
+/// rescheduled it calls [`Rq::resched`].
+pub trait Policy: Sized + Debug + 'static {
+    /// Where its tunables come from.
+    type Tunables: Tunables;
+    /// What it keeps for a CPU.
+    type Rq: Debug + Send;
+    /// What it keeps for a task; moves with the task.
+    type Task: Debug + Send;
+
+    /// State of a CPU without tasks.
+    fn new_rq(shared: &Shared<Self>, cpu: CpuId) -> Self::Rq;
+
+    /// State of a new task.
+    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Self::Task;
+
+    /// A task joins the run queue. `Task::on_rq` is still false (except for [`Enqueue::Delayed`]).
+    fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue);
+
+    /// A task leaves the run queue; it may be the running one. False if it stays queued for now (delayed dequeue): the
+    /// policy will call [`Rq::finish_delayed`] when it has gone.
+    fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool;
+
+    /// Who should run next; the running task is a candidate if it is still queued.
+    fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
+
+    /// The CPU passes from `prev` to `next` (tasks of this policy; `None` for anything else). `prev` may be off the queue.
+    /// Called only when they differ.
+    fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
+
+    /// The scheduler's tick hits `task`, which is running.
+    fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
+
+    /// `task` was just enqueued by a wakeup while `rq.curr` runs: call [`Rq::resched`] if it should run at once.
+    fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake);
+
+    /// The running task gives way.
+    fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
+
+    /// Brings the running task's accounts up to the run queue's clock.
+    fn update_curr(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+
+    /// Chooses a CPU for a task that wakes from code on `on`. The task lies on `rq`, where it slept (for a fork: where its
+    /// parent runs). The core makes sure the answer is allowed. By default: stay, unless another allowed CPU is less loaded.
+    fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
+        let _ = (on, wake);
+        let here = rq.cpu;
+        let candidate = &rq.tasks[task];
+        let load = |cpu: CpuId| (shared.cpu(cpu).nr_running(), cpu != here, cpu);
+        let cpus = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| candidate.allowed(cpu));
+        cpus.min_by_key(|&cpu| load(cpu)).unwrap_or(here)
+    }
+
+    /// A sleeping or dequeued task leaves this run queue for another.
+    fn detach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+
+    /// A task that was detached elsewhere has arrived (not queued yet).
+    fn attach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+
+    /// Nice, policy or slice of a task changed. It is off the queue (though perhaps still running).
+    fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _slice: Option<u64>) {}
+
+    /// A task (off the queue) moves to the group `Task::group` already names.
+    fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+
+    /// The weight of a group changed: adopt it on this CPU.
+    fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
+
+    /// Load the balancer counts for moving this task, in the scale of weights (1024: one nice-0 task that always runs).
+    fn task_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {
+        crate::weight::NICE_0_WEIGHT
+    }
+
+    /// Utilisation of a task, 0..=1024.
+    fn task_util(_rq: &Rq<Self>, _task: u32) -> u64 {
+        0
+    }
+
+    /// Whether the balancer should leave the task: it is delayed, or a buddy.
+    fn sticky(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
+        false
+    }
+
+    /// Brings load averages of the whole run queue up to date, before balancing.
+    fn update_blocked_averages(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+
+    /// Publishes what other CPUs may read. The core has published the number of tasks.
+    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
+        let nr = u64::from(rq.nr_running);
+        shared.cpu(rq.cpu).publish_fair(crate::shared::FairStats {
+            load: nr * crate::weight::NICE_0_WEIGHT,
+            runnable: nr * crate::weight::NICE_0_WEIGHT,
+            util: nr.min(1) * crate::weight::NICE_0_WEIGHT,
+            util_est: 0,
+            h_nr_runnable: rq.nr_running,
+            h_nr_idle: 0,
+        });
+    }
+
+    /// Whether this CPU runs nothing but SCHED_IDLE tasks.
+    fn only_idle_tasks(_rq: &Rq<Self>) -> bool {
+        false
+    }
+}

@@ -1,0 +1,195 @@
+//! The run queue: everything about one CPU, and the tasks on it.
+
+use alloc::vec::Vec;
+use core::ops::DerefMut;
+
+use crate::arena::Arena;
+use crate::balance::RqBalance;
+use crate::clock::Clock;
+use crate::event::Running;
+use crate::ids::{CpuId, TaskId};
+use crate::policy::Policy;
+use crate::shared::Shared;
+use crate::task::{NIL, Task};
+
+/// One CPU.
+#[derive(Debug)]
+pub struct Rq<P: Policy> {
+    /// Which.
+    pub cpu: CpuId,
+    /// Its clocks.
+    pub clock: Clock,
+    /// Its tasks: running, queued, and those that sleep here.
+    pub tasks: Arena<Task<P>>,
+    /// The policy's own state.
+    pub class: P::Rq,
+    /// Tasks that are queued, the running one included.
+    pub nr_running: u32,
+    /// The running task, if it is one of the policy's.
+    pub curr: Option<u32>,
+    pub(crate) running: Running,
+    pub(crate) need_resched: bool,
+    /// A task the stopper shall push to another CPU.
+    pub(crate) push: Option<crate::balance::active::Push>,
+    pub(crate) balance: RqBalance,
+    /// Ends of the list of queued tasks: most and least recently run.
+    newest: u32,
+    oldest: u32,
+}
+
+impl<P: Policy> Rq<P> {
+    /// A CPU without tasks.
+    pub fn new(shared: &Shared<P>, cpu: CpuId) -> Self {
+        Self {
+            cpu,
+            clock: Clock::default(),
+            tasks: Arena::default(),
+            class: P::new_rq(shared, cpu),
+            nr_running: 0,
+            curr: None,
+            running: Running::Idle,
+            need_resched: false,
+            push: None,
+            balance: RqBalance::new(shared, cpu),
+            newest: NIL,
+            oldest: NIL,
+        }
+    }
+
+    /// Every CPU of the machine.
+    pub fn all(shared: &Shared<P>) -> Vec<Self> {
+        (0..shared.nr_cpus() as u32).map(|cpu| Self::new(shared, CpuId(cpu))).collect()
+    }
+
+    /// Asks for the running task to be rescheduled as soon as possible.
+    #[inline]
+    pub fn resched(&mut self) {
+        self.need_resched = true;
+    }
+
+    /// Whether a reschedule was asked for.
+    #[inline]
+    pub fn need_resched(&self) -> bool {
+        self.need_resched
+    }
+
+    /// Who has the CPU.
+    #[inline]
+    pub fn running(&self) -> Running {
+        self.running
+    }
+
+    #[inline]
+    pub(crate) fn update_clock(&mut self, now: u64, shared: &Shared<P>) {
+        let idle = self.running == Running::Idle;
+        self.clock.update(now, shared.capacity(self.cpu), idle);
+    }
+
+    #[inline]
+    pub(crate) fn publish(&self, shared: &Shared<P>) {
+        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle);
+        P::publish(self, shared);
+    }
+
+    /// A policy calls this when a task whose dequeue it had delayed has left at last.
+    pub fn finish_delayed(&mut self, task: u32) {
+        self.tasks[task].on_rq = false;
+        self.unlist(task);
+        self.nr_running -= 1;
+    }
+
+    /// Puts a task at the recently-run end of the list of movable tasks.
+    pub(crate) fn list(&mut self, index: u32) {
+        let older = self.newest;
+        let task = &mut self.tasks[index];
+        task.newer = NIL;
+        task.older = older;
+        if older == NIL {
+            self.oldest = index;
+        } else {
+            self.tasks[older].newer = index;
+        }
+        self.newest = index;
+    }
+
+    pub(crate) fn unlist(&mut self, index: u32) {
+        let task = &self.tasks[index];
+        let (newer, older) = (task.newer, task.older);
+        if newer == NIL {
+            self.newest = older;
+        } else {
+            self.tasks[newer].older = older;
+        }
+        if older == NIL {
+            self.oldest = newer;
+        } else {
+            self.tasks[older].newer = newer;
+        }
+    }
+
+    /// Moves a listed task to the recently-run end.
+    #[inline]
+    pub(crate) fn relist(&mut self, index: u32) {
+        if self.newest != index {
+            self.unlist(index);
+            self.list(index);
+        }
+    }
+
+    /// The queued task that ran longest ago.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        (self.oldest != NIL).then_some(self.oldest)
+    }
+
+    /// Takes a task away, to be put on another run queue or dropped.
+    pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
+        let task = self.tasks.remove(index);
+        shared.set_location(task.id, None);
+        task
+    }
+
+    /// Gives a home to a task that was taken from another run queue, or is new.
+    pub(crate) fn adopt(&mut self, shared: &Shared<P>, task: Task<P>) -> u32 {
+        let id = task.id;
+        let index = self.tasks.insert(task);
+        shared.set_location(id, Some((self.cpu, index)));
+        index
+    }
+
+    /// The index of a task, if it is here.
+    #[inline]
+    pub(crate) fn find(&self, shared: &Shared<P>, task: TaskId) -> Option<u32> {
+        let (cpu, index) = shared.locate(task)?;
+        (cpu == self.cpu && self.tasks.get(index).is_some_and(|found| found.id == task)).then_some(index)
+    }
+}
+
+/// How a host reaches run queues: directly, or through one lock each.
+pub trait Rqs<P: Policy> {
+    /// A run queue held for use.
+    type Guard<'a>: DerefMut<Target = Rq<P>>
+    where
+        Self: 'a;
+
+    /// Takes one run queue.
+    fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
+
+    /// Takes two different run queues.
+    fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
+}
+
+impl<P: Policy> Rqs<P> for Vec<Rq<P>> {
+    type Guard<'a> = &'a mut Rq<P>;
+
+    #[inline]
+    fn rq(&mut self, cpu: CpuId) -> &mut Rq<P> {
+        &mut self[cpu.index()]
+    }
+
+    #[inline]
+    fn pair(&mut self, a: CpuId, b: CpuId) -> (&mut Rq<P>, &mut Rq<P>) {
+        let [a, b] = self.get_disjoint_mut([a.index(), b.index()]).expect("two different CPUs of the machine");
+        (a, b)
+    }
+}

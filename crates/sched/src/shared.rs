@@ -1,0 +1,329 @@
+//! What all CPUs may read without asking: the published state, as atomics.
+//!
+//! Every load and store is relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight, each is
+//! meaningful alone, and whoever acts on one takes the run queue first and looks again. The one exception is where a task
+//! is ([`Shared::locate`]): it too may be stale, and whoever uses it must find the task there after taking the run queue.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use once_cell::race::OnceBox;
+
+use crate::balance::domains::Domains;
+use crate::balance::nohz::Nohz;
+use crate::balance::{Balancer, LlcShared};
+use crate::features::Features;
+use crate::group::TaskGroup;
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::kernels::{Eevdf, Kernel};
+use crate::policy::Policy;
+use crate::topology::Topology;
+use crate::tunables::Knobs;
+use crate::weight;
+
+/// What a scheduler is made of.
+#[derive(Clone, Debug)]
+pub struct Config<T> {
+    /// Numbers.
+    pub tunables: T,
+    /// Switches.
+    pub features: Features,
+    /// Details of EEVDF.
+    pub eevdf: Eevdf,
+    /// The balancer.
+    pub balancer: Balancer,
+}
+
+impl Config<Knobs> {
+    /// The configuration of `kernel` on `topology` with `hz` ticks a second.
+    pub fn new(kernel: &Kernel, topology: &Topology, hz: u32) -> Self {
+        Self {
+            tunables: kernel.tunables(topology.nr_cpus(), hz),
+            features: kernel.features,
+            eevdf: kernel.eevdf,
+            balancer: kernel.balancer,
+        }
+    }
+}
+
+/// Sums a CPU publishes about its fair class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FairStats {
+    /// `cfs_rq.avg.load_avg` of the root.
+    pub load: u64,
+    /// `runnable_avg` of the root.
+    pub runnable: u64,
+    /// `util_avg` of the root.
+    pub util: u64,
+    /// Sum of the queued tasks' estimated utilisation.
+    pub util_est: u64,
+    /// Runnable tasks in the whole hierarchy.
+    pub h_nr_runnable: u32,
+    /// Those of them that are SCHED_IDLE or in an idle group.
+    pub h_nr_idle: u32,
+}
+
+/// What one CPU publishes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Published {
+    load: AtomicU64,
+    runnable: AtomicU64,
+    util: AtomicU64,
+    util_est: AtomicU64,
+    nr_running: AtomicU32,
+    h_nr_runnable: AtomicU32,
+    h_nr_idle: AtomicU32,
+    idle: AtomicBool,
+    pub(crate) need_resched: AtomicBool,
+}
+
+impl Published {
+    /// Tasks on the run queue, the running one included.
+    #[inline]
+    pub fn nr_running(&self) -> u32 {
+        self.nr_running.load(Relaxed)
+    }
+
+    /// Runnable tasks of the fair class.
+    #[inline]
+    pub fn h_nr_runnable(&self) -> u32 {
+        self.h_nr_runnable.load(Relaxed)
+    }
+
+    /// Sums of the fair class.
+    #[inline]
+    pub fn fair(&self) -> FairStats {
+        FairStats {
+            load: self.load.load(Relaxed),
+            runnable: self.runnable.load(Relaxed),
+            util: self.util.load(Relaxed),
+            util_est: self.util_est.load(Relaxed),
+            h_nr_runnable: self.h_nr_runnable.load(Relaxed),
+            h_nr_idle: self.h_nr_idle.load(Relaxed),
+        }
+    }
+
+    /// Load average of the fair class.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        self.load.load(Relaxed)
+    }
+
+    /// Utilisation of the fair class: the greater of its average and of what its queued tasks are expected to use.
+    #[inline]
+    pub fn util(&self) -> u64 {
+        self.util.load(Relaxed).max(self.util_est.load(Relaxed))
+    }
+
+    /// The idle task runs and nothing waits (`idle_cpu`).
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.idle.load(Relaxed) && self.nr_running.load(Relaxed) == 0
+    }
+
+    /// Nothing but SCHED_IDLE tasks is here (`sched_idle_cpu`).
+    #[inline]
+    pub fn is_sched_idle(&self) -> bool {
+        let nr = self.nr_running.load(Relaxed);
+        nr > 0 && nr == self.h_nr_idle.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn publish_core(&self, nr_running: u32, idle: bool) {
+        self.nr_running.store(nr_running, Relaxed);
+        self.idle.store(idle, Relaxed);
+    }
+
+    /// Publishes the fair class's sums.
+    #[inline]
+    pub fn publish_fair(&self, stats: FairStats) {
+        self.load.store(stats.load, Relaxed);
+        self.runnable.store(stats.runnable, Relaxed);
+        self.util.store(stats.util, Relaxed);
+        self.util_est.store(stats.util_est, Relaxed);
+        self.h_nr_runnable.store(stats.h_nr_runnable, Relaxed);
+        self.h_nr_idle.store(stats.h_nr_idle, Relaxed);
+    }
+}
+
+/// A table that grows by doubling chunks and never moves what it holds, so that it can be read while it grows.
+#[derive(Debug)]
+struct Table<T> {
+    chunks: [OnceBox<Vec<T>>; 27],
+}
+
+/// Entries of the first chunk; chunk `n` has `FIRST << n`.
+const FIRST: u32 = 64;
+
+impl<T> Table<T> {
+    fn new() -> Self {
+        Self { chunks: core::array::from_fn(|_| OnceBox::new()) }
+    }
+
+    #[inline]
+    fn place(index: u32) -> (usize, usize) {
+        let shifted = u64::from(index) + u64::from(FIRST);
+        let chunk = shifted.ilog2() - FIRST.ilog2();
+        (chunk as usize, (shifted - (u64::from(FIRST) << chunk)) as usize)
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<&T> {
+        let (chunk, offset) = Self::place(index);
+        self.chunks.get(chunk)?.get()?.get(offset)
+    }
+
+    /// The entry, its chunk made of `fresh` values if it is the first of it that is asked for.
+    fn entry(&self, index: u32, fresh: impl Fn() -> T) -> &T {
+        let (chunk, offset) = Self::place(index);
+        let chunk = self.chunks[chunk]
+            .get_or_init(|| Box::new((0..u64::from(FIRST) << chunk).map(|_| fresh()).collect::<Vec<T>>()));
+        &chunk[offset]
+    }
+}
+
+/// A task that is between two run queues.
+const IN_FLIGHT: u64 = u64::MAX;
+/// A task that has ended, or does not exist yet.
+const GONE: u64 = u64::MAX - 1;
+
+/// Where a task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// On the run queue of a CPU, at this index.
+    On(CpuId, u32),
+    /// Between two run queues.
+    InFlight,
+    /// Nowhere: it has ended.
+    Gone,
+}
+
+/// Everything the CPUs share.
+#[derive(Debug)]
+pub struct Shared<P: Policy> {
+    /// What the scheduler is made of.
+    pub config: Config<P::Tunables>,
+    /// What the machine looks like.
+    pub topology: Topology,
+    pub(crate) domains: Domains,
+    pub(crate) llcs: Vec<LlcShared>,
+    pub(crate) nohz: Nohz,
+    overloaded: AtomicBool,
+    cpus: Vec<Published>,
+    tasks: Table<AtomicU64>,
+    nr_tasks: AtomicU32,
+    groups: Table<OnceBox<TaskGroup>>,
+    nr_groups: AtomicU32,
+}
+
+impl<P: Policy> Shared<P> {
+    /// The shared state of a machine without tasks.
+    pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
+        let domains = Domains::new(&topology, config.balancer);
+        let llcs = LlcShared::of(&domains, topology.nr_cpus());
+        let cpus = (0..topology.nr_cpus()).map(|_| Published { idle: AtomicBool::new(true), ..Published::default() });
+        let shared = Self {
+            cpus: cpus.collect(),
+            nohz: Nohz::new(topology.nr_cpus()),
+            overloaded: AtomicBool::new(false),
+            config,
+            domains,
+            llcs,
+            topology,
+            tasks: Table::new(),
+            nr_tasks: AtomicU32::new(0),
+            groups: Table::new(),
+            nr_groups: AtomicU32::new(0),
+        };
+        shared.new_group(GroupId::ROOT, weight::NICE_0_LOAD, false);
+        shared
+    }
+
+    /// How many CPUs there are.
+    #[inline]
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// What a CPU publishes.
+    #[inline]
+    pub fn cpu(&self, cpu: CpuId) -> &Published {
+        &self.cpus[cpu.index()]
+    }
+
+    /// Some CPU has more than one task: there may be something to pull.
+    #[inline]
+    pub(crate) fn overloaded(&self) -> bool {
+        self.overloaded.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_overloaded(&self, overloaded: bool) {
+        if self.overloaded.load(Relaxed) != overloaded {
+            self.overloaded.store(overloaded, Relaxed);
+        }
+    }
+
+    /// A CPU's computing power, of 1024.
+    #[inline]
+    pub fn capacity(&self, cpu: CpuId) -> u32 {
+        self.topology.place(cpu).capacity
+    }
+
+    /// A new group inside `parent` with `shares` in the scheduler's scale.
+    pub(crate) fn new_group(&self, parent: GroupId, shares: u64, idle: bool) -> GroupId {
+        let id = GroupId(self.nr_groups.fetch_add(1, Relaxed));
+        let depth = if id == GroupId::ROOT { 0 } else { self.group(parent).depth + 1 };
+        let group = TaskGroup::new(parent, depth, shares, idle);
+        // Nobody else has this id: the cell is empty.
+        let _ = self.groups.entry(id.0, OnceBox::new).set(Box::new(group));
+        id
+    }
+
+    /// A task group. Panics on an id this scheduler never gave out.
+    #[inline]
+    pub fn group(&self, id: GroupId) -> &TaskGroup {
+        self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
+    }
+
+    /// How many groups there are, the root included.
+    pub fn nr_groups(&self) -> usize {
+        self.nr_groups.load(Relaxed) as usize
+    }
+
+    pub(crate) fn new_task_id(&self) -> TaskId {
+        TaskId(self.nr_tasks.fetch_add(1, Relaxed))
+    }
+
+    /// The CPU on whose run queue a task lies and its index there, a moment ago. `None` while it moves, and when it has
+    /// ended.
+    #[inline]
+    pub fn locate(&self, task: TaskId) -> Option<(CpuId, u32)> {
+        match self.place(task) {
+            Place::On(cpu, index) => Some((cpu, index)),
+            Place::InFlight | Place::Gone => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, task: TaskId) -> Place {
+        match self.tasks.get(task.0).map(|place| place.load(Relaxed)) {
+            None | Some(GONE) => Place::Gone,
+            Some(IN_FLIGHT) => Place::InFlight,
+            Some(place) => Place::On(CpuId((place >> 32) as u32), place as u32),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_location(&self, task: TaskId, place: Option<(CpuId, u32)>) {
+        let value = place.map_or(IN_FLIGHT, |(cpu, index)| u64::from(cpu.0) << 32 | u64::from(index));
+        self.tasks.entry(task.0, || AtomicU64::new(GONE)).store(value, Relaxed);
+    }
+
+    /// A task has ended.
+    pub(crate) fn forget(&self, task: TaskId) {
+        self.tasks.entry(task.0, || AtomicU64::new(GONE)).store(GONE, Relaxed);
+    }
+}

@@ -1,0 +1,101 @@
+//! A task as the core of the scheduler sees it; what its class keeps about it is in `class`.
+
+use alloc::sync::Arc;
+
+use crate::cpumask::CpuMask;
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::policy::Policy;
+
+/// Scheduling policies of the fair class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum SchedPolicy {
+    /// SCHED_OTHER, called SCHED_NORMAL in the kernel.
+    #[default]
+    Normal,
+    /// SCHED_BATCH: as normal, but does not preempt at wakeup.
+    Batch,
+    /// SCHED_IDLE: a weight of 3, and gives way to everybody else at once.
+    Idle,
+}
+
+/// CPUs a task may run on; `None` for all.
+pub type Affinity = Option<Arc<CpuMask>>;
+
+/// What a new task is.
+#[derive(Clone, Debug, Default)]
+pub struct TaskAttrs {
+    /// Its policy.
+    pub policy: SchedPolicy,
+    /// -20..=19.
+    pub nice: i8,
+    /// A slice of its own, nanoseconds, 100 us to 100 ms (6.12 on; others ignore it).
+    pub slice: Option<u64>,
+    /// Its task group.
+    pub group: GroupId,
+    /// CPUs it may run on.
+    pub affinity: Affinity,
+}
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskState {
+    /// Forked and not yet woken for the first time.
+    New,
+    /// Running or waiting to run.
+    Runnable,
+    /// Waiting for something else than a CPU.
+    Sleeping,
+}
+
+/// A task. Lives in the arena of one run queue and moves between run queues by value.
+#[derive(Debug)]
+pub struct Task<P: Policy> {
+    /// Who.
+    pub id: TaskId,
+    /// Where in its life.
+    pub state: TaskState,
+    /// Its policy.
+    pub policy: SchedPolicy,
+    /// -20..=19.
+    pub nice: i8,
+    /// Its task group.
+    pub group: GroupId,
+    /// CPUs it may run on.
+    pub affinity: Affinity,
+    /// Whether it is on the run queue: runnable, or asleep with its dequeue delayed.
+    pub on_rq: bool,
+    /// Ran last on another CPU than the one whose run queue it is on.
+    pub migrated: bool,
+    /// When it last ran, by the clock of its CPU, nanoseconds: is its cache still hot?
+    pub last_ran: u64,
+    /// The CPU it used before the last one: worth a look when it wakes (`recent_used_cpu`).
+    pub recent_used_cpu: CpuId,
+    /// Whom it woke last, how often that changed, and when the count was last halved (`wake_wide`).
+    pub last_wakee: Option<TaskId>,
+    /// See `last_wakee`.
+    pub wakee_flips: u32,
+    /// See `last_wakee`. Nanoseconds.
+    pub wakee_flip_decay: u64,
+    /// Neighbours on the run queue's list of movable tasks, most recently run first.
+    pub(crate) newer: u32,
+    pub(crate) older: u32,
+    /// What its class keeps.
+    pub class: P::Task,
+}
+
+/// No neighbour.
+pub(crate) const NIL: u32 = u32::MAX;
+
+impl<P: Policy> Task<P> {
+    /// Whether it may run on `cpu`.
+    #[inline]
+    pub fn allowed(&self, cpu: CpuId) -> bool {
+        self.affinity.as_ref().is_none_or(|mask| mask.contains(cpu))
+    }
+
+    /// How many of the machine's `nr_cpus` it may run on.
+    #[inline]
+    pub fn nr_cpus_allowed(&self, nr_cpus: usize) -> usize {
+        self.affinity.as_ref().map_or(nr_cpus, |mask| mask.count())
+    }
+}

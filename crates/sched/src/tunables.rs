@@ -1,0 +1,115 @@
+//! Tunables: numbers that shape the scheduler, as knobs or compiled in.
+//!
+//! The scheduler reads them through the [`Tunables`] trait, a type parameter: [`Knobs`] holds them in memory, so that a
+//! run can set them; a type whose methods return constants costs nothing at all ([`Defaults`]).
+
+use core::fmt::Debug;
+
+/// Numbers that shape the scheduler. Times are nanoseconds.
+pub trait Tunables: Clone + Debug + Send + Sync + 'static {
+    /// EEVDF: the slice of a task that asks for none. CFS: `min_granularity_ns`.
+    fn base_slice_ns(&self) -> u64;
+    /// CFS: the period in which every runnable task runs once (`latency_ns`).
+    fn latency_ns(&self) -> u64;
+    /// CFS: a waking task preempts only if it is this much behind (`wakeup_granularity_ns`).
+    fn wakeup_granularity_ns(&self) -> u64;
+    /// CFS: granularity of SCHED_IDLE entities (`idle_min_granularity_ns`).
+    fn idle_min_granularity_ns(&self) -> u64;
+    /// A task that ran less than this ago is cache-hot.
+    fn migration_cost_ns(&self) -> u64;
+    /// The most tasks a balancing pass looks at (`nr_migrate`).
+    fn nr_migrate(&self) -> u32;
+    /// Nanoseconds between two ticks.
+    fn tick_ns(&self) -> u64;
+}
+
+/// Tunables as values that a run can set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Knobs {
+    /// See [`Tunables::base_slice_ns`].
+    pub base_slice_ns: u64,
+    /// See [`Tunables::latency_ns`].
+    pub latency_ns: u64,
+    /// See [`Tunables::wakeup_granularity_ns`].
+    pub wakeup_granularity_ns: u64,
+    /// See [`Tunables::idle_min_granularity_ns`].
+    pub idle_min_granularity_ns: u64,
+    /// See [`Tunables::migration_cost_ns`].
+    pub migration_cost_ns: u64,
+    /// See [`Tunables::nr_migrate`].
+    pub nr_migrate: u32,
+    /// See [`Tunables::tick_ns`].
+    pub tick_ns: u64,
+}
+
+impl Tunables for Knobs {
+    #[inline]
+    fn base_slice_ns(&self) -> u64 {
+        self.base_slice_ns
+    }
+    #[inline]
+    fn latency_ns(&self) -> u64 {
+        self.latency_ns
+    }
+    #[inline]
+    fn wakeup_granularity_ns(&self) -> u64 {
+        self.wakeup_granularity_ns
+    }
+    #[inline]
+    fn idle_min_granularity_ns(&self) -> u64 {
+        self.idle_min_granularity_ns
+    }
+    #[inline]
+    fn migration_cost_ns(&self) -> u64 {
+        self.migration_cost_ns
+    }
+    #[inline]
+    fn nr_migrate(&self) -> u32 {
+        self.nr_migrate
+    }
+    #[inline]
+    fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+}
+
+/// The values of 6.12 on eight CPUs or more at HZ=250, compiled in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Defaults;
+
+impl Tunables for Defaults {
+    #[inline]
+    fn base_slice_ns(&self) -> u64 {
+        2_800_000
+    }
+    #[inline]
+    fn latency_ns(&self) -> u64 {
+        24_000_000
+    }
+    #[inline]
+    fn wakeup_granularity_ns(&self) -> u64 {
+        4_000_000
+    }
+    #[inline]
+    fn idle_min_granularity_ns(&self) -> u64 {
+        750_000
+    }
+    #[inline]
+    fn migration_cost_ns(&self) -> u64 {
+        500_000
+    }
+    #[inline]
+    fn nr_migrate(&self) -> u32 {
+        32
+    }
+    #[inline]
+    fn tick_ns(&self) -> u64 {
+        4_000_000
+    }
+}
+
+/// How much the kernel stretches its granularities on a machine of `cpus` CPUs (`tunable_scaling` = logarithmic):
+/// 1 + floor(log2(min(cpus, 8))).
+pub fn scaling(cpus: usize) -> u64 {
+    1 + u64::from(cpus.clamp(1, 8).ilog2())
+}
