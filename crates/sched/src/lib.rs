@@ -28,6 +28,7 @@ pub mod features;
 pub mod group;
 pub mod host;
 pub mod ids;
+pub mod invariants;
 pub mod kernels;
 pub mod policy;
 pub mod rq;

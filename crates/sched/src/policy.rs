@@ -159,6 +159,15 @@ pub trait Policy: Sized + Debug + 'static {
         });
     }
 
+    /// What must always hold of a run queue; the first thing that does not, in words. For tests and debug builds: slow.
+    ///
+    /// # Errors
+    ///
+    /// When something does not hold.
+    fn check(_rq: &Rq<Self>) -> Result<(), alloc::string::String> {
+        Ok(())
+    }
+
     /// Whether this CPU runs nothing but SCHED_IDLE tasks.
     fn only_idle_tasks(_rq: &Rq<Self>) -> bool {
         false

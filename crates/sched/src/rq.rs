@@ -142,6 +142,14 @@ impl<P: Policy> Rq<P> {
         (self.oldest != NIL).then_some(self.oldest)
     }
 
+    /// The queued tasks, the one that ran longest ago first.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = u32> + '_ {
+        core::iter::successors(self.oldest(), |&index| {
+            let newer = self.tasks[index].newer;
+            (newer != NIL).then_some(newer)
+        })
+    }
+
     /// Takes a task away, to be put on another run queue or dropped.
     pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
         let task = self.tasks.remove(index);

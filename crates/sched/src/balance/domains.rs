@@ -53,7 +53,6 @@ pub(crate) struct Domain {
     pub(crate) share_llc: bool,
     /// Balancing here spreads tasks over the groups of the level below.
     pub(crate) child_prefers_sibling: bool,
-    pub(crate) child_is_smt: bool,
     pub(crate) asym_capacity: bool,
     /// Only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
@@ -270,7 +269,6 @@ fn domain(
         share_llc,
         child_prefers_sibling: child_level.is_some_and(|level| !matches!(level, Level::Numa(_)))
             && !(asym && span_is_asymmetric(topology, span)),
-        child_is_smt: child_level == Some(Level::Smt),
         asym_capacity: asym && span_is_asymmetric(topology, span),
         serialize: matches!(level, Level::Numa(_)),
     }

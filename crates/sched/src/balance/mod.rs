@@ -101,8 +101,6 @@ pub(crate) struct RqBalance {
     pub(crate) avg_idle: u64,
     pub(crate) idle_stamp: u64,
     pub(crate) max_idle_balance_cost: u64,
-    /// A task too big for this CPU runs here: its load.
-    pub(crate) misfit: u64,
     pub(crate) active_balance: bool,
     pub(crate) tick_stopped: bool,
     dice: u64,
@@ -129,7 +127,6 @@ impl RqBalance {
             avg_idle: 2 * MIGRATION_COST_NS,
             idle_stamp: 0,
             max_idle_balance_cost: MIGRATION_COST_NS,
-            misfit: 0,
             active_balance: false,
             tick_stopped: false,
             dice: 0x9e37_79b9_7f4a_7c15 ^ u64::from(cpu.0) << 32,

@@ -162,7 +162,7 @@ pub(crate) struct CfsRq {
     /// A change below waits to be taken over by the group's entity.
     pub(crate) propagate: bool,
     pub(crate) prop_runnable_sum: i64,
-    /// Its load as a part of the root's (`h_load`), and when it was computed, ms.
+    /// Its load as a part of the root's (`h_load`), and when it was computed, ticks.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
 }
@@ -240,8 +240,6 @@ pub struct FairRq {
     pub(crate) leaves: alloc::vec::Vec<u32>,
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
-    /// The task that yielded from a shared position last; CFS only.
-    pub(crate) last_blocked_update: u64,
 }
 
 impl FairRq {
@@ -256,12 +254,6 @@ impl FairRq {
         };
         let index = groups.insert(root);
         debug_assert_eq!(index, ROOT);
-        Self {
-            groups,
-            by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]),
-            leaves: alloc::vec![ROOT],
-            util_est: 0,
-            last_blocked_update: 0,
-        }
+        Self { groups, by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]), leaves: alloc::vec![ROOT], util_est: 0 }
     }
 }

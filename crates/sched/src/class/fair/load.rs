@@ -323,11 +323,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         });
     }
 
-    /// Load of a group's queue as part of the root's, computed when asked for and at most once in a millisecond.
-    pub(crate) fn update_h_load(&mut self, group: u32) {
-        /// Nanoseconds after which a value computed is stale: a tick.
-        const STALE_NS: u64 = 4_000_000;
-        let now = self.clock.now() / STALE_NS + 1;
+    /// Load of a group's queue as part of the root's, computed when asked for and at most once a tick.
+    pub(crate) fn update_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
+        let now = self.clock.now() / shared.config.tunables.tick_ns() + 1;
         if self.class.groups[group].cfs.last_h_load_update == now {
             return;
         }
@@ -338,7 +336,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let parent = self.class.groups[group].se.parent;
-        self.update_h_load(parent);
+        self.update_h_load(shared, parent);
         let above = &self.class.groups[parent].cfs;
         let h_load = weight::scale(above.h_load, self.class.groups[group].se.avg.load_avg, above.avg.load_avg + 1);
         let cfs = &mut self.class.groups[group].cfs;
@@ -347,9 +345,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// `task_h_load`: a task's load as part of the root's.
-    pub(crate) fn task_h_load(&mut self, task: u32) -> u64 {
+    pub(crate) fn task_h_load(&mut self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
         let parent = self.tasks[task].class.parent;
-        self.update_h_load(parent);
+        self.update_h_load(shared, parent);
         let cfs = &self.class.groups[parent].cfs;
         weight::scale(self.tasks[task].class.avg.load_avg, cfs.h_load, cfs.avg.load_avg + 1)
     }

@@ -5,6 +5,7 @@
 mod cfs;
 mod eevdf;
 pub(crate) mod entity;
+mod invariants;
 pub(crate) mod load;
 pub(crate) mod pelt;
 mod placement;
@@ -252,8 +253,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
-    fn task_load(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) -> u64 {
-        rq.task_h_load(task)
+    fn task_load(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
+        rq.task_h_load(shared, task)
     }
 
     fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
@@ -281,6 +282,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             h_nr_runnable: root.h_nr_runnable,
             h_nr_idle: root.h_nr_idle,
         });
+    }
+
+    fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
+        invariants::check(rq)
     }
 
     fn only_idle_tasks(rq: &Rq<Self>) -> bool {

@@ -88,7 +88,7 @@ fn wake_affine<D: Discipline, T: Tunables>(
             }
             this_load -= wake.waker_load as i64;
         }
-        let task_load = rq.task_h_load(task) as i64;
+        let task_load = rq.task_h_load(shared, task) as i64;
         this_load += task_load;
         let mut prev_load = there.load() as i64 - task_load;
         if features.has(Feature::WaBias) {

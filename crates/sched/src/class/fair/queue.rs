@@ -29,11 +29,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    #[inline]
-    pub(crate) fn cfs(&mut self, group: u32) -> &mut CfsRq {
-        &mut self.class.groups[group].cfs
-    }
-
     /// The entity one level up: the group on whose queue `se` is. None for entities of the root.
     #[inline]
     pub(crate) fn parent(&self, se: Se) -> Option<Se> {

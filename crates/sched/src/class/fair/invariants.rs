@@ -1,0 +1,98 @@
+//! What always holds of the fair class's state of a CPU (design: invariants 1 and 3).
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+use super::entity::{ROOT, Se};
+use super::{Discipline, Fair};
+use crate::rq::Rq;
+use crate::task::{SchedPolicy, TaskState};
+use crate::tunables::Tunables;
+use crate::weight;
+
+/// Sums recomputed from the parts.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Sums {
+    weight: u64,
+    nr_queued: u32,
+    h_nr_queued: u32,
+    h_nr_runnable: u32,
+    sum_wv: i64,
+    sum_w: u64,
+}
+
+pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(), String> {
+    let mut sums: BTreeMap<u32, Sums> = rq.class.groups.iter().map(|(index, _)| (index, Sums::default())).collect();
+    let groups = rq.class.groups.iter().filter(|(index, _)| *index != ROOT).map(|(index, _)| Se::group(index));
+    let tasks = rq.tasks.iter().map(|(index, _)| Se::task(index));
+    for se in groups.chain(tasks) {
+        let entity = rq.se(se);
+        if !entity.on_rq {
+            if entity.ticket.is_some() {
+                return Err(format!("CPU {}: {se:?} is off its queue and in its order", rq.cpu));
+            }
+            continue;
+        }
+        let zero = rq.class.groups[entity.parent].cfs.zero;
+        let is_curr = rq.class.groups[entity.parent].cfs.curr == Some(se);
+        if is_curr == entity.ticket.is_some() {
+            return Err(format!("CPU {}: {se:?} must be either running or in the order", rq.cpu));
+        }
+        let sum = sums.entry(entity.parent).or_default();
+        sum.weight += entity.weight;
+        sum.nr_queued += 1;
+        if !is_curr && D::AVERAGES {
+            sum.sum_wv += entity.vruntime.wrapping_sub(zero) as i64 * weight::down(entity.weight) as i64;
+            sum.sum_w += weight::down(entity.weight);
+        }
+        if let Some(index) = se.as_task() {
+            let runnable = u32::from(!entity.delayed);
+            if entity.delayed != (rq.tasks[index].state == TaskState::Sleeping) {
+                return Err(format!("CPU {}: task {} queued asleep and not delayed", rq.cpu, rq.tasks[index].id));
+            }
+            let mut group = entity.parent;
+            loop {
+                let sum = sums.entry(group).or_default();
+                sum.h_nr_queued += 1;
+                sum.h_nr_runnable += runnable;
+                if group == ROOT {
+                    break;
+                }
+                group = rq.class.groups[group].se.parent;
+            }
+        }
+    }
+    for (index, group) in rq.class.groups.iter() {
+        let cfs = &group.cfs;
+        let kept = Sums {
+            weight: cfs.weight,
+            nr_queued: cfs.nr_queued,
+            h_nr_queued: cfs.h_nr_queued,
+            h_nr_runnable: cfs.h_nr_runnable,
+            sum_wv: cfs.sum_wv,
+            sum_w: cfs.sum_w,
+        };
+        if kept != sums[&index] {
+            return Err(format!(
+                "CPU {} group {}: kept {kept:?}, but its parts are {:?}",
+                rq.cpu, group.id, sums[&index]
+            ));
+        }
+        let in_order = cfs.timeline.len() as u32 + u32::from(cfs.curr.is_some_and(|curr| rq.se(curr).on_rq));
+        if in_order != cfs.nr_queued {
+            return Err(format!("CPU {} group {}: {} queued, {in_order} in order", rq.cpu, group.id, cfs.nr_queued));
+        }
+        if index != ROOT && group.se.on_rq != (cfs.nr_queued > 0) && !group.se.delayed {
+            return Err(format!("CPU {} group {}: queued entity of an empty group, or the reverse", rq.cpu, group.id));
+        }
+        if index != ROOT && group.se.delayed && (cfs.nr_queued > 0 || !group.se.on_rq) {
+            return Err(format!("CPU {} group {}: delayed though not empty, or not queued", rq.cpu, group.id));
+        }
+    }
+    let idle = rq.tasks.iter().filter(|(_, task)| task.on_rq && task.policy == SchedPolicy::Idle).count() as u32;
+    if rq.class.groups[ROOT].cfs.h_nr_idle < idle {
+        return Err(format!("CPU {}: {idle} SCHED_IDLE tasks, fewer counted", rq.cpu));
+    }
+    Ok(())
+}

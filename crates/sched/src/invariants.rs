@@ -1,0 +1,41 @@
+//! What always holds between two calls: for tests and debug builds.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::event::Running;
+use crate::policy::Policy;
+use crate::rq::Rq;
+use crate::shared::Shared;
+
+/// Checks one run queue: every count is the count of what it counts, every sum the sum of its parts, what is published is
+/// what is kept. Takes time in proportion to the tasks on it.
+///
+/// # Errors
+///
+/// The first thing that does not hold, in words.
+pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
+    let queued = rq.tasks.iter().filter(|(_, task)| task.on_rq).count() as u32;
+    if queued != rq.nr_running {
+        return Err(format!("CPU {}: nr_running is {}, but {queued} tasks are queued", rq.cpu, rq.nr_running));
+    }
+    let listed = rq.listed().count() as u32;
+    if listed != queued {
+        return Err(format!("CPU {}: {queued} tasks queued, {listed} listed", rq.cpu));
+    }
+    for (index, task) in rq.tasks.iter() {
+        if shared.locate(task.id) != Some((rq.cpu, index)) {
+            return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));
+        }
+    }
+    match (rq.running, rq.curr) {
+        (Running::Task(id), Some(index)) if rq.tasks[index].id == id => {}
+        (Running::Idle | Running::Stopper, None) => {}
+        (running, curr) => return Err(format!("CPU {}: {running:?} runs, but curr is {curr:?}", rq.cpu)),
+    }
+    let published = shared.cpu(rq.cpu);
+    if published.nr_running() != rq.nr_running {
+        return Err(format!("CPU {}: publishes {} tasks, has {queued}", rq.cpu, published.nr_running()));
+    }
+    P::check(rq)
+}

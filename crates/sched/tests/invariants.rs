@@ -1,0 +1,291 @@
+//! Random calls from a host that knows nothing but the rules: the invariants hold after every one, under every kernel.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::shared::Config;
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{
+    CpuMask, CpuPlace, Host, Policy, PolicyKind, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Topology, invariants,
+    kernel,
+};
+
+/// A host that does at once what it is asked to do.
+#[derive(Default)]
+struct Wishes {
+    resched: Vec<CpuId>,
+    kicks: Vec<CpuId>,
+}
+
+impl Host for Wishes {
+    fn resched(&mut self, cpu: CpuId) {
+        self.resched.push(cpu);
+    }
+    fn kick_nohz(&mut self, cpu: CpuId) {
+        self.kicks.push(cpu);
+    }
+    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Fork { cpu: u8, nice: i8, policy: u8, group: u8, cpus: u8 },
+    Wake { task: u8, cpu: u8, sync: bool },
+    Block { cpu: u8 },
+    Exit { cpu: u8 },
+    Yield { cpu: u8 },
+    Tick { cpu: u8 },
+    Nice { task: u8, nice: i8 },
+    Group { task: u8, group: u8 },
+    Weight { group: u8, weight: u16 },
+    Affinity { task: u8, cpus: u8 },
+    Policy { task: u8, policy: u8 },
+    Pass { us: u32 },
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    use Call::{Affinity, Block, Exit, Fork, Group, Nice, Pass, Tick, Wake, Weight, Yield};
+    prop_oneof![
+        3 => (any::<u8>(), -20i8..20, any::<u8>(), any::<u8>(), any::<u8>())
+            .prop_map(|(cpu, nice, policy, group, cpus)| Fork { cpu, nice, policy, group, cpus }),
+        8 => (any::<u8>(), any::<u8>(), any::<bool>()).prop_map(|(task, cpu, sync)| Wake { task, cpu, sync }),
+        7 => any::<u8>().prop_map(|cpu| Block { cpu }),
+        1 => any::<u8>().prop_map(|cpu| Exit { cpu }),
+        1 => any::<u8>().prop_map(|cpu| Yield { cpu }),
+        8 => any::<u8>().prop_map(|cpu| Tick { cpu }),
+        1 => (any::<u8>(), -20i8..20).prop_map(|(task, nice)| Nice { task, nice }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(task, group)| Group { task, group }),
+        1 => (any::<u8>(), 1u16..10_000).prop_map(|(group, weight)| Weight { group, weight }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(task, cpus)| Affinity { task, cpus }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(task, policy)| Call::Policy { task, policy }),
+        12 => (1u32..6000).prop_map(|us| Pass { us }),
+    ]
+}
+
+fn policy_of(byte: u8) -> SchedPolicy {
+    match byte % 8 {
+        0 => SchedPolicy::Idle,
+        1 => SchedPolicy::Batch,
+        _ => SchedPolicy::Normal,
+    }
+}
+
+fn mask_of(byte: u8, nr_cpus: usize) -> Option<Arc<CpuMask>> {
+    if byte < 160 {
+        return None;
+    }
+    let mut mask: CpuMask =
+        (0..nr_cpus as u32).filter(|cpu| (u32::from(byte) * 37 >> (cpu % 5)) & 1 == 1).map(CpuId).collect();
+    if mask.is_empty() {
+        mask.insert(CpuId(0));
+    }
+    Some(Arc::new(mask))
+}
+
+struct Bench<P: Policy> {
+    rqs: Vec<Rq<P>>,
+    shared: Shared<P>,
+    wishes: Wishes,
+    now: u64,
+    tasks: Vec<TaskId>,
+    groups: Vec<GroupId>,
+}
+
+impl<P: Policy<Tunables = Knobs>> Bench<P> {
+    fn new(topology: Topology, name: &str) -> Self {
+        let kernel = kernel(name).unwrap();
+        let config = Config::new(&kernel, &topology, 250);
+        let shared = Shared::new(topology, config);
+        let mut bench = Self {
+            rqs: Rq::all(&shared),
+            shared,
+            wishes: Wishes::default(),
+            now: 1_000_000,
+            tasks: vec![],
+            groups: vec![GroupId::ROOT],
+        };
+        for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true), (2, 1000, false), (0, 1, false)]
+        {
+            let parent = bench.groups[parent];
+            let group = bench.with(|scheduler| scheduler.new_group(parent, weight, idle));
+            bench.groups.push(group);
+        }
+        bench
+    }
+
+    fn with<T>(&mut self, call: impl FnOnce(&mut Scheduler<'_, P, Vec<Rq<P>>, Wishes>) -> T) -> T {
+        call(&mut Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.wishes, now: self.now })
+    }
+
+    fn cpu(&self, byte: u8) -> CpuId {
+        CpuId(u32::from(byte) % self.rqs.len() as u32)
+    }
+
+    fn task(&self, byte: u8) -> Option<TaskId> {
+        (!self.tasks.is_empty()).then(|| self.tasks[byte as usize % self.tasks.len()])
+    }
+
+    fn apply(&mut self, call: &Call) {
+        match *call {
+            Call::Fork { cpu, nice, policy, group, cpus } => {
+                if self.tasks.len() >= 60 {
+                    return;
+                }
+                let cpu = self.cpu(cpu);
+                let attrs = TaskAttrs {
+                    policy: policy_of(policy),
+                    nice,
+                    slice: (policy > 200).then_some(300_000),
+                    group: self.groups[group as usize % self.groups.len()],
+                    affinity: mask_of(cpus, self.rqs.len()),
+                };
+                let task = self.with(|s| {
+                    let task = s.new_task(&attrs, cpu);
+                    s.wake_new(task, cpu);
+                    task
+                });
+                self.tasks.push(task);
+            }
+            Call::Wake { task, cpu, sync } => {
+                let cpu = self.cpu(cpu);
+                if let Some(task) = self.task(task) {
+                    self.with(|s| s.wake(task, cpu, sync, false));
+                }
+            }
+            Call::Block { cpu } => self.give_up(cpu, PrevState::Sleeping),
+            Call::Exit { cpu } => self.give_up(cpu, PrevState::Dead),
+            Call::Yield { cpu } => {
+                let at = self.cpu(cpu);
+                if self.rqs[at.index()].running().task().is_some() {
+                    self.with(|s| s.yield_task(at));
+                    self.give_up(cpu, PrevState::Yielded);
+                }
+            }
+            Call::Tick { cpu } => {
+                let cpu = self.cpu(cpu);
+                if self.with(|s| s.tick(cpu)) {
+                    self.with(|s| s.balance(cpu));
+                }
+            }
+            Call::Nice { task, nice } => {
+                if let Some(task) = self.task(task) {
+                    self.with(|s| s.set_nice(task, nice));
+                }
+            }
+            Call::Group { task, group } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                if let Some(task) = self.task(task) {
+                    self.with(|s| s.move_group(task, group));
+                }
+            }
+            Call::Weight { group, weight } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                self.with(|s| s.set_group_weight(group, u32::from(weight)));
+            }
+            Call::Affinity { task, cpus } => {
+                let mask = mask_of(cpus, self.rqs.len());
+                if let Some(task) = self.task(task) {
+                    self.with(|s| s.set_affinity(task, mask));
+                }
+            }
+            Call::Policy { task, policy } => {
+                if let Some(task) = self.task(task) {
+                    self.with(|s| s.set_policy(task, policy_of(policy), 0, None));
+                }
+            }
+            Call::Pass { us } => self.now += u64::from(us) * 1000,
+        }
+        self.obey();
+        self.check();
+    }
+
+    fn give_up(&mut self, cpu: u8, state: PrevState) {
+        let cpu = self.cpu(cpu);
+        if let Some(task) = self.rqs[cpu.index()].running().task() {
+            let next = self.with(|s| s.schedule(cpu, state));
+            if state == PrevState::Dead {
+                self.tasks.retain(|&other| other != task);
+            }
+            self.went_idle(cpu, next.next);
+        }
+    }
+
+    fn went_idle(&mut self, cpu: CpuId, next: Running) {
+        match next {
+            Running::Idle => self.with(|s| s.tick_stopped(cpu)),
+            Running::Stopper => {
+                self.with(|s| s.stopper_work(cpu));
+                let next = self.with(|s| s.schedule(cpu, PrevState::Sleeping));
+                self.went_idle(cpu, next.next);
+            }
+            Running::Task(_) => {}
+        }
+    }
+
+    fn obey(&mut self) {
+        for _ in 0..1000 {
+            if let Some(cpu) = self.wishes.resched.pop() {
+                let next = self.with(|s| s.schedule(cpu, PrevState::Preempted));
+                self.went_idle(cpu, next.next);
+            } else if let Some(cpu) = self.wishes.kicks.pop() {
+                self.with(|s| s.nohz_balance(cpu));
+            } else {
+                return;
+            }
+        }
+        panic!("reschedules without end");
+    }
+
+    fn check(&self) {
+        for rq in &self.rqs {
+            invariants::check(rq, &self.shared).unwrap();
+            // Nothing runnable waits on a CPU that idles.
+            let waits =
+                rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == vruntime_sched::task::TaskState::Runnable);
+            assert!(rq.running() != Running::Idle || !waits, "CPU {} idles before a waiting task", rq.cpu);
+        }
+        let alive: usize = self.rqs.iter().map(|rq| rq.tasks.len()).sum();
+        assert_eq!(alive, self.tasks.len(), "every task is on exactly one run queue");
+    }
+}
+
+fn machines() -> impl Strategy<Value = Topology> {
+    let place = |cores: u32, threads: u32, llc: u32, big: bool| {
+        let cpus = (0..cores * threads)
+            .map(|cpu| CpuPlace {
+                core: cpu / threads,
+                cluster: cpu / threads,
+                llc: cpu / (threads * llc),
+                package: cpu / (threads * llc),
+                node: cpu / (threads * llc),
+                capacity: if big && cpu % 2 == 0 { 512 } else { 1024 },
+            })
+            .collect();
+        Topology::new(cpus, None).unwrap()
+    };
+    (1u32..5, 1u32..3, 1u32..3, any::<bool>())
+        .prop_map(move |(cores, threads, llc, big)| place(cores, threads, llc, big && threads == 1))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn invariants_hold_after_every_call(
+        topology in machines(),
+        name in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        calls in prop::collection::vec(call(), 1..300),
+    ) {
+        if kernel(name).unwrap().policy == PolicyKind::Cfs {
+            let mut bench = Bench::<Cfs>::new(topology, name);
+            calls.iter().for_each(|call| bench.apply(call));
+        } else {
+            let mut bench = Bench::<Eevdf>::new(topology, name);
+            calls.iter().for_each(|call| bench.apply(call));
+        }
+    }
+}
