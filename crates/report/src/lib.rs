@@ -1,1 +1,43 @@
-//! Results: metrics, tables and JSON from an event stream.
+//! Results: what every task, class, group and CPU got, from an event stream; and the tables, JSON, comparisons and
+//! verdicts made of them.
+//!
+//! ```
+//! use vruntime_report::Collector;
+//! use vruntime_trace::{CpuId, Event, GroupId, PrevState, Running, Sink, TaskId, TaskInfo};
+//!
+//! let task = TaskId(0);
+//! let mut collector = Collector::new(1);
+//! collector.task(task, &TaskInfo { name: "web-0", class: "web", group: GroupId::ROOT, nice: 0 });
+//! let cpu = CpuId(0);
+//! collector.event(0, cpu, &Event::Fork { parent: None, child: task });
+//! collector.event(0, cpu, &Event::WakeupNew { task, target: cpu });
+//! let (idle, web) = (Running::Idle, Running::Task(task));
+//! collector.event(50, cpu, &Event::Switch { prev: idle, prev_state: PrevState::Preempted, next: web });
+//! collector.event(250, cpu, &Event::Switch { prev: web, prev_state: PrevState::Sleeping, next: idle });
+//! collector.finish(1_000);
+//!
+//! let results = collector.into_results();
+//! let account = results.tasks[0].account;
+//! assert_eq!((account.cpu_ns, account.run_delay_ns, account.sleeping_ns), (200, 50, 750));
+//! ```
+//!
+//! A task's life is split exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead +
+//! idle = elapsed. Time the kernel spends while a task has the CPU (a tick, a context switch) is in the task's CPU
+//! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
+
+mod collector;
+mod compare;
+mod entitlement;
+pub mod fidelity;
+mod json;
+mod latency;
+mod results;
+mod table;
+mod units;
+
+pub use collector::{Collector, DETAILED_TASKS};
+pub use compare::{Comparison, Variant};
+pub use json::{RunInfo, observed_json, run_json};
+pub use latency::Latency;
+pub use results::{Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount, Results, TaskResult};
+pub use table::{WIDTH, grid, results_table};

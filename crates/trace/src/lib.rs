@@ -2,9 +2,19 @@
 //!
 //! Everything that observes a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks
 //! compose as tuples and cost nothing when absent.
+//!
+//! [`PerfettoWriter`] writes what <https://ui.perfetto.dev> opens, [`FtraceWriter`] the text of `trace-cmd report`. Both
+//! stream: their memory does not grow with the length of the run.
 
+mod ftrace;
+mod names;
+mod output;
+pub mod perfetto;
 mod sink;
 
+pub use ftrace::FtraceWriter;
+pub use names::{stopper_pid, task_pid};
+pub use perfetto::{PerfettoOptions, PerfettoWriter};
 pub use sink::{Digest, GroupInfo, NoSink, Sink, TaskInfo};
 pub use vruntime_sched::event::*;
 pub use vruntime_sched::ids::*;

@@ -165,7 +165,9 @@ impl Sink for Digest {
             Event::Wakeup { task, target } => (4, u64::from(task.0), u64::from(target.0)),
             Event::WakeupNew { task, target } => (5, u64::from(task.0), u64::from(target.0)),
             Event::Switch { prev, prev_state, next } => {
+                // Why the idle task left the CPU means nothing.
                 let state = match prev_state {
+                    _ if prev.task().is_none() => 0,
                     PrevState::Preempted => 0,
                     PrevState::Yielded => 1,
                     PrevState::Sleeping => 2,
@@ -177,13 +179,14 @@ impl Sink for Digest {
             Event::Migrate { task, from, to, cause } => (7, pair(task.0, cause as u32), pair(from.0, to.0)),
             Event::SetNice { task, nice } => (8, u64::from(task.0), nice as u64),
             Event::MoveGroup { task, group } => (9, u64::from(task.0), u64::from(group.0)),
-            Event::Balance { kind, level, busiest, pulled } => (
-                10,
-                pair(kind as u32, u32::from(level)),
-                pair(busiest.map_or(u32::MAX, |cpu| cpu.0), pulled),
-            ),
+            Event::Balance { kind, level, busiest, pulled } => {
+                (10, pair(kind as u32, u32::from(level)), pair(busiest.map_or(u32::MAX, |cpu| cpu.0), pulled))
+            }
             Event::Overhead { kind, ns } => (11, kind as u64, ns),
-            Event::LoopEnd { task, duration, work } => (12, u64::from(task.0) ^ work.rotate_left(32), duration),
+            Event::LoopEnd { task, duration, work } => {
+                self.word(work);
+                (12, u64::from(task.0), duration)
+            }
             Event::SleepReturn { task, late } => (13, u64::from(task.0), late),
         };
         self.word(u64::from(cpu.0) << 8 | tag);

@@ -1,3 +1,28 @@
 //! Workloads: what tasks do, and the languages users say it in.
+//!
+//! | language | module |
+//! |---|---|
+//! | rt-app files (JSON) | [`rtapp`] |
+//! | scenario files (TOML): a workload, the machine and the kernel it runs on | [`scenario`] |
+//! | recordings of real kernels | [`recording`] |
+//!
+//! Each is translated to a [`program::Workload`]. What is wrong with a file is told as an [`Error`], with its place;
+//! what is wrong with a workload itself is found by [`check::check`].
 
+pub mod check;
+mod error;
+mod groups;
+mod merge;
+mod names;
+mod place;
 pub mod program;
+pub mod recording;
+pub mod rtapp;
+pub mod scenario;
+mod suggest;
+mod units;
+
+pub use error::{Error, Severity, Source};
+pub use groups::{DEFAULT_WEIGHT, MAX_GROUP_DEPTH, normalize_path};
+pub use place::SourceMap;
+pub use units::parse_duration;

@@ -298,6 +298,8 @@ pub struct MemRun {
     pub kind: String,
     /// Access pattern, as in the file.
     pub pattern: String,
+    /// Name of the buffer (`ref`); empty for the task's own.
+    pub buffer: String,
     /// Bytes of the buffer.
     pub size: u64,
     /// Number of accesses.

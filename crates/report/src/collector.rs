@@ -1,0 +1,516 @@
+//! From events to results: a state machine for every task and every CPU.
+//!
+//! A task is unborn, asleep, runnable, running or dead; each change of state books the time since the last one. A CPU
+//! runs a task, the stopper or nothing, and owes some nanoseconds of overhead, which are taken from the time that
+//! follows the [`Event::Overhead`]. Both books balance by construction: every interval goes to exactly one account.
+
+use std::collections::BTreeMap;
+
+use vruntime_trace::{
+    BalanceKind, CpuId, Event, GroupId, GroupInfo, MigrateCause, PrevState, Running, Sink, TaskId, TaskInfo,
+};
+
+use crate::entitlement::{Claim, divide, group_weight, nice_weight};
+use crate::latency::Recorder;
+use crate::results::{Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount, Results, TaskResult};
+
+/// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
+///
+/// A task's three histograms take about 30 KB, so this bounds them to about 30 MB however many tasks there are.
+pub const DETAILED_TASKS: usize = 1024;
+
+/// Turns an event stream into [`Results`]. Memory grows with tasks, groups and CPUs, not with time.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    tasks: Vec<Task>,
+    classes: Vec<Class>,
+    class_names: BTreeMap<String, u32>,
+    groups: Vec<Group>,
+    cpus: Vec<Cpu>,
+    migrations: MigrationCount,
+    now: u64,
+    finished: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    #[default]
+    Unborn,
+    Sleeping,
+    /// Waits for a CPU after a wakeup: the time until it runs is a wakeup latency.
+    Woken,
+    /// Waits for a CPU for another reason: forked, preempted or yielded.
+    Waiting,
+    Running,
+    Dead,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    state: State,
+    nice: i8,
+    class: u32,
+    group: u32,
+    since: u64,
+    born: u64,
+    account: Account,
+    name: Box<str>,
+    detail: Option<Box<Detail>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Detail {
+    wakeup_latency: Recorder,
+    sleep_return: Recorder,
+    loop_duration: Recorder,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Class {
+    name: String,
+    detail: Detail,
+    migrations: MigrationCount,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    path: String,
+    parent: Option<u32>,
+    weight: u32,
+    cpu_ns: u64,
+    run_delay_ns: u64,
+    switches: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Cpu {
+    running: Running,
+    since: u64,
+    /// Overhead announced but not yet taken from the time that passed.
+    owed: u64,
+    switched: bool,
+    result: CpuResult,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self { running: Running::Idle, since: 0, owed: 0, switched: false, result: CpuResult::default() }
+    }
+}
+
+impl Cpu {
+    /// Books the time up to `at`.
+    #[inline]
+    fn advance(&mut self, at: u64) {
+        let passed = at.saturating_sub(self.since);
+        self.since = self.since.max(at);
+        let overhead = passed.min(self.owed);
+        self.owed -= overhead;
+        self.result.overhead_ns += overhead;
+        if self.running == Running::Idle {
+            self.result.idle_ns += passed - overhead;
+        } else {
+            self.result.busy_ns += passed - overhead;
+        }
+    }
+}
+
+impl Task {
+    /// Its life begins, asleep, unless it has begun.
+    #[inline]
+    fn be_born(&mut self, at: u64) {
+        if self.state == State::Unborn {
+            self.state = State::Sleeping;
+            self.born = at;
+            self.since = at;
+        }
+    }
+
+    fn detail<'a>(&'a mut self, id: usize, classes: &'a mut [Class]) -> &'a mut Detail {
+        if id < DETAILED_TASKS { self.detail.get_or_insert_default() } else { &mut classes[self.class as usize].detail }
+    }
+
+    /// Books the time up to `at` to the state the task was in, gives it the next one, and says how long that was.
+    /// Before its birth and after its death nothing is booked.
+    #[inline]
+    fn enter(&mut self, at: u64, state: State, groups: &mut [Group]) -> u64 {
+        if matches!(self.state, State::Unborn | State::Dead) {
+            return 0;
+        }
+        let passed = at.saturating_sub(self.since);
+        self.since = self.since.max(at);
+        match self.state {
+            State::Unborn | State::Dead => {}
+            State::Sleeping => self.account.sleeping_ns += passed,
+            State::Woken | State::Waiting => {
+                self.account.run_delay_ns += passed;
+                groups[self.group as usize].run_delay_ns += passed;
+            }
+            State::Running => {
+                self.account.cpu_ns += passed;
+                groups[self.group as usize].cpu_ns += passed;
+            }
+        }
+        self.state = state;
+        passed
+    }
+}
+
+impl Collector {
+    /// For a machine of so many CPUs; one that has never an event counts as idle throughout.
+    pub fn new(cpus: usize) -> Self {
+        Self { cpus: vec![Cpu::default(); cpus], ..Self::default() }
+    }
+
+    /// What has been collected. Without [`Sink::finish`], the run ends with its last event.
+    pub fn into_results(mut self) -> Results {
+        if !self.finished {
+            let now = self.now;
+            self.finish(now);
+        }
+        let Self { mut tasks, mut classes, groups, cpus, migrations, now, .. } = self;
+        let mut class_results: Vec<ClassResult> = classes
+            .iter()
+            .map(|class| ClassResult {
+                name: class.name.clone(),
+                tasks: 0,
+                account: Account::default(),
+                wakeup_latency: None,
+                sleep_return: None,
+                loop_duration: None,
+                migrations: class.migrations,
+            })
+            .collect();
+        let mut account = Account::default();
+        for task in &tasks {
+            account.add(&task.account);
+            let class = &mut class_results[task.class as usize];
+            class.tasks += 1;
+            class.account.add(&task.account);
+            if let Some(detail) = &task.detail {
+                let sum = &mut classes[task.class as usize].detail;
+                sum.wakeup_latency.merge(&detail.wakeup_latency);
+                sum.sleep_return.merge(&detail.sleep_return);
+                sum.loop_duration.merge(&detail.loop_duration);
+            }
+        }
+        let mut all_wakeups = Recorder::default();
+        for (result, class) in class_results.iter_mut().zip(&classes) {
+            result.wakeup_latency = class.detail.wakeup_latency.latency();
+            result.sleep_return = class.detail.sleep_return.latency();
+            result.loop_duration = class.detail.loop_duration.latency();
+            all_wakeups.merge(&class.detail.wakeup_latency);
+        }
+        let groups = group_results(&groups, &tasks, account.cpu_ns);
+        let tasks = tasks
+            .iter_mut()
+            .map(|task| {
+                let detail = task.detail.take().unwrap_or_default();
+                TaskResult {
+                    name: std::mem::take(&mut task.name).into(),
+                    class: task.class as usize,
+                    group: task.group as usize,
+                    nice: task.nice,
+                    account: task.account,
+                    wakeup_latency: detail.wakeup_latency.latency(),
+                    sleep_return: detail.sleep_return.latency(),
+                    loop_duration: detail.loop_duration.latency(),
+                }
+            })
+            .collect();
+        Results {
+            elapsed_ns: now,
+            tasks,
+            classes: class_results,
+            groups,
+            cpus: cpus.iter().map(|cpu| cpu.result).collect(),
+            account,
+            migrations,
+            wakeup_latency: all_wakeups.latency(),
+        }
+    }
+
+    #[inline]
+    fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        if id.index() >= self.tasks.len() {
+            self.unannounced(id);
+        }
+        &mut self.tasks[id.index()]
+    }
+
+    #[inline]
+    fn cpu_mut(&mut self, id: CpuId) -> &mut Cpu {
+        if id.index() >= self.cpus.len() {
+            self.cpus.resize_with(id.index() + 1, Cpu::default);
+        }
+        &mut self.cpus[id.index()]
+    }
+
+    /// A stream that names a task nobody announced (a trace cut at its beginning): it gets a name of its number.
+    #[cold]
+    fn unannounced(&mut self, id: TaskId) {
+        for missing in self.tasks.len()..=id.index() {
+            let name = format!("task-{missing}");
+            let id = TaskId(missing as u32);
+            self.task(id, &TaskInfo { name: &name, class: &name, group: GroupId::ROOT, nice: 0 });
+        }
+    }
+
+    fn class_of(&mut self, name: &str) -> u32 {
+        if let Some(&class) = self.class_names.get(name) {
+            return class;
+        }
+        let class = self.classes.len() as u32;
+        self.class_names.insert(name.to_owned(), class);
+        self.classes.push(Class { name: name.to_owned(), ..Class::default() });
+        class
+    }
+
+    fn ensure_group(&mut self, id: GroupId) {
+        for missing in self.groups.len()..=id.index() {
+            let path = if missing == 0 { "/".to_owned() } else { format!("/group-{missing}") };
+            let parent = (missing > 0).then_some(GroupId::ROOT.0);
+            self.groups.push(Group { path, parent, weight: 100, cpu_ns: 0, run_delay_ns: 0, switches: 0 });
+        }
+    }
+
+    #[inline]
+    fn runnable(&mut self, at: u64, id: TaskId, state: State) {
+        self.task_mut(id);
+        let Self { tasks, groups, .. } = self;
+        let task = &mut tasks[id.index()];
+        // A task woken before it had left its CPU just runs on; one already waiting goes on waiting.
+        if matches!(task.state, State::Unborn | State::Sleeping) {
+            task.be_born(at);
+            task.enter(at, state, groups);
+        }
+    }
+
+    #[inline]
+    fn switch(&mut self, at: u64, cpu: CpuId, prev: Running, prev_state: PrevState, next: Running) {
+        let first = {
+            let cpu = self.cpu_mut(cpu);
+            let first = !cpu.switched;
+            if first && prev != Running::Idle {
+                // A trace that begins in the middle: who is switched out first has run since its beginning.
+                cpu.running = prev;
+            }
+            cpu.advance(at);
+            cpu.running = next;
+            cpu.switched = true;
+            cpu.result.switches += u64::from(prev != next);
+            first
+        };
+        for id in [prev.task(), next.task()].into_iter().flatten() {
+            self.task_mut(id);
+        }
+        let Self { tasks, groups, classes, .. } = self;
+        if prev == next {
+            return;
+        }
+        if let Running::Task(id) = prev {
+            let task = &mut tasks[id.index()];
+            if first && task.state == State::Unborn {
+                task.be_born(0);
+                task.state = State::Running;
+            }
+            let (state, voluntary) = match prev_state {
+                PrevState::Preempted | PrevState::Yielded => (State::Waiting, false),
+                PrevState::Sleeping | PrevState::Blocked => (State::Sleeping, true),
+                PrevState::Dead => (State::Dead, true),
+            };
+            task.enter(at, state, groups);
+            if voluntary {
+                task.account.voluntary += 1;
+            } else {
+                task.account.involuntary += 1;
+            }
+            groups[task.group as usize].switches += 1;
+        }
+        if let Running::Task(id) = next {
+            let task = &mut tasks[id.index()];
+            task.be_born(at);
+            let woken = task.state == State::Woken;
+            let waited = task.enter(at, State::Running, groups);
+            if woken {
+                task.detail(id.index(), classes).wakeup_latency.record(waited);
+            }
+        }
+    }
+
+    fn migrate(&mut self, id: TaskId, cause: MigrateCause) {
+        let counted = cause != MigrateCause::Fork;
+        let task = self.task_mut(id);
+        task.account.migrations += u64::from(counted);
+        let class = task.class as usize;
+        self.classes[class].migrations.count(cause);
+        self.migrations.count(cause);
+    }
+
+    fn end_of_life(&mut self, at: u64, id: TaskId) {
+        self.task_mut(id);
+        let Self { tasks, groups, .. } = self;
+        let task = &mut tasks[id.index()];
+        // A running task announces its exit, then runs until it is switched out for good.
+        if task.state != State::Running {
+            task.enter(at, State::Dead, groups);
+        }
+    }
+}
+
+impl Sink for Collector {
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        self.ensure_group(id);
+        let group = &mut self.groups[id.index()];
+        info.path.clone_into(&mut group.path);
+        group.parent = info.parent.map(|parent| parent.0);
+        group.weight = info.weight;
+    }
+
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        self.ensure_group(info.group.max(GroupId::ROOT));
+        if id.index() > self.tasks.len() {
+            self.unannounced(TaskId(id.0 - 1));
+        }
+        let class = self.class_of(info.class);
+        if id.index() == self.tasks.len() {
+            self.tasks.push(Task::default());
+        }
+        let task = &mut self.tasks[id.index()];
+        task.name = info.name.into();
+        task.class = class;
+        task.group = info.group.0;
+        task.nice = info.nice;
+    }
+
+    #[inline]
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        self.now = self.now.max(at);
+        match *event {
+            Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
+            Event::Waking { .. } => {}
+            Event::Wakeup { task, .. } => self.runnable(at, task, State::Woken),
+            Event::WakeupNew { task, .. } => self.runnable(at, task, State::Waiting),
+            Event::Overhead { ns, .. } => {
+                let cpu = self.cpu_mut(cpu);
+                cpu.advance(at);
+                cpu.owed += ns;
+            }
+            Event::Migrate { task, cause, .. } => self.migrate(task, cause),
+            Event::Balance { kind, pulled, .. } => {
+                let count: &mut BalanceCount = &mut self.cpu_mut(cpu).result.balance[kind as usize];
+                count.attempts += 1;
+                count.pulls += u64::from(pulled > 0);
+                count.tasks += u64::from(pulled);
+            }
+            Event::LoopEnd { task, duration, work } => {
+                self.task_mut(task);
+                let Self { tasks, classes, .. } = self;
+                let owner = &mut tasks[task.index()];
+                owner.account.loops += 1;
+                owner.account.loop_work_ns += work;
+                owner.detail(task.index(), classes).loop_duration.record(duration);
+            }
+            Event::SleepReturn { task, late } => {
+                self.task_mut(task);
+                let Self { tasks, classes, .. } = self;
+                tasks[task.index()].detail(task.index(), classes).sleep_return.record(late);
+            }
+            Event::Fork { child, .. } => {
+                self.task_mut(child).be_born(at);
+            }
+            Event::Exit { task } => self.end_of_life(at, task),
+            Event::SetNice { task, nice } => self.task_mut(task).nice = nice,
+            Event::MoveGroup { task, group } => {
+                self.task_mut(task);
+                self.ensure_group(group);
+                let Self { tasks, groups, .. } = self;
+                let task = &mut tasks[task.index()];
+                let state = task.state;
+                task.enter(at, state, groups);
+                task.group = group.0;
+            }
+        }
+    }
+
+    fn finish(&mut self, at: u64) {
+        self.now = self.now.max(at);
+        self.finished = true;
+        let Self { tasks, groups, cpus, now, .. } = self;
+        for task in tasks {
+            let state = task.state;
+            task.enter(*now, state, groups);
+            task.account.life_ns = task.since - task.born;
+        }
+        for cpu in cpus {
+            cpu.advance(*now);
+        }
+    }
+}
+
+/// Sums over the tree, and the entitlements down it. `capacity` is all CPU time that tasks got.
+fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupResult> {
+    let mut results: Vec<GroupResult> = groups
+        .iter()
+        .map(|group| GroupResult {
+            path: group.path.clone(),
+            parent: group.parent.map(|parent| parent as usize),
+            weight: group.weight,
+            tasks: 0,
+            cpu_ns: group.cpu_ns,
+            entitled_ns: 0,
+            run_delay_ns: group.run_delay_ns,
+            switches: group.switches,
+        })
+        .collect();
+    let mut members: Vec<Vec<Member>> = vec![Vec::new(); groups.len()];
+    let mut demand = vec![0_u64; groups.len()];
+    for task in tasks {
+        let group = task.group as usize;
+        results[group].tasks += 1;
+        let wants = task.account.cpu_ns + task.account.run_delay_ns;
+        demand[group] += wants;
+        if wants > 0 {
+            members[group].push(Member { group: None, claim: Claim { weight: nice_weight(task.nice), demand: wants } });
+        }
+    }
+    // Parents come before their children, so one pass backwards sums the tree and one forwards divides it.
+    for index in (0..results.len()).rev() {
+        let Some(parent) = results[index].parent.filter(|&parent| parent < index) else { continue };
+        let (head, tail) = results.split_at_mut(index);
+        let (sum, part) = (&mut head[parent], &tail[0]);
+        sum.tasks += part.tasks;
+        sum.cpu_ns += part.cpu_ns;
+        sum.run_delay_ns += part.run_delay_ns;
+        sum.switches += part.switches;
+        demand[parent] += demand[index];
+        let claim = Claim { weight: group_weight(part.weight), demand: demand[index] };
+        members[parent].push(Member { group: Some(index), claim });
+    }
+    if let Some(root) = results.first_mut() {
+        root.entitled_ns = capacity;
+    }
+    for index in 0..results.len() {
+        let claims: Vec<Claim> = members[index].iter().map(|member| member.claim).collect();
+        let parts = divide(results[index].entitled_ns, &claims);
+        for (member, part) in members[index].iter().zip(parts) {
+            if let Some(child) = member.group {
+                results[child].entitled_ns = part;
+            }
+        }
+    }
+    results
+}
+
+#[derive(Clone, Copy)]
+struct Member {
+    group: Option<usize>,
+    claim: Claim,
+}
+
+/// Index of a kind of balancing in [`CpuResult::balance`].
+const _: () = assert!(BalanceKind::NewIdle as usize == 2, "CpuResult::balance has a place for each kind");
+
+#[cfg(test)]
+#[path = "collector_tests.rs"]
+mod tests;

@@ -1,0 +1,290 @@
+//! Hand-made event streams, and what must come of them to the nanosecond.
+
+use super::*;
+use proptest::prelude::*;
+use vruntime_trace::OverheadKind;
+
+const CPU0: CpuId = CpuId(0);
+const CPU1: CpuId = CpuId(1);
+const IDLE: Running = Running::Idle;
+
+fn task(collector: &mut Collector, id: u32, name: &str, class: &str, group: u32) -> Running {
+    collector.task(TaskId(id), &TaskInfo { name, class, group: GroupId(group), nice: 0 });
+    Running::Task(TaskId(id))
+}
+
+fn fork(collector: &mut Collector, at: u64, cpu: CpuId, id: u32) {
+    collector.event(at, cpu, &Event::Fork { parent: None, child: TaskId(id) });
+    collector.event(at, cpu, &Event::WakeupNew { task: TaskId(id), target: cpu });
+}
+
+fn switch(collector: &mut Collector, at: u64, cpu: CpuId, prev: Running, prev_state: PrevState, next: Running) {
+    collector.event(at, cpu, &Event::Switch { prev, prev_state, next });
+}
+
+fn wakeup(collector: &mut Collector, at: u64, cpu: CpuId, id: u32) {
+    collector.event(at, cpu, &Event::Waking { task: TaskId(id) });
+    collector.event(at, cpu, &Event::Wakeup { task: TaskId(id), target: cpu });
+}
+
+/// Two tasks on a CPU: `a` is preempted once and sleeps once, `b` yields and exits.
+fn two_tasks() -> Results {
+    let mut c = Collector::new(1);
+    let a = task(&mut c, 0, "a", "a", 0);
+    let b = task(&mut c, 1, "b", "b", 0);
+    fork(&mut c, 0, CPU0, 0);
+    fork(&mut c, 0, CPU0, 1);
+    switch(&mut c, 10, CPU0, IDLE, PrevState::Preempted, a);
+    switch(&mut c, 110, CPU0, a, PrevState::Preempted, b);
+    switch(&mut c, 160, CPU0, b, PrevState::Yielded, a);
+    switch(&mut c, 200, CPU0, a, PrevState::Sleeping, b);
+    wakeup(&mut c, 300, CPU0, 0);
+    c.event(330, CPU0, &Event::Exit { task: TaskId(1) });
+    switch(&mut c, 333, CPU0, b, PrevState::Dead, a);
+    c.event(340, CPU0, &Event::SleepReturn { task: TaskId(0), late: 45 });
+    c.event(350, CPU0, &Event::LoopEnd { task: TaskId(0), duration: 340, work: 100 });
+    switch(&mut c, 400, CPU0, a, PrevState::Blocked, IDLE);
+    c.finish(1000);
+    c.into_results()
+}
+
+#[test]
+fn times_and_counts_are_exact() {
+    let results = two_tasks();
+    assert_eq!(
+        results.tasks[0].account,
+        Account {
+            cpu_ns: 100 + 40 + 67,
+            run_delay_ns: 10 + 50 + 33,
+            sleeping_ns: 100 + 600,
+            life_ns: 1000,
+            voluntary: 2,
+            involuntary: 1,
+            migrations: 0,
+            loops: 1,
+            loop_work_ns: 100,
+        }
+    );
+    let b = results.tasks[1].account;
+    assert_eq!((b.cpu_ns, b.run_delay_ns, b.sleeping_ns, b.life_ns), (50 + 133, 110 + 40, 0, 333));
+    // A yield that gives way counts as involuntary, exiting as voluntary, as in the kernel.
+    assert_eq!((b.voluntary, b.involuntary), (1, 1));
+    assert_eq!(results.account.life_ns, 1333);
+}
+
+#[test]
+fn only_a_wakeup_makes_a_wakeup_latency() {
+    let results = two_tasks();
+    let latency = results.tasks[0].wakeup_latency.unwrap();
+    assert_eq!((latency.count, latency.p50_ns, latency.max_ns), (1, 33, 33));
+    assert_eq!(results.tasks[0].sleep_return.unwrap().max_ns, 45);
+    assert_eq!(results.tasks[0].loop_duration.unwrap().count, 1);
+    assert_eq!(results.tasks[1].wakeup_latency, None);
+    assert_eq!(results.wakeup_latency.unwrap().count, 1);
+}
+
+#[test]
+fn a_task_woken_before_it_left_the_cpu_runs_on() {
+    let mut c = Collector::new(1);
+    let a = task(&mut c, 0, "a", "a", 0);
+    fork(&mut c, 0, CPU0, 0);
+    switch(&mut c, 0, CPU0, IDLE, PrevState::Preempted, a);
+    wakeup(&mut c, 50, CPU0, 0);
+    c.finish(100);
+    let results = c.into_results();
+    assert_eq!(results.tasks[0].account.cpu_ns, 100);
+    assert_eq!(results.tasks[0].wakeup_latency, None);
+}
+
+#[test]
+fn overhead_is_taken_from_the_time_that_follows() {
+    let mut c = Collector::new(2);
+    let a = task(&mut c, 0, "a", "a", 0);
+    // A timer interrupt of 30 on an idle CPU; it wakes `a`, whose switch costs 20.
+    c.event(100, CPU0, &Event::Overhead { kind: OverheadKind::Timer, ns: 30 });
+    fork(&mut c, 100, CPU0, 0);
+    switch(&mut c, 130, CPU0, IDLE, PrevState::Preempted, a);
+    c.event(130, CPU0, &Event::Overhead { kind: OverheadKind::Switch, ns: 20 });
+    // Announced at the last moment: what does not fit before the end of the run is not booked.
+    c.event(995, CPU0, &Event::Overhead { kind: OverheadKind::Tick, ns: 9 });
+    c.finish(1000);
+    let results = c.into_results();
+    let cpu = results.cpus[0];
+    assert_eq!((cpu.idle_ns, cpu.overhead_ns, cpu.busy_ns), (100, 30 + 20 + 5, 845));
+    assert_eq!(results.tasks[0].account.cpu_ns, 870, "overhead is charged to whoever runs");
+    assert_eq!(results.cpus[1].idle_ns, 1000);
+    assert_eq!(results.machine().idle_ns, 1100);
+}
+
+#[test]
+fn migrations_are_counted_by_cause_and_fork_is_none() {
+    let mut c = Collector::new(2);
+    task(&mut c, 0, "w-0", "w", 0);
+    task(&mut c, 1, "w-1", "w", 0);
+    for (id, cause) in
+        [(0, MigrateCause::Fork), (0, MigrateCause::Wakeup), (1, MigrateCause::NewIdle), (1, MigrateCause::NewIdle)]
+    {
+        c.event(5, CPU0, &Event::Migrate { task: TaskId(id), from: CPU0, to: CPU1, cause });
+    }
+    let results = c.into_results();
+    assert_eq!((results.tasks[0].account.migrations, results.tasks[1].account.migrations), (1, 2));
+    assert_eq!(results.classes.len(), 1);
+    let class = &results.classes[0];
+    assert_eq!((class.tasks, class.account.migrations), (2, 3));
+    assert_eq!(class.migrations.get(MigrateCause::Fork), 1);
+    assert_eq!(class.migrations.get(MigrateCause::NewIdle), 2);
+    assert_eq!(results.migrations, class.migrations);
+}
+
+#[test]
+fn balancing_is_counted_where_it_was_done() {
+    let mut c = Collector::new(2);
+    for (kind, pulled) in [(BalanceKind::Busy, 0), (BalanceKind::NewIdle, 2), (BalanceKind::NewIdle, 0)] {
+        c.event(1, CPU1, &Event::Balance { kind, level: 0, busiest: None, pulled });
+    }
+    let results = c.into_results();
+    assert_eq!(results.cpus[1].balance(BalanceKind::NewIdle), BalanceCount { attempts: 2, pulls: 1, tasks: 2 });
+    assert_eq!(results.cpus[1].balance_total(), BalanceCount { attempts: 3, pulls: 1, tasks: 2 });
+    assert_eq!(results.cpus[0].balance_total(), BalanceCount::default());
+}
+
+fn groups(c: &mut Collector) {
+    for (id, path, parent, weight) in
+        [(0, "/", None, 100), (1, "/a", Some(0), 200), (2, "/b", Some(0), 100), (3, "/b/x", Some(2), 300)]
+    {
+        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight });
+    }
+}
+
+#[test]
+fn groups_sum_up_the_tree_and_are_entitled_down_it() {
+    let mut c = Collector::new(1);
+    groups(&mut c);
+    let a = task(&mut c, 0, "a", "a", 1);
+    let b = task(&mut c, 1, "b", "b", 2);
+    let x = task(&mut c, 2, "x", "x", 3);
+    for id in 0..3 {
+        fork(&mut c, 0, CPU0, id);
+    }
+    switch(&mut c, 0, CPU0, IDLE, PrevState::Preempted, a);
+    switch(&mut c, 600, CPU0, a, PrevState::Preempted, b);
+    switch(&mut c, 800, CPU0, b, PrevState::Preempted, x);
+    c.finish(1200);
+    let results = c.into_results();
+    let cpu: Vec<u64> = results.groups.iter().map(|group| group.cpu_ns).collect();
+    assert_eq!(cpu, [1200, 600, 600, 400]);
+    let entitled: Vec<u64> = results.groups.iter().map(|group| group.entitled_ns).collect();
+    // /a : /b = 2 : 1 of 1200; in /b the task (100) : /b/x (300) = 1 : 3.
+    assert_eq!(entitled, [1200, 800, 400, 300]);
+    let switches: Vec<u64> = results.groups.iter().map(|group| group.switches).collect();
+    assert_eq!(switches, [2, 1, 1, 0]);
+    let tasks: Vec<usize> = results.groups.iter().map(|group| group.tasks).collect();
+    assert_eq!(tasks, [3, 1, 2, 1]);
+    assert_eq!(results.groups[2].run_delay_ns, 600 + 400 + 800);
+}
+
+#[test]
+fn time_stays_with_the_group_it_was_spent_in() {
+    let mut c = Collector::new(1);
+    groups(&mut c);
+    let a = task(&mut c, 0, "a", "a", 1);
+    fork(&mut c, 0, CPU0, 0);
+    switch(&mut c, 10, CPU0, IDLE, PrevState::Preempted, a);
+    c.event(100, CPU0, &Event::MoveGroup { task: TaskId(0), group: GroupId(3) });
+    c.finish(150);
+    let results = c.into_results();
+    let cpu: Vec<u64> = results.groups.iter().map(|group| group.cpu_ns).collect();
+    assert_eq!(cpu, [140, 90, 50, 50]);
+    assert_eq!(results.tasks[0].group, 3);
+}
+
+#[test]
+fn beyond_the_detailed_tasks_times_go_to_the_class() {
+    let mut c = Collector::new(1);
+    let last = DETAILED_TASKS as u32;
+    for id in 0..=last {
+        task(&mut c, id, &format!("w-{id}"), "w", 0);
+    }
+    for id in [last - 1, last] {
+        c.event(5, CPU0, &Event::SleepReturn { task: TaskId(id), late: u64::from(id) });
+    }
+    let results = c.into_results();
+    assert!(results.tasks[DETAILED_TASKS - 1].sleep_return.is_some());
+    assert!(results.tasks[DETAILED_TASKS].sleep_return.is_none());
+    let class = results.classes[0].sleep_return.unwrap();
+    assert_eq!((class.count, class.max_ns), (2, u64::from(last)));
+}
+
+#[test]
+fn a_stream_cut_at_its_beginning_is_understood() {
+    let mut c = Collector::new(1);
+    // Nobody announced task 3, and it was running before the first event.
+    switch(&mut c, 100, CPU1, Running::Task(TaskId(3)), PrevState::Sleeping, IDLE);
+    c.event(150, CPU1, &Event::MoveGroup { task: TaskId(0), group: GroupId(4) });
+    c.finish(200);
+    let results = c.into_results();
+    assert_eq!(results.tasks.len(), 4);
+    assert_eq!(results.tasks[3].name, "task-3");
+    let account = results.tasks[3].account;
+    assert_eq!((account.cpu_ns, account.sleeping_ns, account.life_ns), (100, 100, 200));
+    assert_eq!((results.cpus[1].busy_ns, results.cpus[1].idle_ns), (100, 100));
+    assert_eq!(results.groups.len(), 5);
+}
+
+#[test]
+fn tables_of_a_small_run() {
+    let text = crate::results_table(&two_tasks());
+    assert!(text.lines().all(|line| line.chars().count() <= usize::from(crate::WIDTH)), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn json_of_a_small_run() {
+    let json = crate::observed_json(&two_tasks(), 1, 0xabc);
+    // Sorted, since another crate of a build may make serde_json keep the order of insertion.
+    insta::with_settings!({ sort_maps => true }, { insta::assert_json_snapshot!(json) });
+}
+
+proptest! {
+    /// Whatever the stream, every nanosecond of every task and CPU is in exactly one account.
+    #[test]
+    fn time_is_conserved(steps in prop::collection::vec((0_u64..1000, 0_u32..3, 0_u32..5, 0_u8..9), 0..200)) {
+        let mut c = Collector::new(3);
+        let mut now = 0;
+        let mut current = [IDLE; 3];
+        for (passed, cpu, id, what) in steps {
+            now += passed;
+            let task = TaskId(id);
+            let here = CpuId(cpu);
+            match what {
+                0 => c.event(now, here, &Event::Fork { parent: None, child: task }),
+                1 => c.event(now, here, &Event::Wakeup { task, target: here }),
+                2 => c.event(now, here, &Event::Overhead { kind: OverheadKind::Tick, ns: passed }),
+                3 => c.event(now, here, &Event::MoveGroup { task, group: GroupId(id) }),
+                4 => c.event(now, here, &Event::Exit { task }),
+                5 | 6 => {
+                    let prev_state = if what == 5 { PrevState::Preempted } else { PrevState::Sleeping };
+                    let prev = std::mem::replace(&mut current[cpu as usize], IDLE);
+                    switch(&mut c, now, here, prev, prev_state, IDLE);
+                }
+                _ if current.contains(&Running::Task(task)) => {}
+                _ => {
+                    let prev = std::mem::replace(&mut current[cpu as usize], Running::Task(task));
+                    switch(&mut c, now, here, prev, PrevState::Preempted, Running::Task(task));
+                }
+            }
+        }
+        c.finish(now + 7);
+        let results = c.into_results();
+        for task in &results.tasks {
+            let account = task.account;
+            prop_assert_eq!(account.cpu_ns + account.run_delay_ns + account.sleeping_ns, account.life_ns);
+        }
+        for cpu in &results.cpus {
+            prop_assert_eq!(cpu.busy_ns + cpu.overhead_ns + cpu.idle_ns, now + 7);
+        }
+        if let Some(root) = results.groups.first() {
+            prop_assert_eq!(root.cpu_ns, results.account.cpu_ns);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Two or more runs side by side: values, spread over repeats, changes, and what stands out.
+
+use serde_json::{Value, json};
+
+use crate::results::{ClassResult, Results};
+use crate::table::grid;
+use crate::units::{count, percent, three, time};
+
+/// One of the things compared: a kernel, a machine, a file, or a combination.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// What people call it, such as `6.12`.
+    pub label: String,
+    /// Its runs, one a seed; at least one.
+    pub runs: Vec<Results>,
+}
+
+/// Variants side by side; the first is what the others are compared with.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    variants: Vec<Variant>,
+}
+
+struct Metric {
+    /// In tables.
+    name: &'static str,
+    /// In sentences.
+    phrase: &'static str,
+    /// In JSON.
+    key: &'static str,
+    unit: &'static str,
+    family: Family,
+    value: fn(&Results, &ClassResult) -> Option<f64>,
+    format: fn(f64) -> String,
+    /// A smaller difference is never worth a sentence, in the metric's unit.
+    floor: f64,
+}
+
+/// The largest change of each family gets a sentence.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Family {
+    Latency,
+    Cpu,
+    Moves,
+}
+
+/// What a program sees when it has timed sleeps; else the wait that follows its wakeups.
+fn late(class: &ClassResult) -> Option<crate::Latency> {
+    class.sleep_return.or(class.wakeup_latency)
+}
+
+const METRICS: [Metric; 9] = [
+    Metric {
+        name: "CPU %",
+        phrase: "CPU time",
+        key: "share",
+        unit: "% of a CPU",
+        family: Family::Cpu,
+        value: |results, class| Some(results.share(class.account.cpu_ns) * 100.0),
+        format: |value| percent(value / 100.0),
+        floor: 0.5,
+    },
+    Metric {
+        name: "wait %",
+        phrase: "time spent waiting for a CPU",
+        key: "run_delay",
+        unit: "% of the time",
+        family: Family::Cpu,
+        value: |results, class| Some(results.share(class.account.run_delay_ns) * 100.0),
+        format: |value| percent(value / 100.0),
+        floor: 1.0,
+    },
+    Metric {
+        name: "late p50",
+        phrase: "median lateness after a sleep or wakeup",
+        key: "late_p50",
+        unit: "ns",
+        family: Family::Latency,
+        value: |_, class| late(class).map(|latency| latency.p50_ns as f64),
+        format: time,
+        floor: 50_000.0,
+    },
+    Metric {
+        name: "late p99",
+        phrase: "99th percentile of lateness after a sleep or wakeup",
+        key: "late_p99",
+        unit: "ns",
+        family: Family::Latency,
+        value: |_, class| late(class).map(|latency| latency.p99_ns as f64),
+        format: time,
+        floor: 100_000.0,
+    },
+    Metric {
+        name: "late max",
+        phrase: "worst lateness after a sleep or wakeup",
+        key: "late_max",
+        unit: "ns",
+        family: Family::Latency,
+        value: |_, class| late(class).map(|latency| latency.max_ns as f64),
+        format: time,
+        floor: 500_000.0,
+    },
+    Metric {
+        name: "switch/s",
+        phrase: "number of context switches",
+        key: "switches_per_s",
+        unit: "per second and task",
+        family: Family::Moves,
+        value: |results, class| Some(results.per_second(class.account.switches()) / class.tasks.max(1) as f64),
+        format: count,
+        floor: 5.0,
+    },
+    Metric {
+        name: "migrations",
+        phrase: "number of migrations",
+        key: "migrations",
+        unit: "count",
+        family: Family::Moves,
+        value: |_, class| Some(class.account.migrations as f64),
+        format: count,
+        floor: 20.0,
+    },
+    Metric {
+        name: "loops",
+        phrase: "number of completed loops",
+        key: "loops",
+        unit: "count",
+        family: Family::Cpu,
+        value: |_, class| (class.account.loops > 0).then_some(class.account.loops as f64),
+        format: count,
+        floor: 5.0,
+    },
+    Metric {
+        name: "loop p50",
+        phrase: "median duration of a loop",
+        key: "loop_p50",
+        unit: "ns",
+        family: Family::Latency,
+        value: |_, class| class.loop_duration.map(|latency| latency.p50_ns as f64),
+        format: time,
+        floor: 50_000.0,
+    },
+];
+
+/// Mean and range over a variant's runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spread {
+    mean: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Option<Self> {
+        let first = *values.first()?;
+        let (min, max) = values.iter().fold((first, first), |(min, max), &value| (min.min(value), max.max(value)));
+        Some(Self { mean: values.iter().sum::<f64>() / values.len() as f64, min, max })
+    }
+
+    /// Whether the ranges share no value: what separates them is more than chance between seeds.
+    fn apart(self, other: Self) -> bool {
+        self.max < other.min || other.max < self.min
+    }
+}
+
+struct Row<'a> {
+    class: &'a str,
+    tasks: usize,
+    metric: &'static Metric,
+    /// One a variant.
+    cells: Vec<Option<Spread>>,
+}
+
+struct Standout<'a> {
+    score: f64,
+    row: &'a Row<'a>,
+    variant: usize,
+    base: Spread,
+    other: Spread,
+}
+
+impl Comparison {
+    /// Compares the variants, the first being the reference. None if there are fewer than two, or one has no run.
+    pub fn new(variants: Vec<Variant>) -> Option<Self> {
+        (variants.len() >= 2 && variants.iter().all(|variant| !variant.runs.is_empty())).then_some(Self { variants })
+    }
+
+    /// What is compared.
+    pub fn variants(&self) -> &[Variant] {
+        &self.variants
+    }
+
+    fn repeats(&self) -> usize {
+        self.variants.iter().map(|variant| variant.runs.len()).max().unwrap_or(0)
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let mut classes: Vec<(&str, usize)> = Vec::new();
+        for class in self.variants.iter().flat_map(|variant| &variant.runs[0].classes) {
+            if !classes.iter().any(|&(name, _)| name == class.name) {
+                classes.push((&class.name, class.tasks));
+            }
+        }
+        let mut rows = Vec::new();
+        for (class, tasks) in classes {
+            for metric in &METRICS {
+                let cells = self.variants.iter().map(|variant| {
+                    let values: Vec<f64> =
+                        variant.runs.iter().filter_map(|run| (metric.value)(run, run.class(class)?)).collect();
+                    Spread::of(&values)
+                });
+                rows.push(Row { class, tasks, metric, cells: cells.collect() });
+            }
+        }
+        rows
+    }
+
+    /// The table: for each class of tasks the metrics that differ (and always its CPU time), each variant's mean with
+    /// its spread and the change against the first. A `~` marks a change within the spread.
+    pub fn table(&self) -> String {
+        let rows = self.rows();
+        // Each block repeats the reference, so that a block fits the width.
+        let per_block = if self.repeats() > 1 { 2 } else { 3 };
+        let others: Vec<usize> = (1..self.variants.len()).collect();
+        let blocks = others.chunks(per_block).map(|block| self.block(&rows, block));
+        blocks.collect::<Vec<String>>().join("\n")
+    }
+
+    fn block(&self, rows: &[Row<'_>], others: &[usize]) -> String {
+        let mut head = vec!["tasks", "", self.variants[0].label.as_str()];
+        for &other in others {
+            head.extend([self.variants[other].label.as_str(), "change"]);
+        }
+        let mut last_class = None;
+        let mut lines: Vec<Vec<String>> = Vec::new();
+        for row in rows {
+            let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
+            let differs = others.iter().any(|&other| shown[other] != shown[0]);
+            if !differs && row.metric.key != "share" {
+                continue;
+            }
+            let name = if row.tasks == 1 { row.class.to_owned() } else { format!("{} x{}", row.class, row.tasks) };
+            let name = if last_class == Some(row.class) { String::new() } else { name };
+            last_class = Some(row.class);
+            let mut line = vec![name, row.metric.name.to_owned(), shown[0].clone()];
+            for &other in others {
+                line.extend([shown[other].clone(), self.change(row, other)]);
+            }
+            lines.push(line);
+        }
+        grid(&head, 2, lines)
+    }
+
+    fn change(&self, row: &Row<'_>, other: usize) -> String {
+        let (Some(base), Some(other)) = (row.cells[0], row.cells[other]) else { return String::new() };
+        let text = if row.metric.unit == "% of a CPU" {
+            format!("{:+.2} pp", other.mean - base.mean)
+        } else if base.mean == other.mean {
+            "0 %".to_owned()
+        } else if base.mean == 0.0 {
+            "from 0".to_owned()
+        } else {
+            let ratio = other.mean / base.mean;
+            if ratio >= 10.0 { format!("x{}", three(ratio)) } else { format!("{:+.1} %", (ratio - 1.0) * 100.0) }
+        };
+        let within = self.repeats() > 1 && !base.apart(other) && base.mean != other.mean;
+        if within { format!("~{text}") } else { text }
+    }
+
+    /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
+    /// kind (latency, CPU time, switches and migrations).
+    pub fn sentence(&self) -> String {
+        let rows = self.rows();
+        let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
+        for row in &rows {
+            for variant in 1..self.variants.len() {
+                let (Some(base), Some(other)) = (row.cells[0], row.cells[variant]) else { continue };
+                // From the near ends of the two ranges: what is certain of the change.
+                let (from, to) = if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) };
+                let floor = row.metric.floor;
+                if !base.apart(other) || (from - to).abs() < floor {
+                    continue;
+                }
+                let score = ((to + floor) / (from + floor)).ln().abs();
+                let family = row.metric.family;
+                let standout = Standout { score, row, variant, base, other };
+                match best.iter_mut().find(|(known, _)| *known == family) {
+                    Some((_, known)) if known.score >= score => {}
+                    Some((_, known)) => *known = standout,
+                    None => best.push((family, standout)),
+                }
+            }
+        }
+        best.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
+        if best.is_empty() {
+            let labels: Vec<&str> = self.variants.iter().map(|variant| variant.label.as_str()).collect();
+            let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
+            return format!(
+                "Nothing stands out: no class of tasks fares differently{bound} with {}.",
+                labels.join(", ")
+            );
+        }
+        let mut text = String::from("What stands out: ");
+        for (index, (_, standout)) in best.iter().enumerate() {
+            if index == 1 {
+                text.push_str(" Also: ");
+            } else if index > 1 {
+                text.push_str("; ");
+            }
+            text.push_str(&self.words(standout));
+            if index == 0 {
+                if self.repeats() > 1 {
+                    text.push_str(&format!(", beyond the spread of {} repeats", self.repeats()));
+                }
+                text.push('.');
+            }
+        }
+        if best.len() > 1 {
+            text.push('.');
+        }
+        wrap(&text)
+    }
+
+    fn words(&self, standout: &Standout<'_>) -> String {
+        let Standout { row, variant, base, other, .. } = standout;
+        let (with, than) = (&self.variants[*variant].label, &self.variants[0].label);
+        let format = |spread: &Spread| {
+            let text = (row.metric.format)(spread.mean);
+            if row.metric.unit.starts_with('%') { format!("{text} {}", row.metric.unit) } else { text }
+        };
+        let ratio = other.mean / base.mean;
+        let (size, link) = match ratio {
+            _ if base.mean == 0.0 => ("no longer zero".to_owned(), "against"),
+            ratio if ratio >= 2.0 => (format!("{} times as high", three(ratio)), "as"),
+            ratio if ratio > 1.0 => (format!("{:.0} % higher", (ratio - 1.0) * 100.0), "than"),
+            ratio if ratio > 0.5 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
+            _ if other.mean == 0.0 => ("gone".to_owned(), "against"),
+            ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
+        };
+        format!(
+            "the {} of `{}` is {size} with {with} {link} with {than} ({} against {})",
+            row.metric.phrase,
+            row.class,
+            format(other),
+            format(base),
+        )
+    }
+
+    /// The comparison as JSON: a list of `{class, metric, unit, values: [{variant, mean, min, max}]}` and the sentence.
+    pub fn json(&self) -> Value {
+        let rows: Vec<Value> = self
+            .rows()
+            .iter()
+            .map(|row| {
+                let values: Vec<Value> = row
+                    .cells
+                    .iter()
+                    .zip(&self.variants)
+                    .map(|(cell, variant)| match cell {
+                        Some(spread) => {
+                            json!({"variant": variant.label, "mean": spread.mean, "min": spread.min, "max": spread.max})
+                        }
+                        None => json!({"variant": variant.label, "mean": null, "min": null, "max": null}),
+                    })
+                    .collect();
+                json!({"class": row.class, "metric": row.metric.key, "unit": row.metric.unit, "values": values})
+            })
+            .collect();
+        json!({"variants": self.variants.iter().map(|variant| &variant.label).collect::<Vec<_>>(),
+            "repeats": self.repeats(), "cells": rows, "stands_out": self.sentence().replace('\n', " ")})
+    }
+}
+
+fn value(metric: &Metric, cell: Option<Spread>) -> String {
+    let Some(spread) = cell else { return "-".to_owned() };
+    let mean = (metric.format)(spread.mean);
+    if spread.min == spread.max {
+        return mean;
+    }
+    let half = (metric.format)((spread.max - spread.min) / 2.0);
+    format!("{mean} ±{half}")
+}
+
+/// Breaks a paragraph into lines of at most [`WIDTH`](crate::WIDTH) columns.
+fn wrap(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > usize::from(crate::WIDTH) {
+            lines.push('\n');
+            column = 0;
+        } else if column > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

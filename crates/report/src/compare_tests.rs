@@ -1,0 +1,85 @@
+//! Comparisons of made-up results, where what stands out is known.
+
+use super::*;
+use crate::collector::Collector;
+use vruntime_trace::{CpuId, Event, GroupId, PrevState, Running, Sink, TaskId, TaskInfo};
+
+/// A run of one second in which `web` got `cpu_ms` and was `late_us` late each time, beside a constant `hog`.
+fn run(cpu_ms: u64, late_us: u64) -> Results {
+    let mut c = Collector::new(2);
+    for (id, name) in [(0, "web"), (1, "hog")] {
+        c.task(TaskId(id), &TaskInfo { name, class: name, group: GroupId::ROOT, nice: 0 });
+        let (cpu, task) = (CpuId(id), TaskId(id));
+        c.event(0, cpu, &Event::Fork { parent: None, child: task });
+        let next = Running::Task(task);
+        c.event(0, cpu, &Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next });
+    }
+    c.event(5, CpuId(0), &Event::SleepReturn { task: TaskId(0), late: late_us * 1000 });
+    let prev = Running::Task(TaskId(0));
+    c.event(
+        cpu_ms * 1_000_000,
+        CpuId(0),
+        &Event::Switch { prev, prev_state: PrevState::Sleeping, next: Running::Idle },
+    );
+    c.finish(1_000_000_000);
+    c.into_results()
+}
+
+fn variant(label: &str, runs: &[(u64, u64)]) -> Variant {
+    Variant { label: label.to_owned(), runs: runs.iter().map(|&(cpu_ms, late_us)| run(cpu_ms, late_us)).collect() }
+}
+
+fn fits(text: &str) {
+    assert!(text.lines().all(|line| line.chars().count() <= usize::from(crate::WIDTH)), "{text}");
+}
+
+#[test]
+fn what_differs_is_shown_and_what_stands_out_is_said() {
+    let base = variant("6.1", &[(300, 1000), (302, 1010), (301, 990)]);
+    let other = variant("6.12", &[(280, 4000), (281, 4100), (279, 3900)]);
+    let comparison = Comparison::new(vec![base, other]).unwrap();
+    let text = format!("{}\n{}\n", comparison.table(), comparison.sentence());
+    fits(&text);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_change_within_the_spread_does_not_stand_out() {
+    let base = variant("6.1", &[(300, 1000), (340, 2000)]);
+    let other = variant("6.12", &[(310, 1500), (320, 1900)]);
+    let comparison = Comparison::new(vec![base, other]).unwrap();
+    assert!(comparison.sentence().starts_with("Nothing stands out"), "{}", comparison.sentence());
+    assert!(comparison.table().contains('~'), "{}", comparison.table());
+}
+
+#[test]
+fn a_tiny_change_does_not_stand_out_even_without_spread() {
+    let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), variant("b", &[(300, 40)])]).unwrap();
+    assert!(comparison.sentence().starts_with("Nothing stands out"), "{}", comparison.sentence());
+}
+
+#[test]
+fn many_variants_are_shown_in_blocks_that_fit() {
+    let variants = (0..6).map(|index| variant(&format!("kernel-{index}"), &[(300 + index * 10, 100), (305, 120)]));
+    let comparison = Comparison::new(variants.collect()).unwrap();
+    let table = comparison.table();
+    fits(&table);
+    for index in 1..6 {
+        assert!(table.contains(&format!("kernel-{index}")));
+    }
+}
+
+#[test]
+fn one_variant_is_no_comparison() {
+    assert!(Comparison::new(vec![variant("a", &[(1, 1)])]).is_none());
+    assert!(Comparison::new(vec![variant("a", &[(1, 1)]), variant("b", &[])]).is_none());
+}
+
+#[test]
+fn json_has_mean_and_range_of_every_cell() {
+    let comparison = Comparison::new(vec![variant("a", &[(300, 10), (310, 10)]), variant("b", &[(300, 10)])]).unwrap();
+    let json = comparison.json();
+    let cell = &json["cells"][0];
+    assert_eq!((&cell["class"], &cell["metric"]), (&json!("web"), &json!("share")));
+    assert_eq!(cell["values"][0], json!({"variant": "a", "mean": 30.5, "min": 30.0, "max": 31.0}));
+}

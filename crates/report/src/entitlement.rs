@@ -1,0 +1,98 @@
+//! What every group was entitled to: weighted max-min fairness, level by level.
+
+/// One that shares in a capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Its weight; 1024 is a task of nice 0 and a group of `cpu.weight` 100.
+    pub(crate) weight: u64,
+    /// The most it can use.
+    pub(crate) demand: u64,
+}
+
+/// Divides `capacity` in proportion to weight; what somebody cannot use goes to the others. The parts sum to the
+/// smaller of `capacity` and all demand, to rounding (one unit a claim).
+pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..claims.len()).collect();
+    // Who is satisfied first: the smallest demand per weight. Compared as cross products, so nothing is rounded.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (claims[a], claims[b]);
+        (u128::from(a.demand) * u128::from(b.weight)).cmp(&(u128::from(b.demand) * u128::from(a.weight)))
+    });
+    let mut capacity = u128::from(capacity);
+    let mut weight: u128 = claims.iter().map(|claim| u128::from(claim.weight)).sum();
+    let mut parts = vec![0; claims.len()];
+    for index in order {
+        let claim = claims[index];
+        let fair = if weight == 0 { 0 } else { capacity * u128::from(claim.weight) / weight };
+        let part = fair.min(u128::from(claim.demand));
+        parts[index] = part as u64;
+        capacity -= part;
+        weight -= u128::from(claim.weight);
+    }
+    parts
+}
+
+/// Weight of a task by its nice value, on the scale of [`Claim::weight`]: each step is a factor of 1.25, as
+/// sched(7) says.
+pub(crate) fn nice_weight(nice: i8) -> u64 {
+    (1024.0 * 1.25_f64.powi(-i32::from(nice))).round() as u64
+}
+
+/// Weight of a group by its `cpu.weight`, on the scale of [`Claim::weight`].
+pub(crate) const fn group_weight(weight: u32) -> u64 {
+    weight as u64 * 1024 / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn claim(weight: u64, demand: u64) -> Claim {
+        Claim { weight, demand }
+    }
+
+    #[test]
+    fn by_weight_when_all_want_more() {
+        assert_eq!(divide(1200, &[claim(3, 9999), claim(1, 9999), claim(2, 9999)]), [600, 200, 400]);
+    }
+
+    #[test]
+    fn what_one_cannot_use_goes_to_the_others_by_weight() {
+        assert_eq!(divide(1000, &[claim(10, 100), claim(1, 9999), claim(2, 9999)]), [100, 300, 600]);
+    }
+
+    #[test]
+    fn nobody_gets_more_than_it_can_use() {
+        assert_eq!(divide(1000, &[claim(1, 100), claim(1, 200)]), [100, 200]);
+        assert_eq!(divide(1000, &[]), [] as [u64; 0]);
+        assert_eq!(divide(1000, &[claim(0, 10)]), [0]);
+    }
+
+    #[test]
+    fn nice_weights_are_those_of_the_kernel_within_two_percent() {
+        for (nice, kernel) in [(-20, 88761_u64), (-10, 9548), (-5, 3121), (0, 1024), (5, 335), (10, 110), (19, 15)] {
+            let ours = nice_weight(nice);
+            assert!(ours.abs_diff(kernel) * 50 <= kernel, "nice {nice}: {ours} for {kernel}");
+        }
+        assert_eq!(group_weight(100), 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn capacity_is_conserved(
+            capacity in 0_u64..1 << 50,
+            claims in prop::collection::vec((1_u64..90_000, 0_u64..1 << 50), 1..20),
+        ) {
+            let claims: Vec<Claim> = claims.into_iter().map(|(weight, demand)| claim(weight, demand)).collect();
+            let parts = divide(capacity, &claims);
+            let demand: u64 = claims.iter().map(|claim| claim.demand).sum();
+            let given: u64 = parts.iter().sum();
+            prop_assert!(given <= capacity.min(demand));
+            prop_assert!(capacity.min(demand) - given <= claims.len() as u64);
+            for (part, claim) in parts.iter().zip(&claims) {
+                prop_assert!(*part <= claim.demand);
+            }
+        }
+    }
+}

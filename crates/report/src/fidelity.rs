@@ -1,0 +1,273 @@
+//! How far a simulated run is from a recorded one, cell by cell.
+//!
+//! A cell is one metric of one class of identical tasks in one scenario under one kernel. The recorded side is a
+//! range: one value for each run of the recording. A simulated value is inside if it lies in that range widened by
+//! the metric's tolerance at both ends ([`Tolerance`]); there is no other slack, however small the counts are.
+//!
+//! | metric | value | tolerance | if emulated |
+//! |---|---|---|---|
+//! | `cpu_share` | mean CPU time of a task over the duration, % of one CPU | 0.5 points if all tasks are confined to one CPU, else 1.5 | same |
+//! | `switches` | mean of voluntary + involuntary switches of a task | 10 % | 20 % |
+//! | `wakeup_latency_p50`, `_p90`, `_p99` | mean over the class of each task's percentile, us | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
+//! | `migrations` | mean of migrations of a task | a factor of 2, or 10 | same |
+
+use serde::Serialize;
+
+use crate::results::Results;
+use crate::table::grid;
+
+/// One recorded or simulated run: its tasks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Every task.
+    pub tasks: Vec<ObservedTask>,
+}
+
+/// What was seen of one task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedTask {
+    /// The class of identical tasks it belongs to.
+    pub class: String,
+    /// CPU time, seconds.
+    pub cpu_s: f64,
+    /// Voluntary and involuntary switches.
+    pub switches: f64,
+    /// Migrations.
+    pub migrations: f64,
+    /// Return from timed sleeps against their due time, microseconds: p50, p90, p99. None for a task that never
+    /// sleeps.
+    pub wakeup_latency_us: Option<[f64; 3]>,
+}
+
+impl From<&Results> for Observation {
+    fn from(results: &Results) -> Self {
+        let tasks = results.tasks.iter().map(|task| ObservedTask {
+            class: results.classes[task.class].name.clone(),
+            cpu_s: task.account.cpu_ns as f64 / 1e9,
+            switches: task.account.switches() as f64,
+            migrations: task.account.migrations as f64,
+            wakeup_latency_us: task
+                .sleep_return
+                .map(|latency| [latency.p50_ns, latency.p90_ns, latency.p99_ns].map(|ns| ns as f64 / 1e3)),
+        });
+        Self { tasks: tasks.collect() }
+    }
+}
+
+/// A recorded scenario, as far as the comparison needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// Kernel it was recorded on, such as `6.12`.
+    pub kernel: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Whether all its tasks are confined to one and the same CPU.
+    pub one_cpu: bool,
+    /// Whether the machine was emulated in software.
+    pub emulated: bool,
+    /// Length of a run, seconds.
+    pub duration_s: f64,
+    /// The runs.
+    pub runs: Vec<Observation>,
+}
+
+/// How far outside the recorded range a simulated value may lie: by the larger of the two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// By `relative` of the range's end or by `absolute`, whichever is wider.
+    Around {
+        /// A fraction of the end of the range.
+        relative: f64,
+        /// In the metric's unit.
+        absolute: f64,
+    },
+    /// By this factor or by `absolute`, whichever is wider.
+    Factor {
+        /// The upper end is multiplied by it, the lower divided.
+        factor: f64,
+        /// In the metric's unit.
+        absolute: f64,
+    },
+}
+
+impl Tolerance {
+    /// The widened range.
+    pub fn widen(self, low: f64, high: f64) -> (f64, f64) {
+        match self {
+            Self::Around { relative, absolute } => {
+                (low - (low * relative).max(absolute), high + (high * relative).max(absolute))
+            }
+            Self::Factor { factor, absolute } => {
+                ((low / factor).min(low - absolute), (high * factor).max(high + absolute))
+            }
+        }
+    }
+}
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// Kernel.
+    pub kernel: String,
+    /// Scenario.
+    pub scenario: String,
+    /// Class of identical tasks.
+    pub class: String,
+    /// What is compared; the module's table lists them.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// One value a recorded run.
+    pub recorded: Vec<f64>,
+    /// The simulated value, the median if there were several runs; none if the simulation never measured one.
+    pub simulated: Option<f64>,
+    /// The verdict.
+    pub inside: bool,
+}
+
+impl Cell {
+    /// Lowest and highest recorded value.
+    pub fn range(&self) -> (f64, f64) {
+        let low = self.recorded.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = self.recorded.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (low, high)
+    }
+}
+
+struct Metric {
+    name: &'static str,
+    unit: &'static str,
+    tolerance: Tolerance,
+    value: fn(&ObservedTask) -> Option<f64>,
+}
+
+fn metrics(recorded: &Recorded) -> Vec<Metric> {
+    let points = if recorded.one_cpu { 0.5 } else { 1.5 };
+    let (switches, latency) = if recorded.emulated {
+        (0.20, Tolerance::Around { relative: 0.30, absolute: 500.0 })
+    } else {
+        (0.10, Tolerance::Around { relative: 0.20, absolute: 100.0 })
+    };
+    let mut metrics = vec![
+        Metric {
+            name: "cpu_share",
+            unit: "%",
+            tolerance: Tolerance::Around { relative: 0.0, absolute: points },
+            value: |task| Some(task.cpu_s),
+        },
+        Metric {
+            name: "switches",
+            unit: "count",
+            tolerance: Tolerance::Around { relative: switches, absolute: 0.0 },
+            value: |task| Some(task.switches),
+        },
+        Metric {
+            name: "migrations",
+            unit: "count",
+            tolerance: Tolerance::Factor { factor: 2.0, absolute: 10.0 },
+            value: |task| Some(task.migrations),
+        },
+    ];
+    if !(recorded.emulated && recorded.cpus > 2) {
+        let percentiles: [(&'static str, fn(&ObservedTask) -> Option<f64>); 3] = [
+            ("wakeup_latency_p50", |task| task.wakeup_latency_us.map(|latency| latency[0])),
+            ("wakeup_latency_p90", |task| task.wakeup_latency_us.map(|latency| latency[1])),
+            ("wakeup_latency_p99", |task| task.wakeup_latency_us.map(|latency| latency[2])),
+        ];
+        metrics.extend(percentiles.map(|(name, value)| Metric { name, unit: "us", tolerance: latency, value }));
+    }
+    metrics
+}
+
+/// Mean over the tasks of a class that have the value; none if none has.
+fn mean(run: &Observation, class: &str, value: fn(&ObservedTask) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = run.tasks.iter().filter(|task| task.class == class).filter_map(value).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Every cell of a scenario. `simulated` is one run, or several of which the median counts. A class or a latency that
+/// the simulation lacks makes its cells lie outside.
+pub fn cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
+    let mut classes: Vec<&str> = Vec::new();
+    for task in recorded.runs.iter().flat_map(|run| &run.tasks) {
+        if !classes.contains(&task.class.as_str()) {
+            classes.push(&task.class);
+        }
+    }
+    let mut cells = Vec::new();
+    for class in classes {
+        for metric in metrics(recorded) {
+            let scale = if metric.name == "cpu_share" { 100.0 / recorded.duration_s } else { 1.0 };
+            let of = |run| mean(run, class, metric.value).map(|value| value * scale);
+            let values: Vec<f64> = recorded.runs.iter().filter_map(of).collect();
+            if values.is_empty() {
+                continue;
+            }
+            let simulated = median(simulated.iter().filter_map(of).collect());
+            let mut cell = Cell {
+                kernel: recorded.kernel.clone(),
+                scenario: recorded.scenario.clone(),
+                class: class.to_owned(),
+                metric: metric.name,
+                unit: metric.unit,
+                recorded: values,
+                simulated,
+                inside: false,
+            };
+            let (low, high) = cell.range();
+            let (low, high) = metric.tolerance.widen(low, high);
+            cell.inside = simulated.is_some_and(|value| (low..=high).contains(&value));
+            cells.push(cell);
+        }
+    }
+    cells
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+/// The table of all cells; its last line is `inside N of M cells`.
+pub fn table(cells: &[Cell]) -> String {
+    let rows = cells.iter().map(|cell| {
+        let (low, high) = cell.range();
+        vec![
+            cell.kernel.clone(),
+            cell.scenario.clone(),
+            cell.class.clone(),
+            cell.metric.to_owned(),
+            cell.unit.to_owned(),
+            if low == high { number(low) } else { format!("{}..{}", number(low), number(high)) },
+            cell.simulated.map_or_else(|| "none".to_owned(), number),
+            if cell.inside { "inside" } else { "OUTSIDE" }.to_owned(),
+        ]
+    });
+    let mut text =
+        grid(&["kernel", "scenario", "class", "metric", "unit", "recorded", "simulated", "verdict"], 5, rows);
+    text.push('\n');
+    text.push_str(&closing_line(cells));
+    text.push('\n');
+    text
+}
+
+/// `inside N of M cells`.
+pub fn closing_line(cells: &[Cell]) -> String {
+    let inside = cells.iter().filter(|cell| cell.inside).count();
+    format!("inside {inside} of {} cells", cells.len())
+}
+
+fn number(value: f64) -> String {
+    if value.abs() < 100.0 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
+#[cfg(test)]
+#[path = "fidelity_tests.rs"]
+mod tests;

@@ -1,0 +1,171 @@
+//! The rules of the comparison, each at its edge.
+
+use super::*;
+
+fn task(class: &str, cpu_s: f64, switches: f64, migrations: f64, latency: Option<[f64; 3]>) -> ObservedTask {
+    ObservedTask { class: class.to_owned(), cpu_s, switches, migrations, wakeup_latency_us: latency }
+}
+
+fn run(tasks: impl IntoIterator<Item = ObservedTask>) -> Observation {
+    Observation { tasks: tasks.into_iter().collect() }
+}
+
+fn recorded(runs: Vec<Observation>) -> Recorded {
+    let (kernel, scenario) = ("6.18".to_owned(), "s".to_owned());
+    Recorded { kernel, scenario, cpus: 2, one_cpu: false, emulated: false, duration_s: 5.0, runs }
+}
+
+/// Whether one task with these values is inside `recorded`, for one metric.
+fn inside(recorded: &Recorded, metric: &str, simulated: ObservedTask) -> bool {
+    let cells = cells(recorded, &[run([simulated])]);
+    let cell = cells.iter().find(|cell| cell.metric == metric);
+    cell.unwrap_or_else(|| panic!("no cell for {metric}")).inside
+}
+
+fn share(cpu_s: f64) -> ObservedTask {
+    task("a", cpu_s, 0.0, 0.0, None)
+}
+
+fn switches(count: f64) -> ObservedTask {
+    task("a", 0.0, count, 0.0, None)
+}
+
+fn migrations(count: f64) -> ObservedTask {
+    task("a", 0.0, 0.0, count, None)
+}
+
+fn latency(us: f64) -> ObservedTask {
+    task("a", 0.0, 0.0, 0.0, Some([us; 3]))
+}
+
+#[test]
+fn share_is_within_points_of_the_recorded_range() {
+    // 20 % to 21 % of a CPU.
+    let mut recorded = recorded(vec![run([share(1.0)]), run([share(1.05)])]);
+    for (cpu_s, several, one) in [
+        (0.924, false, false),
+        (0.926, true, false),
+        (0.974, true, false),
+        (0.976, true, true),
+        (1.02, true, true),
+        (1.074, true, true),
+        (1.076, true, false),
+        (1.124, true, false),
+        (1.126, false, false),
+    ] {
+        recorded.one_cpu = false;
+        assert_eq!(inside(&recorded, "cpu_share", share(cpu_s)), several, "{cpu_s} on several CPUs");
+        recorded.one_cpu = true;
+        assert_eq!(inside(&recorded, "cpu_share", share(cpu_s)), one, "{cpu_s} on one CPU");
+    }
+}
+
+#[test]
+fn switches_are_within_a_tenth_and_a_fifth_if_emulated() {
+    let mut recorded = recorded(vec![run([switches(1000.0)]), run([switches(1200.0)])]);
+    for (count, real, emulated) in [
+        (799.0, false, false),
+        (801.0, false, true),
+        (901.0, true, true),
+        (1319.0, true, true),
+        (1321.0, false, true),
+        (1441.0, false, false),
+    ] {
+        recorded.emulated = false;
+        assert_eq!(inside(&recorded, "switches", switches(count)), real, "{count}");
+        recorded.emulated = true;
+        assert_eq!(inside(&recorded, "switches", switches(count)), emulated, "{count} emulated");
+    }
+}
+
+#[test]
+fn small_counts_of_switches_get_no_slack() {
+    let recorded = recorded(vec![run([switches(0.0)]), run([switches(3.0)])]);
+    assert!(inside(&recorded, "switches", switches(3.0)));
+    assert!(!inside(&recorded, "switches", switches(4.0)));
+}
+
+#[test]
+fn migrations_are_within_a_factor_of_two_or_ten() {
+    let few = recorded(vec![run([migrations(3.0)])]);
+    assert!(inside(&few, "migrations", migrations(0.0)));
+    assert!(inside(&few, "migrations", migrations(13.0)));
+    assert!(!inside(&few, "migrations", migrations(14.0)));
+    let many = recorded(vec![run([migrations(100.0)]), run([migrations(200.0)])]);
+    for (count, expected) in [(49.0, false), (50.0, true), (400.0, true), (401.0, false)] {
+        assert_eq!(inside(&many, "migrations", migrations(count)), expected, "{count}");
+    }
+}
+
+#[test]
+fn latency_is_within_a_fifth_or_a_hundred_us() {
+    let small = recorded(vec![run([latency(60.0)])]);
+    assert!(inside(&small, "wakeup_latency_p50", latency(0.0)));
+    assert!(inside(&small, "wakeup_latency_p99", latency(160.0)));
+    assert!(!inside(&small, "wakeup_latency_p90", latency(161.0)));
+    let large = recorded(vec![run([latency(1000.0)])]);
+    for (us, expected) in [(799.0, false), (801.0, true), (1199.0, true), (1201.0, false)] {
+        assert_eq!(inside(&large, "wakeup_latency_p90", latency(us)), expected, "{us}");
+    }
+}
+
+#[test]
+fn emulated_latency_is_wider_and_not_judged_beyond_two_cpus() {
+    let mut emulated = recorded(vec![run([latency(4000.0)])]);
+    emulated.emulated = true;
+    for (us, expected) in [(2799.0, false), (2801.0, true), (5199.0, true), (5201.0, false)] {
+        assert_eq!(inside(&emulated, "wakeup_latency_p50", latency(us)), expected, "{us}");
+    }
+    emulated.cpus = 4;
+    let metrics: Vec<&str> = cells(&emulated, &[]).iter().map(|cell| cell.metric).collect();
+    assert_eq!(metrics, ["cpu_share", "switches", "migrations"]);
+}
+
+#[test]
+fn a_class_is_judged_by_its_mean() {
+    let recorded = recorded(vec![run([switches(100.0), switches(300.0)])]);
+    let simulated = run([switches(200.0), switches(200.0)]);
+    let cells = cells(&recorded, &[simulated]);
+    let cell = cells.iter().find(|cell| cell.metric == "switches").unwrap();
+    assert_eq!((cell.recorded.as_slice(), cell.simulated, cell.inside), (&[200.0][..], Some(200.0), true));
+}
+
+#[test]
+fn what_the_simulation_lacks_is_outside() {
+    let recorded = recorded(vec![run([latency(100.0)])]);
+    let cells = cells(&recorded, &[run([share(0.0)])]);
+    let cell = cells.iter().find(|cell| cell.metric == "wakeup_latency_p50").unwrap();
+    assert_eq!((cell.simulated, cell.inside), (None, false));
+}
+
+#[test]
+fn several_simulated_runs_count_by_their_median() {
+    let recorded = recorded(vec![run([switches(100.0)])]);
+    let runs = [5.0, 100.0, 101.0].map(|count| run([switches(count)]));
+    let cells = cells(&recorded, &runs);
+    assert_eq!(cells.iter().find(|cell| cell.metric == "switches").unwrap().simulated, Some(100.0));
+}
+
+#[test]
+fn the_table_ends_with_the_count() {
+    let recorded = recorded(vec![
+        run([task("web", 1.0, 100.0, 3.0, Some([50.0, 60.0, 70.0]))]),
+        run([task("web", 1.25, 130.0, 3.0, Some([55.0, 66.0, 99.0]))]),
+    ]);
+    let cells = cells(&recorded, &[run([task("web", 1.1, 90.0, 40.0, Some([10.0, 20.0, 500.0]))])]);
+    let table = table(&cells);
+    insta::assert_snapshot!(table);
+    assert_eq!(table.lines().last(), Some("inside 4 of 6 cells"));
+}
+
+#[test]
+fn json_of_a_cell_has_the_promised_fields() {
+    let recorded = recorded(vec![run([switches(100.0)]), run([switches(90.0)])]);
+    let cells = cells(&recorded, &[run([switches(95.0)])]);
+    let json = serde_json::to_value(&cells[1]).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({"kernel": "6.18", "scenario": "s", "class": "a", "metric": "switches", "unit": "count",
+            "recorded": [100.0, 90.0], "simulated": 95.0, "inside": true})
+    );
+}

@@ -1,0 +1,279 @@
+//! Results as JSON, in the shape of the project's recordings of real kernels: what was run, then `observed`, one
+//! entry a run, with the recordings' field names and more beside them.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::latency::Latency;
+use crate::results::{Account, CpuResult, MigrationCount, Results};
+
+/// What was run: the head of the JSON. The names are those of the recordings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RunInfo {
+    /// The scenario's name.
+    pub name: String,
+    /// The kernel's.
+    pub kernel: String,
+    /// Number of CPUs.
+    pub cpus: usize,
+    /// The machine as the user wrote it.
+    pub topology: String,
+    /// Length of the run, seconds.
+    pub duration_s: f64,
+    /// Ticks a second.
+    pub hz: u32,
+    /// Preemption model.
+    pub preempt: String,
+    /// Whether autogroup was on.
+    pub autogroup: bool,
+    /// The cost profile.
+    pub costs: String,
+}
+
+/// One run as JSON: an entry of `observed`.
+pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
+    to_value(&Observed {
+        seed,
+        digest: format!("{digest:016x}"),
+        tasks: Map(results.tasks.iter().map(|task| {
+            let more = More::new(&task.account, results);
+            let latencies = Latencies::new(task.wakeup_latency, task.sleep_return, task.loop_duration);
+            (task.name.as_str(), Entry { tasks: None, counts: Counts::new(&task.account), latencies, more })
+        })),
+        classes: Map(results.classes.iter().map(|class| {
+            let more = More::new(&class.account, results);
+            let latencies = Latencies::new(class.wakeup_latency, class.sleep_return, class.loop_duration);
+            let entry = Entry { tasks: Some(class.tasks), counts: Counts::new(&class.account), latencies, more };
+            (class.name.as_str(), Class { entry, migrations: Causes(class.migrations) })
+        })),
+        groups: Map(results.groups.iter().map(|group| {
+            let path = if group.path == "/" { "/" } else { group.path.trim_start_matches('/') };
+            let json = Group {
+                weight: group.weight,
+                tasks: group.tasks,
+                cpu_s: seconds(group.cpu_ns),
+                entitled_s: seconds(group.entitled_ns),
+                run_delay_s: seconds(group.run_delay_ns),
+                nr_switches: group.switches,
+            };
+            (path, json)
+        })),
+        cpus: results.cpus.iter().map(Cpu::new).collect(),
+        machine: Machine {
+            elapsed_s: seconds(results.elapsed_ns),
+            cpu: Cpu::new(&results.machine()),
+            nr_migrations: results.account.migrations,
+            migrations: Causes(results.migrations),
+            wakeup_to_run_us: results.wakeup_latency.map(Percentiles::new),
+        },
+    })
+}
+
+/// A whole run, `observed` being one [`observed_json`] for each repetition.
+pub fn run_json(info: &RunInfo, observed: Vec<Value>) -> Value {
+    #[derive(Serialize)]
+    struct Run<'a> {
+        #[serde(flatten)]
+        info: &'a RunInfo,
+        observed: Vec<Value>,
+    }
+    to_value(&Run { info, observed })
+}
+
+fn to_value(value: &impl Serialize) -> Value {
+    // Plain structs with string keys and finite numbers have no way to fail.
+    serde_json::to_value(value).expect("results are representable as JSON")
+}
+
+/// Nanoseconds as seconds; exact to the nanosecond for a run of up to 104 days.
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// Pairs as a JSON object.
+struct Map<I>(I);
+
+impl<'a, V: Serialize, I: Iterator<Item = (&'a str, V)> + Clone> Serialize for Map<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.clone())
+    }
+}
+
+#[derive(Serialize)]
+struct Observed<T: Serialize, C: Serialize, G: Serialize> {
+    seed: u64,
+    digest: String,
+    tasks: T,
+    classes: C,
+    groups: G,
+    cpus: Vec<Cpu>,
+    machine: Machine,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    /// How many, for a class; a task has no such field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<usize>,
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(flatten)]
+    latencies: Latencies,
+    #[serde(flatten)]
+    more: More,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    cpu_s: f64,
+    nr_voluntary_switches: u64,
+    nr_involuntary_switches: u64,
+    nr_migrations: u64,
+    loops: u64,
+}
+
+impl Counts {
+    fn new(account: &Account) -> Self {
+        Self {
+            cpu_s: seconds(account.cpu_ns),
+            nr_voluntary_switches: account.voluntary,
+            nr_involuntary_switches: account.involuntary,
+            nr_migrations: account.migrations,
+            loops: account.loops,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Latencies {
+    wakeup_latency_us: Option<Percentiles>,
+    wakeup_to_run_us: Option<Percentiles>,
+    loop_duration_us: Option<Percentiles>,
+}
+
+impl Latencies {
+    fn new(wakeup: Option<Latency>, sleep_return: Option<Latency>, loops: Option<Latency>) -> Self {
+        Self {
+            wakeup_latency_us: sleep_return.map(Percentiles::new),
+            wakeup_to_run_us: wakeup.map(Percentiles::new),
+            loop_duration_us: loops.map(Percentiles::new),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Percentiles {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    #[serde(rename = "p99.9")]
+    p999: f64,
+    max: f64,
+    mean: f64,
+    count: u64,
+}
+
+impl Percentiles {
+    fn new(latency: Latency) -> Self {
+        Self {
+            p50: micros(latency.p50_ns),
+            p90: micros(latency.p90_ns),
+            p99: micros(latency.p99_ns),
+            p999: micros(latency.p999_ns),
+            max: micros(latency.max_ns),
+            mean: micros(latency.mean_ns),
+            count: latency.count,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct More {
+    share: f64,
+    run_delay_s: f64,
+    sleeping_s: f64,
+    life_s: f64,
+    loop_work_s: f64,
+}
+
+impl More {
+    fn new(account: &Account, results: &Results) -> Self {
+        Self {
+            share: results.share(account.cpu_ns),
+            run_delay_s: seconds(account.run_delay_ns),
+            sleeping_s: seconds(account.sleeping_ns),
+            life_s: seconds(account.life_ns),
+            loop_work_s: seconds(account.loop_work_ns),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Class {
+    #[serde(flatten)]
+    entry: Entry,
+    migrations: Causes,
+}
+
+struct Causes(MigrationCount);
+
+impl Serialize for Causes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (_, name, count) in self.0.iter() {
+            map.serialize_entry(name, &count)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Group {
+    weight: u32,
+    tasks: usize,
+    cpu_s: f64,
+    entitled_s: f64,
+    run_delay_s: f64,
+    nr_switches: u64,
+}
+
+#[derive(Serialize)]
+struct Cpu {
+    busy_s: f64,
+    overhead_s: f64,
+    idle_s: f64,
+    nr_switches: u64,
+    balance_attempts: u64,
+    balance_pulls: u64,
+    tasks_pulled: u64,
+}
+
+impl Cpu {
+    fn new(cpu: &CpuResult) -> Self {
+        let balance = cpu.balance_total();
+        Self {
+            busy_s: seconds(cpu.busy_ns),
+            overhead_s: seconds(cpu.overhead_ns),
+            idle_s: seconds(cpu.idle_ns),
+            nr_switches: cpu.switches,
+            balance_attempts: balance.attempts,
+            balance_pulls: balance.pulls,
+            tasks_pulled: balance.tasks,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Machine {
+    elapsed_s: f64,
+    #[serde(flatten)]
+    cpu: Cpu,
+    nr_migrations: u64,
+    migrations: Causes,
+    wakeup_to_run_us: Option<Percentiles>,
+}

@@ -1,0 +1,130 @@
+//! Distributions of times: HDR histograms with two significant digits, and what is read off them.
+
+use hdrhistogram::Histogram;
+
+/// What is told of a distribution of times, in nanoseconds.
+///
+/// Percentiles are read from a histogram with two significant digits (within 1 % of the true value, exact below
+/// 256 ns); `max_ns`, `mean_ns` and `count` are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// How many times were recorded; never 0.
+    pub count: u64,
+    /// Half of them are at most this.
+    pub p50_ns: u64,
+    /// 90 % are at most this.
+    pub p90_ns: u64,
+    /// 99 % are at most this.
+    pub p99_ns: u64,
+    /// 99.9 % are at most this.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Their mean, rounded down.
+    pub mean_ns: u64,
+}
+
+/// Records times. Empty until the first: a histogram is about 10 KB once it holds a second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorder {
+    histogram: Option<Histogram<u32>>,
+    max: u64,
+    sum: u64,
+}
+
+impl Recorder {
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.max = self.max.max(ns);
+        self.sum = self.sum.saturating_add(ns);
+        let histogram = self.histogram.get_or_insert_with(new_histogram);
+        // An auto-resizing histogram takes every value it can represent; beyond 2^62 ns (146 years) it saturates.
+        if histogram.record(ns).is_err() {
+            histogram.saturating_record(ns);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let Some(theirs) = &other.histogram else { return };
+        self.max = self.max.max(other.max);
+        self.sum = self.sum.saturating_add(other.sum);
+        // Both resize themselves, so adding cannot run out of range.
+        let _in_range = self.histogram.get_or_insert_with(new_histogram).add(theirs);
+    }
+
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let histogram = self.histogram.as_ref()?;
+        let at = |quantile| histogram.value_at_quantile(quantile).min(self.max);
+        Some(Latency {
+            count: histogram.len(),
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: self.max,
+            mean_ns: self.sum / histogram.len().max(1),
+        })
+    }
+}
+
+fn new_histogram() -> Histogram<u32> {
+    Histogram::new(2).expect("two significant digits are in the range the crate accepts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_within_one_percent_and_the_ends_exact() {
+        let mut recorder = Recorder::default();
+        assert_eq!(recorder.latency(), None);
+        for value in 1..=100_000_u64 {
+            recorder.record(value * 1_000);
+        }
+        let latency = recorder.latency().unwrap();
+        assert_eq!((latency.count, latency.max_ns, latency.mean_ns), (100_000, 100_000_000, 50_000_500));
+        for (got, exact) in [
+            (latency.p50_ns, 50_000_000_u64),
+            (latency.p90_ns, 90_000_000),
+            (latency.p99_ns, 99_000_000),
+            (latency.p999_ns, 99_900_000),
+        ] {
+            assert!(got.abs_diff(exact) * 100 <= exact, "{got} for {exact}");
+        }
+    }
+
+    #[test]
+    fn small_values_and_zero_are_exact() {
+        let mut recorder = Recorder::default();
+        for value in [0, 0, 7, 255] {
+            recorder.record(value);
+        }
+        let latency = recorder.latency().unwrap();
+        assert_eq!((latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 255, 255));
+    }
+
+    #[test]
+    fn merging_is_recording_both() {
+        let (mut one, mut other, mut both) = (Recorder::default(), Recorder::default(), Recorder::default());
+        for value in [3, 90_000, 5_000_000_000] {
+            one.record(value);
+            both.record(value);
+        }
+        for value in [11, 1] {
+            other.record(value);
+            both.record(value);
+        }
+        other.merge(&one);
+        other.merge(&Recorder::default());
+        assert_eq!(other.latency(), both.latency());
+    }
+
+    #[test]
+    fn absurd_values_do_not_panic() {
+        let mut recorder = Recorder::default();
+        recorder.record(u64::MAX);
+        recorder.record(u64::MAX);
+        assert_eq!(recorder.latency().unwrap().max_ns, u64::MAX);
+    }
+}

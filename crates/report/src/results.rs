@@ -1,0 +1,260 @@
+//! What came out of a run: plain data, exact to the nanosecond.
+
+use vruntime_trace::{BalanceKind, MigrateCause};
+
+use crate::latency::Latency;
+
+/// The time and the counts of one task, or the sum of them over several.
+///
+/// Always: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// On a CPU, nanoseconds.
+    pub cpu_ns: u64,
+    /// Runnable but not running, nanoseconds.
+    pub run_delay_ns: u64,
+    /// Neither, nanoseconds: asleep, or created but not yet started.
+    pub sleeping_ns: u64,
+    /// From fork to exit, or to the end of the run, nanoseconds.
+    pub life_ns: u64,
+    /// Switches away by its own doing: it slept, blocked or exited (`nr_voluntary_switches`).
+    pub voluntary: u64,
+    /// Switches away while it could have run on: preempted, slice ended, or yielded (`nr_involuntary_switches`). The
+    /// kernel counts a `sched_yield` that gives way here, not among the voluntary ones.
+    pub involuntary: u64,
+    /// Moves to another CPU, as `nr_migrations` counts them: the choice of a CPU at fork is not one.
+    pub migrations: u64,
+    /// Completed loops of its program.
+    pub loops: u64,
+    /// CPU work those loops asked for, nanoseconds.
+    pub loop_work_ns: u64,
+}
+
+impl Account {
+    /// Voluntary and involuntary switches.
+    pub const fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+
+    /// Adds another account to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.cpu_ns += other.cpu_ns;
+        self.run_delay_ns += other.run_delay_ns;
+        self.sleeping_ns += other.sleeping_ns;
+        self.life_ns += other.life_ns;
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.migrations += other.migrations;
+        self.loops += other.loops;
+        self.loop_work_ns += other.loop_work_ns;
+    }
+}
+
+/// One task. The latencies are `None` where nothing was recorded, and for all tasks beyond the first
+/// [`DETAILED_TASKS`](crate::DETAILED_TASKS), whose times are in their class only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskResult {
+    /// Its name; unique in the run.
+    pub name: String,
+    /// Index of its class in [`Results::classes`].
+    pub class: usize,
+    /// Index of its group, the last it was in, in [`Results::groups`].
+    pub group: usize,
+    /// Its nice value at the end.
+    pub nice: i8,
+    /// Time and counts.
+    pub account: Account,
+    /// From wakeup to running.
+    pub wakeup_latency: Option<Latency>,
+    /// How late timed sleeps returned: timer, wakeup and wait for the CPU together. This is what a program sees, and
+    /// what the recordings call `wakeup_latency_us`.
+    pub sleep_return: Option<Latency>,
+    /// Duration of its loops.
+    pub loop_duration: Option<Latency>,
+}
+
+/// All tasks of one class: instances of the same program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassResult {
+    /// Its name.
+    pub name: String,
+    /// How many tasks have been.
+    pub tasks: usize,
+    /// Sum over its tasks.
+    pub account: Account,
+    /// From wakeup to running, over all its tasks.
+    pub wakeup_latency: Option<Latency>,
+    /// How late timed sleeps returned, over all its tasks.
+    pub sleep_return: Option<Latency>,
+    /// Duration of loops, over all its tasks.
+    pub loop_duration: Option<Latency>,
+    /// Moves by cause.
+    pub migrations: MigrationCount,
+}
+
+/// One task group, with everything below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupResult {
+    /// Absolute path; the root is `/`.
+    pub path: String,
+    /// Index of its parent in [`Results::groups`].
+    pub parent: Option<usize>,
+    /// `cpu.weight`.
+    pub weight: u32,
+    /// Tasks whose last group is this one or one below it.
+    pub tasks: usize,
+    /// CPU time of its tasks and of the groups below, nanoseconds.
+    pub cpu_ns: u64,
+    /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
+    /// proportion to weight, nobody being given more than it could have used (time running or waiting to run). What
+    /// pinning and the granularity of whole CPUs make impossible is not taken into account.
+    pub entitled_ns: u64,
+    /// Run delay of its tasks and of the groups below, nanoseconds.
+    pub run_delay_ns: u64,
+    /// Switches away from its tasks, groups below included.
+    pub switches: u64,
+}
+
+/// How often a CPU looked for work to pull, and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BalanceCount {
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that pulled at least one task.
+    pub pulls: u64,
+    /// Tasks pulled.
+    pub tasks: u64,
+}
+
+/// One CPU. Always: `busy_ns + overhead_ns + idle_ns == ` the run's elapsed time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuResult {
+    /// Doing tasks' work, nanoseconds.
+    pub busy_ns: u64,
+    /// In the kernel on the scheduler's behalf: switches, ticks, interrupts, refilling caches; nanoseconds.
+    pub overhead_ns: u64,
+    /// Idle, nanoseconds.
+    pub idle_ns: u64,
+    /// Switches from one task to another, the idle task included.
+    pub switches: u64,
+    /// Balancing, by [`BalanceKind`]: busy, idle, newly idle.
+    pub balance: [BalanceCount; 3],
+}
+
+impl CpuResult {
+    /// Balancing of one kind.
+    pub const fn balance(&self, kind: BalanceKind) -> BalanceCount {
+        self.balance[kind as usize]
+    }
+
+    /// Balancing of every kind.
+    pub fn balance_total(&self) -> BalanceCount {
+        self.balance.iter().fold(BalanceCount::default(), |sum, count| BalanceCount {
+            attempts: sum.attempts + count.attempts,
+            pulls: sum.pulls + count.pulls,
+            tasks: sum.tasks + count.tasks,
+        })
+    }
+}
+
+const CAUSES: [MigrateCause; 9] = [
+    MigrateCause::Wakeup,
+    MigrateCause::Fork,
+    MigrateCause::Exec,
+    MigrateCause::Periodic,
+    MigrateCause::NewIdle,
+    MigrateCause::NohzIdle,
+    MigrateCause::Active,
+    MigrateCause::Affinity,
+    MigrateCause::Hotplug,
+];
+
+/// Migrations by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MigrationCount([u64; CAUSES.len()]);
+
+impl MigrationCount {
+    /// How many had this cause.
+    pub const fn get(&self, cause: MigrateCause) -> u64 {
+        self.0[cause as usize]
+    }
+
+    /// Every cause with its count and its name in JSON and tables.
+    pub fn iter(&self) -> impl Iterator<Item = (MigrateCause, &'static str, u64)> + '_ {
+        CAUSES.into_iter().map(|cause| (cause, name(cause), self.get(cause)))
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, cause: MigrateCause) {
+        self.0[cause as usize] += 1;
+    }
+}
+
+const fn name(cause: MigrateCause) -> &'static str {
+    match cause {
+        MigrateCause::Wakeup => "wakeup",
+        MigrateCause::Fork => "fork",
+        MigrateCause::Exec => "exec",
+        MigrateCause::Periodic => "periodic",
+        MigrateCause::NewIdle => "newidle",
+        MigrateCause::NohzIdle => "nohz_idle",
+        MigrateCause::Active => "active",
+        MigrateCause::Affinity => "affinity",
+        MigrateCause::Hotplug => "hotplug",
+    }
+}
+
+/// Everything that came out of one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Results {
+    /// Length of the run, nanoseconds.
+    pub elapsed_ns: u64,
+    /// By task id.
+    pub tasks: Vec<TaskResult>,
+    /// In order of first appearance.
+    pub classes: Vec<ClassResult>,
+    /// By group id; the root first.
+    pub groups: Vec<GroupResult>,
+    /// By CPU id.
+    pub cpus: Vec<CpuResult>,
+    /// Sum over all tasks.
+    pub account: Account,
+    /// All moves by cause.
+    pub migrations: MigrationCount,
+    /// From wakeup to running, over all tasks.
+    pub wakeup_latency: Option<Latency>,
+}
+
+impl Results {
+    /// `ns` as a share of one CPU's time over the whole run: 1.0 is one CPU all along. 0 for a run of no length.
+    pub fn share(&self, ns: u64) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { ns as f64 / self.elapsed_ns as f64 }
+    }
+
+    /// A count as a rate, per second of the run.
+    pub fn per_second(&self, count: u64) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.elapsed_ns as f64 }
+    }
+
+    /// Sum over the CPUs.
+    pub fn machine(&self) -> CpuResult {
+        let mut sum = CpuResult::default();
+        for cpu in &self.cpus {
+            sum.busy_ns += cpu.busy_ns;
+            sum.overhead_ns += cpu.overhead_ns;
+            sum.idle_ns += cpu.idle_ns;
+            sum.switches += cpu.switches;
+            for (total, count) in sum.balance.iter_mut().zip(cpu.balance) {
+                total.attempts += count.attempts;
+                total.pulls += count.pulls;
+                total.tasks += count.tasks;
+            }
+        }
+        sum
+    }
+
+    /// A class by its name.
+    pub fn class(&self, name: &str) -> Option<&ClassResult> {
+        self.classes.iter().find(|class| class.name == name)
+    }
+}

@@ -1,0 +1,145 @@
+//! Tables that fit a terminal of 100 columns.
+
+use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+
+use crate::latency::Latency;
+use crate::results::{Account, Results};
+use crate::units::{count, percent, time};
+
+/// No table is wider than this many columns.
+pub const WIDTH: u16 = 100;
+
+/// Rows beyond this many are summed up in a line: a table is for reading; JSON has them all.
+const ROWS: usize = 40;
+
+/// No frame, a rule under the head, blanks between columns.
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+/// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned.
+pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_header(head);
+    table.add_rows(rows);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((u16::from(index > 0), 1));
+        if index >= left {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What a run gave: a table of classes of tasks, one of groups if there are any, one of CPUs.
+pub fn results_table(results: &Results) -> String {
+    let mut text = classes(results);
+    if results.groups.len() > 1 {
+        text.push('\n');
+        text.push_str(&groups(results));
+    }
+    text.push('\n');
+    text.push_str(&cpus(results));
+    text
+}
+
+fn name_of(class: &str, tasks: usize) -> String {
+    if tasks == 1 { class.to_owned() } else { format!("{class} x{tasks}") }
+}
+
+fn latency(latency: Option<Latency>, pick: fn(Latency) -> u64) -> String {
+    latency.map_or_else(|| "-".to_owned(), |latency| time(pick(latency) as f64))
+}
+
+fn classes(results: &Results) -> String {
+    let row = |name: String, tasks: usize, account: &Account, wakeup: Option<Latency>, loops: Option<Latency>| {
+        vec![
+            name,
+            percent(results.share(account.cpu_ns)),
+            percent(results.share(account.run_delay_ns)),
+            latency(wakeup, |latency| latency.p50_ns),
+            latency(wakeup, |latency| latency.p99_ns),
+            latency(wakeup, |latency| latency.max_ns),
+            count(results.per_second(account.switches()) / tasks.max(1) as f64),
+            count(account.migrations as f64),
+            count(account.loops as f64),
+            latency(loops, |latency| latency.p50_ns),
+        ]
+    };
+    let shown = results.classes.iter().take(ROWS);
+    let mut rows: Vec<Vec<String>> = shown
+        .map(|class| {
+            // What a program sees when it has timed sleeps; else the wait that follows its wakeups.
+            let latency = class.sleep_return.or(class.wakeup_latency);
+            row(name_of(&class.name, class.tasks), class.tasks, &class.account, latency, class.loop_duration)
+        })
+        .collect();
+    if results.classes.len() > 1 {
+        rows.push(row("all".to_owned(), results.tasks.len(), &results.account, results.wakeup_latency, None));
+    }
+    let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+    let mut text = grid(&head, 1, rows);
+    more(&mut text, results.classes.len(), "classes of tasks");
+    text
+}
+
+fn groups(results: &Results) -> String {
+    let rows = results.groups.iter().take(ROWS).map(|group| {
+        let ratio = if group.entitled_ns == 0 {
+            "-".to_owned()
+        } else {
+            format!("{:.1}", 100.0 * group.cpu_ns as f64 / group.entitled_ns as f64)
+        };
+        vec![
+            group.path.clone(),
+            group.weight.to_string(),
+            count(group.tasks as f64),
+            percent(results.share(group.cpu_ns)),
+            percent(results.share(group.entitled_ns)),
+            ratio,
+            percent(results.share(group.run_delay_ns)),
+            count(results.per_second(group.switches)),
+        ]
+    });
+    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "switch/s"];
+    let mut text = grid(&head, 1, rows);
+    more(&mut text, results.groups.len(), "groups");
+    text
+}
+
+fn cpus(results: &Results) -> String {
+    let row = |name: String, cpu: &crate::CpuResult, of: usize| {
+        let share = |ns: u64| percent(results.share(ns) / of.max(1) as f64);
+        let balance = cpu.balance_total();
+        vec![
+            name,
+            share(cpu.busy_ns),
+            share(cpu.overhead_ns),
+            share(cpu.idle_ns),
+            count(results.per_second(cpu.switches)),
+            count(balance.attempts as f64),
+            count(balance.tasks as f64),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    // Beyond a screenful the CPUs differ too little to be read one by one.
+    if results.cpus.len() <= 16 {
+        rows.extend(results.cpus.iter().enumerate().map(|(index, cpu)| row(index.to_string(), cpu, 1)));
+    }
+    rows.push(row(format!("all {}", results.cpus.len()), &results.machine(), results.cpus.len()));
+    grid(&["CPU", "busy %", "overhead %", "idle %", "switch/s", "balanced", "tasks pulled"], 1, rows)
+}
+
+fn more(text: &mut String, total: usize, what: &str) {
+    if total > ROWS {
+        text.push_str(&format!("and {} more {what} (--json has all)\n", total - ROWS));
+    }
+}

@@ -1,0 +1,54 @@
+//! Numbers as people read them: three digits that matter and the unit that suits.
+
+/// A time: `87 ns`, `4.2 us`, `12.3 ms`, `5.00 s`.
+pub(crate) fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        size if size < 999.5 => (ns, "ns"),
+        size if size < 999_500.0 => (ns / 1e3, "us"),
+        size if size < 999_500_000.0 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    if unit == "ns" { format!("{value:.0} ns") } else { format!("{} {unit}", three(value)) }
+}
+
+/// A number with three digits that matter, no exponent: `0.12`, `1.23`, `12.3`, `123`, `1234`.
+pub(crate) fn three(value: f64) -> String {
+    match value.abs() {
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A count, or a mean or rate of counts: whole when it is whole, large ones with a k or M.
+pub(crate) fn count(value: f64) -> String {
+    match value.abs() {
+        size if size >= 9_999_500.0 => format!("{} M", three(value / 1e6)),
+        size if size >= 99_950.0 => format!("{} k", three(value / 1e3)),
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        _ => three(value),
+    }
+}
+
+/// A share of one CPU as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent.abs() < 99.995 { format!("{percent:.2}") } else { format!("{percent:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_take_the_unit_that_suits() {
+        let got: Vec<String> = [0.0, 87.0, 999.4, 999.6, 4_200.0, 12_345_678.0, 999_600_000.0, 5e9].map(time).into();
+        assert_eq!(got, ["0 ns", "87 ns", "999 ns", "1.00 us", "4.20 us", "12.3 ms", "1.00 s", "5.00 s"]);
+    }
+
+    #[test]
+    fn counts_stay_whole_when_they_are() {
+        let got: Vec<String> = [0.0, 7.0, 7.25, 1234.0, 1234.5, 123_456.0, 12_345_678.0].map(count).into();
+        assert_eq!(got, ["0", "7", "7.25", "1234", "1234", "123 k", "12.3 M"]);
+    }
+}

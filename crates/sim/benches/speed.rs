@@ -1,0 +1,108 @@
+//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim`.
+//!
+//! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
+//! periodic tasks (the shape on which the nearest peer's public version takes 18 s), and a small one with short tasks.
+//! A fourth runs the messaging shape under a policy that does next to nothing, which leaves the machine's own share.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use vruntime_sched::kernel;
+use vruntime_sim::{Config, MachineSpec, Outcome, parse_topology, run};
+use vruntime_trace::NoSink;
+use vruntime_workload::program::{Group, Op, Phase, Pipe, Repeat, Settings, Task, Workload};
+
+const MS: u64 = 1_000_000;
+const US: u64 = 1_000;
+
+fn task(name: String, class: &str, ops: &Arc<[Phase]>) -> Task {
+    let class = class.to_owned();
+    Task { name, class, start: Some(0), settings: Settings::default(), phases: ops.clone(), repeat: Repeat::Times(1) }
+}
+
+fn phases(ops: Vec<Op>) -> Arc<[Phase]> {
+    [Phase { name: "p".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops }].into()
+}
+
+fn workload(tasks: Vec<Task>, pipes: usize) -> Workload {
+    let root = Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None };
+    let pipe = |index| Pipe { name: format!("pipe-{index}"), capacity: 65_536 };
+    Workload { tasks, groups: vec![root], pipes: (0..pipes).map(pipe).collect(), ..Workload::default() }
+}
+
+fn periodic(count: usize, work: u64, sleep: u64) -> Workload {
+    let program = phases(vec![Op::Run { work }, Op::Sleep { time: sleep }]);
+    workload((0..count).map(|index| task(format!("p-{index}"), "p", &program)).collect(), 0)
+}
+
+/// hackbench in groups of as many senders as receivers; each sender writes to every receiver of its group in turn,
+/// each receiver reads from a pipe of its own.
+fn messaging(groups: usize, pairs: usize) -> Workload {
+    let mut tasks = Vec::new();
+    for group in 0..groups {
+        let pipe = |receiver: usize| group * pairs + receiver;
+        let sends: Vec<Op> = (0..pairs).map(|to| Op::PipeWrite { pipe: pipe(to), bytes: 100 }).collect();
+        let sender = phases(sends);
+        for index in 0..pairs {
+            let receiver = phases(vec![Op::PipeRead { pipe: pipe(index), bytes: 100 }]);
+            tasks.push(task(format!("send-{group}-{index}"), "send", &sender));
+            tasks.push(task(format!("recv-{group}-{index}"), "recv", &receiver));
+        }
+    }
+    workload(tasks, groups * pairs)
+}
+
+/// Pairs that pass one message to and fro: every message is two switches.
+fn ping_pong(pairs: usize) -> Workload {
+    let mut tasks = Vec::new();
+    for pair in 0..pairs {
+        let (there, back) = (2 * pair, 2 * pair + 1);
+        let write = |pipe| Op::PipeWrite { pipe, bytes: 100 };
+        let read = |pipe| Op::PipeRead { pipe, bytes: 100 };
+        tasks.push(task(format!("ping-{pair}"), "ping", &phases(vec![write(there), read(back)])));
+        tasks.push(task(format!("pong-{pair}"), "pong", &phases(vec![read(there), write(back)])));
+    }
+    workload(tasks, 2 * pairs)
+}
+
+fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: &str) {
+    for kernel_name in ["6.12", "6.1"] {
+        let spec = MachineSpec::new(parse_topology(machine).expect("a good topology"));
+        let config = Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };
+        let mut best: Option<(f64, Outcome)> = None;
+        for _ in 0..3 {
+            #[allow(clippy::disallowed_types, clippy::disallowed_methods)] // a benchmark measures wall time
+            let start = std::time::Instant::now();
+            let outcome = run(workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).expect("it runs");
+            let wall = start.elapsed().as_secs_f64();
+            if best.as_ref().is_none_or(|(known, _)| wall < *known) {
+                best = Some((wall, outcome));
+            }
+        }
+        let Some((wall, outcome)) = best else { continue };
+        println!(
+            "{name:<28} {kernel_name:>5} {wall:>8.3} s  {:>10} switches  {:>6.2} M switches/s  {:>6.1} M events/s  {:>5.0} ns/switch  goal {goal}",
+            outcome.switches,
+            outcome.switches as f64 / wall / 1e6,
+            outcome.events as f64 / wall / 1e6,
+            wall * 1e9 / outcome.switches as f64,
+        );
+    }
+}
+
+fn main() {
+    let filter = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
+    let wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
+    if wanted("messaging") {
+        measure("messaging, 8 CPUs", "pack:1 core:8", 1000 * MS, &messaging(4, 20), "3 M switches/s");
+    }
+    if wanted("ping-pong") {
+        measure("ping-pong, 8 CPUs", "pack:1 core:8", 1000 * MS, &ping_pong(16), "3 M switches/s");
+    }
+    if wanted("large") {
+        measure("384 CPUs, 768 tasks", "pack:2 l3:12 core:8 pu:2", 5000 * MS, &periodic(768, 3 * MS, 5 * MS), "0.5 s");
+    }
+    if wanted("small") {
+        measure("8 CPUs, 40 tasks", "pack:1 core:8", 5000 * MS, &periodic(40, 100 * US, 300 * US), "0.15 s");
+    }
+}

@@ -1,0 +1,134 @@
+//! What to simulate, and what comes out.
+
+use vruntime_sched::{Kernel, Topology};
+
+use crate::costs::Costs;
+
+/// A machine: its shape and how fast its parts are.
+#[derive(Clone, Debug)]
+pub struct MachineSpec {
+    /// Where each CPU sits, and its capacity.
+    pub topology: Topology,
+    /// Scheduler ticks a second, 1..=10000 (Linux offers 100, 250, 300 and 1000).
+    pub hz: u32,
+    /// What the kernel itself takes.
+    pub costs: Costs,
+    /// Speed of a CPU whose SMT sibling is busy, in thousandths of the speed it has alone, 1..=1000. On cores of more
+    /// than two threads the whole core's throughput stays that of two busy ones.
+    pub smt_speed_permille: u32,
+    /// How late a sleep may end so that timers can be batched (`PR_SET_TIMERSLACK`); Linux's default is 50 us. The
+    /// simulated timer fires at the end of the slack, as a real one does when no other interrupt comes before.
+    pub timer_slack_ns: u64,
+    /// Spread the CPUs' ticks over the first half of the period (`skew_tick=1`) instead of ticking all at once, which
+    /// is what Linux does by default.
+    pub skew_tick: bool,
+}
+
+impl MachineSpec {
+    /// `topology` with Linux's defaults: 250 ticks a second, 50 us of timer slack, the costs of a modern server.
+    pub fn new(topology: Topology) -> Self {
+        Self {
+            topology,
+            hz: 250,
+            costs: Costs::default(),
+            smt_speed_permille: 600,
+            timer_slack_ns: 50_000,
+            skew_tick: false,
+        }
+    }
+}
+
+/// The kernel's preemption model: where in the kernel a task can be preempted. Code of its own always can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preempt {
+    /// `PREEMPT_NONE`: at the end of a system call.
+    None,
+    /// `PREEMPT_VOLUNTARY`: there and at points inside long calls. No simulated call is long enough to have one, so
+    /// it does what `None` does.
+    #[default]
+    Voluntary,
+    /// `PREEMPT_LAZY`: inside a call only from the next tick on. Simulated calls are shorter than a tick, so it does
+    /// what `None` does.
+    Lazy,
+    /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
+    Full,
+}
+
+impl Preempt {
+    /// By the kernel's name: `none`, `voluntary`, `lazy` or `full`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Self::None),
+            "voluntary" => Some(Self::Voluntary),
+            "lazy" => Some(Self::Lazy),
+            "full" => Some(Self::Full),
+            _ => None,
+        }
+    }
+}
+
+/// Everything about a run but the workload.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The machine under it.
+    pub machine: MachineSpec,
+    /// Put the tasks of the root group into one task group of weight 100 beside the others, as `sched_autogroup` does
+    /// with the tasks of one session.
+    pub autogroup: bool,
+    /// The preemption model.
+    pub preempt: Preempt,
+    /// 0: every task starts exactly when it should, and the first tick comes one period after the start. Otherwise
+    /// starts are up to 5 us late and the tick has another phase, both drawn from this seed: what differs between two
+    /// runs of the same workload on a real machine.
+    pub seed: u64,
+    /// When to stop, nanoseconds; it overrides the workload's own.
+    pub duration: Option<u64>,
+}
+
+impl Config {
+    /// A run of `kernel` on `machine` without jitter, until the workload ends.
+    pub fn new(kernel: Kernel, machine: MachineSpec) -> Self {
+        Self { kernel, machine, autogroup: false, preempt: Preempt::default(), seed: 0, duration: None }
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated nanoseconds since the start.
+    pub now: u64,
+    /// When it will stop, if that is known.
+    pub end: Option<u64>,
+    /// Events emitted so far.
+    pub events: u64,
+}
+
+/// What one CPU did with its time: nanoseconds that add up to [`Outcome::end`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Tasks' own work.
+    pub busy: u64,
+    /// The kernel: switches, interrupts, system calls, refilled caches.
+    pub overhead: u64,
+    /// Nothing.
+    pub idle: u64,
+}
+
+/// How a run went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Simulated nanoseconds at the end.
+    pub end: u64,
+    /// Events emitted.
+    pub events: u64,
+    /// Context switches among them.
+    pub switches: u64,
+    /// The watcher stopped the run before its end.
+    pub interrupted: bool,
+    /// What the user should know, a sentence each: deadlocks, tasks that nobody woke, settings without effect.
+    pub notes: Vec<String>,
+    /// What each CPU did with its time.
+    pub cpus: Vec<CpuTime>,
+}

@@ -1,0 +1,218 @@
+//! What the kernel itself takes: the time that switches, interrupts and system calls keep from the tasks.
+
+use std::fmt;
+
+macro_rules! costs {
+    ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
+        /// What the kernel itself takes. Nanoseconds unless the name says otherwise; every field can be set by its
+        /// name with [`Costs::set`].
+        ///
+        /// The profiles are measured or estimated once for a kind of machine, never for a scenario; see
+        /// `docs/costs.md` of the crate's source for how each figure was found.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Costs {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Costs {
+            /// The names [`Costs::set`] knows.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Nothing costs anything: what remains is the scheduler's own doing.
+            pub const ZERO: Self = Self { $($name: $zero),* };
+            /// A modern server without virtualisation.
+            pub const BARE_METAL: Self = Self { $($name: $default),* };
+            /// A virtual machine with hardware support (the recordings of Linux 6.18).
+            pub const VM: Self = Self { $($name: $vm),* };
+            /// A machine emulated in software, QEMU's TCG (the recordings of Linux 6.1 and 6.12).
+            pub const EMULATED: Self = Self { $($name: $emulated),* };
+
+            /// Sets one by its name.
+            ///
+            /// # Errors
+            ///
+            /// When nothing has that name; the error holds the nearest one.
+            ///
+            /// ```
+            /// let mut costs = vruntime_sim::Costs::default();
+            /// costs.set("switch_ns", 1500).unwrap();
+            /// assert_eq!(costs.set("swich_ns", 0).unwrap_err().nearest, Some("switch_ns"));
+            /// ```
+            pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownCost> {
+                match name {
+                    $(stringify!($name) => self.$name = value.min(MAX_COST),)*
+                    _ => return Err(UnknownCost::new("cost", name, Self::NAMES)),
+                }
+                Ok(())
+            }
+
+            /// Every cost by name, in the order of declaration.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+/// A cost above a second is a mistake; sums of costs then never overflow.
+const MAX_COST: u64 = 1_000_000_000;
+
+// See the module's `estimation` section of docs/costs.md for the last two columns.
+//                          zero  bare metal    vm  emulated
+costs! {
+    /// From leaving one task to the first instruction of the next: `schedule()` and the switch of address spaces.
+    switch_ns:                 0,   1_200,   1_800,  30_000;
+    /// The scheduler's tick: interrupt, accounting, exit.
+    tick_ns:                   0,   1_500,   9_000,  90_000;
+    /// A high-resolution timer's interrupt that wakes a task.
+    timer_ns:                  0,   1_500,   5_000,  50_000;
+    /// From sending an interrupt to another CPU until it arrives.
+    ipi_latency_ns:            0,   1_000,   4_000,  30_000;
+    /// Handling an interrupt from another CPU.
+    ipi_ns:                    0,     500,   1_500,  20_000;
+    /// From the arrival of an interrupt at an idle CPU until it handles it: leaving the idle state.
+    idle_exit_ns:              0,   2_000,   8_000,  40_000;
+    /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
+    syscall_ns:                0,     300,     600,  15_000;
+    /// The way back out of a system call that slept, charged when the task has the CPU again.
+    syscall_return_ns:         0,     200,     400,  10_000;
+    /// Waking a task: `try_to_wake_up`, charged to the waker.
+    wakeup_ns:                 0,     500,     800,  12_000;
+    /// Creating a task.
+    fork_ns:                   0,  20_000,  40_000, 500_000;
+    /// Refilling caches: extra time on the first run after a migration.
+    migration_ns:              0,   5_000,  10_000,  20_000;
+    /// Looking for work to pull, for each scheduling domain searched.
+    balance_ns:                0,     400,     800,   8_000;
+    /// Moving a KiB through a pipe.
+    pipe_ns_per_kib:           0,     100,     150,   2_000;
+    /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
+    mem_ns_per_kib:          100,     100,     100,   1_000;
+    /// An access that hits a cache (rt-app `memrun` with a stride below 64 or a buffer up to 1 MiB).
+    mem_hit_ns:                2,       2,       2,      20;
+    /// An access that misses every cache (rt-app `memrun` otherwise).
+    mem_miss_ns:              80,      80,      80,     100;
+    /// CPU time of writing a KiB to a device (rt-app `iorun`): the copy into the page cache.
+    io_ns_per_kib:           100,     100,     100,   1_000;
+    /// Time the task sleeps while the device works on a KiB. 0: the device is `/dev/null` or a page cache that does
+    /// not fill, as with rt-app's default `io_device`.
+    io_device_ns_per_kib:      0,       0,       0,       0;
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self::BARE_METAL
+    }
+}
+
+impl Costs {
+    /// Names of the profiles.
+    pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
+
+    /// The profile called `name`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none; the error holds the nearest one.
+    pub fn profile(name: &str) -> Result<Self, UnknownCost> {
+        match name {
+            "zero" => Ok(Self::ZERO),
+            "default" => Ok(Self::BARE_METAL),
+            "vm" => Ok(Self::VM),
+            "emulated" => Ok(Self::EMULATED),
+            _ => Err(UnknownCost::new("cost profile", name, Self::PROFILES)),
+        }
+    }
+}
+
+/// A name that no cost, or no profile, has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownCost {
+    /// "cost" or "cost profile".
+    pub kind: &'static str,
+    /// The name given.
+    pub name: String,
+    /// The one that is most like it, if any is.
+    pub nearest: Option<&'static str>,
+    /// Every name there is.
+    pub known: &'static [&'static str],
+}
+
+impl UnknownCost {
+    fn new(kind: &'static str, name: &str, known: &'static [&'static str]) -> Self {
+        let nearest = nearest(name, known);
+        Self { kind, name: name.to_owned(), nearest, known }
+    }
+}
+
+impl fmt::Display for UnknownCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no {} `{}`; ", self.kind, self.name)?;
+        match self.nearest {
+            Some(nearest) => write!(f, "did you mean `{nearest}`?"),
+            None => write!(f, "there are {}", self.known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for UnknownCost {}
+
+/// The candidate most like `name`, unless none is alike.
+pub(crate) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    candidates
+        .iter()
+        .map(|candidate| (distance(name, candidate), *candidate))
+        .filter(|(edits, candidate)| *edits <= candidate.len().div_ceil(2))
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edits between two names (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.as_bytes();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, byte) in a.bytes().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for j in 0..b.len() {
+            let replace = diagonal + usize::from(byte != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_can_be_set_and_read_back() {
+        let mut costs = Costs::ZERO;
+        for (index, name) in Costs::NAMES.iter().enumerate() {
+            costs.set(name, 1000 + index as u64).unwrap();
+        }
+        for (index, (name, value)) in costs.iter().enumerate() {
+            assert_eq!((name, value), (Costs::NAMES[index], 1000 + index as u64));
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest_right_one() {
+        assert_eq!(Costs::profile("emulate").unwrap_err().nearest, Some("emulated"));
+        assert_eq!(Costs::profile("qqqqqqqqqqqqqqqq").unwrap_err().nearest, None);
+        assert!(Costs::profile("vmm").unwrap_err().to_string().contains("did you mean `vm`?"));
+        for name in Costs::PROFILES {
+            assert!(Costs::profile(name).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_absurd_cost_is_cut_to_a_second() {
+        let mut costs = Costs::ZERO;
+        costs.set("tick_ns", u64::MAX).unwrap();
+        assert_eq!(costs.tick_ns, 1_000_000_000);
+    }
+}

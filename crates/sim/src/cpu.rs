@@ -1,0 +1,216 @@
+//! One simulated CPU: who has it, what is left of his work, and where its time went.
+//!
+//! Work is nanoseconds at full speed. A CPU's speed is a ratio, `speed` / [`UNIT`], and progress is counted in
+//! `UNIT`ths of a nanosecond, so that however often a task is interrupted, migrated or slowed down, not a nanosecond of
+//! its work is lost or gained to rounding.
+
+use vruntime_sched::event::OverheadKind;
+
+use crate::config::CpuTime;
+
+/// Full speed: capacity 1024 times 1000 thousandths.
+pub(crate) const UNIT: u64 = 1024 * 1000;
+/// "Not at all": an event that does not come.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// [`Cpu::curr`] of a CPU that runs its idle task.
+pub(crate) const IDLE: u32 = u32::MAX;
+/// [`Cpu::curr`] of a CPU that runs its stopper.
+pub(crate) const STOPPER: u32 = u32::MAX - 1;
+
+/// Interrupts on their way to a CPU.
+pub(crate) const RESCHED: u8 = 1;
+pub(crate) const NOHZ: u8 = 2;
+
+/// A CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpu {
+    /// Accounts are settled up to here.
+    since: u64,
+    /// Kernel time to be spent before anything else, from `since`.
+    pub(crate) debt: u64,
+    /// Until then the kernel cannot be preempted: an interrupt, a switch, a system call.
+    pub(crate) kernel_end: u64,
+    /// Work left of the running task's operation, nanoseconds at full speed.
+    pub(crate) work: u64,
+    /// `UNIT`ths of a nanosecond done beyond that.
+    pub(crate) fraction: u32,
+    /// Speed now, of `UNIT`, for work that depends on it.
+    pub(crate) speed: u32,
+    /// The running operation takes the same time at any speed.
+    pub(crate) unscaled: bool,
+    /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
+    pub(crate) resched: bool,
+    /// Interrupts on their way: [`RESCHED`], [`NOHZ`].
+    pub(crate) ipi: u8,
+    /// Part of `debt` that can be preempted, and what it is.
+    pub(crate) soft: u64,
+    pub(crate) soft_kind: OverheadKind,
+    /// Who has the CPU: a task's index, [`IDLE`] or [`STOPPER`].
+    pub(crate) curr: u32,
+    /// When the execution event is armed for; [`NEVER`] if it is not.
+    pub(crate) exec_at: u64,
+    /// An idle CPU has left, or will have left, its idle state at this instant.
+    pub(crate) awake_at: u64,
+    pub(crate) time: CpuTime,
+}
+
+impl Cpu {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self {
+            since: 0,
+            debt: 0,
+            kernel_end: 0,
+            work: 0,
+            fraction: 0,
+            speed: capacity * 1000,
+            unscaled: false,
+            resched: false,
+            ipi: 0,
+            soft: 0,
+            soft_kind: OverheadKind::Migration,
+            curr: IDLE,
+            exec_at: NEVER,
+            awake_at: NEVER,
+            time: CpuTime::default(),
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.curr == IDLE
+    }
+
+    /// Accounts for the time up to `now`: first debts, then the task's work, or idleness.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: u64) {
+        let mut elapsed = now - self.since;
+        self.since = now;
+        let paid = elapsed.min(self.debt);
+        self.debt -= paid;
+        self.time.overhead += paid;
+        elapsed -= paid;
+        if self.curr == IDLE {
+            self.time.idle += elapsed;
+        } else {
+            self.time.busy += elapsed;
+            self.progress(elapsed);
+        }
+    }
+
+    #[inline]
+    fn effective_speed(&self) -> u64 {
+        if self.unscaled { UNIT } else { u64::from(self.speed) }
+    }
+
+    #[inline]
+    fn progress(&mut self, elapsed: u64) {
+        let speed = self.effective_speed();
+        if speed == UNIT {
+            self.work = self.work.saturating_sub(elapsed);
+        } else if elapsed > 0 {
+            let units = u128::from(elapsed) * u128::from(speed) + u128::from(self.fraction);
+            let done = u64::try_from(units / u128::from(UNIT)).unwrap_or(u64::MAX);
+            self.fraction = (units % u128::from(UNIT)) as u32;
+            self.work = self.work.saturating_sub(done);
+        }
+        if self.work == 0 {
+            self.fraction = 0;
+        }
+    }
+
+    /// Time the rest of the work takes at today's speed, rounded up.
+    #[inline]
+    fn work_time(&self) -> u64 {
+        let speed = self.effective_speed();
+        if speed == UNIT {
+            return self.work;
+        }
+        // `fraction` is below `UNIT`, and 0 once there is no work left.
+        let units = u128::from(self.work) * u128::from(UNIT) - u128::from(self.fraction);
+        u64::try_from(units.div_ceil(u128::from(speed))).unwrap_or(NEVER)
+    }
+
+    /// When debts and work are done.
+    #[inline]
+    pub(crate) fn done_at(&self) -> u64 {
+        self.since.saturating_add(self.debt).saturating_add(self.work_time())
+    }
+
+    /// When the debts are paid.
+    #[inline]
+    pub(crate) fn paid_at(&self) -> u64 {
+        self.since.saturating_add(self.debt)
+    }
+
+    /// The kernel takes `ns` that cannot be preempted, from `now`, to which accounts are settled.
+    #[inline]
+    pub(crate) fn owe(&mut self, now: u64, ns: u64) {
+        self.debt += ns;
+        self.kernel_end = self.kernel_end.max(now) + ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn debts_are_paid_before_work() {
+        let mut cpu = Cpu::new(1024);
+        cpu.curr = 0;
+        cpu.work = 100;
+        cpu.owe(0, 30);
+        assert_eq!((cpu.paid_at(), cpu.done_at()), (30, 130));
+        cpu.settle(50);
+        assert_eq!((cpu.debt, cpu.work, cpu.time.overhead, cpu.time.busy), (0, 80, 30, 20));
+    }
+
+    #[test]
+    fn a_slow_cpu_takes_longer() {
+        let mut cpu = Cpu::new(512);
+        cpu.curr = 0;
+        cpu.work = 1000;
+        assert_eq!(cpu.done_at(), 2000);
+        cpu.unscaled = true;
+        assert_eq!(cpu.done_at(), 1000);
+    }
+
+    #[test]
+    fn endless_work_does_not_overflow() {
+        let mut cpu = Cpu::new(1);
+        cpu.curr = 0;
+        cpu.work = u64::MAX;
+        assert_eq!(cpu.done_at(), NEVER);
+        cpu.settle(u64::MAX / 2);
+        assert_eq!(cpu.done_at(), NEVER);
+    }
+
+    proptest! {
+        /// However the way there is cut up, the work is done at the same nanosecond.
+        #[test]
+        fn interruptions_lose_nothing(
+            capacity in 1u32..=1024,
+            work in 1u64..10_000_000,
+            stops in prop::collection::vec(1u64..100_000, 0..50),
+        ) {
+            let mut cpu = Cpu::new(capacity);
+            cpu.curr = 0;
+            cpu.work = work;
+            let end = cpu.done_at();
+            let mut now = 0;
+            for stop in stops {
+                now += stop;
+                if now >= end {
+                    break;
+                }
+                cpu.settle(now);
+                prop_assert_eq!(cpu.done_at(), end);
+                prop_assert!(cpu.work > 0);
+            }
+            cpu.settle(end);
+            prop_assert_eq!(cpu.work, 0);
+            prop_assert_eq!(cpu.time.busy, end);
+        }
+    }
+}

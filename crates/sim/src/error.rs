@@ -1,0 +1,92 @@
+//! What can be wrong with what a user asks the machine to do.
+
+/// Why a workload cannot be run. Each message says what was expected and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A task may only run on CPUs the machine does not have.
+    #[error(
+        "task `{task}` is to run on CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}; \
+         change `cpus`, or choose a larger machine with --machine", cpus.saturating_sub(1)
+    )]
+    UnknownCpu {
+        /// Name of the task.
+        task: String,
+        /// The CPU it names.
+        cpu: u32,
+        /// How many the machine has.
+        cpus: usize,
+    },
+    /// Something the simulated scheduler does not do yet.
+    #[error("{who} asks for {what}, which this version does not simulate")]
+    Unsupported {
+        /// `task`, `group` and its name.
+        who: String,
+        /// What it asks for, in the kernel's words.
+        what: String,
+    },
+    /// A workload refers to an object that does not exist.
+    #[error("task `{task}` refers to {kind} number {index}, but the workload has {count}")]
+    Dangling {
+        /// Name of the task.
+        task: String,
+        /// "mutex", "task", ...
+        kind: &'static str,
+        /// The index it holds.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A value out of its range.
+    #[error("{who}: {what} is {value}, expected {expected}")]
+    OutOfRange {
+        /// `task`, `group` and its name.
+        who: String,
+        /// Name of the value.
+        what: &'static str,
+        /// The value.
+        value: i64,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A message that can never fit its pipe.
+    #[error("task `{task}` moves {bytes} bytes at once through pipe `{pipe}`, which holds {capacity}")]
+    MessageTooLong {
+        /// Name of the task.
+        task: String,
+        /// Name of the pipe.
+        pipe: String,
+        /// Bytes of the message.
+        bytes: u32,
+        /// Bytes the pipe holds.
+        capacity: u32,
+    },
+    /// Nothing would ever stop the run.
+    #[error(
+        "task `{task}` loops for ever and there is no duration: \
+         give one (`global.duration` in the file, or --duration), or a `loop` count"
+    )]
+    NeverEnds {
+        /// A task that has no end.
+        task: String,
+    },
+    /// Operations follow each other without end and no time passes.
+    #[error(
+        "no time passes any more at {now} ns: task `{task}` is in phase `{phase}`, whose operations take no time; \
+         add a `run` or a `sleep` to the loop, or use costs other than zero"
+    )]
+    NoProgress {
+        /// Nanoseconds since the start.
+        now: u64,
+        /// The task that was being interpreted.
+        task: String,
+        /// Its phase.
+        phase: String,
+    },
+    /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
+    #[error("the machine holds {limit} tasks, the workload needs more")]
+    TooMany {
+        /// How many fit.
+        limit: usize,
+    },
+}

@@ -1,0 +1,132 @@
+//! What the scheduler calls out to: the part of the machine it may touch while one of its verbs runs.
+
+use vruntime_sched::Host;
+use vruntime_sched::event::{Event, OverheadKind};
+use vruntime_sched::ids::CpuId;
+use vruntime_trace::Sink;
+
+use crate::costs::Costs;
+use crate::cpu::{Cpu, NOHZ, RESCHED};
+use crate::events::{Queue, Source};
+
+/// Fixed sources of a CPU; tasks' timers come after all of them.
+pub(crate) const EXEC: u32 = 0;
+pub(crate) const TICK: u32 = 1;
+pub(crate) const IPI: u32 = 2;
+pub(crate) const HRTICK: u32 = 3;
+pub(crate) const SOURCES_PER_CPU: u32 = 4;
+
+pub(crate) const fn source(cpu: usize, kind: u32) -> Source {
+    cpu as u32 * SOURCES_PER_CPU + kind
+}
+
+/// Clock, event queue, CPUs and the way out for events.
+pub(crate) struct Core<'a, S> {
+    pub(crate) now: u64,
+    /// When the run stops, if that is known: overheads are not reported beyond it.
+    pub(crate) end: Option<u64>,
+    pub(crate) queue: Queue,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) costs: Costs,
+    /// The CPU whose code calls the scheduler.
+    pub(crate) executing: CpuId,
+    pub(crate) events: u64,
+    pub(crate) switches: u64,
+    /// Domains searched for work since the count was last taken.
+    pub(crate) searches: u64,
+    pub(crate) sink: &'a mut S,
+}
+
+impl<S: Sink> Core<'_, S> {
+    #[inline]
+    pub(crate) fn emit(&mut self, cpu: usize, event: &Event) {
+        self.events += 1;
+        self.sink.event(self.now, CpuId(cpu as u32), event);
+    }
+
+    /// The kernel takes `ns` of `cpu`, whose accounts are settled, and cannot be preempted meanwhile.
+    #[inline]
+    pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        // What cannot be preempted comes first: report what was spent of the rest so far, and let it wait.
+        let soft = self.report_soft(cpu);
+        let this = &mut self.cpus[cpu];
+        this.soft = soft;
+        let starts = this.paid_at() - soft;
+        this.owe(self.now, ns);
+        let ns = self.end.map_or(ns, |end| ns.min(end.saturating_sub(starts)));
+        if ns > 0 {
+            self.emit(cpu, &Event::Overhead { kind, ns });
+        }
+    }
+
+    /// The kernel takes `ns` of `cpu` but can be preempted; it is reported when it is spent.
+    #[inline]
+    pub(crate) fn charge_soft(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
+        if ns > 0 {
+            let cpu = &mut self.cpus[cpu];
+            cpu.debt += ns;
+            cpu.soft += ns;
+            cpu.soft_kind = kind;
+        }
+    }
+
+    /// Reports what was spent of the preemptible kernel time, and returns what was not.
+    #[inline]
+    pub(crate) fn report_soft(&mut self, cpu: usize) -> u64 {
+        let this = &mut self.cpus[cpu];
+        if this.soft == 0 {
+            return 0;
+        }
+        let left = this.debt.min(this.soft);
+        let ns = this.soft - left;
+        this.soft = 0;
+        let kind = this.soft_kind;
+        if ns > 0 {
+            self.emit(cpu, &Event::Overhead { kind, ns });
+        }
+        left
+    }
+
+    fn interrupt(&mut self, cpu: CpuId, why: u8) {
+        let this = &mut self.cpus[cpu.index()];
+        if this.ipi == 0 {
+            self.queue.arm(source(cpu.index(), IPI), self.now.saturating_add(self.costs.ipi_latency_ns));
+        }
+        this.ipi |= why;
+    }
+}
+
+impl<S: Sink> Host for Core<'_, S> {
+    #[inline]
+    fn resched(&mut self, cpu: CpuId) {
+        // On the executing CPU the machine looks at `need_resched` itself when the kernel path ends.
+        if cpu != self.executing {
+            self.interrupt(cpu, RESCHED);
+        }
+    }
+
+    fn kick_nohz(&mut self, cpu: CpuId) {
+        self.interrupt(cpu, NOHZ);
+    }
+
+    fn hrtick(&mut self, cpu: CpuId, at: Option<u64>) {
+        let source = source(cpu.index(), HRTICK);
+        match at {
+            Some(at) => self.queue.arm(source, at.max(self.now)),
+            None => self.queue.cancel(source),
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
+        match event {
+            Event::Switch { .. } => self.switches += 1,
+            Event::Balance { .. } => self.searches += 1,
+            _ => {}
+        }
+        self.emit(cpu.index(), event);
+    }
+}

@@ -1,0 +1,372 @@
+//! Runs a task's program, instruction by instruction, for as long as no time has to pass.
+//!
+//! An instruction that needs the kernel passes through stages ([`Next`]): the way in is charged; then it takes effect,
+//! which may put the task to sleep; a task that slept pays the way out and goes on where it was. Effects happen at the
+//! exact instant at which the stages before are paid, so that everything on the machine happens in order of time.
+
+use vruntime_sched::event::{Event, OverheadKind, PrevState};
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::{Policy, SchedPolicy, Scheduler};
+use vruntime_trace::Sink;
+
+use crate::error::Error;
+use crate::events::MAX_SOURCES;
+use crate::machine::{Machine, sched};
+use crate::program::{Code, FOREVER};
+use crate::task::Next;
+
+/// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there.
+pub(crate) const MAX_TASKS: usize = 1 << 22;
+
+/// What to do after a stage of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// The instruction is done.
+    Done,
+    /// The task goes on at another stage or instruction, once what it owes is paid.
+    Stage,
+    /// The task has given up its CPU.
+    Gone,
+}
+
+impl Code {
+    /// Whether it may begin while debts are still to be paid: nothing visible happens at its beginning but that more
+    /// is owed, so the two can be paid in one go.
+    fn may_begin_in_debt(self) -> bool {
+        matches!(
+            self,
+            Self::Run(_) | Self::Runtime(_) | Self::PipeRead { .. } | Self::PipeWrite { .. } | Self::Fork(_)
+        )
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// The running task of `cpu` has no debts and no work left: what does it do next?
+    pub(crate) fn interpret(&mut self, cpu: usize, task: u32) {
+        loop {
+            let this = &self.tasks[task as usize];
+            let code = self.programs.code[this.pc as usize];
+            let flow = match this.next {
+                Next::Fetch => {
+                    if self.core.cpus[cpu].debt > 0 && !code.may_begin_in_debt() {
+                        self.leave_interrupt(cpu);
+                        return;
+                    }
+                    self.steps += 1;
+                    if self.steps > self.max_steps {
+                        self.error = Some(self.no_progress(task));
+                        return;
+                    }
+                    self.fetch(cpu, task, code)
+                }
+                Next::Worked => Flow::Done,
+                Next::Enter => self.enter(cpu, task, code),
+                Next::Sleep => self.go_to_sleep(cpu, task),
+                Next::Return => self.come_back(cpu, task, code),
+                Next::EnterLock => self.enter_lock(cpu, task, code),
+                Next::ReturnLock => self.return_lock(cpu, task, code),
+            };
+            match flow {
+                Flow::Gone => return,
+                Flow::Done => {
+                    let this = &mut self.tasks[task as usize];
+                    this.pc += 1;
+                    this.next = Next::Fetch;
+                }
+                Flow::Stage => {}
+            }
+            let user = self.tasks[task as usize].next.in_user_mode();
+            let this = &self.core.cpus[cpu];
+            let owes = this.debt > 0 || this.work > 0;
+            if user && self.rqs[cpu].need_resched() {
+                if owes {
+                    self.leave_interrupt(cpu);
+                } else {
+                    self.preempt(cpu);
+                }
+                return;
+            }
+            let fetches = self.tasks[task as usize].next == Next::Fetch;
+            if owes && !fetches {
+                self.leave_interrupt(cpu);
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn no_progress(&self, task: u32) -> Error {
+        let this = &self.tasks[task as usize];
+        let entry = self.programs.entry[this.template as usize];
+        let code = &self.programs.code[entry as usize..=this.pc as usize];
+        let begun = code.iter().filter(|code| matches!(code, Code::Phase { .. })).count();
+        let phases = self.workload.tasks[this.template as usize].phases.iter();
+        let phase = phases.filter(|phase| crate::program::times(phase.repeat) > 0).nth(begun.saturating_sub(1));
+        Error::NoProgress {
+            now: self.core.now,
+            task: self.task_name(task),
+            phase: phase.map(|phase| phase.name.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Kernel time inside a system call.
+    #[inline]
+    pub(crate) fn charge_call(&mut self, cpu: usize, ns: u64) {
+        if self.preempt_full {
+            self.core.charge_soft(cpu, OverheadKind::Syscall, ns);
+        } else {
+            self.core.charge(cpu, OverheadKind::Syscall, ns);
+        }
+    }
+
+    /// The running task makes a system call that takes `extra` ns more than its way in.
+    #[inline]
+    fn call(&mut self, cpu: usize, task: u32, extra: u64) -> Flow {
+        self.charge_call(cpu, self.core.costs.syscall_ns + extra);
+        self.tasks[task as usize].next = Next::Enter;
+        Flow::Stage
+    }
+
+    /// As [`Self::call`], if the condition asks for the kernel at all.
+    #[inline]
+    fn call_if(&mut self, needed: bool, cpu: usize, task: u32) -> Flow {
+        if needed { self.call(cpu, task, 0) } else { Flow::Done }
+    }
+
+    /// An instruction begins.
+    fn fetch(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        let now = self.core.now;
+        let this = &mut self.tasks[task as usize];
+        match code {
+            Code::Phase { loops } => {
+                this.loops = loops;
+                Flow::Done
+            }
+            Code::Loop => {
+                this.loop_start = now;
+                this.loop_work = 0;
+                Flow::Done
+            }
+            Code::LoopEnd { back } => {
+                let event = Event::LoopEnd { task: TaskId(task), duration: now - this.loop_start, work: this.loop_work };
+                let again = again(&mut this.loops);
+                if again {
+                    this.pc = back;
+                }
+                self.core.emit(cpu, &event);
+                if again { Flow::Stage } else { Flow::Done }
+            }
+            Code::Repeat { back } => {
+                if again(&mut this.rounds) {
+                    this.pc = back;
+                    Flow::Stage
+                } else {
+                    Flow::Done
+                }
+            }
+            Code::Run(work) | Code::Runtime(work) => {
+                this.loop_work = this.loop_work.saturating_add(work);
+                this.next = Next::Worked;
+                let this = &mut self.core.cpus[cpu];
+                this.work = work;
+                this.unscaled = matches!(code, Code::Runtime(_));
+                Flow::Stage
+            }
+            Code::Sleep(time) => {
+                this.due = now.saturating_add(time);
+                self.call(cpu, task, 0)
+            }
+            Code::Timer { timer, period } | Code::TimerAbsolute { timer, period } => {
+                // The beat starts with the loop that first asks for it.
+                let beat = &mut self.objects.timers[timer as usize];
+                let due = beat.unwrap_or(this.loop_start).saturating_add(period);
+                *beat = Some(due);
+                if due > now {
+                    this.due = due;
+                    return self.call(cpu, task, 0);
+                }
+                if matches!(code, Code::Timer { .. }) {
+                    *beat = Some(now);
+                }
+                Flow::Done
+            }
+            Code::Lock(mutex) => self.lock(cpu, task, mutex),
+            Code::Unlock(mutex) => {
+                let contended = self.unlock_in_user_mode(task, mutex);
+                self.call_if(contended, cpu, task)
+            }
+            Code::Signal(condition) | Code::Broadcast(condition) => {
+                let heard = !self.objects.conditions[condition as usize].is_empty();
+                self.call_if(heard, cpu, task)
+            }
+            Code::SemPost(semaphore) => {
+                let semaphore = &mut self.objects.semaphores[semaphore as usize];
+                let waited_for = !semaphore.waiters.is_empty();
+                if !waited_for {
+                    semaphore.count += 1;
+                }
+                self.call_if(waited_for, cpu, task)
+            }
+            Code::SemWait(semaphore) => {
+                let must_wait = !self.objects.semaphores[semaphore as usize].take();
+                self.call_if(must_wait, cpu, task)
+            }
+            Code::PipeRead { bytes, .. } | Code::PipeWrite { bytes, .. } => {
+                let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
+                self.call(cpu, task, copy)
+            }
+            Code::Fork(_) => self.call(cpu, task, self.core.costs.fork_ns),
+            Code::Settings(_)
+            | Code::Exit
+            | Code::Device(_)
+            | Code::Wait { .. }
+            | Code::Sync { .. }
+            | Code::Suspend(_)
+            | Code::Barrier(_)
+            | Code::Yield => self.call(cpu, task, 0),
+        }
+    }
+
+    /// The way into the kernel is paid: an instruction takes effect.
+    fn enter(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        let now = self.core.now;
+        match code {
+            Code::Settings(settings) => self.change_settings(cpu, task, settings as usize),
+            Code::Exit => {
+                self.core.emit(cpu, &Event::Exit { task: TaskId(task) });
+                self.live -= 1;
+                self.schedule(cpu, PrevState::Dead);
+                return Flow::Gone;
+            }
+            Code::Sleep(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
+                let fires = self.tasks[task as usize].due.saturating_add(self.timer_slack);
+                if fires <= now {
+                    // It was due before the task could sleep.
+                    return self.come_back(cpu, task, code);
+                }
+                self.arm_timer(cpu, task, fires);
+                return self.block(cpu, task, PrevState::Sleeping);
+            }
+            Code::Device(time) => {
+                if time > 0 {
+                    self.arm_timer(cpu, task, now.saturating_add(time));
+                    return self.block(cpu, task, PrevState::Blocked);
+                }
+            }
+            Code::Unlock(mutex) => self.release(cpu, mutex),
+            Code::Wait { condition, mutex } => return self.wait(cpu, task, condition, Some(mutex)),
+            Code::Sync { condition, mutex } => {
+                self.signal(cpu, condition);
+                return self.wait(cpu, task, condition, Some(mutex));
+            }
+            Code::Suspend(condition) => return self.wait(cpu, task, condition, None),
+            Code::Signal(condition) => self.signal(cpu, condition),
+            Code::Broadcast(condition) => self.broadcast(cpu, condition),
+            Code::Barrier(barrier) => return self.arrive(cpu, task, barrier),
+            Code::SemPost(semaphore) => self.post(cpu, semaphore),
+            Code::SemWait(semaphore) => return self.wait_semaphore(cpu, task, semaphore),
+            Code::Yield => {
+                sched!(self, cpu).yield_task(CpuId(cpu as u32));
+                let this = &mut self.tasks[task as usize];
+                this.pc += 1;
+                this.next = Next::Fetch;
+                self.schedule(cpu, PrevState::Yielded);
+                return Flow::Gone;
+            }
+            Code::Fork(template) => self.fork(cpu, task, template as usize),
+            Code::PipeWrite { pipe, bytes } => return self.write(cpu, task, pipe, bytes),
+            Code::PipeRead { pipe, bytes } => return self.read(cpu, task, pipe, bytes),
+            Code::Phase { .. }
+            | Code::Loop
+            | Code::LoopEnd { .. }
+            | Code::Repeat { .. }
+            | Code::Run(_)
+            | Code::Runtime(_)
+            | Code::Lock(_) => unreachable!("these never enter the kernel this way"),
+        }
+        Flow::Done
+    }
+
+    /// A task that slept in an instruction, or found that it need not, is back.
+    fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        match code {
+            Code::Sleep(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
+                let late = self.core.now.saturating_sub(self.tasks[task as usize].due);
+                self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
+                Flow::Done
+            }
+            Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => self.lock(cpu, task, mutex),
+            // Being woken is no promise for these: look again.
+            Code::SemWait(_) | Code::PipeRead { .. } | Code::PipeWrite { .. } => self.enter(cpu, task, code),
+            _ => Flow::Done,
+        }
+    }
+
+    /// The task sleeps until woken.
+    pub(crate) fn block(&mut self, cpu: usize, task: u32, state: PrevState) -> Flow {
+        let this = &mut self.tasks[task as usize];
+        if this.next != Next::ReturnLock {
+            this.next = Next::Return;
+        }
+        this.owes_return = true;
+        self.schedule(cpu, state);
+        Flow::Gone
+    }
+
+    /// The task has joined a wait queue and paid what it owed: it sleeps, unless it has been woken meanwhile.
+    fn go_to_sleep(&mut self, cpu: usize, task: u32) -> Flow {
+        let this = &mut self.tasks[task as usize];
+        this.next = Next::Return;
+        if std::mem::take(&mut this.woken) { Flow::Stage } else { self.block(cpu, task, PrevState::Sleeping) }
+    }
+
+    fn arm_timer(&mut self, cpu: usize, task: u32, at: u64) {
+        self.tasks[task as usize].timer_cpu = cpu as u32;
+        self.core.queue.arm(self.task_source(task), at);
+    }
+
+    /// The running task of `cpu` wakes another from a system call.
+    pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, sync: bool) {
+        self.wake(task, cpu, sync, false);
+        self.charge_call(cpu, self.core.costs.wakeup_ns);
+    }
+
+    fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
+        if self.tasks.len() >= MAX_TASKS || self.tasks.len() + self.core.cpus.len() * 4 >= MAX_SOURCES {
+            self.error = Some(Error::TooMany { limit: MAX_TASKS });
+            return;
+        }
+        let count = self.forked[template];
+        self.forked[template] += 1;
+        let task = &self.workload.tasks[template];
+        let first = count == 0 && task.start.is_none();
+        let name = if first { task.name.clone() } else { format!("{}-{}", task.name, count + 1) };
+        let child = self.new_task(template, &name, cpu);
+        self.core.queue.ensure(self.task_source(child));
+        self.start(child, Some(TaskId(parent)), cpu);
+    }
+
+    fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
+        let id = TaskId(task);
+        let attributes = self.programs.settings[settings].clone();
+        if let Some((policy, nice, slice)) = attributes.policy {
+            let nice = if policy == SchedPolicy::Idle { 0 } else { nice };
+            sched!(self, cpu).set_policy(id, policy, nice, slice);
+        }
+        if let Some(group) = attributes.group {
+            let group = self.group(group);
+            sched!(self, cpu).move_group(id, group);
+        }
+        if attributes.affinity.is_some() {
+            sched!(self, cpu).set_affinity(id, attributes.affinity);
+        }
+    }
+}
+
+/// One of `left` rounds is done: is there another?
+fn again(left: &mut u64) -> bool {
+    if *left != FOREVER {
+        *left -= 1;
+    }
+    *left > 0
+}

@@ -1,0 +1,92 @@
+//! The simulated machine: runs a [`Workload`] under a scheduler of `vruntime_sched`, in virtual time, exactly
+//! repeatable to the byte.
+//!
+//! ```
+//! use vruntime_sim::{Config, MachineSpec, parse_topology};
+//! use vruntime_trace::NoSink;
+//! use vruntime_workload::program::Workload;
+//!
+//! let kernel = vruntime_sched::kernel("6.12").unwrap();
+//! let machine = MachineSpec::new(parse_topology("pack:1 core:4 pu:2").unwrap());
+//! let config = Config { duration: Some(1_000_000_000), ..Config::new(kernel, machine) };
+//! let outcome = vruntime_sim::run(&Workload::default(), &config, &mut NoSink, &mut |_| std::ops::ControlFlow::Continue(()));
+//! assert_eq!(outcome.unwrap().switches, 0);
+//! ```
+//!
+//! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts
+//! and system calls ([`Costs`]); caches are a fixed cost of a migration; memory, disks and networks are no bottleneck;
+//! frequencies do not change; the tick stops on idle CPUs and nowhere else.
+#![forbid(unsafe_code)]
+
+mod config;
+mod costs;
+mod cpu;
+mod error;
+mod events;
+mod host;
+mod interpreter;
+mod machine;
+mod notes;
+mod program;
+mod rng;
+mod switch;
+mod sync;
+mod task;
+pub mod topology;
+
+use std::ops::ControlFlow;
+
+use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::shared::Config as SchedConfig;
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{Policy, PolicyKind, Shared};
+use vruntime_trace::Sink;
+use vruntime_workload::program::Workload;
+
+pub use config::{Config, CpuTime, MachineSpec, Outcome, Preempt, Progress};
+pub use costs::{Costs, UnknownCost};
+pub use error::Error;
+pub use topology::{ParseTopologyError, parse_topology};
+
+use machine::Machine;
+
+/// Runs `workload` as `config` says, sends every event to `sink`, and asks `watch` now and then whether to go on.
+///
+/// Stops at the duration, when every task has ended, when nothing can happen any more, or when `watch` breaks.
+///
+/// # Errors
+///
+/// When the workload cannot run on this machine or contradicts itself, before the first event; or when no time passes
+/// any more.
+pub fn run<S: Sink>(
+    workload: &Workload,
+    config: &Config,
+    sink: &mut S,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, Error> {
+    match config.kernel.policy {
+        PolicyKind::Eevdf => run_policy::<Eevdf, S>(workload, config, sink, watch),
+        PolicyKind::Cfs => run_policy::<Cfs, S>(workload, config, sink, watch),
+    }
+}
+
+/// As [`run`], under a scheduling policy of your own. `config.kernel` still gives tunables, features and the balancer.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_policy<P, S>(
+    workload: &Workload,
+    config: &Config,
+    sink: &mut S,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, Error>
+where
+    P: Policy<Tunables = Knobs>,
+    S: Sink,
+{
+    let spec = &config.machine;
+    let tunables = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
+    let shared = Shared::<P>::new(spec.topology.clone(), tunables);
+    Machine::new(workload, config, shared, sink)?.run(watch)
+}

@@ -1,0 +1,144 @@
+//! What a user should know about the end of a run: who never came back, and why.
+
+use vruntime_sched::Policy;
+use vruntime_trace::Sink;
+
+use crate::machine::Machine;
+use crate::program::Code;
+use crate::sync::mutex_of;
+use crate::task::{Life, NOBODY, Next};
+
+/// So many tasks are named; the others are counted.
+const NAMED: usize = 8;
+
+/// What an instruction waits for.
+enum Waits {
+    Mutex(u32),
+    Other(String),
+}
+
+/// Adds a note for every deadlock, and for tasks that were waiting for each other's help at the end. `stuck`: nothing
+/// could ever have happened again.
+pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bool, notes: &mut Vec<String>) {
+    if let Some((task, mutex)) = machine.objects.stray_unlock {
+        let name = &machine.workload.mutexes[mutex as usize].name;
+        let task = machine.task_name(task);
+        notes.push(format!("task `{task}` unlocks mutex `{name}`, which it does not hold: such an unlock does nothing"));
+    }
+    let end = machine.core.now;
+    let mut told = vec![false; machine.tasks.len()];
+    let mut waiting = Vec::new();
+    for task in 0..machine.tasks.len() as u32 {
+        if waits_for(machine, task).is_none() {
+            continue;
+        }
+        if let Some(cycle) = cycle(machine, task) {
+            if !cycle.iter().any(|&member| told[member as usize]) {
+                notes.push(format!("deadlock: {}", chain(machine, &cycle, true)));
+            }
+            for member in cycle {
+                told[member as usize] = true;
+            }
+        } else if stuck || machine.tasks[task as usize].due <= end / 2 {
+            // Whoever has waited for half of the run has most likely been forgotten.
+            waiting.push(task);
+        }
+    }
+    waiting.retain(|&task| !told[task as usize]);
+    if stuck {
+        notes.push(format!("the run ended at {end} ns because nothing could ever happen again: every task left waits"));
+    }
+    for &task in waiting.iter().take(NAMED) {
+        let since = machine.tasks[task as usize].due;
+        notes.push(format!("{}, since {since} ns, and was not woken", chain(machine, &[task], false)));
+    }
+    if waiting.len() > NAMED {
+        notes.push(format!("… and {} more tasks wait", waiting.len() - NAMED));
+    }
+}
+
+/// What a sleeping task waits for, if it is anything but time.
+fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Waits> {
+    let this = &machine.tasks[task as usize];
+    if this.life != Life::Asleep {
+        return None;
+    }
+    let code = machine.programs.code[this.pc as usize];
+    if this.next == Next::ReturnLock {
+        return Some(Waits::Mutex(mutex_of(code)));
+    }
+    let workload = machine.workload;
+    let other = |kind: &str, name: &str| Some(Waits::Other(format!("{kind} `{name}`")));
+    match code {
+        Code::Wait { condition, .. } | Code::Sync { condition, .. } => {
+            other("condition", &workload.conditions[condition as usize])
+        }
+        Code::Suspend(condition) => other("a resume of", &workload.conditions[condition as usize]),
+        Code::Barrier(index) => {
+            let barrier = &workload.barriers[index as usize];
+            let arrived = machine.objects.barriers[index as usize].arrived;
+            let text = format!("barrier `{}`, where {arrived} of {} have arrived", barrier.name, barrier.parties);
+            Some(Waits::Other(text))
+        }
+        Code::SemWait(index) => other("semaphore", &workload.semaphores[index as usize].name),
+        Code::PipeRead { pipe, .. } => other("a message in pipe", &workload.pipes[pipe as usize].name),
+        Code::PipeWrite { pipe, .. } => other("room in pipe", &workload.pipes[pipe as usize].name),
+        _ => None,
+    }
+}
+
+/// Who holds the mutex that `task` waits for.
+fn holder<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<u32> {
+    let Some(Waits::Mutex(mutex)) = waits_for(machine, task) else { return None };
+    let owner = machine.objects.mutexes[mutex as usize].owner;
+    (owner != NOBODY).then_some(owner)
+}
+
+/// The circle of owners that `task` is part of, itself first.
+fn cycle<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Vec<u32>> {
+    let mut members = vec![task];
+    // Floyd's tortoise: a walk that runs into a circle without `task` in it must end, too.
+    let (mut slow, mut fast) = (task, task);
+    loop {
+        fast = holder(machine, fast)?;
+        if fast == task {
+            return Some(members);
+        }
+        members.push(fast);
+        if members.len().is_multiple_of(2) {
+            slow = holder(machine, slow)?;
+            if slow == fast {
+                return None;
+            }
+        }
+    }
+}
+
+/// "task `a` waits for mutex `m` held by `b`, which waits for …".
+fn chain<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, tasks: &[u32], circle: bool) -> String {
+    let name = |task| machine.task_name(task);
+    let mut text = String::new();
+    for (position, &task) in tasks.iter().enumerate() {
+        if position == 0 {
+            text += &format!("task `{}`", name(task));
+        } else {
+            text += ", which";
+        }
+        match waits_for(machine, task) {
+            Some(Waits::Mutex(mutex)) => {
+                text += &format!(" waits for mutex `{}`", machine.workload.mutexes[mutex as usize].name);
+                if let Some(owner) = holder(machine, task) {
+                    let dead = machine.tasks[owner as usize].life == Life::Dead;
+                    let who = if owner == task { "itself".to_owned() } else { format!("`{}`", name(owner)) };
+                    text += &format!(" held by {who}{}", if dead { " (ended)" } else { "" });
+                }
+            }
+            Some(Waits::Other(what)) => text += &format!(" waits for {what}"),
+            None => {}
+        }
+    }
+    if circle && tasks.len() > 1 {
+        text += ", closing the circle";
+    }
+    text
+}

@@ -1,0 +1,314 @@
+//! From a workload's tasks to what the machine runs: flat code, shared by all tasks with the same phases.
+//!
+//! Everything that can be wrong with a workload is found here, before the first event.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vruntime_sched::{CpuMask, SchedPolicy};
+use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, Workload};
+
+use crate::costs::Costs;
+use crate::error::Error;
+
+/// Loops without end.
+pub(crate) const FOREVER: u64 = u64::MAX;
+
+/// One instruction. Objects are indices into the workload's lists; times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Changes the task's attributes: index into [`Programs::settings`].
+    Settings(u32),
+    /// A phase begins; its loops.
+    Phase { loops: u64 },
+    /// A loop of the phase begins.
+    Loop,
+    /// A loop of the phase ends; where its [`Code::Loop`] is.
+    LoopEnd { back: u32 },
+    /// The program's last phase has ended; where the program begins.
+    Repeat { back: u32 },
+    /// The task ends.
+    Exit,
+    /// Work at full capacity.
+    Run(u64),
+    /// CPU time at any capacity.
+    Runtime(u64),
+    Sleep(u64),
+    Timer { timer: u32, period: u64 },
+    TimerAbsolute { timer: u32, period: u64 },
+    /// Sleep while a device works.
+    Device(u64),
+    Lock(u32),
+    Unlock(u32),
+    Wait { condition: u32, mutex: u32 },
+    Signal(u32),
+    Broadcast(u32),
+    Sync { condition: u32, mutex: u32 },
+    Barrier(u32),
+    SemPost(u32),
+    SemWait(u32),
+    Suspend(u32),
+    Yield,
+    Fork(u32),
+    PipeWrite { pipe: u32, bytes: u32 },
+    PipeRead { pipe: u32, bytes: u32 },
+}
+
+/// Attributes as the scheduler takes them; `None` stays as it was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Attributes {
+    pub(crate) policy: Option<(SchedPolicy, i8, Option<u64>)>,
+    pub(crate) affinity: Option<Arc<CpuMask>>,
+    pub(crate) group: Option<u32>,
+}
+
+impl Attributes {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// All programs of a workload.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    pub(crate) code: Vec<Code>,
+    pub(crate) settings: Vec<Attributes>,
+    /// For each task of the workload: where its program begins.
+    pub(crate) entry: Vec<u32>,
+    /// For each task of the workload: what it starts with, an index into `settings`.
+    pub(crate) initial: Vec<u32>,
+    /// What the user should know.
+    pub(crate) notes: Vec<String>,
+}
+
+struct Compiler<'a> {
+    workload: &'a Workload,
+    cpus: usize,
+    costs: &'a Costs,
+    out: Programs,
+    clamps: Option<&'a str>,
+    nodes: Option<&'a str>,
+}
+
+/// Checks `workload` against a machine of `cpus` CPUs and translates it.
+pub(crate) fn compile(workload: &Workload, cpus: usize, costs: &Costs) -> Result<Programs, Error> {
+    let mut compiler =
+        Compiler { workload, cpus, costs, out: Programs::default(), clamps: None, nodes: None };
+    for (index, group) in workload.groups.iter().enumerate() {
+        compiler.group(index, group)?;
+    }
+    // Instances of one class share their phases through an `Arc`: translate each allocation once. The address is only
+    // looked up, never iterated over, so the result does not depend on it.
+    let mut known: BTreeMap<(*const Phase, usize, u64), u32> = BTreeMap::new();
+    let mut last: Option<(&Settings, u32)> = None;
+    for task in &workload.tasks {
+        let repeat = times(task.repeat);
+        let identity = (task.phases.as_ptr(), task.phases.len(), repeat);
+        let entry = match known.get(&identity) {
+            Some(entry) if !task.phases.is_empty() => *entry,
+            _ => {
+                let entry = compiler.program(task, repeat)?;
+                known.insert(identity, entry);
+                entry
+            }
+        };
+        compiler.out.entry.push(entry);
+        let initial = match last {
+            Some((settings, index)) if *settings == task.settings => index,
+            _ => compiler.settings(task, &task.settings)?,
+        };
+        last = Some((&task.settings, initial));
+        compiler.out.initial.push(initial);
+    }
+    if let Some(task) = compiler.clamps {
+        let note = format!("utilisation clamps (task `{task}`) are recorded but have no effect on the simulated scheduler");
+        compiler.out.notes.push(note);
+    }
+    if let Some(task) = compiler.nodes {
+        let note = format!("memory binding (task `{task}`) has no effect: memory access costs the same on every node");
+        compiler.out.notes.push(note);
+    }
+    Ok(compiler.out)
+}
+
+pub(crate) fn times(repeat: Repeat) -> u64 {
+    match repeat {
+        Repeat::Forever => FOREVER,
+        Repeat::Times(times) => times.min(FOREVER - 1),
+    }
+}
+
+impl<'a> Compiler<'a> {
+    fn group(&self, index: usize, group: &vruntime_workload::program::Group) -> Result<(), Error> {
+        let who = || format!("group `{}`", group.path);
+        if group.max.is_some() {
+            return Err(Error::Unsupported { who: who(), what: "a CPU limit (cpu.max)".to_owned() });
+        }
+        if !(1..=10_000).contains(&group.weight) {
+            let value = i64::from(group.weight);
+            return Err(Error::OutOfRange { who: who(), what: "weight", value, expected: "1 to 10000" });
+        }
+        if index > 0 && group.parent.is_none_or(|parent| parent >= index) {
+            let value = group.parent.map_or(-1, |parent| parent as i64);
+            return Err(Error::OutOfRange { who: who(), what: "parent", value, expected: "a group listed before it" });
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, task: &'a Task, repeat: u64) -> Result<u32, Error> {
+        let entry = self.out.code.len() as u32;
+        if repeat > 0 {
+            for phase in task.phases.iter() {
+                self.phase(task, phase)?;
+            }
+            if repeat > 1 && (self.out.code.len() as u32) > entry {
+                self.out.code.push(Code::Repeat { back: entry });
+            }
+        }
+        self.out.code.push(Code::Exit);
+        if self.out.code.len() > u32::MAX as usize / 2 {
+            return Err(Error::TooMany { limit: u32::MAX as usize / 2 });
+        }
+        Ok(entry)
+    }
+
+    fn phase(&mut self, task: &'a Task, phase: &'a Phase) -> Result<(), Error> {
+        let loops = times(phase.repeat);
+        if loops == 0 {
+            return Ok(());
+        }
+        let settings = self.settings(task, &phase.settings)?;
+        if !self.out.settings[settings as usize].is_empty() {
+            self.out.code.push(Code::Settings(settings));
+        }
+        self.out.code.push(Code::Phase { loops });
+        let back = self.out.code.len() as u32;
+        self.out.code.push(Code::Loop);
+        for op in &phase.ops {
+            self.op(task, op)?;
+        }
+        self.out.code.push(Code::LoopEnd { back });
+        Ok(())
+    }
+
+    fn op(&mut self, task: &Task, op: &Op) -> Result<(), Error> {
+        let workload = self.workload;
+        let check = |kind, index: usize, count: usize| {
+            if index < count {
+                Ok(index as u32)
+            } else {
+                Err(Error::Dangling { task: task.name.clone(), kind, index, count })
+            }
+        };
+        let mutex = |index| check("mutex", index, workload.mutexes.len());
+        let condition = |index| check("condition", index, workload.conditions.len());
+        let code = match *op {
+            Op::Run { work } => Code::Run(work),
+            Op::Runtime { time } => Code::Runtime(time),
+            Op::Sleep { time } => Code::Sleep(time),
+            Op::Timer { timer, period, mode } => {
+                let timer = check("timer", timer, workload.timers.len())?;
+                match mode {
+                    TimerMode::Relative => Code::Timer { timer, period },
+                    TimerMode::Absolute => Code::TimerAbsolute { timer, period },
+                }
+            }
+            Op::Lock(index) => Code::Lock(mutex(index)?),
+            Op::Unlock(index) => Code::Unlock(mutex(index)?),
+            Op::Wait { condition: c, mutex: m } => Code::Wait { condition: condition(c)?, mutex: mutex(m)? },
+            Op::Signal(index) => Code::Signal(condition(index)?),
+            Op::Broadcast(index) => Code::Broadcast(condition(index)?),
+            Op::Sync { condition: c, mutex: m } => Code::Sync { condition: condition(c)?, mutex: mutex(m)? },
+            Op::Barrier(index) => Code::Barrier(check("barrier", index, workload.barriers.len())?),
+            Op::SemPost(index) => Code::SemPost(check("semaphore", index, workload.semaphores.len())?),
+            Op::SemWait(index) => Code::SemWait(check("semaphore", index, workload.semaphores.len())?),
+            Op::Suspend { condition: c } => Code::Suspend(condition(c)?),
+            Op::Resume { condition: c } => Code::Broadcast(condition(c)?),
+            Op::Mem { bytes } => Code::Run(per_kib(bytes, self.costs.mem_ns_per_kib)),
+            Op::MemRun(ref run) => Code::Run(self.memrun(run)),
+            Op::Io { bytes } => {
+                self.out.code.push(Code::Run(per_kib(bytes, self.costs.io_ns_per_kib)));
+                Code::Device(per_kib(bytes, self.costs.io_device_ns_per_kib))
+            }
+            Op::Yield => Code::Yield,
+            Op::Fork(index) => Code::Fork(check("task", index, workload.tasks.len())?),
+            Op::PipeWrite { pipe, bytes } => Code::PipeWrite { pipe: self.pipe(task, pipe, bytes)?, bytes },
+            Op::PipeRead { pipe, bytes } => Code::PipeRead { pipe: self.pipe(task, pipe, bytes)?, bytes },
+        };
+        self.out.code.push(code);
+        Ok(())
+    }
+
+    fn pipe(&self, task: &Task, index: usize, bytes: u32) -> Result<u32, Error> {
+        let task = || task.name.clone();
+        let count = self.workload.pipes.len();
+        let Some(pipe) = self.workload.pipes.get(index) else {
+            return Err(Error::Dangling { task: task(), kind: "pipe", index, count });
+        };
+        if bytes > pipe.capacity {
+            let (pipe, capacity) = (pipe.name.clone(), pipe.capacity);
+            return Err(Error::MessageTooLong { task: task(), pipe, bytes, capacity });
+        }
+        Ok(index as u32)
+    }
+
+    /// An access hits when it stays in the cache line of the one before, or in a buffer that a private cache holds.
+    fn memrun(&self, run: &MemRun) -> u64 {
+        let hits = run.stride < 64 || run.size <= 1 << 20;
+        run.count.saturating_mul(if hits { self.costs.mem_hit_ns } else { self.costs.mem_miss_ns })
+    }
+
+    fn settings(&mut self, task: &'a Task, settings: &Settings) -> Result<u32, Error> {
+        let who = || format!("task `{}`", task.name);
+        let unsupported = |what: String| Err(Error::Unsupported { who: who(), what });
+        let mut attributes = Attributes::default();
+        attributes.policy = match settings.policy {
+            None => None,
+            Some(Policy::Other { nice, slice }) => Some((SchedPolicy::Normal, nice, slice)),
+            Some(Policy::Batch { nice, slice }) => Some((SchedPolicy::Batch, nice, slice)),
+            Some(Policy::Idle) => Some((SchedPolicy::Idle, 0, None)),
+            Some(Policy::Fifo { priority }) => return unsupported(format!("SCHED_FIFO at priority {priority}")),
+            Some(Policy::RoundRobin { priority }) => return unsupported(format!("SCHED_RR at priority {priority}")),
+            Some(Policy::Deadline { .. }) => return unsupported("SCHED_DEADLINE".to_owned()),
+        };
+        if let Some((_, nice, _)) = attributes.policy
+            && !(-20..=19).contains(&nice)
+        {
+            let value = i64::from(nice);
+            return Err(Error::OutOfRange { who: who(), what: "nice", value, expected: "-20 to 19" });
+        }
+        if let Some(cpus) = &settings.cpus {
+            if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu as usize >= self.cpus) {
+                return Err(Error::UnknownCpu { task: task.name.clone(), cpu, cpus: self.cpus });
+            }
+            if !cpus.is_empty() {
+                attributes.affinity = Some(Arc::new(cpus.iter().map(|&cpu| vruntime_sched::ids::CpuId(cpu)).collect()));
+            }
+        }
+        if let Some(group) = settings.group {
+            let count = self.workload.groups.len();
+            if group >= count.max(1) {
+                return Err(Error::Dangling { task: task.name.clone(), kind: "group", index: group, count });
+            }
+            attributes.group = Some(group as u32);
+        }
+        if settings.util_min.is_some() || settings.util_max.is_some() {
+            self.clamps.get_or_insert(&task.name);
+        }
+        if settings.nodes.is_some() {
+            self.nodes.get_or_insert(&task.name);
+        }
+        if let Some(known) = self.out.settings.last()
+            && *known == attributes
+        {
+            return Ok(self.out.settings.len() as u32 - 1);
+        }
+        self.out.settings.push(attributes);
+        Ok(self.out.settings.len() as u32 - 1)
+    }
+}
+
+fn per_kib(bytes: u64, ns: u64) -> u64 {
+    let total = u128::from(bytes) * u128::from(ns) / 1024;
+    u64::try_from(total).unwrap_or(u64::MAX)
+}

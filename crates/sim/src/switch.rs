@@ -1,0 +1,90 @@
+//! The context switch: `schedule()` and what the machine does around it.
+
+use vruntime_sched::event::{OverheadKind, PrevState, Running};
+use vruntime_sched::ids::CpuId;
+use vruntime_sched::{Policy, Scheduler};
+use vruntime_trace::Sink;
+
+use crate::cpu::{IDLE, NEVER, STOPPER};
+use crate::machine::{Machine, sched};
+use crate::task::Life;
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// The running task, if any, is preempted.
+    pub(crate) fn preempt(&mut self, cpu: usize) {
+        self.schedule(cpu, PrevState::Preempted);
+    }
+
+    /// Whoever has `cpu` gives way; its accounts are settled and what cannot be preempted is paid.
+    pub(crate) fn schedule(&mut self, cpu: usize, prev_state: PrevState) {
+        let soft = self.core.report_soft(cpu);
+        let this = &mut self.core.cpus[cpu];
+        this.resched = false;
+        let prev = this.curr;
+        if prev < STOPPER {
+            let task = &mut self.tasks[prev as usize];
+            task.work = this.work;
+            task.fraction = this.fraction;
+            task.unscaled = this.unscaled;
+            task.soft = soft as u32;
+            task.soft_is_syscall = this.soft_kind == OverheadKind::Syscall;
+            match prev_state {
+                PrevState::Preempted | PrevState::Yielded => {}
+                PrevState::Sleeping | PrevState::Blocked => task.life = Life::Asleep,
+                PrevState::Dead => task.life = Life::Dead,
+            }
+        }
+        this.debt = 0;
+        this.work = 0;
+        this.fraction = 0;
+
+        let next = sched!(self, cpu).schedule(CpuId(cpu as u32), prev_state);
+        let curr = match next.next {
+            Running::Idle => IDLE,
+            Running::Stopper => STOPPER,
+            Running::Task(task) => task.0,
+        };
+        self.core.cpus[cpu].curr = curr;
+        let searches = std::mem::take(&mut self.core.searches);
+        if curr != prev {
+            self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns);
+        }
+        self.core.charge(cpu, OverheadKind::Switch, searches * self.core.costs.balance_ns);
+        if curr < STOPPER {
+            self.resume(cpu, curr, next.migrated);
+        }
+        if (prev == IDLE) != (curr == IDLE) {
+            if curr == IDLE {
+                self.core.cpus[cpu].awake_at = NEVER;
+                self.stop_tick(cpu);
+            } else {
+                self.start_tick(cpu);
+            }
+            self.update_core_speed(cpu);
+        }
+        self.leave_interrupt(cpu);
+    }
+
+    /// Puts a task's state on its CPU.
+    #[inline]
+    fn resume(&mut self, cpu: usize, task: u32, migrated: bool) {
+        let core = &mut self.core;
+        let that = &mut self.tasks[task as usize];
+        let this = &mut core.cpus[cpu];
+        this.work = that.work;
+        this.fraction = that.fraction;
+        this.unscaled = that.unscaled;
+        let soft = u64::from(std::mem::take(&mut that.soft));
+        let soft_is_syscall = that.soft_is_syscall;
+        if std::mem::take(&mut that.owes_return) {
+            core.charge(cpu, OverheadKind::Syscall, core.costs.syscall_return_ns);
+        }
+        if soft > 0 {
+            let kind = if soft_is_syscall { OverheadKind::Syscall } else { OverheadKind::Migration };
+            core.charge_soft(cpu, kind, soft);
+        }
+        if migrated {
+            core.charge_soft(cpu, OverheadKind::Migration, core.costs.migration_ns);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Condition variables (rt-app `wait`, `signal`, `broad`, `sync`, `suspend`, `resume`). A signal that nobody waits for
+//! is lost, as POSIX has it.
+
+use vruntime_sched::Policy;
+use vruntime_trace::Sink;
+
+use crate::interpreter::Flow;
+use crate::machine::Machine;
+use crate::task::Next;
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Gives `mutex` back, if the task holds it, and sleeps until the condition is signalled.
+    pub(crate) fn wait(&mut self, cpu: usize, task: u32, condition: u32, mutex: Option<u32>) -> Flow {
+        if let Some(mutex) = mutex
+            && self.unlock_in_user_mode(task, mutex)
+        {
+            self.release(cpu, mutex);
+        }
+        self.objects.conditions[condition as usize].push(&mut self.tasks, task);
+        let this = &mut self.tasks[task as usize];
+        this.next = Next::Sleep;
+        this.woken = false;
+        this.due = self.core.now;
+        Flow::Stage
+    }
+
+    /// Wakes who waits longest.
+    pub(crate) fn signal(&mut self, cpu: usize, condition: u32) {
+        if let Some(waiter) = self.objects.conditions[condition as usize].pop(&mut self.tasks) {
+            self.wake_from_call(cpu, waiter, false);
+        }
+    }
+
+    /// Wakes everybody, in order of arrival.
+    pub(crate) fn broadcast(&mut self, cpu: usize, condition: u32) {
+        let mut waiters = std::mem::take(&mut self.objects.conditions[condition as usize]);
+        while let Some(waiter) = waiters.pop(&mut self.tasks) {
+            self.wake_from_call(cpu, waiter, false);
+        }
+    }
+}

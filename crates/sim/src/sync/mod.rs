@@ -1,0 +1,48 @@
+//! What tasks synchronise on. Each kind of object is a file: what it keeps, and what its instructions do.
+//!
+//! As on Linux, what need not wait does not enter the kernel: an uncontended lock, a signal nobody waits for, a
+//! semaphore above 0 take no time at all.
+
+mod barrier;
+mod condition;
+mod mutex;
+mod pipe;
+mod semaphore;
+
+use vruntime_workload::program::Workload;
+
+pub(crate) use barrier::Barrier;
+pub(crate) use mutex::{Mutex, mutex_of};
+pub(crate) use pipe::Pipe;
+pub(crate) use semaphore::Semaphore;
+
+use crate::task::WaitQueue;
+
+/// All objects of a workload, by its indices.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) mutexes: Vec<Mutex>,
+    /// A condition is nothing but who waits for it.
+    pub(crate) conditions: Vec<WaitQueue>,
+    pub(crate) barriers: Vec<Barrier>,
+    pub(crate) semaphores: Vec<Semaphore>,
+    pub(crate) pipes: Vec<Pipe>,
+    /// When each timer beat last; none before its first use.
+    pub(crate) timers: Vec<Option<u64>>,
+    /// A mutex that somebody who did not hold it unlocked: (task, mutex).
+    pub(crate) stray_unlock: Option<(u32, u32)>,
+}
+
+impl Objects {
+    pub(crate) fn new(workload: &Workload) -> Self {
+        Self {
+            mutexes: workload.mutexes.iter().map(Mutex::new).collect(),
+            conditions: vec![WaitQueue::default(); workload.conditions.len()],
+            barriers: workload.barriers.iter().map(Barrier::new).collect(),
+            semaphores: workload.semaphores.iter().map(Semaphore::new).collect(),
+            pipes: workload.pipes.iter().map(Pipe::new).collect(),
+            timers: vec![None; workload.timers.len()],
+            stray_unlock: None,
+        }
+    }
+}

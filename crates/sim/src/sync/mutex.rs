@@ -1,0 +1,100 @@
+//! Mutexes.
+//!
+//! An ordinary one is glibc's: an unlock frees it and wakes who waits longest; whoever is there first takes it, and the
+//! woken task waits again if it comes too late. One with priority inheritance is handed to the longest waiter. The
+//! boost itself is nothing to do here yet: in Linux a task of the fair class lends its owner no weight, and the classes
+//! that do lend are refused before the run begins.
+
+use vruntime_sched::Policy;
+use vruntime_sched::event::PrevState;
+use vruntime_trace::Sink;
+
+use crate::interpreter::Flow;
+use crate::machine::Machine;
+use crate::program::Code;
+use crate::task::{NOBODY, Next, WaitQueue};
+
+/// A mutex.
+#[derive(Debug)]
+pub(crate) struct Mutex {
+    pub(crate) owner: u32,
+    pub(crate) waiters: WaitQueue,
+    handed_over: bool,
+}
+
+impl Mutex {
+    pub(crate) fn new(mutex: &vruntime_workload::program::Mutex) -> Self {
+        Self { owner: NOBODY, waiters: WaitQueue::default(), handed_over: mutex.priority_inheritance }
+    }
+
+    fn take(&mut self, task: u32) -> bool {
+        let free = self.owner == NOBODY;
+        if free {
+            self.owner = task;
+        }
+        free
+    }
+}
+
+/// The mutex an instruction takes.
+pub(crate) fn mutex_of(code: Code) -> u32 {
+    match code {
+        Code::Lock(mutex) | Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => mutex,
+        _ => unreachable!("this instruction takes no mutex"),
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Takes the mutex if it is free, at no cost; otherwise the task goes to the kernel.
+    pub(crate) fn lock(&mut self, cpu: usize, task: u32, mutex: u32) -> Flow {
+        if self.objects.mutexes[mutex as usize].take(task) {
+            return Flow::Done;
+        }
+        self.charge_call(cpu, self.core.costs.syscall_ns);
+        self.tasks[task as usize].next = Next::EnterLock;
+        Flow::Stage
+    }
+
+    /// In the kernel: the mutex may have become free on the way, otherwise the task waits for it.
+    pub(crate) fn enter_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        let mutex = &mut self.objects.mutexes[mutex_of(code) as usize];
+        if mutex.take(task) {
+            return Flow::Done;
+        }
+        mutex.waiters.push(&mut self.tasks, task);
+        let this = &mut self.tasks[task as usize];
+        this.next = Next::ReturnLock;
+        this.due = self.core.now;
+        self.block(cpu, task, PrevState::Sleeping)
+    }
+
+    /// Woken while waiting for the mutex.
+    pub(crate) fn return_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        let mutex = mutex_of(code);
+        if self.objects.mutexes[mutex as usize].owner == task { Flow::Done } else { self.lock(cpu, task, mutex) }
+    }
+
+    /// Gives the mutex back without the kernel's help, if nobody waits for it. True if somebody does.
+    pub(crate) fn unlock_in_user_mode(&mut self, task: u32, mutex: u32) -> bool {
+        let this = &mut self.objects.mutexes[mutex as usize];
+        if this.owner != task {
+            self.objects.stray_unlock.get_or_insert((task, mutex));
+            return false;
+        }
+        let contended = !this.waiters.is_empty();
+        if !contended {
+            this.owner = NOBODY;
+        }
+        contended
+    }
+
+    /// Gives the mutex back and wakes who waits longest for it.
+    pub(crate) fn release(&mut self, cpu: usize, mutex: u32) {
+        let this = &mut self.objects.mutexes[mutex as usize];
+        let waiter = this.waiters.pop(&mut self.tasks);
+        this.owner = if this.handed_over { waiter.unwrap_or(NOBODY) } else { NOBODY };
+        if let Some(waiter) = waiter {
+            self.wake_from_call(cpu, waiter, false);
+        }
+    }
+}

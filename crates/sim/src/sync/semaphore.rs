@@ -1,0 +1,55 @@
+//! Counting semaphores, as glibc's: a post raises the count and wakes who waits longest; whoever is there first takes it.
+
+use vruntime_sched::Policy;
+use vruntime_sched::event::PrevState;
+use vruntime_trace::Sink;
+
+use crate::interpreter::Flow;
+use crate::machine::Machine;
+use crate::task::WaitQueue;
+
+/// A semaphore.
+#[derive(Debug)]
+pub(crate) struct Semaphore {
+    pub(crate) count: u64,
+    pub(crate) waiters: WaitQueue,
+}
+
+impl Semaphore {
+    pub(crate) fn new(semaphore: &vruntime_workload::program::Semaphore) -> Self {
+        Self { count: u64::from(semaphore.initial), waiters: WaitQueue::default() }
+    }
+
+    /// Takes one if there is any.
+    pub(crate) fn take(&mut self) -> bool {
+        let some = self.count > 0;
+        self.count -= u64::from(some);
+        some
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    pub(crate) fn post(&mut self, cpu: usize, semaphore: u32) {
+        let this = &mut self.objects.semaphores[semaphore as usize];
+        this.count += 1;
+        if let Some(waiter) = this.waiters.pop(&mut self.tasks) {
+            self.wake_from_call(cpu, waiter, false);
+        }
+    }
+
+    pub(crate) fn wait_semaphore(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
+        let this = &mut self.objects.semaphores[semaphore as usize];
+        if this.take() {
+            // The next waiter is woken for what is still there: its post may have been taken by one who did not wait.
+            if this.count > 0
+                && let Some(waiter) = this.waiters.pop(&mut self.tasks)
+            {
+                self.wake_from_call(cpu, waiter, false);
+            }
+            return Flow::Done;
+        }
+        this.waiters.push(&mut self.tasks, task);
+        self.tasks[task as usize].due = self.core.now;
+        self.block(cpu, task, PrevState::Sleeping)
+    }
+}

@@ -1,0 +1,46 @@
+//! Why a description of a machine cannot be read.
+
+use std::fmt;
+
+use vruntime_sched::TopologyError;
+
+/// Why a description of a machine cannot be read, where, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseTopologyError {
+    /// Byte offset in the text.
+    pub offset: usize,
+    /// Bytes it concerns, from there; 0 for a place between.
+    pub len: usize,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+impl ParseTopologyError {
+    pub(super) fn new(offset: usize, len: usize, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { offset, len, message: message.into(), help: help.into() }
+    }
+
+    pub(super) fn contradiction(error: &TopologyError, len: usize) -> Self {
+        Self::new(0, len, error.to_string(), "check the order of the levels, from the outermost to the innermost")
+    }
+
+    pub(super) fn too_large(offset: usize, len: usize) -> Self {
+        let message = format!("the machine would have more than {} CPUs", super::MAX_CPUS);
+        Self::new(offset, len, message, "use smaller counts; each is per object of the level before it")
+    }
+}
+
+impl fmt::Display for ParseTopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "machine description, column {}: {}; {}", self.offset + 1, self.message, self.help)
+    }
+}
+
+impl std::error::Error for ParseTopologyError {}
+
+/// The candidate most like `name`, if any is.
+pub(super) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    crate::costs::nearest(name, candidates)
+}

@@ -1,0 +1,354 @@
+//! hwloc's synthetic descriptions: `pack:2 l3:1 core:4 pu:2`.
+
+use vruntime_sched::{CpuPlace, Topology};
+
+use super::MAX_CPUS;
+use super::error::{ParseTopologyError, nearest};
+
+/// Levels we know, by every name hwloc (and lstopo) has for them.
+const NAMES: &[(&str, Level)] = &[
+    ("machine", Level::Machine),
+    ("group", Level::Group),
+    ("numa", Level::Numa),
+    ("numanode", Level::Numa),
+    ("node", Level::Numa),
+    ("pack", Level::Package),
+    ("package", Level::Package),
+    ("socket", Level::Package),
+    ("die", Level::Die),
+    ("l5", Level::Cache(5)),
+    ("l4", Level::Cache(4)),
+    ("l3", Level::Cache(3)),
+    ("l3cache", Level::Cache(3)),
+    ("l2", Level::Cache(2)),
+    ("l2cache", Level::Cache(2)),
+    ("l1", Level::Cache(1)),
+    ("l1d", Level::Cache(1)),
+    ("l1dcache", Level::Cache(1)),
+    ("l1i", Level::Cache(0)),
+    ("l1icache", Level::Cache(0)),
+    ("l1cache", Level::Cache(1)),
+    ("cluster", Level::Cluster),
+    ("core", Level::Core),
+    ("pu", Level::Pu),
+    ("thread", Level::Pu),
+];
+
+/// A level of the hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Level {
+    Machine,
+    Group,
+    Numa,
+    Package,
+    Die,
+    Cache(u8),
+    Cluster,
+    Core,
+    Pu,
+}
+
+/// A machine from hwloc's synthetic description: levels from the outermost to the innermost, each with the number of
+/// objects in one object of the level before.
+///
+/// Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of cores
+/// that share a mid-level cache), `core`, `pu` (hardware thread). `[numa]` after a level attaches a NUMA node to each of
+/// its objects. Attributes in parentheses are accepted; of them `capacity=N` (1 to 1024, our own, comma-separated for
+/// each object in turn) after `core` or `pu` sets the CPUs' computing power, the others change nothing. A bare number is
+/// that many `pu`. `pu` may be left out: one for each core.
+///
+/// CPUs are numbered in the order of the description, as hwloc does: the threads of one core are neighbours.
+///
+/// Without an `l3` the innermost of `die`, `pack`, `numa` and `machine` that is named shares the last-level cache.
+///
+/// # Errors
+///
+/// With place and mend, when a level is unknown, a count is missing or absurd, or levels contradict each other.
+pub fn parse_synthetic(text: &str) -> Result<Topology, ParseTopologyError> {
+    let levels = scan(text)?;
+    build(text, &levels)
+}
+
+/// One word of the description.
+struct Word {
+    level: Level,
+    count: usize,
+    /// A NUMA node hangs on each object of this level.
+    memory: bool,
+    capacity: Vec<u32>,
+    offset: usize,
+    len: usize,
+}
+
+fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        let offset = text.len() - rest.len();
+        let Some(first) = rest.chars().next() else { break };
+        if first == '[' {
+            let Some(end) = rest.find(']') else {
+                return Err(ParseTopologyError::new(offset, rest.len(), "`[` is never closed", "write `[numa]`"));
+            };
+            let name = rest[1..end].split(['(', ':']).next().unwrap_or("").trim();
+            let numa = NAMES.iter().any(|(known, level)| *level == Level::Numa && known.eq_ignore_ascii_case(name));
+            if !numa {
+                let message = format!("`{}` cannot hang on another level", &rest[..=end]);
+                return Err(ParseTopologyError::new(offset, end + 1, message, "only `[numa]` can"));
+            }
+            match words.last_mut() {
+                Some(word) => word.memory = true,
+                None => words.push(Word {
+                    level: Level::Machine,
+                    count: 1,
+                    memory: true,
+                    capacity: Vec::new(),
+                    offset,
+                    len: end + 1,
+                }),
+            }
+            rest = &rest[end + 1..];
+            continue;
+        }
+        if first == '(' {
+            let Some(end) = rest.find(')') else {
+                return Err(ParseTopologyError::new(offset, rest.len(), "`(` is never closed", "add a `)`"));
+            };
+            attributes(&rest[1..end], offset + 1, words.last_mut())?;
+            rest = &rest[end + 1..];
+            continue;
+        }
+        let len = rest.find(|c: char| c.is_whitespace() || "([".contains(c)).unwrap_or(rest.len());
+        words.push(word(&rest[..len], offset)?);
+        rest = &rest[len..];
+    }
+    if words.is_empty() {
+        return Err(ParseTopologyError::new(0, text.len(), "nothing is described", "write for example `pack:1 core:4 pu:2`"));
+    }
+    Ok(words)
+}
+
+fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
+    let make = |level, count, len| Word { level, count, memory: false, capacity: Vec::new(), offset, len };
+    let (name, number) = match word.split_once(':') {
+        Some((name, number)) => (name, number),
+        None if word.starts_with(|c: char| c.is_ascii_digit()) => ("pu", word),
+        None => {
+            let help = format!("write how many in each object of the level before: `{word}:2`");
+            return Err(ParseTopologyError::new(offset, word.len(), format!("`{word}` has no count"), help));
+        }
+    };
+    let Some((_, level)) = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        let help = match nearest(name, &names) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => "levels are numa, pack, die, l3, l2, cluster, core, pu".to_owned(),
+        };
+        return Err(ParseTopologyError::new(offset, name.len(), format!("there is no level `{name}`"), help));
+    };
+    let at = offset + word.len() - number.len();
+    match number.parse::<usize>() {
+        Ok(0) => Err(ParseTopologyError::new(at, number.len(), "a count of 0", "counts begin at 1")),
+        Ok(count) if count > MAX_CPUS => Err(ParseTopologyError::too_large(at, number.len())),
+        Ok(count) => Ok(make(*level, count, word.len())),
+        Err(_) => {
+            let message = format!("`{number}` is no count");
+            Err(ParseTopologyError::new(at, number.len(), message, "write a whole number, such as `core:4`"))
+        }
+    }
+}
+
+/// `(size=1MB capacity=1024,512)`: of hwloc's attributes none changes anything; `capacity` is ours.
+fn attributes(text: &str, offset: usize, word: Option<&mut Word>) -> Result<(), ParseTopologyError> {
+    let Some(word) = word else { return Ok(()) };
+    for part in text.split_whitespace() {
+        let at = offset + (part.as_ptr() as usize - text.as_ptr() as usize);
+        let Some(values) = part.strip_prefix("capacity=") else { continue };
+        if !matches!(word.level, Level::Core | Level::Pu) {
+            let help = "move it behind `core:N` or `pu:N`";
+            return Err(ParseTopologyError::new(at, part.len(), "only cores and PUs have a capacity", help));
+        }
+        for value in values.split(',') {
+            match value.parse::<u32>() {
+                Ok(capacity @ 1..=1024) => word.capacity.push(capacity),
+                _ => {
+                    let message = format!("`{value}` is no capacity");
+                    let help = "capacities are 1 to 1024, where 1024 is the fastest CPU of the machine";
+                    return Err(ParseTopologyError::new(at, part.len(), message, help));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rank of a level, outermost first; levels that may come in either order share one.
+fn rank(level: Level) -> u8 {
+    match level {
+        Level::Machine => 0,
+        Level::Group | Level::Numa | Level::Package => 1,
+        Level::Die => 2,
+        Level::Cache(5) => 3,
+        Level::Cache(4) => 4,
+        Level::Cache(3) => 5,
+        Level::Cluster | Level::Cache(2) => 6,
+        Level::Cache(_) => 7,
+        Level::Core => 8,
+        Level::Pu => 9,
+    }
+}
+
+fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
+    for pair in words.windows(2) {
+        let (outer, inner) = (rank(pair[0].level), rank(pair[1].level));
+        // Intel's L2 and L1 may be listed on either side of the core they belong to.
+        let private = |level| matches!(level, Level::Cache(0..=2));
+        let around_core = pair[0].level == Level::Core && private(pair[1].level);
+        if inner < outer && !around_core || (inner == outer && pair[0].level == pair[1].level) {
+            let word = &pair[1];
+            let message = format!("`{}` cannot be inside `{}`", of(text, word), of(text, &pair[0]));
+            let help = "order the levels from the outermost: numa, pack, die, l3, l2 or cluster, core, pu";
+            return Err(ParseTopologyError::new(word.offset, word.len, message, help));
+        }
+    }
+    let mut total: usize = 1;
+    for word in words {
+        total = total.saturating_mul(word.count);
+        if total > MAX_CPUS {
+            return Err(ParseTopologyError::too_large(word.offset, word.len));
+        }
+    }
+    // Index of an object at each level, for the leaf numbered `leaf`: the leaf divided by the leaves in one object.
+    let below = |index: usize| words[index + 1..].iter().map(|word| word.count).product::<usize>();
+    let position = |wanted: &[Level]| words.iter().rposition(|word| wanted.contains(&word.level));
+    let outermost_first = |wanted: &[Level]| wanted.iter().find_map(|&level| position(&[level]));
+    let id = |at: Option<usize>, leaf: usize| at.map_or(0, |index| (leaf / below(index)) as u32);
+
+    // Without a core, each of the innermost objects is one.
+    let core = position(&[Level::Core]).unwrap_or(words.len() - 1);
+    let package = position(&[Level::Package]);
+    let node = words.iter().rposition(|word| word.level == Level::Numa || word.memory);
+    let llc = outermost_first(&[Level::Cache(3), Level::Cache(4), Level::Cache(5), Level::Die, Level::Package, Level::Numa])
+        .or(node);
+    // Scheduling needs caches inside nodes: with several nodes in one package and no L3 named, each node has its own.
+    let llc = match (llc, node) {
+        (Some(llc), Some(node)) if below(node) < below(llc) => Some(node),
+        (llc, _) => llc,
+    };
+    // A cluster is cores that share a cache above their own: a level named cluster, or an L2 outside of cores.
+    let cluster = position(&[Level::Cluster])
+        .or_else(|| position(&[Level::Cache(2)]).filter(|&index| index < core))
+        .filter(|&index| llc.is_none_or(|llc| below(index) <= below(llc)));
+
+    let capacities = words.iter().rev().find(|word| !word.capacity.is_empty());
+    let place = |leaf: usize| {
+        let core = id(Some(core), leaf);
+        let capacity = capacities.map_or(1024, |word| {
+            let index = if word.level == Level::Core { core as usize } else { leaf };
+            word.capacity[index % word.capacity.len()]
+        });
+        CpuPlace {
+            core,
+            cluster: cluster.map_or(core, |index| id(Some(index), leaf)),
+            llc: id(llc, leaf),
+            package: id(package, leaf),
+            node: id(node, leaf),
+            capacity,
+        }
+    };
+    let cpus = (0..total).map(place).collect();
+    Topology::new(cpus, None).map_err(|error| ParseTopologyError::contradiction(&error, text.len()))
+}
+
+fn of<'a>(text: &'a str, word: &Word) -> &'a str {
+    &text[word.offset..word.offset + word.len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn column(text: &str, of: fn(&CpuPlace) -> u32) -> Vec<u32> {
+        parse_synthetic(text).unwrap().cpus().iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_server_with_two_packages() {
+        let text = "pack:2 l3:1 core:2 pu:2";
+        assert_eq!(column(text, |p| p.core), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(column(text, |p| p.llc), [0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(column(text, |p| p.package), [0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(column(text, |p| p.node), [0; 8]);
+    }
+
+    #[test]
+    fn several_caches_in_a_package_and_clusters_in_a_cache() {
+        assert_eq!(column("pack:1 l3:2 l2:2 core:2", |p| p.llc), [0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(column("pack:1 l3:2 l2:2 core:2", |p| p.cluster), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(column("pack:1 l3:1 l2:4 core:1", |p| p.cluster), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn memory_hangs_on_levels_or_is_one() {
+        assert_eq!(column("numa:2 core:2", |p| p.node), [0, 0, 1, 1]);
+        assert_eq!(column("pack:2 [numa] core:2", |p| p.node), [0, 0, 1, 1]);
+        assert_eq!(column("[numa] core:2 pu:1", |p| p.node), [0, 0]);
+        assert_eq!(column("pack:1 die:2 [numa(memory=1GB)] core:1 pu:2", |p| p.node), [0, 0, 1, 1]);
+        assert_eq!(column("pack:1 numa:2 core:2", |p| p.llc), [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_number_alone_is_that_many_cpus_in_one_cache() {
+        let flat = parse_synthetic("8").unwrap();
+        assert_eq!(flat, Topology::flat(8));
+        assert_eq!(parse_synthetic("core:4 pu:1").unwrap(), Topology::flat(4));
+    }
+
+    #[test]
+    fn attributes_are_read_past_but_for_capacity() {
+        assert_eq!(column("pack:1 l3:1(size=32MB) core:4(capacity=1024,512) pu:1", |p| p.capacity), [1024, 512, 1024, 512]);
+        let error = parse_synthetic("core:4(capacity=2000)").unwrap_err();
+        assert_eq!((error.offset, error.len), (7, 13));
+    }
+
+    #[test]
+    fn every_error_has_its_place_and_a_mend() {
+        for (text, offset, help) in [
+            ("", 0, "write for example"),
+            ("pack:2 cor:4", 7, "did you mean `core`?"),
+            ("pack:2 core", 7, "`core:2`"),
+            ("core:0", 5, "counts begin at 1"),
+            ("core:x", 5, "a whole number"),
+            ("core:9000000000000000000000", 5, "a whole number"),
+            ("core:100000", 5, "smaller counts"),
+            ("pack:8 core:64 pu:64", 15, "smaller counts"),
+            ("core:2 pack:2", 7, "order the levels"),
+            ("core:2 core:2", 7, "order the levels"),
+            ("pack:2 [numa", 7, "[numa]"),
+            ("pack:2 [l3]", 7, "[numa]"),
+            ("pack:2(", 6, "add a `)`"),
+        ] {
+            let error = parse_synthetic(text).unwrap_err();
+            assert_eq!(error.offset, offset, "{text}: {error}");
+            assert!(error.help.contains(help), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z0-9:()\\[\\]=, é]{0,60}") {
+            let _ = parse_synthetic(&text);
+        }
+
+        #[test]
+        fn every_ordered_description_is_a_machine(numa in 1usize..3, pack in 1usize..3, l3 in 1usize..4, core in 1usize..5, pu in 1usize..4) {
+            let text = format!("numa:{numa} pack:{pack} l3:{l3} core:{core} pu:{pu}");
+            let topology = parse_synthetic(&text).unwrap();
+            prop_assert_eq!(topology.nr_cpus(), numa * pack * l3 * core * pu);
+            let cores: std::collections::BTreeSet<u32> = topology.cpus().iter().map(|place| place.core).collect();
+            prop_assert_eq!(cores.len(), numa * pack * l3 * core);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! No nanosecond is lost: for every CPU busy + idle + overhead is the run, for every task running + waiting + sleeping
+//! is its life; put together from the events and compared with the machine's own accounts, over random machines and
+//! workloads. And the same run twice is the same run.
+
+mod support;
+
+use proptest::prelude::*;
+use support::*;
+use vruntime_sim::{Config, Costs, MachineSpec, Preempt, parse_topology};
+use vruntime_trace::Digest;
+use vruntime_workload::program::*;
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (1u64..3_000_000).prop_map(|work| Op::Run { work }),
+        2 => (1u64..500_000).prop_map(|time| Op::Runtime { time }),
+        6 => (0u64..5_000_000).prop_map(|time| Op::Sleep { time }),
+        2 => (1u64..4_000_000, any::<bool>()).prop_map(|(period, relative)| Op::Timer {
+            timer: usize::from(relative),
+            period,
+            mode: if relative { TimerMode::Relative } else { TimerMode::Absolute },
+        }),
+        2 => Just(Op::Yield),
+        2 => Just(Op::SemPost(0)),
+        1 => Just(Op::SemWait(0)),
+        2 => Just(Op::Signal(0)),
+        2 => Just(Op::Broadcast(1)),
+        1 => Just(Op::Suspend { condition: 1 }),
+        1 => Just(Op::Barrier(0)),
+        2 => (1u32..200).prop_map(|bytes| Op::PipeWrite { pipe: 0, bytes }),
+        1 => (1u32..200).prop_map(|bytes| Op::PipeRead { pipe: 0, bytes }),
+        1 => (1u64..100_000).prop_map(|bytes| Op::Io { bytes }),
+    ]
+}
+
+/// A few operations, some of them inside a critical section.
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let section = (0usize..3, prop::collection::vec(op(), 0..3), any::<bool>()).prop_map(|(mutex, inner, waits)| {
+        let mut ops = vec![Op::Lock(mutex)];
+        ops.extend(inner);
+        if waits {
+            ops.push(Op::Sync { condition: 0, mutex });
+        }
+        ops.push(Op::Unlock(mutex));
+        ops
+    });
+    let part = prop_oneof![4 => op().prop_map(|op| vec![op]), 1 => section];
+    // At least one operation takes time.
+    (1u64..1_000_000, prop::collection::vec(part, 0..5)).prop_map(|(work, parts)| {
+        let mut ops = vec![Op::Run { work }];
+        ops.extend(parts.into_iter().flatten());
+        ops
+    })
+}
+
+fn settings(cpus: usize) -> impl Strategy<Value = Settings> {
+    let policy = prop_oneof![
+        3 => (-20i8..=19).prop_map(|nice| Policy::Other { nice, slice: None }),
+        1 => (-20i8..=19).prop_map(|nice| Policy::Batch { nice, slice: None }),
+        1 => Just(Policy::Idle),
+    ];
+    let affinity = prop::collection::btree_set(0..cpus as u32, 1..=cpus).prop_map(|set| set.into_iter().collect());
+    (prop::option::of(policy), prop::option::of(affinity), prop::option::of(0usize..4))
+        .prop_map(|(policy, cpus, group)| Settings { policy, cpus, group, ..Settings::default() })
+}
+
+fn tasks(cpus: usize) -> impl Strategy<Value = Vec<Task>> {
+    let phases = prop::collection::vec((ops(), 1u64..20, prop::option::weighted(0.3, settings(cpus))), 1..3);
+    let one = (phases, settings(cpus), 0u64..10_000_000, any::<bool>(), any::<bool>());
+    prop::collection::vec(one, 1..12).prop_map(|all| {
+        let last = all.len() - 1;
+        let build = |(index, (phases, settings, start, forever, forks)): (usize, (Vec<_>, Settings, u64, bool, bool))| {
+            let build_phase = |(mut ops, times, settings): (Vec<Op>, u64, Option<Settings>)| {
+                if forks && index < last {
+                    ops.push(Op::Fork(last));
+                }
+                let settings = settings.unwrap_or_default();
+                Phase { settings, ..phase(ops, Repeat::Times(times)) }
+            };
+            let phases: Vec<Phase> = phases.into_iter().map(build_phase).collect();
+            // The one that is forked is not for ever, or the run gets long.
+            let repeat = if forever && index < last { Repeat::Forever } else { Repeat::Times(1) };
+            let start = (index < last || last == 0).then_some(start);
+            Task { settings, start, repeat, ..task(&format!("t{index}"), phases) }
+        };
+        all.into_iter().enumerate().map(build).collect()
+    })
+}
+
+fn config() -> impl Strategy<Value = (Config, usize)> {
+    let topology = prop::sample::select(vec![
+        "1",
+        "2",
+        "pack:1 core:2 pu:2",
+        "pack:2 core:2 pu:1",
+        "pack:1 core:4(capacity=1024,333)",
+        "numa:2 core:2 pu:2",
+    ]);
+    let kernel = prop::sample::select(vec!["6.1", "6.6"]);
+    let costs = prop::sample::select(Costs::PROFILES.to_vec());
+    let preempt = prop::sample::select(vec![Preempt::None, Preempt::Full]);
+    let hz = prop::sample::select(vec![100u32, 250, 300, 1000]);
+    (topology, kernel, costs, preempt, hz, any::<bool>(), 0u64..3, any::<bool>()).prop_map(
+        |(topology, kernel, costs, preempt, hz, autogroup, seed, skew_tick)| {
+            let mut spec = MachineSpec::new(parse_topology(topology).unwrap());
+            spec.costs = Costs::profile(costs).unwrap();
+            spec.hz = hz;
+            spec.skew_tick = skew_tick;
+            let cpus = spec.topology.nr_cpus();
+            let kernel = vruntime_sched::kernel(kernel).unwrap();
+            let config = Config { preempt, autogroup, seed, duration: Some(60 * MS), ..Config::new(kernel, spec) };
+            (config, cpus)
+        },
+    )
+}
+
+fn groups() -> Vec<Group> {
+    let group = |path: &str, parent, weight| Group { path: path.to_owned(), parent, weight, idle: false, max: None };
+    vec![group("/", None, 100), group("/a", Some(0), 300), group("/b", Some(0), 50), group("/a/c", Some(1), 100)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn time_is_conserved_and_runs_repeat(
+        (config, tasks) in config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus)))
+    ) {
+        let workload = Workload { groups: groups(), ..workload(tasks) };
+        let mut sinks = (Ledger::default(), Digest::default());
+        let outcome = simulate(&workload, &config, &mut sinks).unwrap();
+        let (mut ledger, digest) = sinks;
+        prop_assert!(outcome.end <= 60 * MS + MS);
+        ledger.check(&outcome);
+        let mut again = Digest::default();
+        let second = simulate(&workload, &config, &mut again).unwrap();
+        prop_assert_eq!(digest.value(), again.value());
+        prop_assert_eq!(outcome, second);
+    }
+}

@@ -1,0 +1,259 @@
+//! Ftrace text, as `trace-cmd report` prints it.
+
+use std::io::{self, Write};
+
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+
+use crate::names::{Names, Who};
+use crate::output::Output;
+use crate::{GroupInfo, Sink, TaskInfo};
+
+/// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
+///
+/// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
+/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `cgroup_attach_task`. Events
+/// the kernel has no tracepoint for (nice changes, balancing, overheads, ends of loops) are not written. Names are
+/// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
+/// [`stopper_pid`](crate::stopper_pid).
+///
+/// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
+/// returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
+///
+/// ```
+/// use vruntime_trace::{CpuId, Event, FtraceWriter, PrevState, Running, Sink, TaskId};
+///
+/// let mut text = FtraceWriter::new(Vec::new(), 1);
+/// let next = Running::Task(TaskId(0));
+/// text.event(1_500_000, CpuId(0), &Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next });
+/// let text = String::from_utf8(text.finish_writing()?)?;
+/// assert!(text.ends_with("[000]     0.001500: sched_switch:         prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+///                         prev_state=R ==> next_comm=task-0 next_pid=1000 next_prio=120\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FtraceWriter<W> {
+    out: Output<W>,
+    names: Names,
+    nanoseconds: bool,
+}
+
+impl<W: Write> FtraceWriter<W> {
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer of its own.
+    pub fn new(out: W, cpus: u32) -> Self {
+        let mut out = Output::new(out);
+        out.write(|buffer| {
+            buffer.extend_from_slice(b"cpus=");
+            push_number(buffer, u64::from(cpus), 1);
+            buffer.push(b'\n');
+        });
+        Self { out, names: Names::default(), nanoseconds: false }
+    }
+
+    /// Prints times to the nanosecond, as `trace-cmd report -t` does; without, they are rounded to the microsecond.
+    #[must_use]
+    pub fn nanoseconds(mut self) -> Self {
+        self.nanoseconds = true;
+        self
+    }
+
+    /// The first error so far, if any: a caller may want to stop a long run early.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.out.error()
+    }
+
+    /// Writes what is left and gives the writer back.
+    ///
+    /// # Errors
+    /// The first error of the writer below, whenever it happened, or `InvalidInput` if an event named an id no run
+    /// can count to. The trace ends before it.
+    pub fn finish_writing(self) -> io::Result<W> {
+        self.out.finish()
+    }
+
+    fn line(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        let Self { out, names, nanoseconds } = self;
+        let names = &*names;
+        out.write(|buffer| match *event {
+            Event::Fork { parent, child } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_process_fork:   ");
+                // The tasks a workload begins with have no parent of its own: whoever runs there started them.
+                let parent = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
+                let child = names.task(child);
+                push_field(buffer, b"comm=", parent.comm);
+                push_signed(buffer, b" pid=", parent.pid);
+                push_field(buffer, b" child_comm=", child.comm);
+                push_signed(buffer, b" child_pid=", child.pid);
+                buffer.push(b'\n');
+            }
+            Event::Exit { task } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_process_exit:   ");
+                push_who(buffer, names.task(task));
+                buffer.push(b'\n');
+            }
+            Event::Waking { task } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_waking:         ");
+                push_wakeup(buffer, names.task(task), names.last_cpu(task));
+            }
+            Event::Wakeup { task, target } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_wakeup:         ");
+                push_wakeup(buffer, names.task(task), target);
+            }
+            Event::WakeupNew { task, target } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_wakeup_new:     ");
+                push_wakeup(buffer, names.task(task), target);
+            }
+            Event::Switch { prev, prev_state, next } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_switch:         ");
+                let (left, came) = (names.who(cpu, prev), names.who(cpu, next));
+                push_field(buffer, b"prev_comm=", left.comm);
+                push_signed(buffer, b" prev_pid=", left.pid);
+                push_signed(buffer, b" prev_prio=", left.prio);
+                push_field(buffer, b" prev_state=", state_letters(prev, prev_state).as_bytes());
+                push_field(buffer, b" ==> next_comm=", came.comm);
+                push_signed(buffer, b" next_pid=", came.pid);
+                push_signed(buffer, b" next_prio=", came.prio);
+                buffer.push(b'\n');
+            }
+            Event::Migrate { task, from, to, .. } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_migrate_task:   ");
+                push_who(buffer, names.task(task));
+                push_field(buffer, b" orig_cpu=", &[]);
+                push_number(buffer, u64::from(from.0), 1);
+                push_field(buffer, b" dest_cpu=", &[]);
+                push_number(buffer, u64::from(to.0), 1);
+                buffer.push(b'\n');
+            }
+            Event::MoveGroup { task, group } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"cgroup_attach_task:   ");
+                let (who, path) = (names.task(task), names.path(group));
+                push_field(buffer, b"dst_root=0 dst_id=", &[]);
+                push_number(buffer, u64::from(group.0) + 1, 1);
+                push_field(buffer, b" dst_level=", &[]);
+                push_number(buffer, group_level(path), 1);
+                push_field(buffer, b" dst_path=", path.as_bytes());
+                push_signed(buffer, b" pid=", who.pid);
+                push_field(buffer, b" comm=", who.comm);
+                buffer.push(b'\n');
+            }
+            Event::SetNice { .. }
+            | Event::Balance { .. }
+            | Event::Overhead { .. }
+            | Event::LoopEnd { .. }
+            | Event::SleepReturn { .. } => {}
+        });
+    }
+}
+
+impl<W: Write> Sink for FtraceWriter<W> {
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        if let Err(error) = self.names.announce_group(id, info) {
+            self.out.fail(error);
+        }
+    }
+
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        if let Err(error) = self.names.announce(id, info) {
+            self.out.fail(error);
+        }
+    }
+
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        match self.names.admit(cpu, event) {
+            Ok(()) => {
+                self.line(at, cpu, event);
+                self.names.observe(cpu, event);
+            }
+            Err(error) => self.out.fail(error),
+        }
+    }
+
+    fn finish(&mut self, _at: u64) {
+        self.out.flush();
+    }
+}
+
+/// `prev_state` as `sched_switch` prints it. The idle task is always runnable; a stopper leaves only to sleep.
+pub(crate) fn state_letters(prev: Running, state: PrevState) -> &'static str {
+    match (prev, state) {
+        (Running::Stopper, _) | (Running::Task(_), PrevState::Sleeping) => "S",
+        (Running::Idle, _) | (Running::Task(_), PrevState::Yielded) => "R",
+        (Running::Task(_), PrevState::Preempted) => "R+",
+        (Running::Task(_), PrevState::Blocked) => "D",
+        (Running::Task(_), PrevState::Dead) => "X",
+    }
+}
+
+/// How deep a group is below the root, by its path.
+pub(crate) fn group_level(path: &str) -> u64 {
+    path.split('/').filter(|name| !name.is_empty()).count() as u64
+}
+
+/// Task, CPU, time and event: the columns every line begins with.
+fn start(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: CpuId, event: &[u8]) {
+    let current = names.who(cpu, names.current(cpu));
+    let comm: &[u8] = if current.pid == 0 { b"<idle>" } else { current.comm };
+    buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');
+    buffer.extend_from_slice(comm);
+    buffer.push(b'-');
+    let before = buffer.len();
+    push_number(buffer, current.pid.unsigned_abs().into(), 1);
+    buffer.resize(buffer.len().max(before + 5), b' ');
+    buffer.extend_from_slice(b" [");
+    push_number(buffer, u64::from(cpu.0), 3);
+    buffer.extend_from_slice(b"] ");
+    let (seconds, fraction, digits) = if nanoseconds {
+        (at / 1_000_000_000, at % 1_000_000_000, 9)
+    } else {
+        let us = at / 1000 + u64::from(at % 1000 >= 500);
+        (us / 1_000_000, us % 1_000_000, 6)
+    };
+    let width = seconds.checked_ilog10().map_or(1, |log| log as usize + 1);
+    buffer.resize(buffer.len() + 5_usize.saturating_sub(width), b' ');
+    push_number(buffer, seconds, 1);
+    buffer.push(b'.');
+    push_number(buffer, fraction, digits);
+    buffer.extend_from_slice(b": ");
+    buffer.extend_from_slice(event);
+}
+
+fn push_wakeup(buffer: &mut Vec<u8>, who: Who<'_>, target: CpuId) {
+    push_who(buffer, who);
+    buffer.extend_from_slice(b" target_cpu=");
+    push_number(buffer, u64::from(target.0), 3);
+    buffer.push(b'\n');
+}
+
+fn push_who(buffer: &mut Vec<u8>, who: Who<'_>) {
+    push_field(buffer, b"comm=", who.comm);
+    push_signed(buffer, b" pid=", who.pid);
+    push_signed(buffer, b" prio=", who.prio);
+}
+
+fn push_field(buffer: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    buffer.extend_from_slice(name);
+    buffer.extend_from_slice(value);
+}
+
+fn push_signed(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
+    buffer.extend_from_slice(name);
+    if value < 0 {
+        buffer.push(b'-');
+    }
+    push_number(buffer, value.unsigned_abs().into(), 1);
+}
+
+/// `value` in decimal, with leading zeros to at least `digits` (at most 20). `write!` takes thrice the time, and a line has ten.
+fn push_number(buffer: &mut Vec<u8>, mut value: u64, digits: usize) {
+    let mut text = [b'0'; 20];
+    let mut first = text.len();
+    while value > 0 {
+        first -= 1;
+        text[first] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    buffer.extend_from_slice(&text[first.min(text.len() - digits)..]);
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,146 @@
+use std::io;
+
+use vruntime_sched::event::MigrateCause;
+
+use super::*;
+use crate::output::tests::FullDisk;
+
+/// Two tasks and two CPUs: fork, preemption, sleep, wakeup from afar, an active balance, a move between groups, exit.
+pub(crate) fn story(sink: &mut impl Sink) {
+    let (zero, one) = (CpuId(0), CpuId(1));
+    let (web, batch) = (TaskId(0), TaskId(1));
+    sink.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100 });
+    sink.group(GroupId(1), &GroupInfo { path: "/web/api", parent: Some(GroupId::ROOT), weight: 300 });
+    sink.task(web, &TaskInfo { name: "web-0", class: "web", group: GroupId(1), nice: 0 });
+    sink.task(batch, &TaskInfo { name: "a batch job with a long name", class: "batch", group: GroupId::ROOT, nice: 5 });
+    let on = Running::Task;
+    let switch = |prev, prev_state, next| Event::Switch { prev, prev_state, next };
+    let events = [
+        (0, zero, Event::Fork { parent: None, child: web }),
+        (0, zero, Event::WakeupNew { task: web, target: zero }),
+        (1_000, zero, switch(Running::Idle, PrevState::Preempted, on(web))),
+        (1_499, zero, Event::Fork { parent: Some(web), child: batch }),
+        (1_500, zero, Event::WakeupNew { task: batch, target: zero }),
+        (4_000_000, zero, switch(on(web), PrevState::Preempted, on(batch))),
+        (5_000_000, zero, switch(on(batch), PrevState::Yielded, on(web))),
+        (5_500_000, zero, Event::SetNice { task: batch, nice: -3 }),
+        (6_000_000, zero, Event::LoopEnd { task: web, duration: 5_999_000, work: 4_000_000 }),
+        (6_000_000, zero, switch(on(web), PrevState::Sleeping, on(batch))),
+        (7_000_000, one, Event::Waking { task: web }),
+        (7_000_000, one, Event::Migrate { task: web, from: zero, to: one, cause: MigrateCause::Wakeup }),
+        (7_000_000, one, Event::Wakeup { task: web, target: one }),
+        (7_000_000, one, switch(Running::Idle, PrevState::Preempted, on(web))),
+        (7_000_100, one, Event::SleepReturn { task: web, late: 100 }),
+        (8_000_000, one, switch(on(web), PrevState::Blocked, Running::Idle)),
+        (8_500_000, zero, switch(on(batch), PrevState::Preempted, Running::Stopper)),
+        (8_501_000, zero, Event::Migrate { task: batch, from: zero, to: one, cause: MigrateCause::Active }),
+        (8_502_000, zero, switch(Running::Stopper, PrevState::Sleeping, Running::Idle)),
+        (8_502_000, one, switch(Running::Idle, PrevState::Preempted, on(batch))),
+        (8_600_000, one, Event::MoveGroup { task: batch, group: GroupId(1) }),
+        (12_345_678_999, one, Event::Exit { task: batch }),
+        (12_345_678_999, one, switch(on(batch), PrevState::Dead, Running::Idle)),
+    ];
+    for (at, cpu, event) in events {
+        sink.event(at, cpu, &event);
+    }
+    sink.finish(12_345_678_999);
+}
+
+fn text_of(mut writer: FtraceWriter<Vec<u8>>) -> String {
+    story(&mut writer);
+    String::from_utf8(writer.finish_writing().expect("memory does not fail")).expect("the names are text")
+}
+
+#[test]
+fn the_story_reads_as_trace_cmd_prints_it() {
+    insta::assert_snapshot!(text_of(FtraceWriter::new(Vec::new(), 2)));
+}
+
+#[test]
+fn nanoseconds_on_request() {
+    let text = text_of(FtraceWriter::new(Vec::new(), 2).nanoseconds());
+    let line = text.lines().find(|line| line.contains("sched_process_exit")).expect("somebody exits");
+    assert!(line.contains("[001]    12.345678999: sched_process_exit:"), "{line}");
+}
+
+/// What a tool makes of a line: task column, CPU, time in ns, event name, fields. Written from the format of
+/// `trace-cmd report`, not from the writer.
+type Line<'a> = (&'a str, i64, u32, u64, &'a str, Vec<(&'a str, &'a str)>);
+
+fn parse(line: &str) -> Option<Line<'_>> {
+    let (head, rest) = line.split_once(" [")?;
+    let (comm, pid) = head.trim().rsplit_once('-')?;
+    let (cpu, rest) = rest.split_once("] ")?;
+    let (time, rest) = rest.trim_start().split_once(": ")?;
+    let (seconds, fraction) = time.split_once('.')?;
+    let scale = 10_u64.checked_pow(9_u32.checked_sub(fraction.len() as u32)?)?;
+    let ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + fraction.parse::<u64>().ok()? * scale;
+    let (event, mut rest) = rest.split_once(": ")?;
+    rest = rest.trim_start();
+    let mut fields = Vec::new();
+    while let Some((name, after)) = rest.split_once('=') {
+        // A value goes up to the blank before the next `name=`.
+        let end = after.find('=').map_or(after.len(), |next| after[..next].rfind(' ').unwrap_or(0));
+        fields.push((name, after[..end].trim_end_matches(" ==>")));
+        rest = after[end..].trim_start_matches("==>").trim_start();
+    }
+    Some((comm, pid.trim().parse().ok()?, cpu.parse().ok()?, ns, event, fields))
+}
+
+#[test]
+fn a_parser_of_its_own_gets_every_field_back() {
+    let text = text_of(FtraceWriter::new(Vec::new(), 2).nanoseconds());
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("cpus=2"));
+    let parsed: Vec<_> = lines.map(|line| parse(line).unwrap_or_else(|| panic!("unreadable: {line}"))).collect();
+    // All but SetNice, LoopEnd and SleepReturn.
+    assert_eq!(parsed.len(), 20);
+    assert!(parsed.is_sorted_by_key(|line| line.3));
+
+    let switches: Vec<_> = parsed.iter().filter(|line| line.4 == "sched_switch").collect();
+    let field = |line: &Line<'_>, name: &str| line.5.iter().find(|f| f.0 == name).map(|f| f.1.to_owned());
+    let states: Vec<_> = switches.iter().filter_map(|line| field(line, "prev_state")).collect();
+    assert_eq!(states, ["R", "R+", "R", "S", "R", "D", "R+", "S", "R", "X"]);
+    // The nice value set at 5.5 ms shows in the next switch.
+    let prios: Vec<_> = switches.iter().filter_map(|line| field(line, "next_prio")).collect();
+    assert_eq!(prios, ["120", "125", "120", "117", "120", "120", "0", "120", "117", "120"]);
+    // Whoever runs on a CPU is in the first column, and is the one who leaves at the next switch.
+    for line in &switches {
+        assert_eq!(field(line, "prev_pid"), Some(line.1.to_string()), "{line:?}");
+    }
+    let batch = switches.iter().find(|line| line.1 == 1001).expect("batch runs");
+    assert_eq!(batch.0, "a batch job with a long name");
+    assert_eq!(field(batch, "prev_comm").as_deref(), Some("a batch job with a long name"));
+    let stopper = switches.iter().find(|line| line.1 == 4_000_000).expect("the stopper runs");
+    assert_eq!(field(stopper, "prev_comm").as_deref(), Some("migration/0"));
+}
+
+#[test]
+fn a_full_disk_is_reported_at_the_end() {
+    let mut writer = FtraceWriter::new(FullDisk { room: 100 }, 2);
+    story(&mut writer);
+    assert_eq!(writer.error().map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+    story(&mut writer);
+    assert_eq!(writer.finish_writing().map_err(|error| error.kind()).err(), Some(io::ErrorKind::StorageFull));
+}
+
+#[test]
+fn an_impossible_id_is_an_error_not_a_crash() {
+    let mut writer = FtraceWriter::new(Vec::new(), 1);
+    writer.event(0, CpuId(0), &Event::Waking { task: TaskId(u32::MAX) });
+    writer.event(1, CpuId(0), &Event::Waking { task: TaskId(0) });
+    let error = writer.finish_writing().expect_err("the id cannot have been counted");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("task 4294967295"), "{error}");
+}
+
+#[test]
+fn numbers() {
+    for (value, digits, text) in
+        [(0, 1, "0"), (0, 3, "000"), (7, 3, "007"), (1234, 3, "1234"), (u64::MAX, 1, "18446744073709551615")]
+    {
+        let mut buffer = Vec::new();
+        push_number(&mut buffer, value, digits);
+        assert_eq!(buffer, text.as_bytes());
+    }
+}

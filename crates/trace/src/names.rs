@@ -1,0 +1,298 @@
+//! What a trace calls things: `comm`s, pids and priorities, learned from the announcements and kept up to date.
+
+use std::io;
+
+use bytes::Bytes;
+use vruntime_sched::event::{Event, Running};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+
+use crate::{GroupInfo, TaskInfo};
+
+/// Ids count up from 0, so tables are indexed by them; an id beyond these bounds is a bug of the caller and must not
+/// allocate a table of its size. Linux stops at 8192 CPUs and 4,194,304 pids.
+const MAX_CPUS: u32 = 1 << 16;
+const MAX_TASKS: u32 = 1 << 24;
+const MAX_GROUPS: u32 = 1 << 24;
+
+/// The pid of task 0: below are the kernel's own (0 is the idle task, 1 `init`, 2 `kthreadd`).
+const FIRST_TASK_PID: u32 = 1000;
+/// The pid of `migration/0`. Tasks jump over the range.
+const FIRST_STOPPER_PID: u32 = 4_000_000;
+
+/// The pid a trace gives to `task`: its id + 1000.
+///
+/// From task 3,999,000 on it is 100,000 more, which leaves room for the `migration/N` threads.
+///
+/// ```
+/// # use vruntime_trace::{TaskId, task_pid};
+/// assert_eq!(task_pid(TaskId(7)), 1007);
+/// ```
+pub const fn task_pid(task: TaskId) -> i32 {
+    let pid = task.0.saturating_add(FIRST_TASK_PID);
+    let pid = if pid < FIRST_STOPPER_PID { pid } else { pid.saturating_add(100_000) };
+    if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
+}
+
+/// The pid a trace gives to the stopper thread (`migration/N`) of `cpu`: 4,000,000 + N.
+///
+/// ```
+/// # use vruntime_trace::{CpuId, stopper_pid};
+/// assert_eq!(stopper_pid(CpuId(3)), 4_000_003);
+/// ```
+pub const fn stopper_pid(cpu: CpuId) -> i32 {
+    let pid = cpu.0.saturating_add(FIRST_STOPPER_PID);
+    if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
+}
+
+/// Somebody as tracepoints name them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who<'a> {
+    pub(crate) comm: &'a Bytes,
+    pub(crate) pid: i32,
+    /// The kernel's `prio`: 120 + nice; 0 for a stopper.
+    pub(crate) prio: i32,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    comm: Bytes,
+    nice: i8,
+    /// `task_cpu()`: the CPU it is on or was on last.
+    cpu: CpuId,
+}
+
+#[derive(Debug)]
+struct Cpu {
+    swapper: Bytes,
+    stopper: Bytes,
+    current: Running,
+}
+
+/// Every name the trace needs.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    tasks: Vec<Task>,
+    cpus: Vec<Cpu>,
+    groups: Vec<String>,
+}
+
+/// A name that cannot break a line of text: control characters become `?`.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn out_of_range(what: &str, id: u32, limit: u32) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("{what} {id} in an event: ids count up from 0 and a trace takes at most {limit}"),
+    )
+}
+
+impl Names {
+    /// Learns of a task.
+    pub(crate) fn announce(&mut self, id: TaskId, info: &TaskInfo<'_>) -> io::Result<()> {
+        self.admit_task(id)?;
+        self.admit_group(info.group)?;
+        let task = &mut self.tasks[id.index()];
+        if !info.name.is_empty() {
+            task.comm = Bytes::from(printable(info.name));
+        }
+        task.nice = info.nice;
+        Ok(())
+    }
+
+    /// Learns of a group.
+    pub(crate) fn announce_group(&mut self, id: GroupId, info: &GroupInfo<'_>) -> io::Result<()> {
+        self.admit_group(id)?;
+        self.groups[id.index()] = printable(info.path);
+        Ok(())
+    }
+
+    /// Makes sure that every id in `event` has an entry, if only a made-up name.
+    ///
+    /// # Errors
+    /// `InvalidInput` if an id is so large that it cannot have been counted.
+    #[inline]
+    pub(crate) fn admit(&mut self, cpu: CpuId, event: &Event) -> io::Result<()> {
+        self.admit_cpu(cpu)?;
+        match *event {
+            Event::Fork { parent, child } => {
+                if let Some(parent) = parent {
+                    self.admit_task(parent)?;
+                }
+                self.admit_task(child)
+            }
+            Event::Wakeup { task, target } | Event::WakeupNew { task, target } => {
+                self.admit_cpu(target)?;
+                self.admit_task(task)
+            }
+            Event::Switch { prev, next, .. } => {
+                if let Running::Task(prev) = prev {
+                    self.admit_task(prev)?;
+                }
+                if let Running::Task(next) = next {
+                    self.admit_task(next)?;
+                }
+                Ok(())
+            }
+            Event::Migrate { task, from, to, .. } => {
+                self.admit_cpu(from)?;
+                self.admit_cpu(to)?;
+                self.admit_task(task)
+            }
+            Event::MoveGroup { task, group } => {
+                self.admit_group(group)?;
+                self.admit_task(task)
+            }
+            Event::Exit { task }
+            | Event::Waking { task }
+            | Event::SetNice { task, .. }
+            | Event::LoopEnd { task, .. }
+            | Event::SleepReturn { task, .. } => self.admit_task(task),
+            Event::Balance { .. } | Event::Overhead { .. } => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn admit_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
+        if cpu.0 >= MAX_CPUS {
+            return Err(out_of_range("CPU", cpu.0, MAX_CPUS));
+        }
+        for n in self.cpus.len()..=cpu.index() {
+            self.cpus.push(Cpu {
+                swapper: Bytes::from(format!("swapper/{n}")),
+                stopper: Bytes::from(format!("migration/{n}")),
+                current: Running::Idle,
+            });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn admit_task(&mut self, task: TaskId) -> io::Result<()> {
+        if task.0 >= MAX_TASKS {
+            return Err(out_of_range("task", task.0, MAX_TASKS));
+        }
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize_with(task.index() + 1, Task::default);
+        }
+        let row = &mut self.tasks[task.index()];
+        if row.comm.is_empty() {
+            row.comm = Bytes::from(format!("task-{task}"));
+        }
+        Ok(())
+    }
+
+    fn admit_group(&mut self, group: GroupId) -> io::Result<()> {
+        if group.0 >= MAX_GROUPS {
+            return Err(out_of_range("task group", group.0, MAX_GROUPS));
+        }
+        if group.index() >= self.groups.len() {
+            self.groups.resize_with(group.index() + 1, String::new);
+        }
+        let path = &mut self.groups[group.index()];
+        if path.is_empty() {
+            *path = if group == GroupId::ROOT { "/".to_owned() } else { format!("/group-{group}") };
+        }
+        Ok(())
+    }
+
+    /// How many CPUs and tasks are known; ids below have entries.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.cpus.len(), self.tasks.len())
+    }
+
+    #[inline]
+    pub(crate) fn task(&self, task: TaskId) -> Who<'_> {
+        let row = &self.tasks[task.index()];
+        Who { comm: &row.comm, pid: task_pid(task), prio: 120 + i32::from(row.nice) }
+    }
+
+    #[inline]
+    pub(crate) fn who(&self, cpu: CpuId, running: Running) -> Who<'_> {
+        let row = &self.cpus[cpu.index()];
+        match running {
+            Running::Idle => Who { comm: &row.swapper, pid: 0, prio: 120 },
+            Running::Stopper => Who { comm: &row.stopper, pid: stopper_pid(cpu), prio: 0 },
+            Running::Task(task) => self.task(task),
+        }
+    }
+
+    /// Who runs on `cpu`, as far as the events so far tell.
+    #[inline]
+    pub(crate) fn current(&self, cpu: CpuId) -> Running {
+        self.cpus[cpu.index()].current
+    }
+
+    /// The CPU `task` is on, or was on last.
+    #[inline]
+    pub(crate) fn last_cpu(&self, task: TaskId) -> CpuId {
+        self.tasks[task.index()].cpu
+    }
+
+    /// The path of `group`; the root's for one never announced.
+    pub(crate) fn path(&self, group: GroupId) -> &str {
+        self.groups.get(group.index()).filter(|path| !path.is_empty()).map_or("/", String::as_str)
+    }
+
+    /// Takes note of what `event`, already admitted, changes. To be called after the event is written.
+    #[inline]
+    pub(crate) fn observe(&mut self, cpu: CpuId, event: &Event) {
+        match *event {
+            Event::Wakeup { task, target } | Event::WakeupNew { task, target } => {
+                self.tasks[task.index()].cpu = target;
+            }
+            Event::Migrate { task, to, .. } => self.tasks[task.index()].cpu = to,
+            Event::Switch { next, .. } => {
+                self.cpus[cpu.index()].current = next;
+                if let Running::Task(task) = next {
+                    self.tasks[task.index()].cpu = cpu;
+                }
+            }
+            Event::SetNice { task, nice } => self.tasks[task.index()].nice = nice,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pids_never_collide() {
+        assert_eq!(task_pid(TaskId(0)), 1000);
+        assert_eq!(task_pid(TaskId(3_998_999)), 3_999_999);
+        assert_eq!(task_pid(TaskId(3_999_000)), 4_100_000);
+        assert!(stopper_pid(CpuId(MAX_CPUS - 1)) < task_pid(TaskId(3_999_000)));
+        assert!(task_pid(TaskId(3_998_999)) < stopper_pid(CpuId(0)));
+        assert_eq!(task_pid(TaskId(u32::MAX)), i32::MAX);
+    }
+
+    #[test]
+    fn a_name_cannot_break_a_line() -> io::Result<()> {
+        let mut names = Names::default();
+        let info = TaskInfo { name: "two\nlines\0", class: "two", group: GroupId::ROOT, nice: -5 };
+        names.announce(TaskId(2), &info)?;
+        assert_eq!(names.task(TaskId(2)).comm.as_ref(), b"two?lines?");
+        assert_eq!(names.task(TaskId(2)).prio, 115);
+        Ok(())
+    }
+
+    #[test]
+    fn an_impossible_id_is_refused_before_it_costs_memory() {
+        let mut names = Names::default();
+        let task = TaskId(u32::MAX);
+        assert!(names.admit(CpuId(0), &Event::Waking { task }).is_err());
+        assert!(names.admit(CpuId(u32::MAX), &Event::Waking { task: TaskId(0) }).is_err());
+        assert_eq!(names.counts(), (1, 0));
+    }
+
+    #[test]
+    fn a_task_never_announced_still_has_a_name() -> io::Result<()> {
+        let mut names = Names::default();
+        names.admit(CpuId(1), &Event::Waking { task: TaskId(4) })?;
+        assert_eq!(names.task(TaskId(4)).comm.as_ref(), b"task-4");
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Which tracepoint an event is, with its fields.
+
+use std::io::Write;
+
+use vruntime_sched::event::Event;
+use vruntime_sched::ids::CpuId;
+
+use super::proto::{
+    CgroupAttachTask, FtraceEventKind, SchedMigrateTask, SchedProcessExit, SchedProcessFork, SchedSwitch, SchedWakeup,
+};
+use super::{PerfettoWriter, state_bits};
+use crate::ftrace::group_level;
+use crate::names::Who;
+
+impl<W: Write> PerfettoWriter<W> {
+    /// The tracepoint `event` is; none if the kernel has no such one.
+    #[inline]
+    pub(super) fn tracepoint(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
+        let names = &self.names;
+        Some(match *event {
+            Event::Switch { prev, prev_state, next } => {
+                let (left, came) = (names.who(cpu, prev), names.who(cpu, next));
+                FtraceEventKind::SchedSwitch(SchedSwitch {
+                    prev_comm: Some(left.comm.clone()),
+                    prev_pid: Some(left.pid),
+                    prev_prio: Some(left.prio),
+                    prev_state: Some(state_bits(prev, prev_state)),
+                    next_comm: Some(came.comm.clone()),
+                    next_pid: Some(came.pid),
+                    next_prio: Some(came.prio),
+                })
+            }
+            // The CPU is not chosen yet: the kernel reports the one the task was on last.
+            Event::Waking { task } => FtraceEventKind::SchedWaking(wakeup(names.task(task), names.last_cpu(task))),
+            Event::Wakeup { task, target } => FtraceEventKind::SchedWakeup(wakeup(names.task(task), target)),
+            Event::WakeupNew { task, target } => FtraceEventKind::SchedWakeupNew(wakeup(names.task(task), target)),
+            Event::Migrate { task, from, to, .. } => {
+                let who = names.task(task);
+                FtraceEventKind::SchedMigrateTask(SchedMigrateTask {
+                    comm: Some(who.comm.clone()),
+                    pid: Some(who.pid),
+                    prio: Some(who.prio),
+                    orig_cpu: Some(from.0 as i32),
+                    dest_cpu: Some(to.0 as i32),
+                })
+            }
+            Event::Fork { parent, child } => {
+                // The tasks a workload begins with have no parent of its own: whoever runs there started them.
+                let parent = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
+                let child = names.task(child);
+                FtraceEventKind::SchedProcessFork(SchedProcessFork {
+                    parent_comm: Some(parent.comm.clone()),
+                    parent_pid: Some(parent.pid),
+                    child_comm: Some(child.comm.clone()),
+                    child_pid: Some(child.pid),
+                })
+            }
+            Event::Exit { task } => {
+                let who = names.task(task);
+                let tgid = self.tasks[task.index()].tgid;
+                FtraceEventKind::SchedProcessExit(SchedProcessExit {
+                    comm: Some(who.comm.clone()),
+                    pid: Some(who.pid),
+                    tgid: Some(if tgid == 0 { who.pid } else { tgid }),
+                    prio: Some(who.prio),
+                })
+            }
+            Event::MoveGroup { task, group } => {
+                let (who, path) = (names.task(task), names.path(group));
+                FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
+                    dst_root: Some(0),
+                    dst_id: Some(group.0 as i32 + 1),
+                    pid: Some(who.pid),
+                    comm: Some(who.comm.clone()),
+                    dst_level: Some(group_level(path) as i32),
+                    dst_path: Some(path.to_owned()),
+                })
+            }
+            Event::SetNice { .. }
+            | Event::Balance { .. }
+            | Event::Overhead { .. }
+            | Event::LoopEnd { .. }
+            | Event::SleepReturn { .. } => return None,
+        })
+    }
+}
+
+#[inline]
+fn wakeup(who: Who<'_>, target: CpuId) -> SchedWakeup {
+    SchedWakeup {
+        comm: Some(who.comm.clone()),
+        pid: Some(who.pid),
+        prio: Some(who.prio),
+        success: Some(1),
+        target_cpu: Some(target.0 as i32),
+    }
+}

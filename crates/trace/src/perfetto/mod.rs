@@ -1,0 +1,439 @@
+//! Perfetto traces: the timeline at <https://ui.perfetto.dev>, and SQL over it.
+//!
+//! What a run looks like in the UI, and what it cannot show, is described in `docs/traces.md`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+
+mod counters;
+mod events;
+mod packets;
+pub mod proto;
+mod tracks;
+
+use self::counters::{GroupUse, RunQueues};
+use self::packets::{Bundles, write_packet};
+use self::proto::{
+    Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
+    TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
+};
+use self::tracks::{THREAD_TRACKS, group_use, queue_length};
+use crate::names::{Names, task_pid};
+use crate::output::Output;
+use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
+
+/// Perfetto refuses a whole file that has a scheduling event of a CPU beyond this (`kMaxCpuCount`).
+const MAX_CPUS: u32 = 1024;
+
+/// Kernel threads have this parent, by which the UI knows them.
+const KTHREADD_PID: i32 = 2;
+/// The parent of every process of the workload.
+const LAUNCHER_PID: i32 = 1;
+
+/// What goes into a Perfetto trace besides the scheduling events.
+///
+/// ```
+/// use vruntime_trace::{PerfettoOptions, PerfettoWriter};
+///
+/// let options = PerfettoOptions { kernel: "6.6".to_owned(), counters: false, ..PerfettoOptions::default() };
+/// let trace = PerfettoWriter::with_options(Vec::new(), &options).finish_writing()?;
+/// assert!(!trace.is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PerfettoOptions {
+    /// The kernel the run is of, such as `6.12`; shown in the UI's info page. Default: `6.12`.
+    pub kernel: String,
+    /// Counter tracks: the length of each run queue, and the CPU use of each group. Default: yes.
+    pub counters: bool,
+    /// On each thread's track, its loops as slices, and its returns from timed sleeps and what the balancer did to it
+    /// as instants. Default: yes.
+    pub slices: bool,
+}
+
+impl Default for PerfettoOptions {
+    fn default() -> Self {
+        Self { kernel: "6.12".to_owned(), counters: true, slices: true }
+    }
+}
+
+/// Writes a Perfetto trace: scheduling events as the kernel's own tracepoints, so that the UI draws its CPU and thread
+/// tracks and the SQL tables `sched` and `thread_state` fill.
+///
+/// A timestamp is nanoseconds since the start of the run (Perfetto takes it for `CLOCK_BOOTTIME`). Where one task's
+/// events of the same nanosecond are recorded on different CPUs, the later are moved by a nanosecond each, because
+/// Perfetto sorts by time and would otherwise be free to let a task run before it is woken.
+///
+/// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each task, group and CPU. An error of the
+/// writer below is kept and returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
+/// Events of CPU 1024 and beyond are left out, because Perfetto refuses files that have any, and [counted](Self::omitted).
+#[derive(Debug)]
+pub struct PerfettoWriter<W> {
+    out: Output<W>,
+    names: Names,
+    bundles: Bundles,
+    tasks: Vec<Task>,
+    cpus: Vec<Cpu>,
+    /// The leader's pid of each (group, class) that is a process.
+    processes: BTreeMap<(GroupId, String), i32>,
+    queues: Option<RunQueues>,
+    usage: Option<GroupUse>,
+    slices: bool,
+    /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
+    group_tracks: Vec<bool>,
+    queue_heading: bool,
+    /// The latest time seen.
+    now: u64,
+    omitted: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// The process it belongs to; 0 if it was never announced.
+    tgid: i32,
+    /// Where and when its latest event was; the time is one more, so that 0 is "never".
+    seen_on: CpuId,
+    seen_until: u64,
+    /// When its latest slice ended.
+    sliced_until: u64,
+    has_track: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    /// Time of its latest event.
+    latest: u64,
+    has_stopper: bool,
+    has_queue_track: bool,
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// Writes to `out` with the default options. `out` needs no buffer of its own.
+    pub fn new(out: W) -> Self {
+        Self::with_options(out, &PerfettoOptions::default())
+    }
+
+    /// Writes to `out`.
+    pub fn with_options(out: W, options: &PerfettoOptions) -> Self {
+        let mut out = Output::new(out);
+        let utsname = Utsname {
+            sysname: Some("Linux".to_owned()),
+            version: Some(format!("vruntime: simulated Linux {}", options.kernel)),
+            release: Some(release(&options.kernel)),
+            machine: Some("x86_64".to_owned()),
+        };
+        let info = SystemInfo { utsname: Some(utsname), num_cpus: None };
+        write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
+        let roots = [(LAUNCHER_PID, "vruntime"), (KTHREADD_PID, "kthreadd")].map(|(pid, name)| Process {
+            pid: Some(pid),
+            ppid: Some(0),
+            cmdline: vec![name.to_owned()],
+            is_kthread: Some(pid == KTHREADD_PID),
+            cmdline_is_comm: Some(true),
+        });
+        let tree = ProcessTree { processes: roots.into(), threads: Vec::new() };
+        write_packet(&mut out, 0, None, Data::ProcessTree(tree));
+        Self {
+            out,
+            names: Names::default(),
+            bundles: Bundles::default(),
+            tasks: Vec::new(),
+            cpus: Vec::new(),
+            processes: BTreeMap::new(),
+            queues: options.counters.then(RunQueues::default),
+            usage: options.counters.then(GroupUse::default),
+            slices: options.slices,
+            group_tracks: Vec::new(),
+            queue_heading: false,
+            now: 0,
+            omitted: 0,
+        }
+    }
+
+    /// The first error so far, if any: a caller may want to stop a long run early.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.out.error()
+    }
+
+    /// How many scheduling events were left out because Perfetto cannot read CPUs beyond the first 1024.
+    pub fn omitted(&self) -> u64 {
+        self.omitted
+    }
+
+    /// Writes what is left and gives the writer back. The trace is whole only after this.
+    ///
+    /// # Errors
+    /// The first error of the writer below, whenever it happened, or `InvalidInput` if an event named an id no run
+    /// can count to. What was written up to there is a readable trace.
+    pub fn finish_writing(mut self) -> io::Result<W> {
+        self.bundles.flush(&mut self.out);
+        self.out.finish()
+    }
+
+    /// Makes room in every table for the ids `names` has admitted.
+    #[inline]
+    fn reserve(&mut self) {
+        let (cpus, tasks) = self.names.counts();
+        if self.tasks.len() < tasks {
+            self.tasks.resize(tasks, Task::default());
+        }
+        if self.cpus.len() < cpus {
+            self.cpus.resize(cpus, Cpu::default());
+        }
+        if let Some(queues) = &mut self.queues {
+            queues.reserve(cpus, tasks);
+        }
+        if let Some(usage) = &mut self.usage {
+            usage.reserve(cpus, tasks);
+        }
+    }
+
+    /// The time to write for an event on `cpu`: never before what the CPU wrote last, and after what any of `tasks`
+    /// did last on another CPU.
+    #[inline]
+    fn stamp(&mut self, at: u64, cpu: CpuId, tasks: [Option<TaskId>; 2]) -> u64 {
+        let mut stamp = at.max(self.cpus[cpu.index()].latest);
+        for id in tasks.into_iter().flatten() {
+            let task = &self.tasks[id.index()];
+            let after = if task.seen_on == cpu { task.seen_until.saturating_sub(1) } else { task.seen_until };
+            stamp = stamp.max(after);
+        }
+        for id in tasks.into_iter().flatten() {
+            let task = &mut self.tasks[id.index()];
+            task.seen_on = cpu;
+            task.seen_until = stamp.saturating_add(1);
+        }
+        self.cpus[cpu.index()].latest = stamp;
+        stamp
+    }
+
+    fn ftrace_event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        let pid = self.names.who(cpu, self.names.current(cpu)).pid;
+        let Some(kind) = self.tracepoint(cpu, event) else { return };
+        if cpu.0 >= MAX_CPUS {
+            self.omitted += 1;
+            return;
+        }
+        let tasks = match *event {
+            Event::Switch { prev, next, .. } => [prev.task(), next.task()],
+            Event::Fork { parent, child } => [parent, Some(child)],
+            Event::Exit { task }
+            | Event::Waking { task }
+            | Event::Wakeup { task, .. }
+            | Event::WakeupNew { task, .. }
+            | Event::Migrate { task, .. }
+            | Event::MoveGroup { task, .. } => [Some(task), None],
+            _ => [None, None],
+        };
+        let timestamp = self.stamp(at, cpu, tasks);
+        let event = FtraceEvent { timestamp: Some(timestamp), pid: Some(pid.unsigned_abs()), event: Some(kind) };
+        self.bundles.push(&mut self.out, cpu, &event);
+    }
+
+    /// Introduces `migration/N` when it first appears.
+    fn introduce_stopper(&mut self, at: u64, cpu: CpuId) {
+        if std::mem::replace(&mut self.cpus[cpu.index()].has_stopper, true) {
+            return;
+        }
+        let process = Process {
+            pid: Some(stopper_pid(cpu)),
+            ppid: Some(KTHREADD_PID),
+            cmdline: vec![format!("migration/{cpu}")],
+            is_kthread: Some(true),
+            cmdline_is_comm: Some(true),
+        };
+        let tree = ProcessTree { processes: vec![process], threads: Vec::new() };
+        write_packet(&mut self.out, at, None, Data::ProcessTree(tree));
+    }
+
+    fn count(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        let Self { out, cpus, queues, usage, names, group_tracks, queue_heading, .. } = self;
+        if let Some(queues) = queues {
+            queues.event(at, cpu, event, |cpu, at, length| queue_length(out, cpus, queue_heading, cpu, at, length));
+        }
+        if let Some(usage) = usage {
+            usage.event(at, cpu, event, |group, at, value| group_use(out, names, group_tracks, group, at, value));
+        }
+    }
+
+    /// The thread track of `task`, described if it is new.
+    fn thread_track(&mut self, at: u64, task: TaskId) -> u64 {
+        let uuid = THREAD_TRACKS + u64::from(task.0);
+        let row = &mut self.tasks[task.index()];
+        if !std::mem::replace(&mut row.has_track, true) {
+            let tid = task_pid(task);
+            let pid = if row.tgid == 0 { tid } else { row.tgid };
+            let thread = ThreadDescriptor { pid: Some(pid), tid: Some(tid.into()) };
+            let track = TrackDescriptor { uuid: Some(uuid), thread: Some(thread), ..TrackDescriptor::default() };
+            write_packet(&mut self.out, at, None, Data::TrackDescriptor(track));
+        }
+        uuid
+    }
+
+    fn instant(&mut self, at: u64, task: TaskId, name: &'static str, value: (&'static str, u64)) {
+        let track = self.thread_track(at, task);
+        let event = TrackEvent {
+            r#type: Some(TYPE_INSTANT),
+            track_uuid: Some(track),
+            name: Some(Bytes::from_static(name.as_bytes())),
+            debug_annotations: vec![annotation(value)],
+            ..TrackEvent::default()
+        };
+        write_packet(&mut self.out, at, None, Data::TrackEvent(event));
+    }
+
+    /// A loop of `task`, as a slice from where it began to now.
+    fn loop_slice(&mut self, at: u64, task: TaskId, duration: u64, work: u64) {
+        let track = self.thread_track(at, task);
+        let row = &mut self.tasks[task.index()];
+        // Slices of a track nest; two loops of one task never do, so one cannot begin before the last has ended.
+        let begin = at.saturating_sub(duration).max(row.sliced_until);
+        let end = at.max(begin);
+        row.sliced_until = end;
+        let event = TrackEvent {
+            r#type: Some(TYPE_SLICE_BEGIN),
+            track_uuid: Some(track),
+            name: Some(Bytes::from_static(b"loop")),
+            debug_annotations: vec![annotation(("work_ns", work))],
+            ..TrackEvent::default()
+        };
+        write_packet(&mut self.out, begin, None, Data::TrackEvent(event));
+        let event = TrackEvent { r#type: Some(TYPE_SLICE_END), track_uuid: Some(track), ..TrackEvent::default() };
+        write_packet(&mut self.out, end, None, Data::TrackEvent(event));
+    }
+}
+
+impl<W: Write> Sink for PerfettoWriter<W> {
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        if let Err(error) = self.names.announce_group(id, info) {
+            self.out.fail(error);
+            return;
+        }
+        if let Some(usage) = &mut self.usage {
+            usage.group(id, info.parent);
+        }
+    }
+
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        if let Err(error) = self.names.announce(id, info) {
+            self.out.fail(error);
+            return;
+        }
+        self.reserve();
+        if let Some(usage) = &mut self.usage {
+            usage.enter(id, info.group);
+        }
+        // A process for each class of tasks in a group, led, as in Linux, by its first thread.
+        let pid = task_pid(id);
+        let leader = if info.class == info.name {
+            pid
+        } else {
+            *self.processes.entry((info.group, info.class.to_owned())).or_insert(pid)
+        };
+        self.tasks[id.index()].tgid = leader;
+        let mut tree = ProcessTree::default();
+        if leader == pid {
+            let path = self.names.path(info.group);
+            let name = if path == "/" { info.class.to_owned() } else { format!("{path}:{}", info.class) };
+            tree.processes.push(Process {
+                pid: Some(pid),
+                ppid: Some(LAUNCHER_PID),
+                // Two elements, because Perfetto cuts a single one at its first blank.
+                cmdline: vec![name, format!("cgroup={path}")],
+                is_kthread: Some(false),
+                cmdline_is_comm: None,
+            });
+        }
+        let name = self.names.task(id).comm.clone();
+        tree.threads.push(Thread { tid: Some(pid), name: Some(name), tgid: Some(leader) });
+        write_packet(&mut self.out, self.now, None, Data::ProcessTree(tree));
+    }
+
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if self.out.error().is_some() {
+            return;
+        }
+        if let Err(error) = self.names.admit(cpu, event) {
+            self.out.fail(error);
+            return;
+        }
+        self.reserve();
+        self.now = self.now.max(at);
+        if let Event::Switch { prev, next, .. } = *event
+            && (prev == Running::Stopper || next == Running::Stopper)
+        {
+            self.introduce_stopper(at, cpu);
+        }
+        self.count(at, cpu, event);
+        self.ftrace_event(at, cpu, event);
+        if self.slices {
+            match *event {
+                Event::LoopEnd { task, duration, work } => self.loop_slice(at, task, duration, work),
+                Event::SleepReturn { task, late } => self.instant(at, task, "sleep returns", ("late_ns", late)),
+                Event::Migrate { task, from, cause, .. } => {
+                    if let Some(name) = balance_name(cause) {
+                        self.instant(at, task, name, ("from_cpu", from.0.into()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.names.observe(cpu, event);
+    }
+
+    fn finish(&mut self, at: u64) {
+        let Self { out, cpus, queues, usage, names, group_tracks, queue_heading, .. } = self;
+        if let Some(queues) = queues {
+            queues.finish(|cpu, at, length| queue_length(out, cpus, queue_heading, cpu, at, length));
+        }
+        if let Some(usage) = usage {
+            usage.finish(at, |group, at, value| group_use(out, names, group_tracks, group, at, value));
+        }
+        self.bundles.flush(&mut self.out);
+        self.out.flush();
+    }
+}
+
+/// `prev_state` as the kernel reports it from 4.14 on.
+pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
+    match (prev, state) {
+        (Running::Idle, _) | (Running::Task(_), PrevState::Yielded) => 0,
+        (Running::Stopper, _) | (Running::Task(_), PrevState::Sleeping) => 1,
+        (Running::Task(_), PrevState::Blocked) => 2,
+        (Running::Task(_), PrevState::Dead) => 0x10,
+        (Running::Task(_), PrevState::Preempted) => 0x100,
+    }
+}
+
+/// A `uname -r` by which Perfetto reads `prev_state` as we write it: the kernel itself, unless it is older than 4.14.
+fn release(kernel: &str) -> String {
+    let mut parts = kernel.split(['.', '-']).map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (4, 14) => format!("{major}.{minor}.0-vruntime"),
+        _ => "4.14.0-vruntime".to_owned(),
+    }
+}
+
+/// The migrations worth a mark on the task's track: those the balancer made. A wakeup's or a fork's are no news.
+const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
+    match cause {
+        MigrateCause::Wakeup | MigrateCause::Fork | MigrateCause::Exec => None,
+        MigrateCause::Periodic => Some("pulled: periodic balance"),
+        MigrateCause::NewIdle => Some("pulled: newly idle balance"),
+        MigrateCause::NohzIdle => Some("pulled: nohz idle balance"),
+        MigrateCause::Active => Some("pushed: active balance"),
+        MigrateCause::Affinity => Some("moved: affinity"),
+        MigrateCause::Hotplug => Some("moved: hotplug"),
+    }
+}
+
+fn annotation((name, value): (&'static str, u64)) -> DebugAnnotation {
+    DebugAnnotation { uint_value: Some(value), name: Some(Bytes::from_static(name.as_bytes())) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The counter tracks: what they are called, and where they stand.
+
+use std::io::Write;
+
+use vruntime_sched::ids::{CpuId, GroupId};
+
+use super::Cpu;
+use super::packets::write_packet;
+use super::proto::{
+    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TrackDescriptor, TrackEvent,
+};
+use crate::names::Names;
+use crate::output::Output;
+
+/// So many groups get a track for their CPU use. More would be neither read nor drawn in time.
+const MAX_GROUP_TRACKS: u32 = 256;
+
+/// Track ids: what sort of track in the upper half, which one in the lower.
+pub(super) const THREAD_TRACKS: u64 = 1 << 32;
+const QUEUE_TRACKS: u64 = 2 << 32;
+const GROUP_TRACKS: u64 = 3 << 32;
+/// The headings the counters are under.
+const QUEUE_HEADING: u64 = 4 << 32;
+const GROUP_HEADING: u64 = 5 << 32;
+
+/// Describes a track that only holds others.
+fn heading<W: Write>(out: &mut Output<W>, uuid: u64, name: &str, order: i32) {
+    let track = TrackDescriptor {
+        uuid: Some(uuid),
+        name: Some(name.to_owned()),
+        child_ordering: Some(order),
+        ..TrackDescriptor::default()
+    };
+    write_packet(out, 0, None, Data::TrackDescriptor(track));
+}
+
+/// `nr_running` of `cpu` is `length` from `at` on. Describes the track, and the heading above it, when they are new.
+pub(super) fn queue_length<W: Write>(
+    out: &mut Output<W>,
+    cpus: &mut [Cpu],
+    headed: &mut bool,
+    cpu: CpuId,
+    at: u64,
+    length: u32,
+) {
+    if !std::mem::replace(headed, true) {
+        heading(out, QUEUE_HEADING, "Run queues (nr_running)", ORDER_EXPLICIT);
+    }
+    let uuid = QUEUE_TRACKS + u64::from(cpu.0);
+    if !std::mem::replace(&mut cpus[cpu.index()].has_queue_track, true) {
+        let track = TrackDescriptor {
+            uuid: Some(uuid),
+            parent_uuid: Some(QUEUE_HEADING),
+            name: Some(format!("nr_running CPU {cpu}")),
+            counter: Some(CounterDescriptor { unit_name: Some("tasks".to_owned()) }),
+            sibling_order_rank: Some(cpu.0 as i32),
+            ..TrackDescriptor::default()
+        };
+        write_packet(out, 0, None, Data::TrackDescriptor(track));
+    }
+    let event = TrackEvent {
+        r#type: Some(TYPE_COUNTER),
+        track_uuid: Some(uuid),
+        counter_value: Some(length.into()),
+        ..TrackEvent::default()
+    };
+    write_packet(out, at, None, Data::TrackEvent(event));
+}
+
+/// `group` used `value` CPUs on average in the window that begins at `at`. `described` says of which groups the track
+/// is described; it is empty before the heading is.
+pub(super) fn group_use<W: Write>(
+    out: &mut Output<W>,
+    names: &Names,
+    described: &mut Vec<bool>,
+    group: GroupId,
+    at: u64,
+    value: f64,
+) {
+    if group.0 >= MAX_GROUP_TRACKS {
+        return;
+    }
+    if described.is_empty() {
+        heading(out, GROUP_HEADING, "CPU use of groups (CPUs)", ORDER_LEXICOGRAPHIC);
+    }
+    if described.len() <= group.index() {
+        described.resize(group.index() + 1, false);
+    }
+    let uuid = GROUP_TRACKS + u64::from(group.0);
+    if !std::mem::replace(&mut described[group.index()], true) {
+        let track = TrackDescriptor {
+            uuid: Some(uuid),
+            parent_uuid: Some(GROUP_HEADING),
+            name: Some(names.path(group).to_owned()),
+            counter: Some(CounterDescriptor { unit_name: Some("CPUs".to_owned()) }),
+            ..TrackDescriptor::default()
+        };
+        write_packet(out, 0, None, Data::TrackDescriptor(track));
+    }
+    let event = TrackEvent {
+        r#type: Some(TYPE_COUNTER),
+        track_uuid: Some(uuid),
+        double_counter_value: Some(value),
+        ..TrackEvent::default()
+    };
+    write_packet(out, at, None, Data::TrackEvent(event));
+}

@@ -1,0 +1,141 @@
+//! Whatever events come, in whatever order: the writers do not panic, and what they write can be read back.
+
+use proptest::prelude::*;
+use prost::Message;
+use vruntime_trace::perfetto::proto::{Data, Trace};
+use vruntime_trace::{
+    BalanceKind, CpuId, Event, FtraceWriter, GroupId, GroupInfo, MigrateCause, OverheadKind, PerfettoWriter, PrevState,
+    Running, Sink, TaskId, TaskInfo,
+};
+
+fn task() -> impl Strategy<Value = TaskId> {
+    (0..40_u32).prop_map(TaskId)
+}
+
+fn cpu() -> impl Strategy<Value = CpuId> {
+    prop_oneof![(0..6_u32).prop_map(CpuId), (1020..1030_u32).prop_map(CpuId)]
+}
+
+fn running() -> impl Strategy<Value = Running> {
+    prop_oneof![Just(Running::Idle), Just(Running::Stopper), task().prop_map(Running::Task)]
+}
+
+fn prev_state() -> impl Strategy<Value = PrevState> {
+    prop::sample::select(vec![
+        PrevState::Preempted,
+        PrevState::Yielded,
+        PrevState::Sleeping,
+        PrevState::Blocked,
+        PrevState::Dead,
+    ])
+}
+
+fn cause() -> impl Strategy<Value = MigrateCause> {
+    prop::sample::select(vec![
+        MigrateCause::Wakeup,
+        MigrateCause::Fork,
+        MigrateCause::Exec,
+        MigrateCause::Periodic,
+        MigrateCause::NewIdle,
+        MigrateCause::NohzIdle,
+        MigrateCause::Active,
+        MigrateCause::Affinity,
+        MigrateCause::Hotplug,
+    ])
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let group = (0..300_u32).prop_map(GroupId);
+    prop_oneof![
+        (prop::option::of(task()), task()).prop_map(|(parent, child)| Event::Fork { parent, child }),
+        task().prop_map(|task| Event::Exit { task }),
+        task().prop_map(|task| Event::Waking { task }),
+        (task(), cpu()).prop_map(|(task, target)| Event::Wakeup { task, target }),
+        (task(), cpu()).prop_map(|(task, target)| Event::WakeupNew { task, target }),
+        (running(), prev_state(), running()).prop_map(|(prev, prev_state, next)| Event::Switch {
+            prev,
+            prev_state,
+            next
+        }),
+        (task(), cpu(), cpu(), cause()).prop_map(|(task, from, to, cause)| Event::Migrate { task, from, to, cause }),
+        (task(), any::<i8>()).prop_map(|(task, nice)| Event::SetNice { task, nice }),
+        (task(), group).prop_map(|(task, group)| Event::MoveGroup { task, group }),
+        (cpu(), any::<u32>()).prop_map(|(cpu, pulled)| Event::Balance {
+            kind: BalanceKind::Idle,
+            level: 0,
+            busiest: Some(cpu),
+            pulled
+        }),
+        any::<u64>().prop_map(|ns| Event::Overhead { kind: OverheadKind::Tick, ns }),
+        (task(), any::<u64>(), any::<u64>()).prop_map(|(task, duration, work)| Event::LoopEnd { task, duration, work }),
+        (task(), any::<u64>()).prop_map(|(task, late)| Event::SleepReturn { task, late }),
+    ]
+}
+
+/// Whether the kernel has a tracepoint for it.
+fn is_traced(event: &Event) -> bool {
+    !matches!(
+        event,
+        Event::SetNice { .. }
+            | Event::Balance { .. }
+            | Event::Overhead { .. }
+            | Event::LoopEnd { .. }
+            | Event::SleepReturn { .. }
+    )
+}
+
+/// Announcements between the events; names of any kind, and some missing.
+fn feed(sink: &mut impl Sink, names: &[String], events: &[(u64, CpuId, Event)]) {
+    let mut names = names.iter().zip(0_u32..);
+    for (at, cpu, event) in events {
+        if let Some((name, id)) = names.next() {
+            let group = GroupId(id % 5);
+            sink.group(group, &GroupInfo { path: name, parent: id.checked_sub(1).map(GroupId), weight: 100 });
+            sink.task(TaskId(id), &TaskInfo { name, class: "class", group, nice: (id % 40) as i8 - 20 });
+        }
+        sink.event(*at, *cpu, event);
+    }
+    sink.finish(events.last().map_or(0, |event| event.0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_event_comes_back(
+        names in prop::collection::vec(any::<String>(), 0..20),
+        // Steps from nothing to centuries.
+        steps in prop::collection::vec((prop_oneof![Just(0), 0..5_000_u64, any::<u64>()], cpu(), event()), 0..200),
+    ) {
+        let mut now = 0_u64;
+        let events: Vec<_> = steps.into_iter().map(|(step, cpu, event)| {
+            now = now.saturating_add(step);
+            (now, cpu, event)
+        }).collect();
+        let traced = events.iter().filter(|event| is_traced(&event.2)).count();
+
+        let mut perfetto = PerfettoWriter::new(Vec::new());
+        feed(&mut perfetto, &names, &events);
+        let omitted = perfetto.omitted() as usize;
+        prop_assert_eq!(omitted, events.iter().filter(|(_, cpu, event)| is_traced(event) && cpu.0 >= 1024).count());
+        let bytes = perfetto.finish_writing().expect("memory does not fail");
+        let trace = Trace::decode(bytes.as_slice()).expect("what was written can be read");
+        let mut read = 0;
+        for packet in &trace.packet {
+            if let Some(Data::FtraceEvents(bundle)) = &packet.data {
+                prop_assert!(bundle.event.is_sorted_by_key(|event| event.timestamp));
+                prop_assert!(bundle.event.iter().all(|event| event.event.is_some() && event.timestamp.is_some()));
+                read += bundle.event.len();
+            }
+        }
+        prop_assert_eq!(read + omitted, traced);
+        // Encoding what was decoded gives as many bytes: no field was lost or unknown.
+        prop_assert_eq!(trace.encoded_len(), bytes.len());
+
+        let mut text = FtraceWriter::new(Vec::new(), 8);
+        feed(&mut text, &names, &events);
+        let text = text.finish_writing().expect("memory does not fail");
+        let text = String::from_utf8(text).expect("names are text");
+        prop_assert_eq!(text.split('\n').count(), 1 + traced + 1, "a header, a line an event, and the end");
+    }
+}

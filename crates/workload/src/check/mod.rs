@@ -1,0 +1,233 @@
+//! What can be seen to be wrong with a workload without running it.
+//!
+//! An error is a workload that cannot be run: a reference to what is not there, a loop that never ends and takes no
+//! time. A warning is one that can, but hardly does what was meant: a wait nobody ends, a mutex never given back.
+//! Whether it deadlocks in the end is the simulator's to find.
+
+mod forks;
+mod loops;
+mod objects;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Source};
+use crate::place::SourceMap;
+use crate::program::{Op, Phase, Repeat, Task, Workload};
+
+/// Checks a workload. `places` says where it was written; an empty one gives messages without a place.
+///
+/// Takes time in proportion to the operations of the distinct programs, not to the number of tasks.
+///
+/// ```
+/// use vruntime_workload::{check, rtapp};
+///
+/// let file = br#"{ "tasks" : { "a" : { "loop" : -1, "lock" : "m", "unlock" : "m" } }, "global" : { "duration" : 1 } }"#;
+/// let read = rtapp::parse("spin.json", file, &Default::default())?;
+/// let found = check::check(&read.workload, &read.places);
+/// assert_eq!(found[0].message(), "task `a` loops for ever and takes no time");
+/// # Ok::<(), vruntime_workload::Error>(())
+/// ```
+pub fn check(workload: &Workload, places: &SourceMap) -> Vec<Error> {
+    let mut finder = Finder { workload, places, found: Vec::new(), seen: BTreeSet::new() };
+    let classes = classes(workload);
+    if workload.tasks.is_empty() {
+        finder.general("the workload has no tasks", "add one");
+    }
+    if !references_hold(&mut finder, &classes) {
+        // Whatever follows looks things up by these.
+        return finder.found;
+    }
+    loops::check(&mut finder, &classes);
+    objects::check(&mut finder, &classes);
+    forks::check(&mut finder, &classes);
+    finder.found
+}
+
+/// Tasks side by side with the same program.
+struct Class<'a> {
+    /// Index of the first.
+    first: usize,
+    count: u64,
+    task: &'a Task,
+}
+
+impl<'a> Class<'a> {
+    /// Every operation with its phase's and its own index.
+    fn ops(&self) -> impl Iterator<Item = ((usize, usize), &'a Op)> + use<'a> {
+        let phases = self.task.phases.iter().enumerate();
+        phases.flat_map(|(p, phase)| phase.ops.iter().enumerate().map(move |(o, op)| ((p, o), op)))
+    }
+}
+
+fn classes(workload: &Workload) -> Vec<Class<'_>> {
+    let mut classes: Vec<Class<'_>> = Vec::new();
+    for (index, task) in workload.tasks.iter().enumerate() {
+        match classes.last_mut() {
+            Some(class) if class.task.class == task.class && same_program(&class.task.phases, &task.phases) => {
+                class.count += 1;
+            }
+            _ => classes.push(Class { first: index, count: 1, task }),
+        }
+    }
+    classes
+}
+
+/// The same, but perhaps for timers of their own.
+fn same_program(one: &Arc<[Phase]>, other: &Arc<[Phase]>) -> bool {
+    let same_op = |(one, other): (&Op, &Op)| match (one, other) {
+        (Op::Timer { .. }, Op::Timer { .. }) => true,
+        _ => one == other,
+    };
+    Arc::ptr_eq(one, other)
+        || one.len() == other.len()
+            && one.iter().zip(other.iter()).all(|(one, other)| {
+                one.ops.len() == other.ops.len() && one.ops.iter().zip(&other.ops).all(same_op)
+            })
+}
+
+/// Findings of one kind are told once a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Endless,
+    Unreached,
+    NothingToDo,
+    Relock,
+    Unlock,
+    Held,
+    WaitUnlocked,
+    NeverWoken,
+    WakesNobody,
+    Barrier,
+    Semaphore,
+    Fork,
+    Reference,
+}
+
+/// Where in a workload something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    task: usize,
+    phase: Option<usize>,
+    op: Option<usize>,
+}
+
+impl Place {
+    fn task(class: &Class<'_>) -> Self {
+        Self { task: class.first, phase: None, op: None }
+    }
+
+    fn phase(class: &Class<'_>, phase: usize) -> Self {
+        Self { task: class.first, phase: Some(phase), op: None }
+    }
+
+    fn op(class: &Class<'_>, (phase, op): (usize, usize)) -> Self {
+        Self { task: class.first, phase: Some(phase), op: Some(op) }
+    }
+}
+
+/// What makes a finding the same as another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    Written(String, usize),
+    Built(Place),
+}
+
+/// More findings than this help nobody.
+const KEPT: usize = 100;
+
+struct Finder<'a> {
+    workload: &'a Workload,
+    places: &'a SourceMap,
+    found: Vec<Error>,
+    seen: BTreeSet<(Kind, Spot)>,
+}
+
+impl Finder<'_> {
+    fn warn(&mut self, kind: Kind, place: Place, message: &str, label: &str, help: &str) {
+        self.tell(kind, place, message, label, help, Error::warning);
+    }
+
+    fn error(&mut self, kind: Kind, place: Place, message: &str, label: &str, help: &str) {
+        self.tell(kind, place, message, label, help, |error| error);
+    }
+
+    fn tell(&mut self, kind: Kind, place: Place, message: &str, label: &str, help: &str, finish: fn(Error) -> Error) {
+        if self.found.len() == KEPT {
+            return;
+        }
+        let written = self.places.place(place.task, place.phase, place.op);
+        // Copies of a workload have their places in common: once is enough.
+        let spot = match &written {
+            Some((source, span)) => Spot::Written(source.name().to_owned(), span.start),
+            None => Spot::Built(place),
+        };
+        if !self.seen.insert((kind, spot)) {
+            return;
+        }
+        let error = match written {
+            Some((source, span)) => Error::new(source, message).at(span, label),
+            None => Error::new(&Source::new("workload", ""), message),
+        };
+        self.found.push(finish(error.with_help(help)));
+    }
+
+    /// A warning about the whole workload.
+    fn general(&mut self, message: &str, help: &str) {
+        let source = self.places.sites.first().map_or_else(|| Source::new("workload", ""), |site| site.source.clone());
+        self.found.push(Error::new(&source, message).with_help(help).warning());
+    }
+}
+
+/// Whether every number is that of something. Readers see to it; models built by hand may not.
+fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
+    let workload = finder.workload;
+    let before = finder.found.len();
+    let group_holds = |group: Option<usize>| group.is_none_or(|group| group < workload.groups.len());
+    let within = |number: usize, what: &'static str, len: usize| (number >= len).then_some((what, number));
+    for class in classes {
+        let settings = class.task.phases.iter().map(|phase| &phase.settings).chain([&class.task.settings]);
+        let mut wrong: Vec<(Place, (&str, usize))> = settings
+            .filter_map(|settings| settings.group.filter(|_| !group_holds(settings.group)))
+            .map(|group| (Place::task(class), ("group", group)))
+            .collect();
+        for (at, op) in class.ops() {
+            let mutex = |number| within(number, "mutex", workload.mutexes.len());
+            let condition = |number| within(number, "condition", workload.conditions.len());
+            let found = match *op {
+                Op::Lock(number) | Op::Unlock(number) => mutex(number),
+                Op::Wait { condition: c, mutex: m } | Op::Sync { condition: c, mutex: m } => condition(c).or(mutex(m)),
+                Op::Signal(number) | Op::Broadcast(number) => condition(number),
+                Op::Suspend { condition: number } | Op::Resume { condition: number } => condition(number),
+                Op::Timer { timer, .. } => within(timer, "timer", workload.timers.len()),
+                Op::Barrier(number) => within(number, "barrier", workload.barriers.len()),
+                Op::SemPost(number) | Op::SemWait(number) => within(number, "semaphore", workload.semaphores.len()),
+                Op::Fork(task) => within(task, "task", workload.tasks.len()),
+                Op::PipeWrite { pipe, .. } | Op::PipeRead { pipe, .. } => within(pipe, "pipe", workload.pipes.len()),
+                _ => None,
+            };
+            wrong.extend(found.map(|found| (Place::op(class, at), found)));
+        }
+        for (place, (what, number)) in wrong {
+            let message = format!("task `{}` refers to {what} {number}, which does not exist", class.task.name);
+            let help = format!("the workload's {what}s are numbered from 0; declare it first");
+            finder.error(Kind::Reference, place, &message, "here", &help);
+        }
+    }
+    finder.found.len() == before
+}
+
+/// Whether it goes on without end.
+fn is_endless(repeat: Repeat) -> bool {
+    repeat == Repeat::Forever
+}
+
+/// Whether it is gone through at all.
+fn happens(repeat: Repeat) -> bool {
+    repeat != Repeat::Times(0)
+}
+
+/// Whether it is gone through more than once.
+fn repeats(repeat: Repeat) -> bool {
+    !matches!(repeat, Repeat::Times(0 | 1))
+}

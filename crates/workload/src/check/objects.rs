@@ -1,0 +1,195 @@
+//! Mutexes, conditions, barriers and semaphores that cannot work as written.
+
+use std::collections::BTreeSet;
+
+use super::{Class, Finder, Kind, Place, happens, repeats};
+use crate::program::{Op, Repeat};
+
+pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    for class in classes {
+        mutexes(finder, class);
+    }
+    conditions(finder, classes);
+    barriers(finder, classes);
+    semaphores(finder, classes);
+}
+
+/// Goes through a class's program as its tasks do, each loop at most twice: what is wrong with the mutexes of one
+/// task shows by then.
+fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
+    let task = class.task;
+    if class.ops().all(|(_, op)| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. })) {
+        return;
+    }
+    let mut held = BTreeSet::new();
+    for _ in 0..twice(task.repeat) {
+        for (index, phase) in task.phases.iter().enumerate() {
+            for _ in 0..twice(phase.repeat) {
+                for (number, op) in phase.ops.iter().enumerate() {
+                    mutex_op(finder, class, (index, number), op, &mut held);
+                }
+            }
+        }
+    }
+    for mutex in held {
+        let message = format!("task `{}` keeps mutex `{}`", task.class, finder.workload.mutexes[mutex].name);
+        let last = class.ops().filter(|(_, op)| **op == Op::Lock(mutex)).last();
+        let place = last.map_or(Place::task(class), |(at, _)| Place::op(class, at));
+        finder.warn(Kind::Held, place, &message, "locked here, and never unlocked after", "add an `unlock`");
+    }
+}
+
+fn twice(repeat: Repeat) -> u32 {
+    u32::from(happens(repeat)) + u32::from(repeats(repeat))
+}
+
+fn mutex_op(finder: &mut Finder<'_>, class: &Class<'_>, at: (usize, usize), op: &Op, held: &mut BTreeSet<usize>) {
+    let place = Place::op(class, at);
+    let name = &class.task.class;
+    let mutex_name = |mutex: usize| &finder.workload.mutexes[mutex].name;
+    match *op {
+        Op::Lock(mutex) if !held.insert(mutex) => {
+            let message = format!("task `{name}` locks mutex `{}` which it holds already", mutex_name(mutex));
+            let help = "it waits for itself for ever; add an `unlock` before, or at the end of the loop";
+            finder.warn(Kind::Relock, place, &message, "held when this is reached", help);
+        }
+        Op::Unlock(mutex) if !held.remove(&mutex) => {
+            let message = format!("task `{name}` unlocks mutex `{}` which it does not hold", mutex_name(mutex));
+            finder.warn(Kind::Unlock, place, &message, "not held when this is reached", "add a `lock` before it");
+        }
+        Op::Wait { mutex, .. } if !held.contains(&mutex) => {
+            let message = format!("task `{name}` waits without holding mutex `{}`", mutex_name(mutex));
+            let help = "put `lock` before the `wait` and `unlock` after it, as pthread_cond_wait(3) asks";
+            finder.warn(Kind::WaitUnlocked, place, &message, "not held when this is reached", help);
+        }
+        _ => {}
+    }
+}
+
+/// Who does something to an object: the first class, and whether there are other tasks than one.
+#[derive(Clone, Copy, Default)]
+struct Users {
+    first: Option<(usize, (usize, usize))>,
+    several: bool,
+}
+
+impl Users {
+    fn add(&mut self, index: usize, class: &Class<'_>, at: (usize, usize)) {
+        self.several |= class.count > 1 || self.first.is_some_and(|(other, _)| other != index);
+        self.first = self.first.or(Some((index, at)));
+    }
+
+    /// Whether there is a user besides the only task of class `index`.
+    fn besides(self, index: usize) -> bool {
+        self.several || self.first.is_some_and(|(other, _)| other != index)
+    }
+}
+
+fn conditions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    let count = finder.workload.conditions.len();
+    let (mut waiters, mut wakers) = (vec![Users::default(); count], vec![Users::default(); count]);
+    for (index, class) in classes.iter().enumerate() {
+        for (at, op) in class.ops() {
+            match *op {
+                Op::Wait { condition, .. } | Op::Suspend { condition } => waiters[condition].add(index, class, at),
+                Op::Signal(condition) | Op::Broadcast(condition) | Op::Resume { condition } => {
+                    wakers[condition].add(index, class, at);
+                }
+                Op::Sync { condition, .. } => {
+                    waiters[condition].add(index, class, at);
+                    wakers[condition].add(index, class, at);
+                }
+                _ => {}
+            }
+        }
+    }
+    for (condition, (waiters, wakers)) in waiters.into_iter().zip(wakers).enumerate() {
+        let name = &finder.workload.conditions[condition];
+        match (waiters.first, wakers.first) {
+            (Some((index, at)), _) if !wakers.besides(index) && (wakers.first.is_none() || !waiters.several) => {
+                let class = &classes[index];
+                let message = format!("nobody wakes task `{}` from `{name}`", class.task.class);
+                let help = format!("another task must `resume` or `signal` \"{name}\"");
+                finder.warn(Kind::NeverWoken, Place::op(class, at), &message, "it waits here for ever", &help);
+            }
+            (None, Some((index, at))) => {
+                let class = &classes[index];
+                let message = format!("task `{}` wakes nobody: no task waits on `{name}`", class.task.class);
+                let waited = classes.iter().flat_map(Class::ops).filter_map(|(_, op)| match *op {
+                    Op::Wait { condition, .. } | Op::Sync { condition, .. } | Op::Suspend { condition } => {
+                        Some(finder.workload.conditions[condition].as_str())
+                    }
+                    _ => None,
+                });
+                // A few are enough to find what was meant.
+                let waited: BTreeSet<&str> = waited.take(1000).collect();
+                let help = crate::suggest::nearest(name, waited).map_or_else(
+                    || format!("let a task `suspend` or `wait` on \"{name}\", or remove it"),
+                    |meant| format!("did you mean `{meant}`?"),
+                );
+                finder.warn(Kind::WakesNobody, Place::op(class, at), &message, "it has no effect", &help);
+            }
+            _ => {}
+        }
+        if finder.found.len() >= super::KEPT {
+            return;
+        }
+    }
+}
+
+fn barriers(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    let count = finder.workload.barriers.len();
+    let mut tasks = vec![0u64; count];
+    let mut last_class = vec![usize::MAX; count];
+    let mut forked = vec![false; count];
+    let mut first = vec![None; count];
+    for (index, class) in classes.iter().enumerate() {
+        for (at, op) in class.ops() {
+            let &Op::Barrier(barrier) = op else { continue };
+            if last_class[barrier] != index {
+                last_class[barrier] = index;
+                tasks[barrier] += class.count;
+            }
+            // How many of these there will be is not to be seen.
+            forked[barrier] |= class.task.start.is_none();
+            first[barrier] = first[barrier].or(Some((index, at)));
+        }
+    }
+    for (barrier, first) in first.into_iter().enumerate() {
+        let Some((index, at)) = first else { continue };
+        let object = &finder.workload.barriers[barrier];
+        let (name, parties, tasks) = (&object.name, u64::from(object.parties), tasks[barrier]);
+        let place = Place::op(&classes[index], at);
+        if parties > tasks && !forked[barrier] {
+            let message = format!("barrier `{name}` waits for {parties} at once, but {tasks} tasks come to it");
+            let help = "rt-app counts every mention of a barrier; give each meeting point its own name";
+            finder.warn(Kind::Barrier, place, &message, "whoever comes here stays", help);
+        } else if parties == 1 && !forked[barrier] {
+            let message = format!("nobody else comes to barrier `{name}`");
+            finder.warn(Kind::Barrier, place, &message, "it holds nobody up", "name it in another task, or remove it");
+        }
+    }
+}
+
+fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    let count = finder.workload.semaphores.len();
+    let mut posted = vec![false; count];
+    let mut waited = vec![None; count];
+    for (index, class) in classes.iter().enumerate() {
+        for (at, op) in class.ops() {
+            match *op {
+                Op::SemPost(semaphore) => posted[semaphore] = true,
+                Op::SemWait(semaphore) => waited[semaphore] = waited[semaphore].or(Some((index, at))),
+                _ => {}
+            }
+        }
+    }
+    for (semaphore, waited) in waited.into_iter().enumerate() {
+        let object = &finder.workload.semaphores[semaphore];
+        let Some((index, at)) = waited.filter(|_| !posted[semaphore] && object.initial == 0) else { continue };
+        let class = &classes[index];
+        let message = format!("nobody posts semaphore `{}`", object.name);
+        let label = format!("task `{}` waits here for ever", class.task.class);
+        finder.warn(Kind::Semaphore, Place::op(class, at), &message, &label, "add a `sem_post` to another task");
+    }
+}

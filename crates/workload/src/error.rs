@@ -1,0 +1,257 @@
+//! What is wrong with a file, said so that it can be mended: where, what was found, what was expected, what to do.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use miette::{LabeledSpan, NamedSource, SourceCode, SourceSpan};
+
+/// A text and the name people know it by. Cheap to clone.
+#[derive(Clone)]
+pub struct Source(Arc<NamedSource<Arc<str>>>, Arc<str>);
+
+impl Source {
+    /// A source called `name` (a path, usually) that holds `text`.
+    pub fn new(name: &str, text: &str) -> Self {
+        let text: Arc<str> = text.into();
+        Self(Arc::new(NamedSource::new(name, Arc::clone(&text))), text)
+    }
+
+    /// The name, as shown to people.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.1
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The text may be megabytes: the name is enough.
+        f.debug_tuple("Source").field(&self.name()).finish()
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The input is used all the same; something in it is probably not what was meant.
+    Warning,
+    /// The input cannot be used.
+    Error,
+}
+
+/// One problem of an input, with its place; or several, the first of them leading.
+///
+/// It is a [`miette::Diagnostic`], so a program that prints with miette shows file, line and caret. Others ask it:
+/// [`location`](Self::location), [`message`](Self::message), [`label`](Self::label), [`help`](Self::help).
+///
+/// ```
+/// let error = vruntime_workload::rtapp::parse("web.json", b"{ \"tasks\" : 3 }", &Default::default()).unwrap_err();
+/// assert_eq!(error.location(), Some((1, 13)));
+/// assert_eq!(error.to_string(), "`tasks` is a number");
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    severity: Severity,
+    source: Source,
+    span: Option<Range<usize>>,
+    message: String,
+    label: String,
+    help: Option<String>,
+    related: Vec<Error>,
+}
+
+impl Error {
+    /// An error without a place yet.
+    pub(crate) fn new(source: &Source, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            severity: Severity::Error,
+            source: source.clone(),
+            span: None,
+            message: message.into(),
+            label: String::new(),
+            help: None,
+            related: Vec::new(),
+        }))
+    }
+
+    pub(crate) fn at(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+        // Whatever the caller computed, a printer must be able to slice it out of the text.
+        let text = self.0.source.text();
+        let mut start = span.start.min(text.len());
+        let mut end = span.end.clamp(start, text.len());
+        while !text.is_char_boundary(start) {
+            start -= 1;
+        }
+        while !text.is_char_boundary(end) {
+            end += 1;
+        }
+        self.0.span = Some(start..end);
+        self.0.label = label.into();
+        self
+    }
+
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn warning(mut self) -> Self {
+        self.0.severity = Severity::Warning;
+        self
+    }
+
+    /// One error out of many: the first leads, the rest are its [`related`](Self::related).
+    pub(crate) fn bundle(errors: Vec<Self>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        let mut first = errors.next()?;
+        first.0.related.extend(errors);
+        Some(first)
+    }
+
+    /// Whether it is an error or a warning.
+    pub fn severity(&self) -> Severity {
+        self.0.severity
+    }
+
+    /// What was found.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What was expected at the place; may be empty.
+    pub fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    /// How to mend it.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
+    /// The text it is about.
+    pub fn source_text(&self) -> &Source {
+        &self.0.source
+    }
+
+    /// The bytes of the text it is about.
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.0.span.clone()
+    }
+
+    /// Line and column of the place, both counted from 1, columns in characters.
+    pub fn location(&self) -> Option<(usize, usize)> {
+        let before = &self.0.source.text()[..self.0.span.as_ref()?.start];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
+        Some((line, column))
+    }
+
+    /// Further problems of the same input.
+    pub fn related(&self) -> &[Error] {
+        &self.0.related
+    }
+
+    /// This problem and every related one.
+    pub fn all(&self) -> impl Iterator<Item = &Error> {
+        std::iter::once(self).chain(&self.0.related)
+    }
+}
+
+impl miette::Diagnostic for Error {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.0.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.0.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.0.span.as_ref().map(|_| &*self.0.source.0 as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = self.0.span.clone()?;
+        let label = Some(self.0.label.clone()).filter(|label| !label.is_empty());
+        let at = SourceSpan::from((span.start, span.end - span.start));
+        Some(Box::new(std::iter::once(LabeledSpan::new_with_span(label, at))))
+    }
+
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn miette::Diagnostic> + 'a>> {
+        let related = self.0.related.iter().map(|error| error as &dyn miette::Diagnostic);
+        (!self.0.related.is_empty()).then(|| Box::new(related) as Box<dyn Iterator<Item = _>>)
+    }
+}
+
+/// How many errors, and how many warnings, of one file are kept. A hostile file has one a byte.
+const KEPT: usize = 100;
+
+/// Collects what is wrong with one text while it is read.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    pub(crate) source: Source,
+    strict: bool,
+    errors: Vec<Error>,
+    warnings: Vec<Error>,
+}
+
+impl Problems {
+    pub(crate) fn new(source: Source, strict: bool) -> Self {
+        Self { source, strict, errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    pub(crate) fn new_error(&self, span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Error {
+        Error::new(&self.source, message).at(span, label)
+    }
+
+    /// The input cannot be used.
+    pub(crate) fn error(&mut self, error: Error) {
+        if self.errors.len() < KEPT {
+            self.errors.push(error);
+        }
+    }
+
+    /// Probably not what was meant; with `strict`, an error.
+    pub(crate) fn warn(&mut self, error: Error) {
+        if self.strict {
+            self.error(error);
+        } else if self.warnings.len() < KEPT {
+            self.warnings.push(error.warning());
+        }
+    }
+
+    /// Read without a word when lenient; with `strict`, an error. The error is built only then.
+    pub(crate) fn tolerate(&mut self, build: impl FnOnce(&Self) -> Error) {
+        if self.strict {
+            let error = build(self);
+            self.error(error);
+        }
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// The warnings if nothing worse was found, in the order of the text.
+    pub(crate) fn finish(mut self) -> Result<Vec<Error>, Error> {
+        let place = |error: &Error| error.0.span.as_ref().map_or(0, |span| span.start);
+        self.errors.sort_by_key(place);
+        self.warnings.sort_by_key(place);
+        match Error::bundle(self.errors) {
+            Some(error) => Err(error),
+            None => Ok(self.warnings),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Building the tree of task groups by path.
+
+use std::collections::BTreeMap;
+
+use crate::program::Group;
+
+/// `cpu.weight` of a new group.
+pub const DEFAULT_WEIGHT: u32 = 100;
+
+/// Groups may lie this deep; the kernel has no limit, but nobody means more.
+pub const MAX_GROUP_DEPTH: usize = 64;
+
+/// A group's path, brought to the form `/a/b`; why not, if it cannot be one.
+///
+/// # Errors
+/// A component is `.` or `..`, a character cannot be in a cgroup's name, or there are more than
+/// [`MAX_GROUP_DEPTH`] components.
+pub fn normalize_path(path: &str) -> Result<String, String> {
+    let mut normal = String::with_capacity(path.len() + 1);
+    let mut depth = 0;
+    for component in path.split('/').filter(|component| !component.is_empty()) {
+        if matches!(component, "." | "..") {
+            return Err(format!("`{component}` cannot be part of a group's path"));
+        }
+        if component.chars().any(char::is_control) {
+            return Err("a group's name cannot hold control characters".to_owned());
+        }
+        depth += 1;
+        if depth > MAX_GROUP_DEPTH {
+            return Err(format!("groups cannot lie more than {MAX_GROUP_DEPTH} deep"));
+        }
+        normal.push('/');
+        normal.push_str(component);
+    }
+    if normal.is_empty() {
+        normal.push('/');
+    }
+    Ok(normal)
+}
+
+/// The groups of a workload while it is put together.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupTree {
+    groups: Vec<Group>,
+    by_path: BTreeMap<String, usize>,
+}
+
+impl GroupTree {
+    /// Only the root.
+    pub(crate) fn new() -> Self {
+        let mut tree = Self { groups: Vec::new(), by_path: BTreeMap::new() };
+        tree.push("/".to_owned(), None);
+        tree
+    }
+
+    /// A tree with the groups of a workload already in it.
+    pub(crate) fn from_groups(groups: Vec<Group>) -> Self {
+        if groups.is_empty() {
+            return Self::new();
+        }
+        let by_path = groups.iter().enumerate().map(|(index, group)| (group.path.clone(), index)).collect();
+        Self { groups, by_path }
+    }
+
+    fn push(&mut self, path: String, parent: Option<usize>) -> usize {
+        let index = self.groups.len();
+        self.by_path.insert(path.clone(), index);
+        self.groups.push(Group { path, parent, weight: DEFAULT_WEIGHT, idle: false, max: None });
+        index
+    }
+
+    /// The group at a normal path; it and what leads to it are created if need be.
+    pub(crate) fn ensure(&mut self, path: &str) -> usize {
+        if let Some(&index) = self.by_path.get(path) {
+            return index;
+        }
+        let mut parent = 0;
+        let slashes = path.match_indices('/').map(|(at, _)| at).skip(1);
+        for end in slashes.chain([path.len()]) {
+            let prefix = &path[..end];
+            parent = match self.by_path.get(prefix) {
+                Some(&index) => index,
+                None => self.push(prefix.to_owned(), Some(parent)),
+            };
+        }
+        parent
+    }
+
+    /// The paths of all groups, in the order of their numbers.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.groups.iter().map(|group| group.path.clone()).collect()
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Group {
+        &mut self.groups[index]
+    }
+
+    pub(crate) fn into_groups(self) -> Vec<Group> {
+        self.groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_come_before_children() {
+        let mut tree = GroupTree::new();
+        assert_eq!(tree.ensure("/a/b/c"), 3);
+        assert_eq!(tree.ensure("/a/x"), 4);
+        assert_eq!(tree.ensure("/"), 0);
+        let paths: Vec<_> = tree.into_groups().into_iter().map(|group| (group.path, group.parent)).collect();
+        let expected = [("/", None), ("/a", Some(0)), ("/a/b", Some(1)), ("/a/b/c", Some(2)), ("/a/x", Some(1))];
+        assert_eq!(paths, expected.map(|(path, parent)| (path.to_owned(), parent)));
+    }
+
+    #[test]
+    fn paths_are_brought_to_one_form() {
+        assert_eq!(normalize_path("B/x").as_deref(), Ok("/B/x"));
+        assert_eq!(normalize_path("//B//x/").as_deref(), Ok("/B/x"));
+        assert_eq!(normalize_path("").as_deref(), Ok("/"));
+        assert!(normalize_path("/a/../b").is_err());
+        assert!(normalize_path(&"/a".repeat(65)).is_err());
+    }
+}

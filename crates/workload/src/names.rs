@@ -1,0 +1,42 @@
+//! Names that must differ.
+
+use std::collections::BTreeMap;
+
+/// Hands out every name once: whoever wants one that is taken gets a number to it (`web#2`).
+#[derive(Debug, Default)]
+pub(crate) struct UniqueNames {
+    /// Names given out, and the number the next one who wants the same is tried with.
+    taken: BTreeMap<String, u64>,
+}
+
+impl UniqueNames {
+    /// `wanted`, or with the first number that makes it unique.
+    pub(crate) fn take(&mut self, wanted: String) -> String {
+        let Some(&first) = self.taken.get(&wanted) else {
+            self.taken.insert(wanted.clone(), 2);
+            return wanted;
+        };
+        let mut number = first;
+        loop {
+            let name = format!("{wanted}#{number}");
+            number += 1;
+            if !self.taken.contains_key(&name) {
+                self.taken.insert(name.clone(), 2);
+                self.taken.insert(wanted, number);
+                return name;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let mut names = UniqueNames::default();
+        let given = ["a", "a#2", "a", "a", "b"].map(|wanted| names.take(wanted.to_owned()));
+        assert_eq!(given, ["a", "a#2", "a#3", "a#4", "b"]);
+    }
+}

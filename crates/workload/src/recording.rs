@@ -1,0 +1,265 @@
+//! Recordings of real kernels: what a workload was, where it ran, and what every task got.
+//!
+//! The files are JSON, one a scenario; the README of the recordings tells how they were made. A task there runs for
+//! `run`, then sleeps for `sleep` from the end of the run, over and over: what rt-app does with the same keys.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Source};
+use crate::groups::{GroupTree, normalize_path};
+use crate::program::{Bandwidth, Workload};
+use crate::rtapp::{self, Options};
+
+/// One recorded scenario.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Name of the scenario (`five-on-2`).
+    pub name: String,
+    /// The kernel's full version (`6.12.117`).
+    pub kernel: String,
+    /// Ticks a second.
+    pub hz: u32,
+    /// The preemption model, by the kernel's name.
+    pub preempt: String,
+    /// Whether `sched_autogroup` was on.
+    pub autogroup: bool,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// How they are arranged.
+    pub topology: Smp,
+    /// Recorded under software emulation: system calls, switches and interrupts take 10 to 50 times as long.
+    pub emulated: bool,
+    /// How long each run took, ns.
+    pub duration: u64,
+    /// The tasks and their groups; its `duration` is the recording's.
+    pub workload: Workload,
+    /// One entry a run.
+    pub observed: Vec<Observed>,
+}
+
+/// QEMU's `-smp`: sockets of cores of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Smp {
+    /// Sockets.
+    pub sockets: u32,
+    /// Cores of a socket.
+    pub cores: u32,
+    /// Threads of a core.
+    pub threads: u32,
+}
+
+impl Smp {
+    /// CPUs in all.
+    pub fn cpus(self) -> u32 {
+        self.sockets * self.cores * self.threads
+    }
+
+    /// The same as hwloc's synthetic string.
+    ///
+    /// ```
+    /// let smp = vruntime_workload::recording::Smp { sockets: 2, cores: 4, threads: 1 };
+    /// assert_eq!(smp.to_hwloc(), "pack:2 core:4 pu:1");
+    /// ```
+    pub fn to_hwloc(self) -> String {
+        format!("pack:{} core:{} pu:{}", self.sockets, self.cores, self.threads)
+    }
+}
+
+/// What was seen in one run.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Observed {
+    /// By task.
+    pub tasks: BTreeMap<String, ObservedTask>,
+    /// By group that has a limit; the path as in [`Workload::groups`].
+    #[serde(default)]
+    pub groups: BTreeMap<String, ObservedGroup>,
+}
+
+/// What one task got.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ObservedTask {
+    /// CPU time, seconds.
+    pub cpu_s: f64,
+    /// Switches because it slept.
+    pub nr_voluntary_switches: u64,
+    /// Switches because it was preempted.
+    pub nr_involuntary_switches: u64,
+    /// Times it changed its CPU.
+    pub nr_migrations: u64,
+    /// Runs completed.
+    pub loops: u64,
+    /// From when its sleep was due to end until it ran; none for tasks that never sleep.
+    pub wakeup_latency_us: Option<WakeupLatency>,
+}
+
+/// Percentiles of wakeup latency, microseconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct WakeupLatency {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// What one group with a limit went through, pauses between runs included in the periods.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct ObservedGroup {
+    /// Periods that passed.
+    pub nr_periods: u64,
+    /// Those in which it was throttled.
+    pub nr_throttled: u64,
+    throttled_usec: Option<u64>,
+    throttled_time: Option<u64>,
+}
+
+impl ObservedGroup {
+    /// How long it was throttled, ns, summed over CPUs. cgroup v2 tells it in microseconds, v1 in nanoseconds.
+    pub fn throttled_ns(&self) -> u64 {
+        self.throttled_usec.map(|us| us.saturating_mul(1000)).or(self.throttled_time).unwrap_or(0)
+    }
+}
+
+#[derive(Deserialize)]
+struct File<'a> {
+    name: String,
+    kernel: String,
+    hz: u32,
+    preempt: String,
+    autogroup: bool,
+    cpus: u32,
+    topology: Option<String>,
+    #[serde(default)]
+    emulated: bool,
+    duration_s: u32,
+    #[serde(default)]
+    groups: BTreeMap<String, FileGroup>,
+    #[serde(borrow)]
+    workload: &'a RawValue,
+    #[serde(default)]
+    observed: Vec<Observed>,
+}
+
+#[derive(Deserialize)]
+struct FileGroup {
+    weight: Option<u32>,
+    max: Option<(u64, u64)>,
+}
+
+/// Reads a recording. `name` is what messages call it.
+///
+/// # Errors
+/// The text is not UTF-8, not JSON or lacks a field; its workload is wrong; a group's weight or limit is out of the
+/// kernel's range; its topology does not have as many CPUs as it says.
+pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
+    let source = rtapp::decode(name, bytes)?;
+    let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;
+    let inner = format!("{name} (workload)");
+    let mut workload = rtapp::parse(&inner, file.workload.get().as_bytes(), &Options::default())?.workload;
+    let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
+    for (path, group) in &file.groups {
+        add_group(&source, path, group, &mut groups)?;
+    }
+    workload.groups = groups.into_groups();
+    let duration = u64::from(file.duration_s) * 1_000_000_000;
+    workload.duration = Some(duration);
+    let topology = smp(file.topology.as_deref(), file.cpus)
+        .ok_or_else(|| wrong(&source, "\"topology\"", "the topology does not fit the number of CPUs"))?;
+    let mut observed = file.observed;
+    for run in &mut observed {
+        let groups = std::mem::take(&mut run.groups).into_iter();
+        run.groups = groups.map(|(path, seen)| (normalize_path(&path).unwrap_or(path), seen)).collect();
+    }
+    Ok(Recording {
+        name: file.name,
+        kernel: file.kernel,
+        hz: file.hz,
+        preempt: file.preempt,
+        autogroup: file.autogroup,
+        cpus: file.cpus,
+        topology,
+        emulated: file.emulated,
+        duration,
+        workload,
+        observed,
+    })
+}
+
+fn json_error(source: &Source, error: &serde_json::Error) -> Error {
+    let text = source.text();
+    let line_start: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let at = line_start + error.column().saturating_sub(1);
+    let message = error.to_string();
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+    Error::new(source, message)
+        .at(at..at + 1, "reading stopped here")
+        .with_help("a recording has name, kernel, hz, preempt, autogroup, cpus, duration_s and workload")
+}
+
+/// An error at the first place where `needle` stands.
+fn wrong(source: &Source, needle: &str, message: &str) -> Error {
+    let at = source.text().find(needle).unwrap_or(0);
+    Error::new(source, message).at(at..at + needle.len(), "here").with_help("was the recording edited?")
+}
+
+fn add_group(source: &Source, path: &str, group: &FileGroup, groups: &mut GroupTree) -> Result<(), Error> {
+    let needle = format!("\"{path}\"");
+    let normal = normalize_path(path).map_err(|reason| wrong(source, &needle, &reason))?;
+    if normal == "/" {
+        return Err(wrong(source, &needle, "the root group has no weight and no limit"));
+    }
+    let index = groups.ensure(&normal);
+    let target = groups.get_mut(index);
+    if let Some(weight) = group.weight {
+        if !(1..=10_000).contains(&weight) {
+            return Err(wrong(source, &needle, "a weight is 1 to 10000"));
+        }
+        target.weight = weight;
+    }
+    if let Some((quota, period)) = group.max {
+        if !(1_000..=1_000_000).contains(&period) || !(1_000..=u64::from(u32::MAX)).contains(&quota) {
+            return Err(wrong(source, &needle, "the kernel refuses this limit"));
+        }
+        target.max = Some(Bandwidth { quota: quota * 1000, period: period * 1000, burst: 0 });
+    }
+    Ok(())
+}
+
+/// `8,sockets=2,cores=4,threads=1`; what is missing is 1, but for the cores, which fill up the CPUs.
+fn smp(text: Option<&str>, cpus: u32) -> Option<Smp> {
+    let (mut sockets, mut cores, mut threads) = (1u32, None, 1u32);
+    for part in text.unwrap_or_default().split(',').skip(1) {
+        let (key, value) = part.split_once('=')?;
+        let value: u32 = value.parse().ok().filter(|value| (1..=1 << 20).contains(value))?;
+        match key {
+            "sockets" => sockets = value,
+            "cores" => cores = Some(value),
+            "threads" => threads = value,
+            _ => return None,
+        }
+    }
+    let cores = cores.or_else(|| cpus.checked_div(sockets.checked_mul(threads)?))?;
+    let all = sockets.checked_mul(cores)?.checked_mul(threads)?;
+    (all == cpus && cpus > 0).then_some(Smp { sockets, cores, threads })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smp_strings() {
+        assert_eq!(smp(Some("8,sockets=2,cores=4,threads=1"), 8), Some(Smp { sockets: 2, cores: 4, threads: 1 }));
+        assert_eq!(smp(Some("2"), 2), Some(Smp { sockets: 1, cores: 2, threads: 1 }));
+        assert_eq!(smp(None, 2), Some(Smp { sockets: 1, cores: 2, threads: 1 }));
+        assert_eq!(smp(Some("8,sockets=2,cores=4,threads=2"), 8), None);
+        assert_eq!(smp(Some("8,sockets=4294967295,cores=4294967295"), 8), None);
+        assert_eq!(smp(Some("0"), 0), None);
+    }
+}

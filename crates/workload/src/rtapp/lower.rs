@@ -1,0 +1,171 @@
+//! From classes to tasks: instances, numbers and names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::event::Step;
+use super::global::Global;
+use super::names::Names;
+use super::task::Class;
+use crate::error::Problems;
+use crate::groups::GroupTree;
+use crate::names::UniqueNames;
+use crate::place::{ClassSite, SourceMap};
+use crate::program::{Barrier, Mutex, Op, Phase, Semaphore, Task, Workload};
+use crate::suggest::did_you_mean;
+
+/// Tasks with timers of their own have each its own copy of their program; together these may have this many steps.
+const MAX_OWN_STEPS: u64 = 1 << 24;
+
+pub(super) fn lower(
+    problems: &mut Problems,
+    classes: &[Class],
+    names: Names,
+    groups: GroupTree,
+    global: &Global,
+    max_tasks: u64,
+) -> Option<(Workload, SourceMap)> {
+    let first_tasks = first_tasks(problems, classes, max_tasks)?;
+    let forks = fork_targets(problems, classes, &first_tasks);
+    if problems.has_errors() {
+        return None;
+    }
+    let mut workload = Workload {
+        mutexes: names
+            .mutexes
+            .into_names()
+            .into_iter()
+            .map(|name| Mutex { name, priority_inheritance: global.pi_enabled })
+            .collect(),
+        conditions: names.conditions.into_names(),
+        barriers: names
+            .barriers
+            .into_names()
+            .into_iter()
+            .zip(names.barrier_mentions)
+            // Whoever is only ever forked is not counted, as in rt-app; but he does not wait for less than himself.
+            .map(|(name, mentions)| Barrier { name, parties: u32::try_from(mentions.max(1)).unwrap_or(u32::MAX) })
+            .collect(),
+        semaphores: names.semaphores.into_names().into_iter().map(|name| Semaphore { name, initial: 0 }).collect(),
+        timers: names.timers.into_names(),
+        groups: groups.into_groups(),
+        ..Workload::default()
+    };
+    let mut places = SourceMap::default();
+    let mut taken = UniqueNames::default();
+    for class in classes {
+        let first = workload.tasks.len();
+        instantiate(class, &forks, &mut taken, &mut workload);
+        places.sites.push(ClassSite {
+            tasks: first..workload.tasks.len(),
+            source: problems.source.clone(),
+            span: class.span.clone(),
+            phases: class.phases.iter().map(|phase| phase.site.clone()).collect(),
+        });
+    }
+    Some((workload, places))
+}
+
+/// The index of each class's first task; none if there would be too many.
+fn first_tasks(problems: &mut Problems, classes: &[Class], max_tasks: u64) -> Option<Vec<usize>> {
+    let (mut tasks, mut own_steps) = (0u64, 0u64);
+    let mut first_tasks = Vec::with_capacity(classes.len());
+    for class in classes {
+        first_tasks.push(tasks as usize);
+        // Each count is at most max_tasks, and the sum is looked at every time.
+        let count = class.instances.max(1);
+        tasks += count;
+        if tasks > max_tasks {
+            let error = problems
+                .new_error(class.span.clone(), format!("more than {max_tasks} tasks"), "the limit is passed here")
+                .with_help("lower `instance`");
+            problems.error(error);
+            return None;
+        }
+        if !class.own_timers.is_empty() {
+            let steps = class.phases.iter().map(|phase| 1 + phase.steps.len() as u64).sum::<u64>();
+            own_steps = own_steps.saturating_add(steps.saturating_mul(count));
+        }
+        if own_steps > MAX_OWN_STEPS {
+            let message = format!("instances with `unique` timers have more than {MAX_OWN_STEPS} events together");
+            let error = problems
+                .new_error(class.span.clone(), message, "the limit is passed here")
+                .with_help("lower `instance`, or use `sleep`");
+            problems.error(error);
+            return None;
+        }
+    }
+    Some(first_tasks)
+}
+
+/// The first task of every class that is forked, by name.
+fn fork_targets<'a>(
+    problems: &mut Problems,
+    classes: &'a [Class],
+    first_tasks: &[usize],
+) -> BTreeMap<&'a str, usize> {
+    let mut known = BTreeMap::new();
+    for (class, &first) in classes.iter().zip(first_tasks) {
+        known.entry(class.name.as_str()).or_insert(first);
+    }
+    for step in classes.iter().flat_map(|class| &class.phases).flat_map(|phase| &phase.steps) {
+        if let Step::Fork(name, span) = step
+            && !known.contains_key(name.as_str())
+        {
+            let error = problems
+                .new_error(span.clone(), format!("there is no task `{name}` to fork"), "expected the name of a task")
+                .with_help(did_you_mean(name, classes.iter().map(|class| class.name.as_str())));
+            problems.error(error);
+        }
+    }
+    known
+}
+
+fn instantiate(
+    class: &Class,
+    forks: &BTreeMap<&str, usize>,
+    taken: &mut UniqueNames,
+    workload: &mut Workload,
+) {
+    let shared = class.own_timers.is_empty().then(|| program(class, forks, 0));
+    for instance in 0..class.instances.max(1) {
+        let wanted = if class.instances > 1 { format!("{}-{instance}", class.name) } else { class.name.clone() };
+        let name = taken.take(wanted);
+        let phases = shared.clone().unwrap_or_else(|| {
+            let first_timer = workload.timers.len();
+            workload.timers.extend(class.own_timers.names().iter().map(|timer| format!("{timer}:{name}")));
+            program(class, forks, first_timer)
+        });
+        workload.tasks.push(Task {
+            name,
+            class: class.name.clone(),
+            start: (class.instances > 0).then_some(class.delay),
+            settings: class.settings.clone(),
+            phases,
+            repeat: class.repeat,
+        });
+    }
+}
+
+
+/// The program of a class's task whose own timers begin at index `first_timer`.
+fn program(class: &Class, forks: &BTreeMap<&str, usize>, first_timer: usize) -> Arc<[Phase]> {
+    let ops = |step: &Step| match step {
+        Step::Op(op) => Some(op.clone()),
+        Step::OwnTimer { number, period, mode } => {
+            Some(Op::Timer { timer: first_timer + number, period: *period, mode: *mode })
+        }
+        // Targets have been checked: every name is known.
+        Step::Fork(name, _) => forks.get(name.as_str()).map(|task| Op::Fork(*task)),
+    };
+    class
+        .phases
+        .iter()
+        .map(|phase| Phase {
+            name: phase.name.clone(),
+            repeat: phase.repeat,
+            settings: phase.settings.clone(),
+            ops: phase.steps.iter().filter_map(ops).collect(),
+        })
+        .collect()
+}

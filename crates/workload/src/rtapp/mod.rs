@@ -1,0 +1,209 @@
+//! rt-app workload files.
+//!
+//! The whole grammar of rt-app's files is read, in the manner of rt-app and its front end workgen: comments, trailing
+//! commas, repeated keys and a bare `"suspend",` included. With [`Options::strict`] each of those is an error with its
+//! place. `docs/rt-app.md` tells the grammar, and where we differ from which version of rt-app.
+//!
+//! ```
+//! use vruntime_workload::program::Op;
+//! use vruntime_workload::rtapp::{self, Options};
+//!
+//! let file = br#"{ "tasks" : { "web" : { "instance" : 2, "run" : 3000, "sleep" : 5000 } } }"#;
+//! let read = rtapp::parse("web.json", file, &Options::default())?;
+//! assert_eq!(read.workload.tasks[1].name, "web-1");
+//! assert_eq!(read.workload.tasks[1].phases[0].ops, [Op::Run { work: 3_000_000 }, Op::Sleep { time: 5_000_000 }]);
+//! # Ok::<(), vruntime_workload::Error>(())
+//! ```
+
+mod event;
+mod global;
+mod json;
+mod lower;
+mod names;
+mod read;
+mod settings;
+mod task;
+
+pub use global::{Calibration, FtraceCategory, Global, LogSize, PolicyName};
+pub use read::MAX_TIME_US;
+
+use crate::error::{Error, Problems, Source};
+use crate::groups::GroupTree;
+use crate::place::SourceMap;
+use crate::program::Workload;
+use crate::suggest::did_you_mean;
+use json::{Kind, Member, Value};
+use names::Names;
+use task::Reader;
+
+/// How to read.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether everything JSON does not allow, and everything that is only warned of else, is an error.
+    pub strict: bool,
+    /// The most tasks a file may ask for, so that a wrong `instance` does not fill the memory.
+    pub max_tasks: u64,
+}
+
+/// The most tasks of a workload unless asked for otherwise: two million.
+pub const MAX_TASKS: u64 = 2 << 20;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { strict: false, max_tasks: MAX_TASKS }
+    }
+}
+
+/// What a file asks for.
+#[derive(Clone, Debug)]
+pub struct RtApp {
+    /// The tasks and their objects.
+    pub workload: Workload,
+    /// The `global` object.
+    pub global: Global,
+    /// Where everything was written.
+    pub places: SourceMap,
+    /// What is probably not what was meant.
+    pub warnings: Vec<Error>,
+}
+
+const TOP_KEYS: &[&str] = &["tasks", "global", "resources"];
+
+/// Reads a file. `name` is what messages call it.
+///
+/// # Errors
+/// The text is not UTF-8, not JSON, or not of rt-app's grammar; a number is out of its range; there are more than
+/// `options.max_tasks` tasks. The error tells of the first hundred of these ([`Error::related`]).
+pub fn parse(name: &str, bytes: &[u8], options: &Options) -> Result<RtApp, Error> {
+    let mut problems = Problems::new(decode(name, bytes)?, options.strict);
+    let root = match json::parse(&mut problems) {
+        Ok(root) => root,
+        Err(error) => {
+            problems.error(error);
+            json::Value { span: 0..0, kind: Kind::Null }
+        }
+    };
+    let empty = (Workload::default(), Global::default(), SourceMap::default());
+    let (workload, global, places) =
+        if problems.has_errors() { empty } else { file(&mut problems, &root, options).unwrap_or(empty) };
+    let warnings = problems.finish()?;
+    Ok(RtApp { workload, global, places, warnings })
+}
+
+/// The text of a file, which has to be UTF-8.
+pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Source, Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Source::new(name, text)),
+        Err(wrong) => {
+            // Up to there the lossy text has the same bytes.
+            let at = wrong.valid_up_to();
+            let source = Source::new(name, &String::from_utf8_lossy(bytes));
+            Err(Error::new(&source, "the file is not UTF-8 text")
+                .at(at..at + 1, "this byte cannot be there")
+                .with_help("is it compressed, or saved in another encoding? convert it to UTF-8"))
+        }
+    }
+}
+
+fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Workload, Global, SourceMap)> {
+    let members = read::object(problems, "the file", root, "an object with `tasks`")?;
+    for (index, member) in members.iter().enumerate() {
+        if !TOP_KEYS.contains(&member.key.as_str()) {
+            read::unknown_key(problems, member, "the top level", TOP_KEYS);
+        } else if members[index.saturating_sub(256)..index].iter().any(|earlier| earlier.key == member.key) {
+            read::repeated_key(problems, &member.key, member.key_span.clone());
+        }
+    }
+    let global = top(problems, members, "global").map_or_else(Global::default, |value| global::parse(problems, value));
+    let Some(tasks) = top(problems, members, "tasks") else {
+        no_tasks(problems, root, members);
+        return None;
+    };
+    let tasks = read::object(problems, "tasks", tasks, "an object of tasks")?;
+    let mut names = Names::default();
+    let mut groups = GroupTree::new();
+    if let Some(resources) = top(problems, members, "resources") {
+        legacy_resources(problems, resources, &mut names);
+    }
+    if tasks.is_empty() {
+        let span = top(problems, members, "tasks").map_or(0..0, |value| value.span.clone());
+        let error = problems.new_error(span, "there are no tasks", "expected \"a name\" : { ... }");
+        problems.warn(error);
+    }
+    let mut classes = Vec::new();
+    for (index, member) in tasks.iter().enumerate() {
+        // Only the neighbourhood is looked at, so that a long file is read in linear time; names are made unique later.
+        if tasks[index.saturating_sub(256)..index].iter().any(|earlier| earlier.key == member.key) {
+            let message = format!("task `{}` is given twice", member.key);
+            let error = problems
+                .new_error(member.key_span.clone(), message, "each is run; this one gets a number to its name")
+                .with_help("give it a name of its own, or say `instance` : 2");
+            problems.warn(error);
+        }
+        let mut reader = Reader {
+            problems,
+            names: &mut names,
+            groups: &mut groups,
+            global: &global,
+            max_tasks: options.max_tasks,
+        };
+        classes.extend(reader.class(member));
+    }
+    let (mut workload, places) = lower::lower(problems, &classes, names, groups, &global, options.max_tasks)?;
+    workload.duration = global.duration_s.map(|seconds| seconds * 1_000_000_000);
+    Some((workload, global, places))
+}
+
+/// The last member called `key`, as rt-app takes it.
+fn top<'a>(problems: &mut Problems, members: &'a [Member], key: &str) -> Option<&'a Value> {
+    members.iter().rev().find(|member| member.key == key)?.value(problems)
+}
+
+fn no_tasks(problems: &mut Problems, root: &Value, members: &[Member]) {
+    let part = members.iter().any(|member| matches!(member.key.as_str(), "global" | "resources"));
+    let help = if part {
+        "this looks like a part for rt-app's merge.py: give it together with a file that has `tasks`".to_owned()
+    } else {
+        members.iter().find(|member| did_you_mean(&member.key, ["tasks"]).contains("did")).map_or_else(
+            || "a workload is { \"tasks\" : { \"name\" : { \"run\" : 1000, \"sleep\" : 9000 } } }".to_owned(),
+            |member| format!("did you mean `tasks` by `{}`?", member.key),
+        )
+    };
+    let end = root.span.end;
+    let error = problems.new_error(end.saturating_sub(1)..end, "there is no `tasks` object", "expected it before here");
+    problems.error(error.with_help(help));
+}
+
+/// `resources` declared what is nowadays created by being mentioned.
+fn legacy_resources(problems: &mut Problems, value: &Value, names: &mut Names) {
+    const TYPES: &[&str] = &[
+        "mutex", "timer", "wait", "signal", "broadcast", "sync", "barrier", "sem", "run", "sleep", "mem", "iorun",
+        "suspend", "resume", "yield", "fork",
+    ];
+    let Some(members) = read::object(problems, "resources", value, "an object of resources") else { return };
+    for member in members {
+        let Some(value) = member.value(problems) else { continue };
+        let Some(parts) = read::object(problems, &member.key, value, "an object with a `type`") else { continue };
+        let Some(kind) = parts.iter().rev().find(|part| part.key == "type").and_then(|part| part.value.as_ref()) else {
+            let message = format!("resource `{}` has no type", member.key);
+            let error = problems.new_error(value.span.clone(), message, "expected \"type\" : \"mutex\" or another");
+            problems.error(error.with_help("`resources` may be left out: what events mention is created"));
+            continue;
+        };
+        let Some(text) = read::string(problems, "type", kind, "the name of a type") else { continue };
+        match text {
+            "mutex" => _ = names.mutexes.number(&member.key),
+            "timer" if !member.key.starts_with("unique") => _ = names.timers.number(&member.key),
+            "wait" => _ = names.conditions.number(&member.key),
+            "barrier" => _ = names.barrier(&member.key, 0),
+            "sem" => _ = names.semaphores.number(&member.key),
+            known if TYPES.contains(&known) => {}
+            _ => {
+                let error = problems
+                    .new_error(kind.span.clone(), format!("unknown type of resource `{text}`"), "it is ignored")
+                    .with_help(did_you_mean(text, TYPES.iter().copied()));
+                problems.warn(error);
+            }
+        }
+    }
+}

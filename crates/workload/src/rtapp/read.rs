@@ -1,0 +1,188 @@
+//! Typed reading of JSON values: each answer is the value, or nothing and a problem with its place.
+
+use std::ops::RangeInclusive;
+
+use super::json::{Kind, Member, Span, Value};
+use crate::error::Problems;
+use crate::suggest::did_you_mean;
+
+/// The longest time a file may name: 10^12 us, eleven and a half days. Sums of such times stay far below 2^64 ns.
+pub const MAX_TIME_US: i64 = 1_000_000_000_000;
+
+impl Member {
+    /// The value, or a problem if the key stands bare.
+    pub(super) fn value<'a>(&'a self, problems: &mut Problems) -> Option<&'a Value> {
+        if self.value.is_none() {
+            let message = format!("`{}` has no value", self.key);
+            let error = problems.new_error(self.key_span.clone(), message, "expected `: value` after it");
+            problems.error(error.with_help("only `suspend` and `yield` may stand without a value"));
+        }
+        self.value.as_ref()
+    }
+}
+
+/// Says that `key` holds something of another kind than `expected` ("a number of microseconds").
+pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expected: &str) {
+    let message = format!("`{key}` is {}", value.kind.noun());
+    let mut error = problems.new_error(value.span.clone(), message, format!("expected {expected}"));
+    if let Kind::String(text) = &value.kind
+        && text.trim().parse::<f64>().is_ok()
+    {
+        error = error.with_help("remove the quotes");
+    }
+    problems.error(error);
+}
+
+/// A whole number within `range`; `what` names it for people ("microseconds").
+pub(super) fn integer(
+    problems: &mut Problems,
+    key: &str,
+    value: &Value,
+    range: RangeInclusive<i64>,
+    what: &str,
+) -> Option<i64> {
+    let Kind::Number = value.kind else {
+        wrong_kind(problems, key, value, what);
+        return None;
+    };
+    let source = problems.source.clone();
+    let text = &source.text()[value.span.clone()];
+    let number = match text.parse::<i64>() {
+        Ok(number) => number,
+        Err(_) => {
+            let float = text.parse::<f64>().unwrap_or(f64::NAN);
+            let written_whole = text.bytes().all(|c| c.is_ascii_digit() || c == b'-' || c == b'+');
+            // Beyond 2^53 a float is no longer exact; every range ends before it.
+            if !written_whole && (float.is_nan() || (float.is_finite() && float.fract() != 0.0)) {
+                let error = problems
+                    .new_error(value.span.clone(), format!("`{key}` is not a whole number"), format!("expected {what}"))
+                    .with_help("rt-app knows no fractions; use the smaller unit");
+                problems.error(error);
+                return None;
+            }
+            if !written_whole && float.abs() < 9e15 {
+                problems.tolerate(|problems| {
+                    problems
+                        .new_error(value.span.clone(), format!("`{key}` is written as a fraction"), "rt-app refuses it")
+                        .with_help(format!("write {float}"))
+                });
+                float as i64
+            } else if float < 0.0 {
+                i64::MIN
+            } else {
+                i64::MAX
+            }
+        }
+    };
+    if range.contains(&number) {
+        return Some(number);
+    }
+    let (low, high) = range.into_inner();
+    let label = if number < low { format!("expected at least {low}") } else { format!("expected at most {high}") };
+    let error = problems
+        .new_error(value.span.clone(), format!("`{key}` is out of range"), label)
+        .with_help(format!("{what}, {low} to {high}"));
+    problems.error(error);
+    None
+}
+
+/// Microseconds, as nanoseconds.
+pub(super) fn time(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
+    integer(problems, key, value, 0..=MAX_TIME_US, "a number of microseconds").map(|us| us as u64 * 1000)
+}
+
+/// Bytes.
+pub(super) fn bytes(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
+    integer(problems, key, value, 0..=1 << 50, "a number of bytes").map(|bytes| bytes as u64)
+}
+
+/// A string; `what` names it for people.
+pub(super) fn string<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a str> {
+    if let Kind::String(text) = &value.kind {
+        return Some(text);
+    }
+    wrong_kind(problems, key, value, what);
+    None
+}
+
+/// A name that is not empty.
+pub(super) fn name<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a str> {
+    let text = string(problems, key, value, what)?;
+    if text.is_empty() {
+        let error = problems.new_error(value.span.clone(), format!("`{key}` names nothing"), format!("expected {what}"));
+        problems.error(error);
+        return None;
+    }
+    Some(text)
+}
+
+/// true or false; 0 and 1 will do when lenient.
+pub(super) fn boolean(problems: &mut Problems, key: &str, value: &Value) -> Option<bool> {
+    match &value.kind {
+        Kind::Bool(answer) => return Some(*answer),
+        Kind::Number => {
+            let answer = match &problems.source.text()[value.span.clone()] {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
+            };
+            if let Some(answer) = answer {
+                problems.tolerate(|problems| {
+                    problems
+                        .new_error(value.span.clone(), format!("`{key}` is a number"), "expected true or false")
+                        .with_help(format!("write {answer}"))
+                });
+                return Some(answer);
+            }
+        }
+        _ => {}
+    }
+    wrong_kind(problems, key, value, "true or false");
+    None
+}
+
+/// The members of an object.
+pub(super) fn object<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a [Member]> {
+    if let Kind::Object(members) = &value.kind {
+        return Some(members);
+    }
+    wrong_kind(problems, key, value, what);
+    None
+}
+
+/// Ascending numbers without repetition (CPUs, NUMA nodes); none if the list is empty.
+pub(super) fn numbers(problems: &mut Problems, key: &str, value: &Value, what: &str) -> Option<Vec<u32>> {
+    let Kind::Array(entries) = &value.kind else {
+        wrong_kind(problems, key, value, &format!("a list of {what}, such as [0, 2]"));
+        return None;
+    };
+    let mut numbers: Vec<u32> = entries
+        .iter()
+        .filter_map(|entry| integer(problems, key, entry, 0..=i64::from(i32::MAX), what))
+        .map(|number| number as u32)
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    (!numbers.is_empty()).then_some(numbers)
+}
+
+/// Tells of a key nobody knows.
+pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str, known: &[&str]) {
+    let help = did_you_mean(&member.key, known.iter().copied());
+    let error = problems
+        .new_error(
+            member.key_span.clone(),
+            format!("unknown key `{}`", member.key),
+            format!("{place} has no such key; it is ignored"),
+        )
+        .with_help(help);
+    problems.warn(error);
+}
+
+/// Tells of a key that is given again; the last one counts, as in rt-app.
+pub(super) fn repeated_key(problems: &mut Problems, key: &str, span: Span) {
+    let error = problems
+        .new_error(span, format!("`{key}` is given twice"), "this one replaces the one before")
+        .with_help("remove one of them");
+    problems.warn(error);
+}

@@ -1,0 +1,262 @@
+//! Attributes of a task or a phase: policy, CPUs, clamps, group.
+
+use super::global::{self, PolicyName};
+use super::json::{Member, Span, Value};
+use super::read;
+use crate::error::Problems;
+use crate::groups::{GroupTree, normalize_path};
+use crate::program::{Policy, Settings};
+
+/// Keys a task and a phase both know.
+pub(super) const KEYS: &[&str] = &[
+    "loop",
+    "policy",
+    "priority",
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
+    "cpus",
+    "nodes_membind",
+    "util_min",
+    "util_max",
+    "taskgroup",
+];
+
+/// Keys only a task knows, of the time before `dl-`.
+pub(super) const LEGACY_KEYS: &[&str] = &["runtime", "period", "deadline"];
+
+/// The kernel brings every custom slice into this range, ns.
+const SLICE_NS: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
+
+/// The smallest budget SCHED_DEADLINE accepts, ns.
+const MIN_DEADLINE_RUNTIME_NS: u64 = 1024;
+
+/// The values a task or phase gives, as they were written.
+#[derive(Debug, Default)]
+pub(super) struct Given<'a> {
+    values: Vec<(&'static str, &'a Value, Span)>,
+}
+
+impl<'a> Given<'a> {
+    /// Notes a member whose key is `key`.
+    pub(super) fn note(&mut self, problems: &mut Problems, key: &'static str, member: &'a Member) {
+        let Some(value) = member.value(problems) else { return };
+        if let Some(at) = self.values.iter().position(|(known, ..)| *known == key) {
+            read::repeated_key(problems, key, member.key_span.clone());
+            self.values.remove(at);
+        }
+        self.values.push((key, value, member.key_span.clone()));
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
+        self.values.iter().find(|(known, ..)| *known == key).map(|(_, value, _)| *value)
+    }
+
+    fn key_span(&self, key: &str) -> Span {
+        self.values.iter().find(|(known, ..)| *known == key).map_or(0..0, |(_, _, span)| span.clone())
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+/// The policy and parameters a task has at some point of its file, so that a phase may change one of them.
+#[derive(Clone, Debug)]
+pub(super) struct Current {
+    policy: PolicyName,
+    nice: i8,
+    rt_priority: u8,
+    slice: Option<u64>,
+    runtime: Option<u64>,
+    deadline: Option<u64>,
+    period: Option<u64>,
+}
+
+/// rt-app's priority for tasks that name none.
+const DEFAULT_RT_PRIORITY: u8 = 10;
+
+impl Current {
+    /// What a task has that says nothing.
+    pub(super) fn new(policy: PolicyName) -> Self {
+        Self {
+            policy,
+            nice: 0,
+            rt_priority: DEFAULT_RT_PRIORITY,
+            slice: None,
+            runtime: None,
+            deadline: None,
+            period: None,
+        }
+    }
+
+    /// Applies what was given; the new policy if anything about it was. `site` is where to point if a key is missing.
+    pub(super) fn policy(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Option<Policy> {
+        let about_policy = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
+        if !about_policy.iter().chain(LEGACY_KEYS).any(|key| given.has(key)) {
+            return None;
+        }
+        if let Some(name) = given.get("policy").and_then(|value| global::policy(problems, "policy", value)) {
+            // Another policy begins with its own defaults.
+            *self = Self::new(name);
+        }
+        if let Some(value) = given.get("priority") {
+            self.priority(problems, value);
+        }
+        self.times(problems, given);
+        self.check_deadline(problems, given, site);
+        Some(self.to_policy())
+    }
+
+    fn priority(&mut self, problems: &mut Problems, value: &Value) {
+        let key = "priority";
+        match self.policy {
+            PolicyName::Fifo | PolicyName::RoundRobin => {
+                if let Some(priority) = read::integer(problems, key, value, 1..=99, "a real-time priority") {
+                    self.rt_priority = priority as u8;
+                }
+            }
+            PolicyName::Other | PolicyName::Batch => {
+                if let Some(nice) = read::integer(problems, key, value, -20..=19, "a nice value") {
+                    self.nice = nice as i8;
+                }
+            }
+            // The kernel looks at it under neither policy.
+            PolicyName::Idle | PolicyName::Deadline => {
+                read::integer(problems, key, value, -20..=99, "a priority");
+            }
+        }
+    }
+
+    fn times(&mut self, problems: &mut Problems, given: &Given<'_>) {
+        let mut time = |key: &str| given.get(key).and_then(|value| read::time(problems, key, value));
+        let (runtime, period, deadline) = (time("dl-runtime"), time("dl-period"), time("dl-deadline"));
+        let (old_runtime, old_period, old_deadline) = (time("runtime"), time("period"), time("deadline"));
+        match self.policy {
+            PolicyName::Deadline => {
+                self.runtime = runtime.or(old_runtime).or(self.runtime);
+                self.period = period.or(old_period).or(self.period);
+                self.deadline = deadline.or(old_deadline).or(self.deadline);
+            }
+            PolicyName::Other | PolicyName::Batch => {
+                if let Some(slice) = runtime {
+                    // 0 asks for the kernel's own.
+                    self.slice = (slice > 0).then(|| slice.clamp(*SLICE_NS.start(), *SLICE_NS.end()));
+                    if slice > 0 && !SLICE_NS.contains(&slice) {
+                        let error = problems
+                            .new_error(
+                                given.get("dl-runtime").map_or(0..0, |value| value.span.clone()),
+                                "this custom slice is out of the kernel's range",
+                                "the kernel brings it to the nearest end",
+                            )
+                            .with_help("a custom slice is 100 to 100000 us");
+                        problems.warn(error);
+                    }
+                }
+                ignored(problems, given, self.policy, &["dl-period", "dl-deadline", "period", "deadline"]);
+            }
+            _ => ignored(problems, given, self.policy, &["dl-runtime", "dl-period", "dl-deadline", "period", "deadline"]),
+        }
+    }
+
+    fn check_deadline(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) {
+        if self.policy != PolicyName::Deadline {
+            return;
+        }
+        let place = ["dl-runtime", "runtime", "policy"]
+            .iter()
+            .find_map(|key| given.get(key))
+            .map_or_else(|| site.clone(), |value| value.span.clone());
+        let runtime = self.runtime.unwrap_or(0);
+        let period = self.period.filter(|period| *period > 0).unwrap_or(runtime);
+        let deadline = self.deadline.filter(|deadline| *deadline > 0).unwrap_or(period);
+        let wrong = if runtime < MIN_DEADLINE_RUNTIME_NS {
+            Some(("SCHED_DEADLINE without a budget", "expected a `dl-runtime` of at least 2 us beside it"))
+        } else if runtime > deadline || deadline > period {
+            Some(("the kernel refuses these deadline parameters", "expected dl-runtime <= dl-deadline <= dl-period"))
+        } else {
+            None
+        };
+        if let Some((message, label)) = wrong {
+            let help = format!("here they are {}, {} and {} us", runtime / 1000, deadline / 1000, period / 1000);
+            let error = problems.new_error(place, message, label).with_help(help);
+            problems.error(error);
+        }
+        (self.runtime, self.deadline, self.period) = (Some(runtime), Some(deadline), Some(period));
+    }
+
+    fn to_policy(&self) -> Policy {
+        match self.policy {
+            PolicyName::Other => Policy::Other { nice: self.nice, slice: self.slice },
+            PolicyName::Batch => Policy::Batch { nice: self.nice, slice: self.slice },
+            PolicyName::Idle => Policy::Idle,
+            PolicyName::Fifo => Policy::Fifo { priority: self.rt_priority },
+            PolicyName::RoundRobin => Policy::RoundRobin { priority: self.rt_priority },
+            PolicyName::Deadline => Policy::Deadline {
+                runtime: self.runtime.unwrap_or(0),
+                deadline: self.deadline.unwrap_or(0),
+                period: self.period.unwrap_or(0),
+            },
+        }
+    }
+
+    /// The policy as it is, changed or not.
+    pub(super) fn initial(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Policy {
+        if let Some(policy) = self.policy(problems, given, site) {
+            return policy;
+        }
+        self.check_deadline(problems, given, site);
+        self.to_policy()
+    }
+}
+
+fn ignored(problems: &mut Problems, given: &Given<'_>, policy: PolicyName, keys: &[&str]) {
+    for key in keys.iter().filter(|key| given.has(key)) {
+        let error = problems
+            .new_error(given.key_span(key), format!("`{key}` means nothing under {}", policy.name()), "it is ignored")
+            .with_help("remove it, or set `policy` to SCHED_DEADLINE");
+        problems.warn(error);
+    }
+}
+
+/// Everything but the policy.
+pub(super) fn others(problems: &mut Problems, given: &Given<'_>, groups: &mut GroupTree) -> Settings {
+    let mut settings = Settings::default();
+    let clamp = |problems: &mut Problems, key: &str| {
+        let value = given.get(key)?;
+        read::integer(problems, key, value, 0..=1024, "a utilisation").map(|clamp| clamp as u32)
+    };
+    settings.cpus = given.get("cpus").and_then(|value| read::numbers(problems, "cpus", value, "CPU numbers"));
+    settings.nodes =
+        given.get("nodes_membind").and_then(|value| read::numbers(problems, "nodes_membind", value, "node numbers"));
+    settings.util_min = clamp(problems, "util_min");
+    settings.util_max = clamp(problems, "util_max");
+    if let (Some(low), Some(high), Some(value)) = (settings.util_min, settings.util_max, given.get("util_min"))
+        && low > high
+    {
+        let error = problems
+            .new_error(value.span.clone(), "`util_min` is above `util_max`", format!("expected at most {high}"))
+            .with_help("the kernel refuses such a pair of clamps");
+        problems.error(error);
+    }
+    if let Some(value) = given.get("taskgroup")
+        && let Some(path) = read::string(problems, "taskgroup", value, "a group's path, such as \"/web\"")
+    {
+        match normalize_path(path) {
+            Ok(path) => settings.group = Some(groups.ensure(&path)),
+            Err(reason) => {
+                let error = problems
+                    .new_error(value.span.clone(), format!("`{path}` is not a group's path"), "expected \"/name/name\"")
+                    .with_help(reason);
+                problems.error(error);
+            }
+        }
+    }
+    settings
+}
+
+/// `loop`: -1 is for ever.
+pub(super) fn repeat(problems: &mut Problems, given: &Given<'_>) -> Option<i64> {
+    let value = given.get("loop")?;
+    read::integer(problems, "loop", value, -1..=i64::MAX, "a number of loops, or -1 for ever")
+}

@@ -1,0 +1,180 @@
+//! Typed reading of TOML tables: each answer is the value, or nothing and a problem with its place.
+
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned as TomlSpanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Error, Problems};
+use crate::suggest::did_you_mean;
+use crate::units::parse_duration;
+
+pub(super) type Value<'a> = TomlSpanned<DeValue<'a>>;
+
+/// One table while it is read: whatever is not asked for is unknown in the end.
+pub(super) struct Fields<'a, 'p> {
+    pub(super) problems: &'p mut Problems,
+    /// What messages call it: `[scenario]`.
+    place: String,
+    /// Its bytes, for what is missing.
+    pub(super) span: Range<usize>,
+    table: Option<&'a DeTable<'a>>,
+    asked: Vec<&'static str>,
+}
+
+/// What a value is, with an article.
+pub(super) fn noun(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+impl<'a, 'p> Fields<'a, 'p> {
+    /// The table in `value`; an empty one, and a problem, if it is something else.
+    pub(super) fn new(problems: &'p mut Problems, place: impl Into<String>, value: &'a Value<'a>) -> Self {
+        let place = place.into();
+        let table = match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            other => {
+                let error = problems
+                    .new_error(value.span(), format!("{place} is {}", noun(other)), "expected a table")
+                    .with_help(format!("write {place} on a line of its own, and its keys below it"));
+                problems.error(error);
+                None
+            }
+        };
+        Self { problems, place, span: value.span(), table, asked: Vec::new() }
+    }
+
+    /// The whole document.
+    pub(super) fn root(problems: &'p mut Problems, table: &'a DeTable<'a>, span: Range<usize>) -> Self {
+        Self { problems, place: "the top level".to_owned(), span, table: Some(table), asked: Vec::new() }
+    }
+
+    /// The value of `key`.
+    pub(super) fn get(&mut self, key: &'static str) -> Option<&'a Value<'a>> {
+        self.asked.push(key);
+        self.table?.get(key)
+    }
+
+    /// Tells of every key that nobody asked for.
+    pub(super) fn finish(self) {
+        let Some(table) = self.table else { return };
+        for (key, _) in table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
+            let name = key.get_ref();
+            let help = did_you_mean(name, self.asked.iter().copied());
+            let label = format!("{} has no such key", self.place);
+            let error = self.problems.new_error(key.span(), format!("unknown key `{name}`"), label).with_help(help);
+            self.problems.error(error);
+        }
+    }
+
+    /// Tells that `key` is something else than `expected`.
+    pub(super) fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &str) {
+        let message = format!("`{key}` is {}", noun(value.get_ref()));
+        let error = self.problems.new_error(value.span(), message, format!("expected {expected}"));
+        self.problems.error(error);
+    }
+
+    /// Tells what is the matter with a value of the right type.
+    pub(super) fn bad(&mut self, span: Range<usize>, message: String, label: &str, help: impl Into<String>) {
+        let error = self.problems.new_error(span, message, label).with_help(help);
+        self.problems.error(error);
+    }
+
+    pub(super) fn warn(&mut self, error: Error) {
+        self.problems.warn(error);
+    }
+
+    pub(super) fn string(&mut self, key: &'static str, expected: &str) -> Option<(&'a str, Range<usize>)> {
+        let value = self.get(key)?;
+        if let DeValue::String(text) = value.get_ref() {
+            return Some((text, value.span()));
+        }
+        self.wrong(key, value, expected);
+        None
+    }
+
+    pub(super) fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.get(key)?;
+        if let DeValue::Boolean(answer) = value.get_ref() {
+            return Some(*answer);
+        }
+        self.wrong(key, value, "true or false");
+        None
+    }
+
+    pub(super) fn integer(&mut self, key: &'static str, range: RangeInclusive<i64>, what: &str) -> Option<i64> {
+        let value = self.get(key)?;
+        self.integer_in(key, value, range, what)
+    }
+
+    pub(super) fn integer_in(
+        &mut self,
+        key: &str,
+        value: &Value<'_>,
+        range: RangeInclusive<i64>,
+        what: &str,
+    ) -> Option<i64> {
+        let DeValue::Integer(digits) = value.get_ref() else {
+            self.wrong(key, value, what);
+            return None;
+        };
+        let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            let label = format!("expected {what}, {} to {}", range.start(), range.end());
+            let error = self.problems.new_error(value.span(), format!("`{key}` is out of range"), label);
+            self.problems.error(error);
+        }
+        number
+    }
+
+    /// A time such as "5s", as nanoseconds.
+    pub(super) fn duration(&mut self, key: &'static str) -> Option<u64> {
+        let value = self.get(key)?;
+        self.duration_in(key, value)
+    }
+
+    pub(super) fn duration_in(&mut self, key: &str, value: &Value<'_>) -> Option<u64> {
+        let DeValue::String(text) = value.get_ref() else {
+            let message = format!("`{key}` is {}", noun(value.get_ref()));
+            let help = "a time is a string with its unit: \"5s\", \"1.5ms\", \"300us\", \"20ns\"";
+            self.bad(value.span(), message, "expected a time", help);
+            return None;
+        };
+        parse_duration(text)
+            .map_err(|help| self.bad(value.span(), format!("`{key}` is \"{text}\""), "expected a time", help))
+            .ok()
+    }
+
+    /// The entries of an array.
+    pub(super) fn array(&mut self, key: &'static str, expected: &str) -> Option<&'a [Value<'a>]> {
+        let value = self.get(key)?;
+        if let DeValue::Array(entries) = value.get_ref() {
+            return Some(entries);
+        }
+        self.wrong(key, value, expected);
+        None
+    }
+
+    /// One string or several.
+    pub(super) fn strings(&mut self, key: &'static str, expected: &str) -> Vec<(&'a str, Range<usize>)> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let one = std::slice::from_ref(value);
+        let entries = if let DeValue::Array(entries) = value.get_ref() { &**entries } else { one };
+        let mut strings = Vec::new();
+        for entry in entries {
+            match entry.get_ref() {
+                DeValue::String(text) => strings.push((&**text, entry.span())),
+                _ => self.wrong(key, entry, expected),
+            }
+        }
+        strings
+    }
+}

@@ -1,0 +1,160 @@
+//! `[[task]]`: the short form for tasks that run and sleep.
+
+use std::sync::Arc;
+
+use toml::de::DeValue;
+
+use super::fields::{Fields, Value};
+use crate::error::Problems;
+use crate::groups::{GroupTree, normalize_path};
+use crate::merge::{Merged, Placement};
+use crate::place::{ClassSite, PhaseSite, SourceMap};
+use crate::program::{Op, Phase, Policy, Repeat, Settings, Task, Workload};
+use crate::rtapp::PolicyName;
+use crate::suggest::did_you_mean;
+
+/// Reads one `[[task]]` and adds its instances.
+pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Merged, max_tasks: u64) {
+    let source = problems.source.clone();
+    let mut fields = Fields::new(problems, "[[task]]", value);
+    let span = fields.span.clone();
+    let name = fields.string("name", "a name for the task");
+    if name.as_ref().is_none_or(|(name, _)| name.is_empty()) {
+        fields.bad(span.clone(), "a [[task]] without a name".to_owned(), "this one", "add name = \"worker\"");
+    }
+    let left = max_tasks.saturating_sub(merged.workload.tasks.len() as u64);
+    let limit = i64::try_from(left).unwrap_or(i64::MAX);
+    let instances = fields.integer("instance", 1..=limit, "a number of tasks").unwrap_or(1);
+    let policy = policy(&mut fields);
+    let cpus = cpus(&mut fields);
+    let group = group_path(&mut fields);
+    let start = fields.duration("start").unwrap_or(0);
+    let run = fields.duration("run");
+    let sleep = fields.duration("sleep");
+    let loops = fields.integer("loops", -1..=i64::MAX, "a number of loops, or -1 for ever").unwrap_or(-1);
+    let mut clamp = |key| fields.integer(key, 0..=1024, "a utilisation").map(|clamp| clamp as u32);
+    let (util_min, util_max) = (clamp("util_min"), clamp("util_max"));
+    if util_min > util_max.or(Some(1024)) {
+        let message = "`util_min` is above `util_max`".to_owned();
+        fields.bad(span.clone(), message, "in this task", "the kernel refuses such a pair of clamps");
+    }
+    let ops: Vec<Op> = [run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })]
+        .into_iter()
+        .flatten()
+        .collect();
+    if ops.is_empty() && !fields.problems.has_errors() {
+        let message = "this task does nothing".to_owned();
+        fields.bad(span.clone(), message, "it neither runs nor sleeps", "add run = \"1ms\", and sleep = \"4ms\" if it is no hog");
+    }
+    fields.finish();
+    let (Some((name, _)), false) = (name, problems.has_errors()) else { return };
+
+    let mut groups = GroupTree::new();
+    let group = group.map(|path| groups.ensure(&path));
+    let settings = Settings { policy: Some(policy), cpus, nodes: None, group, util_min, util_max };
+    let sites = [PhaseSite { span: span.clone(), ops: vec![span.clone(); ops.len()] }].into();
+    let phases: Arc<[Phase]> =
+        [Phase { name: name.to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops }].into();
+    let tasks = (0..instances).map(|instance| Task {
+        name: if instances > 1 { format!("{name}-{instance}") } else { name.to_owned() },
+        class: name.to_owned(),
+        start: Some(start),
+        settings: settings.clone(),
+        phases: Arc::clone(&phases),
+        repeat: u64::try_from(loops).map_or(Repeat::Forever, Repeat::Times),
+    });
+    let workload = Workload { tasks: tasks.collect(), groups: groups.into_groups(), ..Workload::default() };
+    let places = SourceMap { sites: vec![ClassSite { tasks: 0..workload.tasks.len(), source, span, phases: sites }] };
+    let placement = Placement { task_prefix: String::new(), class_prefix: String::new(), group: None, start: 0 };
+    merged.add(&workload, places, &placement);
+}
+
+fn policy(fields: &mut Fields<'_, '_>) -> Policy {
+    let names = PolicyName::ALL.iter().map(|(name, _)| *name);
+    let policy = match fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"") {
+        None => PolicyName::Other,
+        Some((name, span)) => PolicyName::from_name(name).unwrap_or_else(|| {
+            let help = did_you_mean(name, names);
+            fields.bad(span, format!("unknown policy `{name}`"), "expected the name of a policy", help);
+            PolicyName::Other
+        }),
+    };
+    let nice = fields.integer("nice", -20..=19, "a nice value");
+    let priority = fields.integer("priority", 1..=99, "a real-time priority");
+    let slice = fields.duration("slice");
+    let (runtime, deadline, period) = (fields.duration("runtime"), fields.duration("deadline"), fields.duration("period"));
+    let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
+    let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
+    let dated = policy == PolicyName::Deadline;
+    let misplaced = [
+        ("nice", nice.is_some(), fair),
+        ("slice", slice.is_some(), fair),
+        ("priority", priority.is_some(), realtime),
+        ("runtime", runtime.is_some(), dated),
+        ("deadline", deadline.is_some(), dated),
+        ("period", period.is_some(), dated),
+    ];
+    for (key, given, allowed) in misplaced {
+        if given
+            && !allowed
+            && let Some(value) = fields.get(key)
+        {
+            let message = format!("`{key}` means nothing under {}", policy.name());
+            fields.bad(value.span(), message, "not here", "remove it, or set `policy` to one that has it");
+        }
+    }
+    let nice = nice.unwrap_or(0) as i8;
+    let priority = priority.unwrap_or(10) as u8;
+    match policy {
+        PolicyName::Other => Policy::Other { nice, slice: custom_slice(fields, slice) },
+        PolicyName::Batch => Policy::Batch { nice, slice: custom_slice(fields, slice) },
+        PolicyName::Idle => Policy::Idle,
+        PolicyName::Fifo => Policy::Fifo { priority },
+        PolicyName::RoundRobin => Policy::RoundRobin { priority },
+        PolicyName::Deadline => {
+            let runtime = runtime.unwrap_or(0);
+            let period = period.unwrap_or(runtime);
+            let deadline = deadline.unwrap_or(period);
+            if runtime < 1024 || runtime > deadline || deadline > period {
+                let message = "the kernel refuses these deadline parameters".to_owned();
+                let help = "set runtime, deadline and period, each a time such as \"10ms\"";
+                fields.bad(fields.span.clone(), message, "expected 1024ns <= runtime <= deadline <= period", help);
+            }
+            Policy::Deadline { runtime, deadline, period }
+        }
+    }
+}
+
+fn custom_slice(fields: &mut Fields<'_, '_>, slice: Option<u64>) -> Option<u64> {
+    const RANGE: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
+    if let Some(slice) = slice
+        && !RANGE.contains(&slice)
+        && let Some(value) = fields.get("slice")
+    {
+        let message = "`slice` is out of the kernel's range".to_owned();
+        fields.bad(value.span(), message, "expected \"100us\" to \"100ms\"", "leave it out for the kernel's own");
+    }
+    slice
+}
+
+fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for entry in fields.array("cpus", "a list of CPUs, such as [0, 2]")? {
+        if let DeValue::Integer(_) = entry.get_ref() {
+            cpus.extend(fields.integer_in("cpus", entry, 0..=i64::from(i32::MAX), "a CPU").map(|cpu| cpu as u32));
+        } else {
+            fields.wrong("cpus", entry, "the number of a CPU");
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// `group`, as a normal path.
+pub(super) fn group_path(fields: &mut Fields<'_, '_>) -> Option<String> {
+    let (path, span) = fields.string("group", "a group's path, such as \"/web\"")?;
+    normalize_path(path)
+        .map_err(|reason| fields.bad(span, format!("`{path}` is not a group's path"), "expected \"/name/name\"", reason))
+        .ok()
+}

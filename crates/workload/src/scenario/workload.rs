@@ -1,0 +1,120 @@
+//! `[[workload]]`: an rt-app file or a model, with its place among others.
+
+use std::path::Path;
+
+use super::Loader;
+use super::fields::{Fields, Value};
+use super::model::Model;
+use super::task::group_path;
+use crate::error::{Error, Problems};
+use crate::groups::normalize_path;
+use crate::merge::{Merged, Placement};
+use crate::rtapp::{self, Options, RtApp};
+use crate::suggest::{did_you_mean, list};
+
+/// The most copies of one workload.
+const MAX_COPIES: i64 = 1 << 20;
+
+/// The most operations and objects of all copies of one workload.
+const MAX_COPIED_EXTENT: u64 = 1 << 24;
+
+/// What a `[[workload]]` gives besides its tasks.
+pub(super) struct Added {
+    /// The duration its rt-app file names, ns.
+    pub(super) duration: Option<u64>,
+    pub(super) warnings: Vec<Error>,
+}
+
+/// Reads one `[[workload]]` and adds its tasks. An error in the workload's own file comes back as it is: it has its
+/// own text.
+pub(super) fn parse(
+    problems: &mut Problems,
+    value: &Value<'_>,
+    loader: &mut Loader<'_>,
+    options: &Options,
+    merged: &mut Merged,
+    several: bool,
+) -> Result<Option<Added>, Error> {
+    let scenario = problems.source.name().to_owned();
+    let mut fields = Fields::new(problems, "[[workload]]", value);
+    let span = fields.span.clone();
+    let file = fields.string("rtapp", "the path of an rt-app file");
+    let inline = fields.string("rtapp_inline", "the text of an rt-app file");
+    let model = fields.string("model", "the name of a model");
+    let name = fields.string("name", "a name");
+    let copies = fields.integer("copies", 1..=MAX_COPIES, "a number of copies").unwrap_or(1);
+    let group = group_path(&mut fields);
+    let start = fields.duration("start").unwrap_or(0);
+    if let Some((model, span)) = &model {
+        let help = if Model::NAMES.is_empty() {
+            "no model is built in yet; give an rt-app file with `rtapp`".to_owned()
+        } else {
+            format!("{}; built in: {}", did_you_mean(model, Model::NAMES.iter().copied()), list(Model::NAMES.iter().copied()))
+        };
+        fields.bad(span.clone(), format!("unknown model `{model}`"), "not built in", help);
+    }
+    let given = usize::from(file.is_some()) + usize::from(inline.is_some()) + usize::from(model.is_some());
+    if given != 1 {
+        let (message, label) = if given == 0 {
+            ("a [[workload]] without content", "expected `rtapp` or `rtapp_inline`")
+        } else {
+            ("a [[workload]] with several contents", "expected one of `rtapp`, `rtapp_inline` and `model`")
+        };
+        fields.bad(span.clone(), message.to_owned(), label, "write rtapp = \"file.json\"; one [[workload]] for each");
+    }
+    fields.finish();
+    if problems.has_errors() {
+        return Ok(None);
+    }
+    let read = match (&file, &inline) {
+        (Some((path, span)), _) => match loader(Path::new(path)) {
+            Ok(bytes) => rtapp::parse(path, &bytes, options)?,
+            Err(reason) => {
+                let error = problems
+                    .new_error(span.clone(), format!("cannot read `{path}`: {reason}"), "named here")
+                    .with_help("the path is relative to the scenario's folder");
+                problems.error(error);
+                return Ok(None);
+            }
+        },
+        (None, Some((text, _))) => rtapp::parse(&format!("{scenario} (rtapp_inline)"), text.as_bytes(), options)?,
+        (None, None) => return Ok(None),
+    };
+    if read.workload.extent().saturating_mul(copies as u64) > MAX_COPIED_EXTENT {
+        let error = problems
+            .new_error(span, "too many copies of so large a workload", "the limit is passed here")
+            .with_help(format!("copies times events must stay below {MAX_COPIED_EXTENT}; lower `copies`"));
+        problems.error(error);
+        return Ok(None);
+    }
+    let all = merged.workload.tasks.len() as u64 + (read.workload.tasks.len() as u64).saturating_mul(copies as u64);
+    if all > options.max_tasks {
+        let error = problems
+            .new_error(span, format!("more than {} tasks", options.max_tasks), "the limit is passed here")
+            .with_help("lower `copies`");
+        problems.error(error);
+        return Ok(None);
+    }
+    let stem = file.and_then(|(path, _)| Path::new(path).file_stem()).and_then(|stem| stem.to_str());
+    let name = match (name, several || copies > 1) {
+        (Some((name, _)), _) => Some(name),
+        (None, true) => Some(stem.unwrap_or("workload")),
+        (None, false) => None,
+    };
+    add_copies(merged, &read, name, copies, group.as_deref(), start);
+    Ok(Some(Added { duration: read.workload.duration, warnings: read.warnings }))
+}
+
+fn add_copies(merged: &mut Merged, read: &RtApp, name: Option<&str>, copies: i64, group: Option<&str>, start: u64) {
+    for copy in 0..copies {
+        let task_prefix = match name {
+            Some(name) if copies > 1 => format!("{name}-{copy}/"),
+            Some(name) => format!("{name}/"),
+            None => String::new(),
+        };
+        let class_prefix = name.map_or_else(String::new, |name| format!("{name}/"));
+        // The path is normal already, and a number does not change that.
+        let group = group.and_then(|path| normalize_path(&path.replace("{copy}", &copy.to_string())).ok());
+        merged.add(&read.workload, read.places.clone(), &Placement { task_prefix, class_prefix, group, start });
+    }
+}

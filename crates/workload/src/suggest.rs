@@ -1,0 +1,58 @@
+//! "Did you mean": the nearest right name to a wrong one.
+
+/// The nearest of `names` to `wrong`, if it is near enough to have been meant.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The distance is quadratic in length, and nobody mistypes a name of this size by a letter.
+    if wrong.len() > 64 {
+        return None;
+    }
+    let low = wrong.to_lowercase();
+    names
+        .into_iter()
+        .filter(|name| name.len() <= 64)
+        .map(|name| {
+            let name_low = name.to_lowercase();
+            let contained = name_low.len() >= 3 && low.len() >= 3 && (low.contains(&name_low) || name_low.contains(&low));
+            let distance = strsim::damerau_levenshtein(&low, &name_low);
+            (if contained { distance.min(1) } else { distance }, distance, name)
+        })
+        .filter(|(rank, _, name)| *rank <= (wrong.len().max(name.len()) / 3).clamp(1, 3))
+        .min()
+        .map(|(_, _, name)| name)
+}
+
+/// A sentence that helps with a name that is not among `names`.
+pub(crate) fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(wrong, names.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known here: {}", list(names)),
+    }
+}
+
+/// The names, for people; the first twenty of them.
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<_> = names.into_iter().collect();
+    let more = names.len().saturating_sub(20);
+    names.truncate(20);
+    let mut text = names.join(", ");
+    if more > 0 {
+        use std::fmt::Write as _;
+        let _ = write!(text, " and {more} more");
+    }
+    if text.is_empty() { "nothing".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_was_meant() {
+        let keys = ["policy", "priority", "period", "cpus"];
+        assert_eq!(nearest("polcy", keys), Some("policy"));
+        assert_eq!(nearest("CPU", keys), Some("cpus"));
+        assert_eq!(nearest("prioritty", keys), Some("priority"));
+        assert_eq!(nearest("zebra", keys), None);
+        assert_eq!(nearest(&"p".repeat(1000), keys), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Times as people write them.
+
+/// The longest time a file may name, ns: 10^12 us, as in rt-app files.
+pub(crate) const MAX_TIME_NS: u64 = crate::rtapp::MAX_TIME_US as u64 * 1000;
+
+const UNITS: [(&str, u64); 5] = [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+
+/// Nanoseconds of a time such as `5s`, `1.5ms`, `300us` or `20ns`; why not, if it is none.
+///
+/// # Errors
+/// There is no number, no unit or an unknown one, or the time is above 10^12 us or not a whole number of nanoseconds.
+pub fn parse_duration(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim_start());
+    if number.is_empty() {
+        return Err("a time is a number and a unit: 5s, 1.5ms, 300us, 20ns".to_owned());
+    }
+    let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(match unit {
+            "" => format!("a time needs its unit: {number}s, {number}ms, {number}us or {number}ns"),
+            "m" | "min" | "h" => format!("minutes and hours are not known here; write seconds instead of `{unit}`"),
+            _ => format!("`{unit}` is not a unit of time; s, ms, us and ns are"),
+        });
+    };
+    scaled(number, *scale).filter(|ns| *ns <= MAX_TIME_NS).ok_or_else(|| {
+        format!("`{number}` is not a number of whole nanoseconds below {} s", MAX_TIME_NS / 1_000_000_000)
+    })
+}
+
+/// `number` times `scale`, exactly; none if it is no whole number, or too great.
+pub(crate) fn scaled(number: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let fraction = fraction.trim_end_matches('0');
+    let mut total = whole.checked_mul(scale)?;
+    let mut place = scale;
+    for digit in fraction.bytes() {
+        if !digit.is_ascii_digit() || place % 10 != 0 {
+            return None;
+        }
+        place /= 10;
+        total = total.checked_add(place * u64::from(digit - b'0'))?;
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_exactly() {
+        assert_eq!(parse_duration("5s"), Ok(5_000_000_000));
+        assert_eq!(parse_duration("1.5ms"), Ok(1_500_000));
+        assert_eq!(parse_duration("0.1 us"), Ok(100));
+        assert_eq!(parse_duration("2.50us"), Ok(2_500));
+        assert_eq!(parse_duration("7ns"), Ok(7));
+        for wrong in ["", "5", "s", "1.5ns", "1.2.3s", ".s", "-1s", "1e3s", "99999999999999999999s", "1000001s", "5 min"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What people see when a file is wrong: file, line, caret, what was expected, how to mend it.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+use vruntime_workload::rtapp::{self, Options};
+use vruntime_workload::{Error, check, recording, scenario};
+
+fn render(error: &Error) -> String {
+    let mut text = String::new();
+    GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
+        .with_width(100)
+        .with_links(false)
+        .render_report(&mut text, error)
+        .expect("a string takes everything");
+    // Trailing blanks are of no interest, and editors remove them.
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The error of every input, one below the other.
+fn report<'a>(inputs: &[&'a str], read: impl Fn(&'a str) -> Result<(), Error>) -> String {
+    let mut all = String::new();
+    for input in inputs {
+        let error = read(input).expect_err(input);
+        assert!(error.all().all(|error| !error.message().is_empty() && error.span().is_some()), "{input}");
+        writeln!(all, "{}\n", render(&error)).expect("a string takes everything");
+    }
+    all
+}
+
+fn rtapp_file(text: &str) -> Result<(), Error> {
+    rtapp::parse("web.json", text.as_bytes(), &Options::default()).map(|_| ())
+}
+
+#[test]
+fn json_that_is_none() {
+    insta::assert_snapshot!(report(
+        &[
+            "",
+            "{ \"tasks\" : { \"a\" : { \"run\" : 10",
+            "{ \"tasks\" : { \"a\" : { \"run\" 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"run\" : 10 \"sleep\" : 10 } } }",
+            "{ tasks : {} }",
+            "{ \"tasks\" : { \"a\" : { \"run\" : 10ms } } }",
+            "{ \"tasks\" : { \"a\" : { \"lock\" : mutex } } }",
+            "{ \"tasks\" : { \"a\" : { \"lock\" : \"m } } }\n",
+            "{ \"tasks\" : { \"a\" : { \"lock\" : \"\\q\" } } }",
+            "{ \"tasks\" : /* { } }",
+            "{ \"tasks\" : { \"a\" : { \"resume\", \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"suspend\" : \"\\ud800\" } } }",
+        ],
+        rtapp_file
+    ));
+}
+
+#[test]
+fn json_that_is_too_deep() {
+    let deep = "[".repeat(100_000);
+    let error = rtapp_file(&deep).expect_err("it is too deep");
+    assert_eq!(error.message(), "more than 64 objects inside each other");
+    assert_eq!(error.location(), Some((1, 65)));
+}
+
+#[test]
+fn text_that_is_none() {
+    let error = rtapp::parse("web.json", b"{ \"tasks\" : \"\xff\xfe\" }", &Options::default()).expect_err("not UTF-8");
+    insta::assert_snapshot!(render(&error));
+}
+
+#[test]
+fn grammar_of_rtapp() {
+    insta::assert_snapshot!(report(
+        &[
+            "[]",
+            "{ \"global\" : { \"duration\" : 5 } }",
+            "{ \"task\" : { \"a\" : { \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"run\" : \"10\" } } }",
+            "{ \"tasks\" : { \"a\" : { \"run\" : 10.5 } } }",
+            "{ \"tasks\" : { \"a\" : { \"run\" : -1 } } }",
+            "{ \"tasks\" : { \"a\" : { \"sleep\" : 99999999999999999999999 } } }",
+            "{ \"tasks\" : { \"a\" : { \"instance\" : 1e12, \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 10 },\n  \"b\" : { \"instance\" : 2000000, \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 1, \"sleep\" : 1, \"r\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10 } } } }",
+            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_FIF\", \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"priority\" : 30, \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_RR\", \"priority\" : 0, \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_DEADLINE\", \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 9, \"dl-period\" : 5, \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"cpus\" : \"0-3\", \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"util_min\" : 800, \"util_max\" : 100, \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"a\" : { \"taskgroup\" : \"/a/../b\", \"run\" : 10 } } }",
+            "{ \"tasks\" : { \"worker\" : { \"run\" : 10 }, \"b\" : { \"fork\" : \"wroker\" } } }",
+            "{ \"tasks\" : { \"a\" : { \"lock_order\" : [\"m0\"], \"exec\" : 100 } } }",
+            "{ \"tasks\" : { \"a\" : { \"timer\" : { \"ref\" : \"t\" } } } }",
+            "{ \"tasks\" : { \"a\" : { \"wait\" : \"q\" } } }",
+            "{ \"tasks\" : { \"a\" : { \"lock\" : \"\" } } }",
+            "{ \"tasks\" : { \"a\" : 3 } }",
+            "{ \"global\" : { \"calibration\" : \"CPU\" }, \"tasks\" : { \"a\" : { \"run\" : 10 } } }",
+        ],
+        rtapp_file
+    ));
+}
+
+#[test]
+fn several_errors_at_once_in_the_order_of_the_file() {
+    let text = "{ \"tasks\" : {\n \"a\" : { \"run\" : true },\n \"b\" : { \"lock\" : 3 } },\n \"global\" : { \"duration\" : \"5\" } }";
+    let error = rtapp_file(text).expect_err("three things are wrong");
+    assert_eq!(error.all().filter_map(Error::location).collect::<Vec<_>>(), [(2, 18), (3, 19), (4, 28)]);
+}
+
+#[test]
+fn the_number_of_errors_is_bounded() {
+    let text = format!("{{ \"tasks\" : {{ \"a\" : {{ {} }} }} }}", "\"run\" : true,".repeat(10_000));
+    assert_eq!(rtapp_file(&text).expect_err("all are wrong").all().count(), 100);
+}
+
+fn no_files(path: &Path) -> io::Result<Vec<u8>> {
+    match path.to_str() {
+        Some("bad.json") => Ok(b"{ \"tasks\" : { \"a\" : { \"run\" : -1 } } }".to_vec()),
+        _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    }
+}
+
+fn scenario_file(text: &str) -> Result<(), Error> {
+    scenario::parse("web.toml", text.as_bytes(), &Options::default(), &mut no_files).map(|_| ())
+}
+
+#[test]
+fn scenarios() {
+    insta::assert_snapshot!(report(
+        &[
+            "[scenario\n",
+            "[scenario]\nname = \"empty\"\n",
+            "[scenario]\nkernal = \"6.12\"\n",
+            "kernel = 6.12\n",
+            "duration = 5\n",
+            "duration = \"5 min\"\n",
+            "hz = 0\n",
+            "preempt = \"volontary\"\n",
+            "costs = 3\n",
+            "set = { base_slice_ns = \"3ms\" }\n",
+            "machine = { topolgy = \"pack:1\" }\n",
+            "machine = { topology = \"pack:1\", lstopo = \"m.xml\" }\n",
+            "machine = { capacities = [1024, 2000] }\n",
+            "machine = { smt_speedup = 0.5 }\n",
+            "[groups.\"/web\"]\nweight = 20000\n",
+            "[groups.\"/web\"]\nmax = \"half\"\n",
+            "[groups.\"/web\"]\nmax = [100, 100000]\n",
+            "[groups.\"/web\"]\nmax = [100000, 10]\n",
+            "[groups.\"/web\"]\nburst = \"10ms\"\n",
+            "[groups.\"/\"]\nweight = 100\n",
+            "[groups.\"/web\"]\nweight = 1\n[groups.\"web/\"]\nweight = 2\n",
+            "[[workload]]\nname = \"web\"\n",
+            "[[workload]]\nrtapp = \"web.json\"\n",
+            "[[workload]]\nrtapp = \"bad.json\"\n",
+            "[[workload]]\nrtapp = \"a.json\"\nrtapp_inline = \"{}\"\n",
+            "[[workload]]\nmodel = \"hackbench\"\n",
+            "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }'''\ncopies = 1000000\ngroup = \"/a/b\"\n[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"instance\" : 3, \"run\" : 1 } } }'''\ncopies = 1000000\n",
+            "[[task]]\nrun = \"1ms\"\n",
+            "[[task]]\nname = \"a\"\n",
+            "[[task]]\nname = \"a\"\nrun = \"1ms\"\nnice = 30\n",
+            "[[task]]\nname = \"a\"\nrun = \"1ms\"\npolicy = \"SCHED_FIFO\"\nnice = 3\n",
+            "[[task]]\nname = \"a\"\nrun = \"1ms\"\nslice = \"1us\"\n",
+            "[[task]]\nname = \"a\"\nrun = \"1ms\"\npolicy = \"SCHED_DEADLINE\"\n",
+            "task = 3\n",
+        ],
+        scenario_file
+    ));
+}
+
+#[test]
+fn recordings() {
+    insta::assert_snapshot!(report(
+        &["{ \"name\" : \"x\" }", "{ \"name\" : 3 }", "{ \"name\" : \"x\"\n"],
+        |text| recording::parse("x.json", text.as_bytes()).map(|_| ())
+    ));
+}
+
+/// The tasks of a file, and what the checks find in it.
+fn checked(tasks: &str) -> String {
+    let text = format!("{{ \"tasks\" : {{ {tasks} }}, \"global\" : {{ \"duration\" : 1 }} }}");
+    let read = rtapp::parse("web.json", text.as_bytes(), &Options::default()).expect(tasks);
+    let found = check::check(&read.workload, &read.places);
+    assert!(!found.is_empty(), "{tasks}");
+    found.iter().fold(String::new(), |all, error| format!("{all}{}\n\n", render(error)))
+}
+
+#[test]
+fn workloads_that_cannot_do_what_was_meant() {
+    let workloads = [
+        r#""a" : { "lock" : "m", "unlock" : "m" }"#,
+        r#""a" : { "phases" : { "p" : { "loop" : -1, "yield" : "" }, "q" : { "run" : 1 } } }"#,
+        r#""a" : { "loop" : 1, "phases" : {} }"#,
+        r#""a" : { "lock" : "m", "run" : 1 }"#,
+        r#""a" : { "run" : 1, "unlock" : "m" }"#,
+        r#""a" : { "loop" : 1, "lock" : "m", "run" : 1 }"#,
+        r#""a" : { "wait" : { "ref" : "q", "mutex" : "m" } }, "b" : { "run" : 1, "signal" : "q" }"#,
+        r#""a" : { "suspend" }, "b" : { "run" : 1, "resume" : "c" }"#,
+        r#""worker" : { "suspend" }, "b" : { "run" : 1, "resume" : "workr", "resume" : "worker" }"#,
+        r#""a" : { "run" : 1, "barrier" : "b" }"#,
+        r#""a" : { "barrier" : "b", "run" : 1, "barrier" : "b" }, "c" : { "barrier" : "b", "run" : 1 }"#,
+        r#""a" : { "sem_wait" : "s", "run" : 1 }"#,
+        r#""a" : { "instance" : 0, "run" : 1 }"#,
+        r#""a" : { "loop" : 1, "fork" : "a", "run" : 1 }"#,
+        r#""a" : { "fork" : "b", "sleep" : 1 }, "b" : { "instance" : 0, "run" : 1 }"#,
+    ];
+    insta::assert_snapshot!(workloads.map(checked).concat());
+}
+
+#[test]
+fn a_workload_that_nothing_ends() {
+    let read = rtapp::parse("web.json", b"{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }", &Options::default()).expect("right");
+    let found = check::check(&read.workload, &read.places);
+    assert_eq!(found.iter().map(Error::message).collect::<Vec<_>>(), ["nothing ends this workload: task `a` loops for ever"]);
+}
+
+#[test]
+fn a_sound_workload_has_no_findings() {
+    let sound = r#"{ "tasks" : {
+        "a" : { "lock" : "m", "wait" : { "ref" : "q", "mutex" : "m" }, "unlock" : "m", "run" : 1, "barrier" : "x" },
+        "b" : { "lock" : "m", "signal" : "q", "unlock" : "m", "sleep" : 5, "barrier" : "x", "resume" : "c", "sem_post" : "s" },
+        "c" : { "suspend", "run" : 3, "fork" : "d", "sem_wait" : "s" },
+        "d" : { "instance" : 0, "loop" : 1, "run" : 1 } },
+        "global" : { "duration" : 1 } }"#;
+    let read = rtapp::parse("web.json", sound.as_bytes(), &Options::default()).expect("right");
+    let found = check::check(&read.workload, &read.places);
+    assert!(found.is_empty(), "{found:?}");
+}

@@ -1,0 +1,217 @@
+//! Scenario files: what is written, and what it becomes.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use vruntime_workload::program::{Bandwidth, Op, Policy, Repeat};
+use vruntime_workload::rtapp::Options;
+use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
+
+const WEB: &str = r#"{ "tasks" : {
+    "server" : { "instance" : 2, "lock" : "m", "run" : 10, "unlock" : "m", "fork" : "child" },
+    "child" : { "instance" : 0, "loop" : 1, "taskgroup" : "/kids", "run" : 1, "resume" : "server" },
+    "late" : { "delay" : 1000, "timer" : { "ref" : "unique", "period" : 10 }, "suspend" : "server" } },
+    "global" : { "duration" : 3 } }"#;
+
+fn files(path: &Path) -> io::Result<Vec<u8>> {
+    match path.to_str() {
+        Some("web.json") => Ok(WEB.as_bytes().to_vec()),
+        _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    }
+}
+
+#[track_caller]
+fn read(text: &str) -> Scenario {
+    scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files)
+        .unwrap_or_else(|error| panic!("{text}\n{error} at {:?}", error.location()))
+}
+
+const TASK: &str = "\n[[task]]\nname = \"t\"\nrun = \"1ms\"\n";
+
+#[test]
+fn every_setting() {
+    let scenario = read(
+        r#"
+[scenario]
+name = "web"
+description = "a web service"
+kernel = "6.12"
+machine = "pack:1 core:4"
+hz = 1000
+preempt = "full"
+autogroup = true
+costs = "zero"
+seed = 7
+duration = "1.5s"
+features = ["NO_RUN_TO_PARITY"]
+
+[set]
+base_slice_ns = 700000
+migration_cost_ns = 1
+
+[[task]]
+name = "t"
+run = "1ms"
+"#,
+    );
+    assert_eq!((scenario.name.as_str(), scenario.description.as_str()), ("web", "a web service"));
+    assert_eq!(scenario.kernel[0].value, "6.12");
+    assert_eq!(scenario.machine.as_ref().and_then(|machine| machine.topology.as_deref()).map(String::as_str), Some("pack:1 core:4"));
+    assert_eq!((scenario.hz, scenario.preempt, scenario.autogroup), (Some(1000), Some(Preempt::Full), Some(true)));
+    assert_eq!(scenario.costs.as_ref().and_then(|costs| costs.profile.as_deref()).map(String::as_str), Some("zero"));
+    assert_eq!((scenario.seed, scenario.workload.duration), (Some(7), Some(1_500_000_000)));
+    assert_eq!(scenario.features[0].value, "NO_RUN_TO_PARITY");
+    let set: Vec<_> = scenario.set.iter().map(|setting| (setting.name.as_str(), setting.value.value)).collect();
+    assert_eq!(set, [("base_slice_ns", 700_000), ("migration_cost_ns", 1)]);
+    let error = scenario.error_at(scenario.set[0].name.span.clone(), "unknown tunable", "here", "try another");
+    assert_eq!(error.location(), Some((16, 1)));
+}
+
+#[test]
+fn what_is_not_said_is_left_open() {
+    let scenario = read(TASK);
+    assert_eq!(scenario.name, "test");
+    assert!(scenario.kernel.is_empty() && scenario.machine.is_none() && scenario.hz.is_none() && scenario.preempt.is_none());
+    assert!(scenario.autogroup.is_none() && scenario.costs.is_none() && scenario.seed.is_none());
+    assert_eq!(scenario.workload.duration, None);
+}
+
+#[test]
+fn several_kernels() {
+    let scenario = read(&format!("kernel = [\"6.1\", \"6.12\"]\n{TASK}"));
+    assert_eq!(scenario.kernel.iter().map(|kernel| kernel.value.as_str()).collect::<Vec<_>>(), ["6.1", "6.12"]);
+}
+
+#[test]
+fn a_machine_as_a_table() {
+    let Machine { topology, lstopo, capacities, smt_speedup_permille } = read(&format!(
+        "[machine]\ntopology = \"core:2 pu:2\"\ncapacities = [1024, 1024, 446, 446]\nsmt_speedup = 1.25\n{TASK}"
+    ))
+    .machine
+    .expect("there is one");
+    assert_eq!(topology.as_deref().map(String::as_str), Some("core:2 pu:2"));
+    assert_eq!((lstopo, capacities, smt_speedup_permille), (None, vec![1024, 1024, 446, 446], Some(1250)));
+    let machine = read(&format!("machine.lstopo = \"m.xml\"\n{TASK}")).machine.expect("there is one");
+    assert_eq!(machine.lstopo.as_deref().map(std::path::PathBuf::as_path), Some(Path::new("m.xml")));
+}
+
+#[test]
+fn costs_as_a_table() {
+    let costs = read(&format!("[costs]\nprofile = \"vm\"\nswitch_ns = 1500\n{TASK}")).costs.expect("there are some");
+    assert_eq!(costs.profile.as_deref().map(String::as_str), Some("vm"));
+    assert_eq!((costs.values[0].name.as_str(), costs.values[0].value.value), ("switch_ns", 1500));
+}
+
+#[test]
+fn groups() {
+    let limit = |quota, period, burst| Some(Bandwidth { quota, period, burst });
+    let rows = [
+        ("max = \"max\"", None),
+        ("max = \"max 100000\"", None),
+        ("max = \"200000 100000\"", limit(200_000_000, 100_000_000, 0)),
+        ("max = \"50000\"", limit(50_000_000, 100_000_000, 0)),
+        ("max = [200000, 50000]", limit(200_000_000, 50_000_000, 0)),
+        ("max = \"500m\"", limit(50_000_000, 100_000_000, 0)),
+        ("max = \"2500m\"", limit(250_000_000, 100_000_000, 0)),
+        ("max = \"500m\"\nburst = \"20ms\"", limit(50_000_000, 100_000_000, 20_000_000)),
+        ("max = \"500m\"\nburst = 20000", limit(50_000_000, 100_000_000, 20_000_000)),
+    ];
+    for (text, max) in rows {
+        let scenario = read(&format!("[groups.\"/web/api\"]\n{text}\n{TASK}"));
+        assert_eq!(scenario.workload.groups[2].max, max, "{text}");
+    }
+    let groups = read(&format!("[groups.\"/web\"]\nweight = 300\n[groups.\"/batch\"]\nidle = true\n{TASK}")).workload.groups;
+    let found: Vec<_> = groups.iter().map(|group| (group.path.as_str(), group.weight, group.idle)).collect();
+    assert_eq!(found, [("/", 100, false), ("/batch", 100, true), ("/web", 300, false)]);
+}
+
+#[test]
+fn a_task_in_short() {
+    let scenario = read(
+        "[[task]]\nname = \"hog\"\ninstance = 3\nnice = 5\nslice = \"3ms\"\ncpus = [2, 0]\ngroup = \"/batch\"\nrun = \"1ms\"\nsleep = \"4ms\"\nloops = 9\nstart = \"1s\"\nutil_min = 5\nutil_max = 7\n",
+    );
+    let tasks = &scenario.workload.tasks;
+    assert_eq!(tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["hog-0", "hog-1", "hog-2"]);
+    let hog = &tasks[1];
+    assert_eq!((hog.class.as_str(), hog.start, hog.repeat), ("hog", Some(1_000_000_000), Repeat::Times(9)));
+    assert_eq!(hog.settings.policy, Some(Policy::Other { nice: 5, slice: Some(3_000_000) }));
+    assert_eq!((hog.settings.cpus.clone(), hog.settings.group), (Some(vec![0, 2]), Some(1)));
+    assert_eq!((hog.settings.util_min, hog.settings.util_max), (Some(5), Some(7)));
+    assert_eq!(hog.phases[0].ops, [Op::Run { work: 1_000_000 }, Op::Sleep { time: 4_000_000 }]);
+    assert!(Arc::ptr_eq(&tasks[0].phases, &tasks[2].phases));
+}
+
+#[test]
+fn policies_of_a_task_in_short() {
+    let rows = [
+        ("policy = \"SCHED_BATCH\"\nnice = 1", Policy::Batch { nice: 1, slice: None }),
+        ("policy = \"SCHED_IDLE\"", Policy::Idle),
+        ("policy = \"SCHED_FIFO\"\npriority = 3", Policy::Fifo { priority: 3 }),
+        ("policy = \"SCHED_RR\"", Policy::RoundRobin { priority: 10 }),
+        (
+            "policy = \"SCHED_DEADLINE\"\nruntime = \"1ms\"\nperiod = \"9ms\"",
+            Policy::Deadline { runtime: 1_000_000, deadline: 9_000_000, period: 9_000_000 },
+        ),
+    ];
+    for (keys, policy) in rows {
+        let scenario = read(&format!("{TASK}{keys}\n"));
+        assert_eq!(scenario.workload.tasks[0].settings.policy, Some(policy), "{keys}");
+    }
+}
+
+#[test]
+fn one_rtapp_file_is_taken_as_it_is() {
+    let scenario = read("[[workload]]\nrtapp = \"web.json\"\n");
+    assert_eq!(scenario.workload.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["server-0", "server-1", "child", "late"]);
+    assert_eq!(scenario.workload.duration, Some(3_000_000_000));
+}
+
+#[test]
+fn copies_have_their_own_objects_and_groups() {
+    let scenario = read(
+        "[groups.\"/web-1\"]\nweight = 7\n[[workload]]\nname = \"w\"\nrtapp = \"web.json\"\ncopies = 2\ngroup = \"/web-{copy}\"\nstart = \"1s\"\n",
+    );
+    let workload = scenario.workload;
+    let names: Vec<_> = workload.tasks.iter().map(|task| (task.name.as_str(), task.class.as_str())).collect();
+    assert_eq!(names[3..6], [("w-0/late", "w/late"), ("w-1/server-0", "w/server"), ("w-1/server-1", "w/server")]);
+    assert_eq!(workload.tasks[5].phases[0].ops, [Op::Lock(1), Op::Run { work: 10_000 }, Op::Unlock(1), Op::Fork(6)]);
+    assert_eq!(workload.tasks[6].start, None);
+    assert_eq!(workload.tasks[7].start, Some(1_001_000_000));
+    assert!(matches!(workload.tasks[7].phases[0].ops[..], [Op::Timer { timer: 1, .. }, Op::Suspend { condition: 1 }]));
+    let path = |task: usize| workload.tasks[task].settings.group.map(|group| workload.groups[group].path.as_str());
+    assert_eq!([path(4), path(6)], [Some("/web-1"), Some("/web-1/kids")]);
+    assert_eq!(workload.groups.iter().find(|group| group.path == "/web-1").map(|group| group.weight), Some(7));
+    assert!(Arc::ptr_eq(&workload.tasks[4].phases, &workload.tasks[5].phases));
+    assert_eq!(workload.mutexes.len(), 2);
+}
+
+#[test]
+fn several_workloads_have_their_names_before_their_tasks() {
+    let inline = "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"x\" : { \"run\" : 1 } }, \"global\" : { \"duration\" : 9 } }'''\n";
+    let scenario = read(&format!("[[workload]]\nrtapp = \"web.json\"\n{inline}{TASK}"));
+    let names: Vec<_> = scenario.workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["web/server-0", "web/server-1", "web/child", "web/late", "workload/x", "t"]);
+    assert_eq!(scenario.workload.duration, Some(9_000_000_000));
+}
+
+#[test]
+fn the_scenarios_duration_goes_before_the_files() {
+    assert_eq!(read("duration = \"1s\"\n[[workload]]\nrtapp = \"web.json\"\n").workload.duration, Some(1_000_000_000));
+}
+
+#[test]
+fn a_misspelt_group_is_warned_of() {
+    let scenario = read(&format!("[groups.\"/batch\"]\nweight = 7\n{TASK}group = \"/bacth\"\n"));
+    assert_eq!(scenario.warnings[0].message(), "group `/bacth` is not declared; it has the default weight");
+    let below = read(&format!("[groups.\"/batch\"]\nweight = 7\n{TASK}group = \"/batch/1\"\n"));
+    assert!(below.warnings.is_empty());
+}
+
+#[test]
+fn a_million_tasks_in_ten_thousand_groups() {
+    let scenario = read(
+        "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"x\" : { \"instance\" : 100, \"run\" : 1 } } }'''\ncopies = 10000\ngroup = \"/tenant-{copy}\"\n",
+    );
+    assert_eq!((scenario.workload.tasks.len(), scenario.workload.groups.len()), (1_000_000, 10_001));
+}
