@@ -1,2 +1,56 @@
-//! The `vruntime` command.
-fn main() {}
+//! The `vruntime` command: runs workloads on simulated machines and tells what came of it.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod input;
+mod interrupt;
+mod machine;
+mod output;
+mod plan;
+mod simulate;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+/// How a command ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// As it should.
+    Well,
+    /// By Ctrl-C; what there was has been told.
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are asked for and go to standard output; everything else is a mistake.
+            let failed = error.use_stderr();
+            // Nobody is left to tell if this cannot be printed.
+            let _printed = error.print();
+            return ExitCode::from(u8::from(failed));
+        }
+    };
+    interrupt::install();
+    let ended = match &arguments.command {
+        Command::Run(run) => commands::run(run),
+        Command::Compare(compare) => commands::compare(compare),
+        Command::Kernels(kernels) => commands::kernels(kernels),
+        Command::Machines(machines) => commands::machines(machines),
+        Command::Fidelity(fidelity) => commands::fidelity(fidelity),
+        Command::Completions(completions) => commands::completions(completions),
+    };
+    match ended {
+        Ok(Ended::Well) => ExitCode::SUCCESS,
+        Ok(Ended::Interrupted) => ExitCode::from(130),
+        Err(report) => {
+            output::complain(&report);
+            ExitCode::FAILURE
+        }
+    }
+}

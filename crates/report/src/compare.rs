@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::results::{ClassResult, Results};
-use crate::table::grid;
+use crate::table::{grid, name_of};
 use crate::units::{count, percent, three, time};
 
 /// One of the things compared: a kernel, a machine, a file, or a combination.
@@ -239,8 +239,7 @@ impl Comparison {
             if !differs && row.metric.key != "share" {
                 continue;
             }
-            let name = if row.tasks == 1 { row.class.to_owned() } else { format!("{} x{}", row.class, row.tasks) };
-            let name = if last_class == Some(row.class) { String::new() } else { name };
+            let name = if last_class == Some(row.class) { String::new() } else { name_of(row.class, row.tasks) };
             last_class = Some(row.class);
             let mut line = vec![name, row.metric.name.to_owned(), shown[0].clone()];
             for &other in others {
@@ -369,6 +368,22 @@ impl Comparison {
         json!({"variants": self.variants.iter().map(|variant| &variant.label).collect::<Vec<_>>(),
             "repeats": self.repeats(), "cells": rows, "stands_out": self.sentence().replace('\n', " ")})
     }
+}
+
+/// Mean, smallest and largest value over the runs, for every class and metric.
+pub fn spread_table(runs: &[Results]) -> String {
+    let all = Comparison { variants: vec![Variant { label: String::new(), runs: runs.to_vec() }] };
+    let mut last_class = None;
+    let mut lines = Vec::new();
+    for row in all.rows() {
+        let Some(spread) = row.cells[0] else { continue };
+        let name = if last_class == Some(row.class) { String::new() } else { name_of(row.class, row.tasks) };
+        last_class = Some(row.class);
+        let mut line = vec![name, row.metric.name.to_owned()];
+        line.extend([spread.mean, spread.min, spread.max].map(row.metric.format));
+        lines.push(line);
+    }
+    grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
 fn value(metric: &Metric, cell: Option<Spread>) -> String {

@@ -36,7 +36,7 @@ mod table;
 mod units;
 
 pub use collector::{Collector, DETAILED_TASKS};
-pub use compare::{Comparison, Variant};
+pub use compare::{Comparison, Variant, spread_table};
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use results::{Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount, Results, TaskResult};

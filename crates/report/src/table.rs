@@ -51,7 +51,8 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
-fn name_of(class: &str, tasks: usize) -> String {
+/// A class with the number of its tasks.
+pub(crate) fn name_of(class: &str, tasks: usize) -> String {
     if tasks == 1 { class.to_owned() } else { format!("{class} x{tasks}") }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
 //! periodic tasks (the shape on which the nearest peer's public version takes 18 s), and a small one with short tasks.
-//! A fourth runs the messaging shape under a policy that does next to nothing, which leaves the machine's own share.
+//! Each also runs under a policy that does next to nothing (`fifo`), which leaves the machine's own share.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use vruntime_sched::kernel;
-use vruntime_sim::{Config, MachineSpec, Outcome, parse_topology, run};
+use vruntime_sched::ids::CpuId;
+use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
+use vruntime_sim::{Config, MachineSpec, Outcome, parse_topology, run, run_policy};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::{Group, Op, Phase, Pipe, Repeat, Settings, Task, Workload};
 
@@ -65,15 +69,57 @@ fn ping_pong(pairs: usize) -> Workload {
     workload(tasks, 2 * pairs)
 }
 
+/// First come, first served, on the CPU where it woke last: as little scheduling as there can be.
+#[derive(Debug)]
+struct Fifo;
+
+impl Policy for Fifo {
+    type Tunables = Knobs;
+    type Rq = VecDeque<u32>;
+    type Task = ();
+
+    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
+        VecDeque::new()
+    }
+    fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
+    fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
+        rq.class.push_back(task);
+    }
+    fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {
+        if let Some(place) = rq.class.iter().position(|&other| other == task) {
+            rq.class.remove(place);
+        }
+        true
+    }
+    fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
+        rq.class.front().copied()
+    }
+    fn switch(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _prev: Option<u32>, _next: Option<u32>) {}
+    fn tick(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+    fn wakeup_preempt(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _wake: Wake) {}
+    fn yield_task(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+    fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, _on: CpuId, wake: Wake) -> CpuId {
+        let next = rq.tasks[task].id.0 % shared.nr_cpus() as u32;
+        if wake.fork { CpuId(next) } else { rq.cpu }
+    }
+}
+
 fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: &str) {
-    for kernel_name in ["6.12", "6.1"] {
+    for label in ["6.12", "6.1", "fifo"] {
         let spec = MachineSpec::new(parse_topology(machine).expect("a good topology"));
+        let kernel_name = if label == "fifo" { "6.1" } else { label };
         let config = Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };
         let mut best: Option<(f64, Outcome)> = None;
         for _ in 0..3 {
             #[allow(clippy::disallowed_types, clippy::disallowed_methods)] // a benchmark measures wall time
             let start = std::time::Instant::now();
-            let outcome = run(workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).expect("it runs");
+            let watch = &mut |_| ControlFlow::Continue(());
+            let outcome = if label == "fifo" {
+                run_policy::<Fifo, _>(workload, &config, &mut NoSink, watch)
+            } else {
+                run(workload, &config, &mut NoSink, watch)
+            };
+            let outcome = outcome.expect("it runs");
             let wall = start.elapsed().as_secs_f64();
             if best.as_ref().is_none_or(|(known, _)| wall < *known) {
                 best = Some((wall, outcome));
@@ -81,11 +127,12 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
         }
         let Some((wall, outcome)) = best else { continue };
         println!(
-            "{name:<28} {kernel_name:>5} {wall:>8.3} s  {:>10} switches  {:>6.2} M switches/s  {:>6.1} M events/s  {:>5.0} ns/switch  goal {goal}",
+            "{name:<20} {label:>5} {wall:>8.3} s {:>9} switches {:>6.2} M switches/s {:>6.1} M events/s {:>5.0} ns/switch {:>4.0} ns/event, goal {goal}",
             outcome.switches,
             outcome.switches as f64 / wall / 1e6,
             outcome.events as f64 / wall / 1e6,
             wall * 1e9 / outcome.switches as f64,
+            wall * 1e9 / outcome.events as f64,
         );
     }
 }

@@ -62,11 +62,15 @@ const MAX_COST: u64 = 1_000_000_000;
 //                          zero  bare metal    vm  emulated
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()` and the switch of address spaces.
-    switch_ns:                 0,   1_200,   1_800,  30_000;
+    switch_ns:                 0,   1_200,   7_000,  50_000;
     /// The scheduler's tick: interrupt, accounting, exit.
-    tick_ns:                   0,   1_500,   9_000,  90_000;
+    tick_ns:                   0,   1_500,  18_000, 130_000;
     /// A high-resolution timer's interrupt that wakes a task.
-    timer_ns:                  0,   1_500,   5_000,  50_000;
+    timer_ns:                  0,   1_500,   5_000,  25_000;
+    /// From the moment a timer is due until its interrupt arrives, at least.
+    irq_latency_ns:            0,       0,       0,  30_000;
+    /// How much later it comes on top, on average: exponentially distributed, drawn from the run's seed.
+    irq_jitter_ns:             0,     500,   4_000,  40_000;
     /// From sending an interrupt to another CPU until it arrives.
     ipi_latency_ns:            0,   1_000,   4_000,  30_000;
     /// Handling an interrupt from another CPU.
@@ -74,9 +78,9 @@ costs! {
     /// From the arrival of an interrupt at an idle CPU until it handles it: leaving the idle state.
     idle_exit_ns:              0,   2_000,   8_000,  40_000;
     /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
-    syscall_ns:                0,     300,     600,  15_000;
+    syscall_ns:                0,     300,   4_000,  30_000;
     /// The way back out of a system call that slept, charged when the task has the CPU again.
-    syscall_return_ns:         0,     200,     400,  10_000;
+    syscall_return_ns:         0,     200,   3_000,  20_000;
     /// Waking a task: `try_to_wake_up`, charged to the waker.
     wakeup_ns:                 0,     500,     800,  12_000;
     /// Creating a task.

@@ -146,7 +146,7 @@ impl Cpu {
     #[inline]
     pub(crate) fn owe(&mut self, now: u64, ns: u64) {
         self.debt += ns;
-        self.kernel_end = self.kernel_end.max(now) + ns;
+        self.kernel_end = self.kernel_end.max(now).saturating_add(ns);
     }
 }
 

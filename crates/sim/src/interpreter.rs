@@ -322,7 +322,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     fn arm_timer(&mut self, cpu: usize, task: u32, at: u64) {
         self.tasks[task as usize].timer_cpu = cpu as u32;
-        self.core.queue.arm(self.task_source(task), at);
+        let late = self.interrupt_latency();
+        self.core.queue.arm(self.task_source(task), at.saturating_add(late));
     }
 
     /// The running task of `cpu` wakes another from a system call.

@@ -68,6 +68,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
     notes: Vec<String>,
+    /// Draws how late interrupts come.
+    jitter: Rng,
 }
 
 /// Calls a verb of the scheduler on behalf of `$cpu`.
@@ -166,6 +168,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             live: 0,
             forked: vec![0; workload.tasks.len()],
             notes,
+            jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
         };
         machine.create_groups(config.autogroup);
         machine.create_tasks(config.seed, &mut rng);
@@ -348,7 +351,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let now = self.core.now;
         self.core.cpus[cpu].settle(now);
         self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
-        self.core.queue.arm(source(cpu, TICK), now + self.tick_period);
+        self.start_tick(cpu);
         let id = CpuId(cpu as u32);
         if sched!(self, cpu).tick(id) {
             sched!(self, cpu).balance(id);
@@ -418,10 +421,20 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
     // ---- The CPU's tick and speed ----
 
+    /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
+    #[inline]
+    pub(crate) fn interrupt_latency(&mut self) -> u64 {
+        let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
+        if mean == 0 { fixed } else { fixed + self.jitter.exponential(mean) }
+    }
+
     pub(crate) fn start_tick(&mut self, cpu: usize) {
         let (now, phase) = (self.core.now, self.tick_phase[cpu]);
         let past = if now < phase { 0 } else { (now - phase) / self.tick_period + 1 };
-        self.core.queue.arm(source(cpu, TICK), phase + past * self.tick_period);
+        // However late it comes, the next one keeps the beat.
+        let late = self.interrupt_latency().min(self.tick_period / 2);
+        let at = phase.saturating_add(past.saturating_mul(self.tick_period)).saturating_add(late);
+        self.core.queue.arm(source(cpu, TICK), at);
     }
 
     pub(crate) fn stop_tick(&mut self, cpu: usize) {

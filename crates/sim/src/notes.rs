@@ -97,19 +97,20 @@ fn holder<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<
 /// The circle of owners that `task` is part of, itself first.
 fn cycle<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Vec<u32>> {
     let mut members = vec![task];
-    // Floyd's tortoise: a walk that runs into a circle without `task` in it must end, too.
-    let (mut slow, mut fast) = (task, task);
+    // A walk into a circle that `task` is not part of must end, too (Brent: wait for a mark that is moved ever farther).
+    let (mut at, mut mark, mut patience) = (task, NOBODY, 2);
     loop {
-        fast = holder(machine, fast)?;
-        if fast == task {
+        at = holder(machine, at)?;
+        if at == task {
             return Some(members);
         }
-        members.push(fast);
-        if members.len().is_multiple_of(2) {
-            slow = holder(machine, slow)?;
-            if slow == fast {
-                return None;
-            }
+        if at == mark {
+            return None;
+        }
+        members.push(at);
+        if members.len() == patience {
+            mark = at;
+            patience *= 2;
         }
     }
 }

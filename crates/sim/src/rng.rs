@@ -1,7 +1,7 @@
 //! The machine's only source of chance: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
 //!
 //! It is our own because a library's generator may change between versions, and then every digest would. It is used
-//! for nothing but the jitter that a seed other than 0 asks for.
+//! for nothing but the jitter of a run: how late interrupts come and, with a seed other than 0, when tasks and ticks start.
 
 /// xoshiro256++.
 #[derive(Clone, Debug)]
@@ -32,6 +32,21 @@ impl Rng {
         result
     }
 
+    /// Exponentially distributed with this mean, at most 44 times the mean. Integers only, so that it comes out alike on
+    /// every machine: -log2 of a uniform number is the number of its leading zeros plus the logarithm of the rest, which a
+    /// parabola gives within 1 %.
+    pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
+        /// ln 2 x 2^32.
+        const LN_2: u128 = 2_977_044_472;
+        let draw = self.next() | 1;
+        let zeros = u64::from(draw.leading_zeros());
+        // The bits after the leading one, as a fraction of 2^32.
+        let fraction = (draw << zeros << 1) >> 32;
+        let bend = (u128::from(fraction) * u128::from((1 << 32) - fraction) >> 32) * 3431 / 10_000;
+        let log2 = u128::from((zeros + 1) << 32) - (u128::from(fraction) + bend);
+        (u128::from(mean) * log2 * LN_2 >> 64) as u64
+    }
+
     /// Uniform in `0..bound`; 0 when `bound` is 0. The bias of the multiplication is below `bound` / 2^64.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (u128::from(self.next()) * u128::from(bound) >> 64) as u64
@@ -48,6 +63,18 @@ mod tests {
         let mut rng = Rng([1, 2, 3, 4]);
         let first: Vec<u64> = (0..5).map(|_| rng.next()).collect();
         assert_eq!(first, [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386, 9_228_616_714_210_784_205]);
+    }
+
+    #[test]
+    fn exponential_has_its_mean_and_tail() {
+        let mut rng = Rng::new(1);
+        let mut draws: Vec<u64> = (0..100_000).map(|_| rng.exponential(1000)).collect();
+        draws.sort_unstable();
+        let mean = draws.iter().sum::<u64>() / 100_000;
+        assert!((980..1020).contains(&mean), "{mean}");
+        assert!((675..712).contains(&draws[50_000]), "median {}", draws[50_000]);
+        assert!((2250..2360).contains(&draws[90_000]), "p90 {}", draws[90_000]);
+        assert!((4450..4760).contains(&draws[99_000]), "p99 {}", draws[99_000]);
     }
 
     #[test]

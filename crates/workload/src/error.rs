@@ -240,6 +240,11 @@ impl Problems {
         }
     }
 
+    /// Whether another warning would not be kept, so that it need not be written.
+    pub(crate) fn is_full(&self) -> bool {
+        (if self.strict { &self.errors } else { &self.warnings }).len() >= KEPT
+    }
+
     pub(crate) fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }

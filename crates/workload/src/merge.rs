@@ -43,6 +43,12 @@ struct Offsets {
     group: Option<usize>,
 }
 
+/// A program, and the same with its numbers shifted.
+struct Shifted<'a> {
+    old: &'a Arc<[Phase]>,
+    new: Arc<[Phase]>,
+}
+
 impl Merged {
     pub(crate) fn new() -> Self {
         Self {
@@ -77,13 +83,13 @@ impl Merged {
         self.places.append(places, offsets.tasks);
 
         // Instances of a class share their program, and they lie side by side: so do the shifted ones.
-        let mut last: Option<(&Arc<[Phase]>, Arc<[Phase]>)> = None;
+        let mut last: Option<Shifted<'_>> = None;
         for task in &added.tasks {
             let phases = match &last {
-                Some((old, new)) if Arc::ptr_eq(old, &task.phases) => Arc::clone(new),
+                Some(Shifted { old, new }) if Arc::ptr_eq(old, &task.phases) => Arc::clone(new),
                 _ => offsets.phases(&task.phases),
             };
-            last = Some((&task.phases, Arc::clone(&phases)));
+            last = Some(Shifted { old: &task.phases, new: Arc::clone(&phases) });
             let mut settings = offsets.settings(&task.settings);
             settings.group = settings.group.or(offsets.group);
             into.tasks.push(Task {

@@ -12,11 +12,12 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
         .filter(|name| name.len() <= 64)
         .map(|name| {
             let name_low = name.to_lowercase();
-            let contained = name_low.len() >= 3 && low.len() >= 3 && (low.contains(&name_low) || name_low.contains(&low));
+            let contained =
+                name_low.len() >= 3 && low.len() >= 3 && (low.contains(&name_low) || name_low.contains(&low));
             let distance = strsim::damerau_levenshtein(&low, &name_low);
             (if contained { distance.min(1) } else { distance }, distance, name)
         })
-        .filter(|(rank, _, name)| *rank <= (wrong.len().max(name.len()) / 3).clamp(1, 3))
+        .filter(|(rank, _, name)| *rank <= (wrong.len().max(name.len()) / 3).min(3))
         .min()
         .map(|(_, _, name)| name)
 }

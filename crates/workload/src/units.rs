@@ -39,7 +39,7 @@ pub(crate) fn scaled(number: &str, scale: u64) -> Option<u64> {
     let mut total = whole.checked_mul(scale)?;
     let mut place = scale;
     for digit in fraction.bytes() {
-        if !digit.is_ascii_digit() || place % 10 != 0 {
+        if !digit.is_ascii_digit() || !place.is_multiple_of(10) {
             return None;
         }
         place /= 10;
@@ -59,7 +59,9 @@ mod tests {
         assert_eq!(parse_duration("0.1 us"), Ok(100));
         assert_eq!(parse_duration("2.50us"), Ok(2_500));
         assert_eq!(parse_duration("7ns"), Ok(7));
-        for wrong in ["", "5", "s", "1.5ns", "1.2.3s", ".s", "-1s", "1e3s", "99999999999999999999s", "1000001s", "5 min"] {
+        for wrong in
+            ["", "5", "s", "1.5ns", "1.2.3s", ".s", "-1s", "1e3s", "99999999999999999999s", "1000001s", "5 min"]
+        {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }

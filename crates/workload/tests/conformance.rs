@@ -316,12 +316,20 @@ const LENIENCIES: &[(&str, &str, (usize, usize))] = &[
     ("trailing comma in an object", "{ \"tasks\" : { \"t\" : { \"run\" : 1, } } }", (1, 32)),
     ("trailing comma in an array", "{ \"tasks\" : { \"t\" : { \"run\" : 1, \"cpus\" : [ 1, ] } } }", (1, 46)),
     ("repeated event", "{ \"tasks\" : { \"t\" : { \"run\" : 1, \"run\" : 2 } } }", (1, 34)),
-    ("repeated phase", "{ \"tasks\" : { \"t\" : { \"phases\" : { \"p\" : { \"run\" : 1 }, \"p\" : { \"run\" : 1 } } } } }", (1, 57)),
+    (
+        "repeated phase",
+        "{ \"tasks\" : { \"t\" : { \"phases\" : { \"p\" : { \"run\" : 1 }, \"p\" : { \"run\" : 1 } } } } }",
+        (1, 57),
+    ),
     ("bare suspend", "{ \"tasks\" : { \"t\" : { \"run\" : 1, \"suspend\", \"run1\" : 1 } } }", (1, 34)),
     ("single quotes", "{ 'tasks' : { \"t\" : { \"run\" : 1 } } }", (1, 3)),
     ("capital letter", "{ \"global\" : { \"gnuplot\" : True }, \"tasks\" : { \"t\" : { \"run\" : 1 } } }", (1, 28)),
     ("fraction that is none", "{ \"tasks\" : { \"t\" : { \"run\" : 1e3 } } }", (1, 31)),
-    ("a number for a boolean", "{ \"global\" : { \"gnuplot\" : 1 }, \"tasks\" : { \"t\" : { \"run\" : 1 } } }", (1, 28)),
+    (
+        "a number for a boolean",
+        "{ \"global\" : { \"gnuplot\" : 1 }, \"tasks\" : { \"t\" : { \"run\" : 1 } } }",
+        (1, 28),
+    ),
     ("yield with a number", "{ \"tasks\" : { \"t\" : { \"yield\" : 1 } } }", (1, 33)),
     ("frag", "{ \"global\" : { \"frag\" : 1 }, \"tasks\" : { \"t\" : { \"run\" : 1 } } }", (1, 16)),
     ("byte order mark", "\u{feff}{ \"tasks\" : { \"t\" : { \"run\" : 1 } } }", (1, 1)),
@@ -348,9 +356,15 @@ const WARNINGS: &[(&str, &str)] = &[
     ("{ \"tasks\" : { \"t\" : { \"run\" : 1 }, \"t\" : { \"run\" : 1 } } }", "task `t` is given twice"),
     ("{ \"tasks\" : { \"t\" : { \"timer\" : { \"period\" : 1 } } } }", "`timer` has no `ref`"),
     ("{ \"tasks\" : { \"t\" : { \"wait\" : { \"ref\" : \"q\" } } } }", "`wait` has no `mutex`"),
-    ("{ \"tasks\" : { \"t\" : { \"dl-runtime\" : 5, \"run\" : 1 } } }", "this custom slice is out of the kernel's range"),
+    (
+        "{ \"tasks\" : { \"t\" : { \"dl-runtime\" : 5, \"run\" : 1 } } }",
+        "this custom slice is out of the kernel's range",
+    ),
     ("{ \"tasks\" : { \"t\" : { \"dl-period\" : 5, \"run\" : 1 } } }", "`dl-period` means nothing under SCHED_OTHER"),
-    ("{ \"tasks\" : { \"t\" : { \"run\" : 1, \"phases\" : { \"p\" : { \"run\" : 1 } } } } }", "an event beside `phases`"),
+    (
+        "{ \"tasks\" : { \"t\" : { \"run\" : 1, \"phases\" : { \"p\" : { \"run\" : 1 } } } } }",
+        "an event beside `phases`",
+    ),
     ("{ \"tasks\" : { \"t\" : { \"phases\" : { \"p\" : { \"loop\" : 0, \"run\" : 1 } } } } }", "`loop` is 0"),
     ("{ \"tasks\" : { \"t\" : { \"exec\" : 1, \"run\" : 1 } } }", "`exec` belongs to the grammar before rt-app 0.3"),
     ("{ \"tasks\" : {} }", "there are no tasks"),
@@ -361,7 +375,11 @@ fn doubtful_things_are_warned_of_and_refused_when_strict() {
     let strict = Options { strict: true, ..Options::default() };
     for (text, message) in WARNINGS {
         let read = rtapp::parse("test.json", text.as_bytes(), &Options::default()).expect(text);
-        assert_eq!(read.warnings.iter().map(|warning| warning.message()).collect::<Vec<_>>(), [*message], "{text}");
+        assert_eq!(
+            read.warnings.iter().map(vruntime_workload::Error::message).collect::<Vec<_>>(),
+            [*message],
+            "{text}"
+        );
         assert_eq!(rtapp::parse("test.json", text.as_bytes(), &strict).expect_err(text).message(), *message);
     }
 }

@@ -29,7 +29,10 @@ fn every_example_is_read_and_every_part_is_named_as_one() {
         if name.contains("/merge/") {
             let error = result.expect_err(&name);
             let help = error.help().unwrap_or_default();
-            assert!(help.contains("merge.py") || help.contains("events") || help.contains("`lock`"), "{name}: {error} {help}");
+            assert!(
+                help.contains("merge.py") || help.contains("events") || help.contains("`lock`"),
+                "{name}: {error} {help}"
+            );
         } else {
             let read = result.unwrap_or_else(|error| panic!("{name}: {error} at {:?}", error.location()));
             assert!(!read.workload.tasks.is_empty(), "{name}");

@@ -66,12 +66,16 @@ fn corpus_bytes(name: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn the_corpus_of_rtapp_is_read() {
-    corpus_bytes("rtapp").iter().for_each(|bytes| read_rtapp(bytes));
+    for bytes in corpus_bytes("rtapp") {
+        read_rtapp(&bytes);
+    }
 }
 
 #[test]
 fn the_corpus_of_scenarios_is_read() {
-    corpus_bytes("scenario").iter().for_each(|bytes| read_scenario(bytes));
+    for bytes in corpus_bytes("scenario") {
+        read_scenario(&bytes);
+    }
 }
 
 #[test]
@@ -88,18 +92,19 @@ fn files_cut_off_anywhere_are_answered() {
 #[test]
 fn long_files_are_read_in_linear_time() {
     let tasks = |task: &dyn Fn(usize) -> String, count: usize| {
-        let tasks: String = (0..count).map(|number| format!("{},\n", task(number))).collect();
+        let tasks: String = (0..count).flat_map(|number| [task(number), ",\n".to_owned()]).collect();
         format!("{{ \"tasks\" : {{ {tasks} }} }}").into_bytes()
     };
     read_rtapp(&tasks(&|_| r#""a" : { "run" : 1 }"#.to_owned(), 100_000));
     let many = Options { strict: false, max_tasks: 1 << 20 };
     let same = tasks(&|_| r#""a" : { "run" : 1 }"#.to_owned(), 100_000);
     assert_eq!(rtapp::parse("same.json", &same, &many).map(|read| read.workload.tasks.len()).ok(), Some(100_000));
-    let forks = tasks(&|n| format!(r#""t{n}" : {{ "fork" : "t{}", "resume" : "x{n}", "run" : 1 }}"#, (n + 1) % 50_000), 50_000);
+    let forks =
+        tasks(&|n| format!(r#""t{n}" : {{ "fork" : "t{}", "resume" : "x{n}", "run" : 1 }}"#, (n + 1) % 50_000), 50_000);
     let read = rtapp::parse("forks.json", &forks, &many).expect("it is right");
     assert!(!check::check(&read.workload, &read.places).is_empty());
     let events = |event: &dyn Fn(usize) -> String| {
-        let events: String = (0..100_000).map(|number| format!("{},\n", event(number))).collect();
+        let events: String = (0..100_000).flat_map(|number| [event(number), ",\n".to_owned()]).collect();
         format!("{{ \"tasks\" : {{ \"a\" : {{ {events} }} }} }}").into_bytes()
     };
     read_rtapp(&events(&|_| r#""run" : 1"#.to_owned()));

@@ -19,12 +19,23 @@ fn render(error: &Error) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
+/// Compares with the snapshot of this name.
+fn compare(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    // The expression would be the whole list of inputs, which the messages show anyway.
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
 /// The error of every input, one below the other.
 fn report<'a>(inputs: &[&'a str], read: impl Fn(&'a str) -> Result<(), Error>) -> String {
     let mut all = String::new();
     for input in inputs {
         let error = read(input).expect_err(input);
-        assert!(error.all().all(|error| !error.message().is_empty() && error.span().is_some()), "{input}");
+        for error in error.all() {
+            assert!(!error.message().is_empty() && !error.label().is_empty(), "{input}: {error:?}");
+            assert!(error.span().is_some() && error.help().is_some(), "no place or no mend, {input}: {error:?}");
+        }
         writeln!(all, "{}\n", render(&error)).expect("a string takes everything");
     }
     all
@@ -36,23 +47,26 @@ fn rtapp_file(text: &str) -> Result<(), Error> {
 
 #[test]
 fn json_that_is_none() {
-    insta::assert_snapshot!(report(
-        &[
-            "",
-            "{ \"tasks\" : { \"a\" : { \"run\" : 10",
-            "{ \"tasks\" : { \"a\" : { \"run\" 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"run\" : 10 \"sleep\" : 10 } } }",
-            "{ tasks : {} }",
-            "{ \"tasks\" : { \"a\" : { \"run\" : 10ms } } }",
-            "{ \"tasks\" : { \"a\" : { \"lock\" : mutex } } }",
-            "{ \"tasks\" : { \"a\" : { \"lock\" : \"m } } }\n",
-            "{ \"tasks\" : { \"a\" : { \"lock\" : \"\\q\" } } }",
-            "{ \"tasks\" : /* { } }",
-            "{ \"tasks\" : { \"a\" : { \"resume\", \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"suspend\" : \"\\ud800\" } } }",
-        ],
-        rtapp_file
-    ));
+    compare(
+        "json_that_is_none",
+        &report(
+            &[
+                "",
+                "{ \"tasks\" : { \"a\" : { \"run\" : 10",
+                "{ \"tasks\" : { \"a\" : { \"run\" 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"run\" : 10 \"sleep\" : 10 } } }",
+                "{ tasks : {} }",
+                "{ \"tasks\" : { \"a\" : { \"run\" : 10ms } } }",
+                "{ \"tasks\" : { \"a\" : { \"lock\" : mutex } } }",
+                "{ \"tasks\" : { \"a\" : { \"lock\" : \"m } } }\n",
+                "{ \"tasks\" : { \"a\" : { \"lock\" : \"\\q\" } } }",
+                "{ \"tasks\" : /* { } }",
+                "{ \"tasks\" : { \"a\" : { \"resume\", \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"suspend\" : \"\\ud800\" } } }",
+            ],
+            rtapp_file,
+        ),
+    );
 }
 
 #[test]
@@ -66,41 +80,44 @@ fn json_that_is_too_deep() {
 #[test]
 fn text_that_is_none() {
     let error = rtapp::parse("web.json", b"{ \"tasks\" : \"\xff\xfe\" }", &Options::default()).expect_err("not UTF-8");
-    insta::assert_snapshot!(render(&error));
+    compare("text_that_is_none", &render(&error));
 }
 
 #[test]
 fn grammar_of_rtapp() {
-    insta::assert_snapshot!(report(
-        &[
-            "[]",
-            "{ \"global\" : { \"duration\" : 5 } }",
-            "{ \"task\" : { \"a\" : { \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"run\" : \"10\" } } }",
-            "{ \"tasks\" : { \"a\" : { \"run\" : 10.5 } } }",
-            "{ \"tasks\" : { \"a\" : { \"run\" : -1 } } }",
-            "{ \"tasks\" : { \"a\" : { \"sleep\" : 99999999999999999999999 } } }",
-            "{ \"tasks\" : { \"a\" : { \"instance\" : 1e12, \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 10 },\n  \"b\" : { \"instance\" : 2000000, \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 1, \"sleep\" : 1, \"r\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10 } } } }",
-            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_FIF\", \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"priority\" : 30, \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_RR\", \"priority\" : 0, \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_DEADLINE\", \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 9, \"dl-period\" : 5, \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"cpus\" : \"0-3\", \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"util_min\" : 800, \"util_max\" : 100, \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"a\" : { \"taskgroup\" : \"/a/../b\", \"run\" : 10 } } }",
-            "{ \"tasks\" : { \"worker\" : { \"run\" : 10 }, \"b\" : { \"fork\" : \"wroker\" } } }",
-            "{ \"tasks\" : { \"a\" : { \"lock_order\" : [\"m0\"], \"exec\" : 100 } } }",
-            "{ \"tasks\" : { \"a\" : { \"timer\" : { \"ref\" : \"t\" } } } }",
-            "{ \"tasks\" : { \"a\" : { \"wait\" : \"q\" } } }",
-            "{ \"tasks\" : { \"a\" : { \"lock\" : \"\" } } }",
-            "{ \"tasks\" : { \"a\" : 3 } }",
-            "{ \"global\" : { \"calibration\" : \"CPU\" }, \"tasks\" : { \"a\" : { \"run\" : 10 } } }",
-        ],
-        rtapp_file
-    ));
+    compare(
+        "grammar_of_rtapp",
+        &report(
+            &[
+                "[]",
+                "{ \"global\" : { \"duration\" : 5 } }",
+                "{ \"task\" : { \"a\" : { \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"run\" : \"10\" } } }",
+                "{ \"tasks\" : { \"a\" : { \"run\" : 10.5 } } }",
+                "{ \"tasks\" : { \"a\" : { \"run\" : -1 } } }",
+                "{ \"tasks\" : { \"a\" : { \"sleep\" : 99999999999999999999999 } } }",
+                "{ \"tasks\" : { \"a\" : { \"instance\" : 1e12, \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 10 },\n  \"b\" : { \"instance\" : 2000000, \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 1, \"sleep\" : 1, \"r\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10 } } } }",
+                "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_FIF\", \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"priority\" : 30, \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_RR\", \"priority\" : 0, \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_DEADLINE\", \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 9, \"dl-period\" : 5, \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"cpus\" : \"0-3\", \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"util_min\" : 800, \"util_max\" : 100, \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"a\" : { \"taskgroup\" : \"/a/../b\", \"run\" : 10 } } }",
+                "{ \"tasks\" : { \"worker\" : { \"run\" : 10 }, \"b\" : { \"fork\" : \"wroker\" } } }",
+                "{ \"tasks\" : { \"a\" : { \"lock_order\" : [\"m0\"], \"exec\" : 100 } } }",
+                "{ \"tasks\" : { \"a\" : { \"timer\" : { \"ref\" : \"t\" } } } }",
+                "{ \"tasks\" : { \"a\" : { \"wait\" : \"q\" } } }",
+                "{ \"tasks\" : { \"a\" : { \"lock\" : \"\" } } }",
+                "{ \"tasks\" : { \"a\" : 3 } }",
+                "{ \"global\" : { \"calibration\" : \"CPU\" }, \"tasks\" : { \"a\" : { \"run\" : 10 } } }",
+            ],
+            rtapp_file,
+        ),
+    );
 }
 
 #[test]
@@ -129,53 +146,58 @@ fn scenario_file(text: &str) -> Result<(), Error> {
 
 #[test]
 fn scenarios() {
-    insta::assert_snapshot!(report(
-        &[
-            "[scenario\n",
-            "[scenario]\nname = \"empty\"\n",
-            "[scenario]\nkernal = \"6.12\"\n",
-            "kernel = 6.12\n",
-            "duration = 5\n",
-            "duration = \"5 min\"\n",
-            "hz = 0\n",
-            "preempt = \"volontary\"\n",
-            "costs = 3\n",
-            "set = { base_slice_ns = \"3ms\" }\n",
-            "machine = { topolgy = \"pack:1\" }\n",
-            "machine = { topology = \"pack:1\", lstopo = \"m.xml\" }\n",
-            "machine = { capacities = [1024, 2000] }\n",
-            "machine = { smt_speedup = 0.5 }\n",
-            "[groups.\"/web\"]\nweight = 20000\n",
-            "[groups.\"/web\"]\nmax = \"half\"\n",
-            "[groups.\"/web\"]\nmax = [100, 100000]\n",
-            "[groups.\"/web\"]\nmax = [100000, 10]\n",
-            "[groups.\"/web\"]\nburst = \"10ms\"\n",
-            "[groups.\"/\"]\nweight = 100\n",
-            "[groups.\"/web\"]\nweight = 1\n[groups.\"web/\"]\nweight = 2\n",
-            "[[workload]]\nname = \"web\"\n",
-            "[[workload]]\nrtapp = \"web.json\"\n",
-            "[[workload]]\nrtapp = \"bad.json\"\n",
-            "[[workload]]\nrtapp = \"a.json\"\nrtapp_inline = \"{}\"\n",
-            "[[workload]]\nmodel = \"hackbench\"\n",
-            "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }'''\ncopies = 1000000\ngroup = \"/a/b\"\n[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"instance\" : 3, \"run\" : 1 } } }'''\ncopies = 1000000\n",
-            "[[task]]\nrun = \"1ms\"\n",
-            "[[task]]\nname = \"a\"\n",
-            "[[task]]\nname = \"a\"\nrun = \"1ms\"\nnice = 30\n",
-            "[[task]]\nname = \"a\"\nrun = \"1ms\"\npolicy = \"SCHED_FIFO\"\nnice = 3\n",
-            "[[task]]\nname = \"a\"\nrun = \"1ms\"\nslice = \"1us\"\n",
-            "[[task]]\nname = \"a\"\nrun = \"1ms\"\npolicy = \"SCHED_DEADLINE\"\n",
-            "task = 3\n",
-        ],
-        scenario_file
-    ));
+    compare(
+        "scenarios",
+        &report(
+            &[
+                "[scenario\n",
+                "[scenario]\nname = \"empty\"\n",
+                "[scenario]\nkernal = \"6.12\"\n",
+                "kernel = 6.12\n",
+                "duration = 5\n",
+                "duration = \"5 min\"\n",
+                "hz = 0\n",
+                "preempt = \"volontary\"\n",
+                "costs = 3\n",
+                "set = { base_slice_ns = \"3ms\" }\n",
+                "machine = { topolgy = \"pack:1\" }\n",
+                "machine = { topology = \"pack:1\", lstopo = \"m.xml\" }\n",
+                "machine = { capacities = [1024, 2000] }\n",
+                "machine = { smt_speedup = 0.5 }\n",
+                "[groups.\"/web\"]\nweight = 20000\n",
+                "[groups.\"/web\"]\nmax = \"half\"\n",
+                "[groups.\"/web\"]\nmax = [100, 100000]\n",
+                "[groups.\"/web\"]\nmax = [100000, 10]\n",
+                "[groups.\"/web\"]\nburst = \"10ms\"\n",
+                "[groups.\"/\"]\nweight = 100\n",
+                "[groups.\"/web\"]\nweight = 1\n[groups.\"web/\"]\nweight = 2\n",
+                "[[workload]]\nname = \"web\"\n",
+                "[[workload]]\nrtapp = \"web.json\"\n",
+                "[[workload]]\nrtapp = \"bad.json\"\n",
+                "[[workload]]\nrtapp = \"a.json\"\nrtapp_inline = \"{}\"\n",
+                "[[workload]]\nmodel = \"hackbench\"\n",
+                "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }'''\ncopies = 1000000\ngroup = \"/a/b\"\n[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"instance\" : 3, \"run\" : 1 } } }'''\ncopies = 1000000\n",
+                "[[task]]\nrun = \"1ms\"\n",
+                "[[task]]\nname = \"a\"\n",
+                "[[task]]\nname = \"a\"\nrun = \"1ms\"\nnice = 30\n",
+                "[[task]]\nname = \"a\"\nrun = \"1ms\"\npolicy = \"SCHED_FIFO\"\nnice = 3\n",
+                "[[task]]\nname = \"a\"\nrun = \"1ms\"\nslice = \"1us\"\n",
+                "[[task]]\nname = \"a\"\nrun = \"1ms\"\npolicy = \"SCHED_DEADLINE\"\n",
+                "task = 3\n",
+            ],
+            scenario_file,
+        ),
+    );
 }
 
 #[test]
 fn recordings() {
-    insta::assert_snapshot!(report(
-        &["{ \"name\" : \"x\" }", "{ \"name\" : 3 }", "{ \"name\" : \"x\"\n"],
-        |text| recording::parse("x.json", text.as_bytes()).map(|_| ())
-    ));
+    compare(
+        "recordings",
+        &report(&["{ \"name\" : \"x\" }", "{ \"name\" : 3 }", "{ \"name\" : \"x\"\n"], |text| {
+            recording::parse("x.json", text.as_bytes()).map(|_| ())
+        }),
+    );
 }
 
 /// The tasks of a file, and what the checks find in it.
@@ -206,14 +228,18 @@ fn workloads_that_cannot_do_what_was_meant() {
         r#""a" : { "loop" : 1, "fork" : "a", "run" : 1 }"#,
         r#""a" : { "fork" : "b", "sleep" : 1 }, "b" : { "instance" : 0, "run" : 1 }"#,
     ];
-    insta::assert_snapshot!(workloads.map(checked).concat());
+    compare("workloads_that_cannot_do_what_was_meant", &workloads.map(checked).concat());
 }
 
 #[test]
 fn a_workload_that_nothing_ends() {
-    let read = rtapp::parse("web.json", b"{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }", &Options::default()).expect("right");
+    let read =
+        rtapp::parse("web.json", b"{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }", &Options::default()).expect("right");
     let found = check::check(&read.workload, &read.places);
-    assert_eq!(found.iter().map(Error::message).collect::<Vec<_>>(), ["nothing ends this workload: task `a` loops for ever"]);
+    assert_eq!(
+        found.iter().map(Error::message).collect::<Vec<_>>(),
+        ["nothing ends this workload: task `a` loops for ever"]
+    );
 }
 
 #[test]

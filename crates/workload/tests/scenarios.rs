@@ -57,7 +57,10 @@ run = "1ms"
     );
     assert_eq!((scenario.name.as_str(), scenario.description.as_str()), ("web", "a web service"));
     assert_eq!(scenario.kernel[0].value, "6.12");
-    assert_eq!(scenario.machine.as_ref().and_then(|machine| machine.topology.as_deref()).map(String::as_str), Some("pack:1 core:4"));
+    assert_eq!(
+        scenario.machine.as_ref().and_then(|machine| machine.topology.as_deref()).map(String::as_str),
+        Some("pack:1 core:4")
+    );
     assert_eq!((scenario.hz, scenario.preempt, scenario.autogroup), (Some(1000), Some(Preempt::Full), Some(true)));
     assert_eq!(scenario.costs.as_ref().and_then(|costs| costs.profile.as_deref()).map(String::as_str), Some("zero"));
     assert_eq!((scenario.seed, scenario.workload.duration), (Some(7), Some(1_500_000_000)));
@@ -72,7 +75,9 @@ run = "1ms"
 fn what_is_not_said_is_left_open() {
     let scenario = read(TASK);
     assert_eq!(scenario.name, "test");
-    assert!(scenario.kernel.is_empty() && scenario.machine.is_none() && scenario.hz.is_none() && scenario.preempt.is_none());
+    assert!(
+        scenario.kernel.is_empty() && scenario.machine.is_none() && scenario.hz.is_none() && scenario.preempt.is_none()
+    );
     assert!(scenario.autogroup.is_none() && scenario.costs.is_none() && scenario.seed.is_none());
     assert_eq!(scenario.workload.duration, None);
 }
@@ -121,7 +126,8 @@ fn groups() {
         let scenario = read(&format!("[groups.\"/web/api\"]\n{text}\n{TASK}"));
         assert_eq!(scenario.workload.groups[2].max, max, "{text}");
     }
-    let groups = read(&format!("[groups.\"/web\"]\nweight = 300\n[groups.\"/batch\"]\nidle = true\n{TASK}")).workload.groups;
+    let groups =
+        read(&format!("[groups.\"/web\"]\nweight = 300\n[groups.\"/batch\"]\nidle = true\n{TASK}")).workload.groups;
     let found: Vec<_> = groups.iter().map(|group| (group.path.as_str(), group.weight, group.idle)).collect();
     assert_eq!(found, [("/", 100, false), ("/batch", 100, true), ("/web", 300, false)]);
 }
@@ -163,7 +169,10 @@ fn policies_of_a_task_in_short() {
 #[test]
 fn one_rtapp_file_is_taken_as_it_is() {
     let scenario = read("[[workload]]\nrtapp = \"web.json\"\n");
-    assert_eq!(scenario.workload.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["server-0", "server-1", "child", "late"]);
+    assert_eq!(
+        scenario.workload.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(),
+        ["server-0", "server-1", "child", "late"]
+    );
     assert_eq!(scenario.workload.duration, Some(3_000_000_000));
 }
 

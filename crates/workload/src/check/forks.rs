@@ -55,7 +55,8 @@ where
     I: Iterator<Item = ((usize, usize), usize)>,
 {
     const UNSEEN: usize = usize::MAX;
-    let targets: Vec<Vec<usize>> = (0..count).map(|index| forked_by(index).map(|(_, target)| target).collect()).collect();
+    let targets: Vec<Vec<usize>> =
+        (0..count).map(|index| forked_by(index).map(|(_, target)| target).collect()).collect();
     let (mut order, mut low) = (vec![UNSEEN; count], vec![0; count]);
     let mut component = vec![UNSEEN; count];
     let (mut stack, mut path): (Vec<usize>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());

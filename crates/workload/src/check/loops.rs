@@ -12,7 +12,13 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         }
         if task.phases.iter().all(|phase| phase.ops.is_empty() || !happens(phase.repeat)) && !never_ends(task) {
             let message = format!("task `{}` does nothing", task.class);
-            finder.warn(Kind::NothingToDo, Place::task(class), &message, "it has no events", "give it a `run` or a `sleep`");
+            finder.warn(
+                Kind::NothingToDo,
+                Place::task(class),
+                &message,
+                "it has no events",
+                "give it a `run` or a `sleep`",
+            );
         }
         check_task(finder, class);
         if task.start.is_some() && never_ends(task) {
@@ -50,8 +56,7 @@ fn check_task(finder: &mut Finder<'_>, class: &Class<'_>) {
 
 /// Whether a task that is started never comes to its end.
 pub(super) fn never_ends(task: &Task) -> bool {
-    happens(task.repeat)
-        && (is_endless(task.repeat) || task.phases.iter().any(|phase| is_endless(phase.repeat)))
+    happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(|phase| is_endless(phase.repeat)))
 }
 
 /// Whether some operation lets time pass: it works, sleeps, or waits for another task.

@@ -81,9 +81,10 @@ fn same_program(one: &Arc<[Phase]>, other: &Arc<[Phase]>) -> bool {
     };
     Arc::ptr_eq(one, other)
         || one.len() == other.len()
-            && one.iter().zip(other.iter()).all(|(one, other)| {
-                one.ops.len() == other.ops.len() && one.ops.iter().zip(&other.ops).all(same_op)
-            })
+            && one
+                .iter()
+                .zip(other.iter())
+                .all(|(one, other)| one.ops.len() == other.ops.len() && one.ops.iter().zip(&other.ops).all(same_op))
 }
 
 /// Findings of one kind are told once a place.
@@ -197,8 +198,10 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
             let found = match *op {
                 Op::Lock(number) | Op::Unlock(number) => mutex(number),
                 Op::Wait { condition: c, mutex: m } | Op::Sync { condition: c, mutex: m } => condition(c).or(mutex(m)),
-                Op::Signal(number) | Op::Broadcast(number) => condition(number),
-                Op::Suspend { condition: number } | Op::Resume { condition: number } => condition(number),
+                Op::Signal(number)
+                | Op::Broadcast(number)
+                | Op::Suspend { condition: number }
+                | Op::Resume { condition: number } => condition(number),
                 Op::Timer { timer, .. } => within(timer, "timer", workload.timers.len()),
                 Op::Barrier(number) => within(number, "barrier", workload.barriers.len()),
                 Op::SemPost(number) | Op::SemWait(number) => within(number, "semaphore", workload.semaphores.len()),

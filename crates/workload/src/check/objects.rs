@@ -1,6 +1,6 @@
 //! Mutexes, conditions, barriers and semaphores that cannot work as written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Class, Finder, Kind, Place, happens, repeats};
 use crate::program::{Op, Repeat};
@@ -21,7 +21,7 @@ fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
     if class.ops().all(|(_, op)| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. })) {
         return;
     }
-    let mut held = BTreeSet::new();
+    let mut held = BTreeMap::new();
     for _ in 0..twice(task.repeat) {
         for (index, phase) in task.phases.iter().enumerate() {
             for _ in 0..twice(phase.repeat) {
@@ -31,11 +31,15 @@ fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
             }
         }
     }
-    for mutex in held {
+    for (mutex, at) in held {
         let message = format!("task `{}` keeps mutex `{}`", task.class, finder.workload.mutexes[mutex].name);
-        let last = class.ops().filter(|(_, op)| **op == Op::Lock(mutex)).last();
-        let place = last.map_or(Place::task(class), |(at, _)| Place::op(class, at));
-        finder.warn(Kind::Held, place, &message, "locked here, and never unlocked after", "add an `unlock`");
+        finder.warn(
+            Kind::Held,
+            Place::op(class, at),
+            &message,
+            "locked here, and never unlocked after",
+            "add an `unlock`",
+        );
     }
 }
 
@@ -43,21 +47,28 @@ fn twice(repeat: Repeat) -> u32 {
     u32::from(happens(repeat)) + u32::from(repeats(repeat))
 }
 
-fn mutex_op(finder: &mut Finder<'_>, class: &Class<'_>, at: (usize, usize), op: &Op, held: &mut BTreeSet<usize>) {
+/// `held` has every mutex the task holds, with the place of its lock.
+fn mutex_op(
+    finder: &mut Finder<'_>,
+    class: &Class<'_>,
+    at: (usize, usize),
+    op: &Op,
+    held: &mut BTreeMap<usize, (usize, usize)>,
+) {
     let place = Place::op(class, at);
     let name = &class.task.class;
     let mutex_name = |mutex: usize| &finder.workload.mutexes[mutex].name;
     match *op {
-        Op::Lock(mutex) if !held.insert(mutex) => {
+        Op::Lock(mutex) if held.insert(mutex, at).is_some() => {
             let message = format!("task `{name}` locks mutex `{}` which it holds already", mutex_name(mutex));
             let help = "it waits for itself for ever; add an `unlock` before, or at the end of the loop";
             finder.warn(Kind::Relock, place, &message, "held when this is reached", help);
         }
-        Op::Unlock(mutex) if !held.remove(&mutex) => {
+        Op::Unlock(mutex) if held.remove(&mutex).is_none() => {
             let message = format!("task `{name}` unlocks mutex `{}` which it does not hold", mutex_name(mutex));
             finder.warn(Kind::Unlock, place, &message, "not held when this is reached", "add a `lock` before it");
         }
-        Op::Wait { mutex, .. } if !held.contains(&mutex) => {
+        Op::Wait { mutex, .. } if !held.contains_key(&mutex) => {
             let message = format!("task `{name}` waits without holding mutex `{}`", mutex_name(mutex));
             let help = "put `lock` before the `wait` and `unlock` after it, as pthread_cond_wait(3) asks";
             finder.warn(Kind::WaitUnlocked, place, &message, "not held when this is reached", help);

@@ -53,8 +53,11 @@ impl Context<'_> {
     /// Reads the event of `kind` (one of [`PREFIXES`]); nothing if it is wrong, which has been told then.
     pub(super) fn event(&mut self, kind: &str, member: &Member) -> Option<Step> {
         let op = match kind {
-            "suspend" => return Some(Step::Op(Op::Suspend { condition: self.suspend(member)? })),
-            "yield" => return self.yields(member),
+            "suspend" => Op::Suspend { condition: self.suspend(member)? },
+            "yield" => {
+                self.yields(member);
+                Op::Yield
+            }
             _ => {
                 let key = member.key.as_str();
                 let value = member.value(self.problems)?;
@@ -126,7 +129,7 @@ impl Context<'_> {
     }
 
     /// rt-app does not look at the value.
-    fn yields(&mut self, member: &Member) -> Option<Step> {
+    fn yields(&mut self, member: &Member) {
         if let Some(value) = &member.value
             && !matches!(value.kind, Kind::String(_))
         {
@@ -135,7 +138,6 @@ impl Context<'_> {
                 problems.new_error(value.span.clone(), message, "expected a string").with_help("write \"\"")
             });
         }
-        Some(Step::Op(Op::Yield))
     }
 
     /// The member of an event's object called `key`.

@@ -95,6 +95,7 @@ impl FtraceCategory {
 
 /// The `global` object of a file, defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "the file's keys, each on its own")]
 pub struct Global {
     /// Seconds; none (-1 or 0 in the file): until every task ends.
     pub duration_s: Option<u64>,
@@ -278,19 +279,22 @@ fn log_size(problems: &mut Problems, value: &Value) -> Option<LogSize> {
 fn ftrace(problems: &mut Problems, value: &Value) -> Option<Vec<FtraceCategory>> {
     let Kind::String(text) = &value.kind else {
         let all = read::boolean(problems, "ftrace", value)?;
-        return Some(if all { FtraceCategory::ALL.iter().map(|(_, category)| *category).collect() } else { Vec::new() });
+        return Some(if all {
+            FtraceCategory::ALL.iter().map(|(_, category)| *category).collect()
+        } else {
+            Vec::new()
+        });
     };
     let mut wanted = Vec::new();
     for word in text.split(',').map(str::trim).filter(|word| !matches!(*word, "" | "none")) {
-        match FtraceCategory::ALL.iter().find(|(name, _)| *name == word) {
-            Some((_, category)) => wanted.push(*category),
-            None => {
-                let names = FtraceCategory::ALL.iter().map(|(name, _)| *name).chain(["none"]);
-                let error = problems
-                    .new_error(value.span.clone(), format!("unknown ftrace category `{word}`"), "in this list")
-                    .with_help(did_you_mean(word, names));
-                problems.warn(error);
-            }
+        let known = FtraceCategory::ALL.iter().find(|(name, _)| *name == word);
+        wanted.extend(known.map(|(_, category)| *category));
+        if known.is_none() {
+            let names = FtraceCategory::ALL.iter().map(|(name, _)| *name).chain(["none"]);
+            let error = problems
+                .new_error(value.span.clone(), format!("unknown ftrace category `{word}`"), "in this list")
+                .with_help(did_you_mean(word, names));
+            problems.warn(error);
         }
     }
     wanted.sort_unstable();

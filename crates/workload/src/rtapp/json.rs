@@ -63,14 +63,18 @@ pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
     }
     parser.skip_blank()?;
     if parser.peek().is_none() {
-        let end = parser.at;
-        return Err(parser.error(end..end, "the file is empty", "expected `{`"));
+        let example = "the least is { \"tasks\" : { \"name\" : { \"run\" : 1000, \"sleep\" : 9000 } } }";
+        return Err(parser.error(parser.last(), "the file is empty", "expected `{`").with_help(example));
     }
     let value = parser.value()?;
     parser.skip_blank()?;
     if parser.peek().is_some() {
         let error = parser
-            .error(parser.at..parser.at + 1, "there is text after the end of the workload", "expected the end of the file")
+            .error(
+                parser.at..parser.at + 1,
+                "there is text after the end of the workload",
+                "expected the end of the file",
+            )
             .with_help("one file is one object; remove what follows, or check that no brace is closed too early");
         // rt-app stops reading here too, and users' files rely on it.
         parser.problems.warn(error);
@@ -98,6 +102,12 @@ impl<'a> Parser<'a> {
         self.problems.new_error(span, message, label)
     }
 
+    /// The last character that is not blank.
+    fn last(&self) -> Span {
+        let text = self.text.trim_end();
+        text.char_indices().next_back().map_or(0..0, |(at, _)| at..text.len())
+    }
+
     fn tolerate(&mut self, span: Span, message: &str, label: &str, help: &str) {
         self.problems.tolerate(|problems| problems.new_error(span, message, label).with_help(help));
     }
@@ -105,14 +115,16 @@ impl<'a> Parser<'a> {
     /// Names what stands here instead of what was `expected`.
     fn unexpected(&self, expected: &str) -> Error {
         match self.rest().chars().next() {
+            // There is nothing to point at but what stands last.
             None => self
-                .error(self.at..self.at, "the file ends too early", format!("expected {expected}"))
+                .error(self.last(), "the file ends too early", format!("expected {expected} after this"))
                 .with_help("was it cut off? every `{`, `[` and `\"` needs its partner"),
-            Some(c) => self.error(
-                self.at..self.at + c.len_utf8(),
-                format!("found `{}`", c.escape_debug()),
-                format!("expected {expected}"),
-            ),
+            Some(c) => {
+                let shown = if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+                let span = self.at..self.at + c.len_utf8();
+                self.error(span, format!("found `{shown}`"), format!("expected {expected}"))
+                    .with_help("an object is { \"key\" : value, \"key\" : value }")
+            }
         }
     }
 
@@ -123,15 +135,13 @@ impl<'a> Parser<'a> {
             let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']).len();
             self.at += blank;
             let rest = self.rest();
-            let length = if rest.starts_with("/*") {
-                match rest[2..].find("*/") {
-                    Some(end) => end + 4,
-                    None => {
-                        return Err(self
-                            .error(self.at..self.at + 2, "this comment never ends", "expected a `*/` after it")
-                            .with_help("close the comment with `*/`"));
-                    }
-                }
+            let length = if let Some(comment) = rest.strip_prefix("/*") {
+                let Some(end) = comment.find("*/") else {
+                    return Err(self
+                        .error(self.at..self.at + 2, "this comment never ends", "expected a `*/` after it")
+                        .with_help("close the comment with `*/`"));
+                };
+                end + 4
             } else if rest.starts_with("//") {
                 rest.find('\n').unwrap_or(rest.len())
             } else {
@@ -295,8 +305,12 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         found.ok_or_else(|| {
-            self.error(start..start + 1, "an escape that JSON does not know", "expected \\n, \\t, \\\", \\\\, \\/ or \\uXXXX")
-                .with_help("write `\\\\` for a backslash")
+            self.error(
+                start..start + 1,
+                "an escape that JSON does not know",
+                "expected \\n, \\t, \\\", \\\\, \\/ or \\uXXXX",
+            )
+            .with_help("write `\\\\` for a backslash")
         })
     }
 

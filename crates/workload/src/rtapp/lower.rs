@@ -99,11 +99,7 @@ fn first_tasks(problems: &mut Problems, classes: &[Class], max_tasks: u64) -> Op
 }
 
 /// The first task of every class that is forked, by name.
-fn fork_targets<'a>(
-    problems: &mut Problems,
-    classes: &'a [Class],
-    first_tasks: &[usize],
-) -> BTreeMap<&'a str, usize> {
+fn fork_targets<'a>(problems: &mut Problems, classes: &'a [Class], first_tasks: &[usize]) -> BTreeMap<&'a str, usize> {
     let mut known = BTreeMap::new();
     for (class, &first) in classes.iter().zip(first_tasks) {
         known.entry(class.name.as_str()).or_insert(first);
@@ -121,12 +117,7 @@ fn fork_targets<'a>(
     known
 }
 
-fn instantiate(
-    class: &Class,
-    forks: &BTreeMap<&str, usize>,
-    taken: &mut UniqueNames,
-    workload: &mut Workload,
-) {
+fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueNames, workload: &mut Workload) {
     let shared = class.own_timers.is_empty().then(|| program(class, forks, 0));
     for instance in 0..class.instances.max(1) {
         let wanted = if class.instances > 1 { format!("{}-{instance}", class.name) } else { class.name.clone() };
@@ -146,7 +137,6 @@ fn instantiate(
         });
     }
 }
-
 
 /// The program of a class's task whose own timers begin at index `first_timer`.
 fn program(class: &Class, forks: &BTreeMap<&str, usize>, first_timer: usize) -> Arc<[Phase]> {

@@ -106,7 +106,7 @@ pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Source, Error> {
 }
 
 fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Workload, Global, SourceMap)> {
-    let members = read::object(problems, "the file", root, "an object with `tasks`")?;
+    let members = read::object(problems, read::FILE, root, "an object with `tasks`")?;
     for (index, member) in members.iter().enumerate() {
         if !TOP_KEYS.contains(&member.key.as_str()) {
             read::unknown_key(problems, member, "the top level", TOP_KEYS);
@@ -140,13 +140,8 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
                 .with_help("give it a name of its own, or say `instance` : 2");
             problems.warn(error);
         }
-        let mut reader = Reader {
-            problems,
-            names: &mut names,
-            groups: &mut groups,
-            global: &global,
-            max_tasks: options.max_tasks,
-        };
+        let mut reader =
+            Reader { problems, names: &mut names, groups: &mut groups, global: &global, max_tasks: options.max_tasks };
         classes.extend(reader.class(member));
     }
     let (mut workload, places) = lower::lower(problems, &classes, names, groups, &global, options.max_tasks)?;
@@ -177,8 +172,22 @@ fn no_tasks(problems: &mut Problems, root: &Value, members: &[Member]) {
 /// `resources` declared what is nowadays created by being mentioned.
 fn legacy_resources(problems: &mut Problems, value: &Value, names: &mut Names) {
     const TYPES: &[&str] = &[
-        "mutex", "timer", "wait", "signal", "broadcast", "sync", "barrier", "sem", "run", "sleep", "mem", "iorun",
-        "suspend", "resume", "yield", "fork",
+        "mutex",
+        "timer",
+        "wait",
+        "signal",
+        "broadcast",
+        "sync",
+        "barrier",
+        "sem",
+        "run",
+        "sleep",
+        "mem",
+        "iorun",
+        "suspend",
+        "resume",
+        "yield",
+        "fork",
     ];
     let Some(members) = read::object(problems, "resources", value, "an object of resources") else { return };
     for member in members {

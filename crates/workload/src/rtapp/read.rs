@@ -9,6 +9,9 @@ use crate::suggest::did_you_mean;
 /// The longest time a file may name: 10^12 us, eleven and a half days. Sums of such times stay far below 2^64 ns.
 pub const MAX_TIME_US: i64 = 1_000_000_000_000;
 
+/// What messages call the outermost value.
+pub(super) const FILE: &str = "the file";
+
 impl Member {
     /// The value, or a problem if the key stands bare.
     pub(super) fn value<'a>(&'a self, problems: &mut Problems) -> Option<&'a Value> {
@@ -23,13 +26,15 @@ impl Member {
 
 /// Says that `key` holds something of another kind than `expected` ("a number of microseconds").
 pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expected: &str) {
-    let message = format!("`{key}` is {}", value.kind.noun());
+    let subject = if key == FILE { key.to_owned() } else { format!("`{key}`") };
+    let message = format!("{subject} is {}", value.kind.noun());
     let mut error = problems.new_error(value.span.clone(), message, format!("expected {expected}"));
-    if let Kind::String(text) = &value.kind
-        && text.trim().parse::<f64>().is_ok()
-    {
-        error = error.with_help("remove the quotes");
-    }
+    let quoted_number = matches!(&value.kind, Kind::String(text) if text.trim().parse::<f64>().is_ok());
+    error = error.with_help(if quoted_number && (expected.contains("number") || expected.contains("microseconds")) {
+        "remove the quotes".to_owned()
+    } else {
+        format!("docs/rt-app.md lists what each key takes; here it is {expected}")
+    });
     problems.error(error);
 }
 
@@ -49,30 +54,7 @@ pub(super) fn integer(
     let text = &source.text()[value.span.clone()];
     let number = match text.parse::<i64>() {
         Ok(number) => number,
-        Err(_) => {
-            let float = text.parse::<f64>().unwrap_or(f64::NAN);
-            let written_whole = text.bytes().all(|c| c.is_ascii_digit() || c == b'-' || c == b'+');
-            // Beyond 2^53 a float is no longer exact; every range ends before it.
-            if !written_whole && (float.is_nan() || (float.is_finite() && float.fract() != 0.0)) {
-                let error = problems
-                    .new_error(value.span.clone(), format!("`{key}` is not a whole number"), format!("expected {what}"))
-                    .with_help("rt-app knows no fractions; use the smaller unit");
-                problems.error(error);
-                return None;
-            }
-            if !written_whole && float.abs() < 9e15 {
-                problems.tolerate(|problems| {
-                    problems
-                        .new_error(value.span.clone(), format!("`{key}` is written as a fraction"), "rt-app refuses it")
-                        .with_help(format!("write {float}"))
-                });
-                float as i64
-            } else if float < 0.0 {
-                i64::MIN
-            } else {
-                i64::MAX
-            }
-        }
+        Err(_) => fraction(problems, key, value, text, what)?,
     };
     if range.contains(&number) {
         return Some(number);
@@ -84,6 +66,30 @@ pub(super) fn integer(
         .with_help(format!("{what}, {low} to {high}"));
     problems.error(error);
     None
+}
+
+/// A number that is not written as a whole one, or is beyond `i64`: then the nearest end of it.
+fn fraction(problems: &mut Problems, key: &str, value: &Value, text: &str, what: &str) -> Option<i64> {
+    /// Beyond 2^53 a float is no longer exact; every range ends before it.
+    const EXACT: f64 = 9e15;
+    let float = text.parse::<f64>().unwrap_or(f64::NAN);
+    let written_whole = text.bytes().all(|c| c.is_ascii_digit() || c == b'-' || c == b'+');
+    if !written_whole && (float.is_nan() || (float.is_finite() && float.fract() != 0.0)) {
+        let error = problems
+            .new_error(value.span.clone(), format!("`{key}` is not a whole number"), format!("expected {what}"))
+            .with_help("rt-app knows no fractions; use the smaller unit");
+        problems.error(error);
+        return None;
+    }
+    if written_whole || float.abs() >= EXACT {
+        return Some(if float < 0.0 { i64::MIN } else { i64::MAX });
+    }
+    problems.tolerate(|problems| {
+        problems
+            .new_error(value.span.clone(), format!("`{key}` is written as a fraction"), "rt-app refuses it")
+            .with_help(format!("write {float}"))
+    });
+    Some(float as i64)
 }
 
 /// Microseconds, as nanoseconds.
@@ -109,7 +115,9 @@ pub(super) fn string<'a>(problems: &mut Problems, key: &str, value: &'a Value, w
 pub(super) fn name<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a str> {
     let text = string(problems, key, value, what)?;
     if text.is_empty() {
-        let error = problems.new_error(value.span.clone(), format!("`{key}` names nothing"), format!("expected {what}"));
+        let error = problems
+            .new_error(value.span.clone(), format!("`{key}` names nothing"), format!("expected {what}"))
+            .with_help("any name will do, as long as the others use the same");
         problems.error(error);
         return None;
     }
@@ -168,6 +176,9 @@ pub(super) fn numbers(problems: &mut Problems, key: &str, value: &Value, what: &
 
 /// Tells of a key nobody knows.
 pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str, known: &[&str]) {
+    if problems.is_full() {
+        return;
+    }
     let help = did_you_mean(&member.key, known.iter().copied());
     let error = problems
         .new_error(

@@ -155,7 +155,14 @@ impl Current {
                 }
                 ignored(problems, given, self.policy, &["dl-period", "dl-deadline", "period", "deadline"]);
             }
-            _ => ignored(problems, given, self.policy, &["dl-runtime", "dl-period", "dl-deadline", "period", "deadline"]),
+            _ => {
+                ignored(
+                    problems,
+                    given,
+                    self.policy,
+                    &["dl-runtime", "dl-period", "dl-deadline", "period", "deadline"],
+                );
+            }
         }
     }
 
@@ -178,7 +185,8 @@ impl Current {
             None
         };
         if let Some((message, label)) = wrong {
-            let help = format!("here they are {}, {} and {} us", runtime / 1000, deadline / 1000, period / 1000);
+            let given = format!("here they are {}, {} and {} us", runtime / 1000, deadline / 1000, period / 1000);
+            let help = if runtime == 0 { "\"dl-runtime\" : 5000, \"dl-period\" : 10000".to_owned() } else { given };
             let error = problems.new_error(place, message, label).with_help(help);
             problems.error(error);
         }

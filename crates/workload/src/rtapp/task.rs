@@ -126,7 +126,8 @@ impl Reader<'_> {
         let Some(members) = read::object(self.problems, "phases", value, "an object of phases") else { return };
         for (index, member) in members.iter().enumerate() {
             let Some(value) = member.value(self.problems) else { continue };
-            let Some(inner) = read::object(self.problems, &member.key, value, "an object that describes a phase") else {
+            let Some(inner) = read::object(self.problems, &member.key, value, "an object that describes a phase")
+            else {
                 continue;
             };
             if members[index.saturating_sub(MAX_REMEMBERED)..index].iter().any(|earlier| earlier.key == member.key) {
@@ -202,9 +203,12 @@ impl Reader<'_> {
                 };
                 if let Some(step) = context.event(kind, member) {
                     contents.steps.push(step);
-                    contents.spans.push(member.value.as_ref().map_or(member.key_span.clone(), |value| {
-                        member.key_span.start..value.span.end
-                    }));
+                    contents.spans.push(
+                        member
+                            .value
+                            .as_ref()
+                            .map_or(member.key_span.clone(), |value| member.key_span.start..value.span.end),
+                    );
                 }
             } else {
                 self.unknown(member, is_task);
@@ -222,7 +226,11 @@ impl Reader<'_> {
                 if !contents.phases.is_empty() {
                     self.problems.tolerate(|problems| {
                         problems
-                            .new_error(member.key_span.clone(), "`phases` is given twice", "JSON keeps only one of them")
+                            .new_error(
+                                member.key_span.clone(),
+                                "`phases` is given twice",
+                                "JSON keeps only one of them",
+                            )
                             .with_help("put all phases into one object")
                     });
                 }
@@ -311,4 +319,3 @@ fn restore_cpus(task: &Settings, phases: &mut [PhaseSteps]) {
         }
     }
 }
-

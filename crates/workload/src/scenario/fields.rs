@@ -78,8 +78,12 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// Tells that `key` is something else than `expected`.
     pub(super) fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &str) {
         let message = format!("`{key}` is {}", noun(value.get_ref()));
-        let error = self.problems.new_error(value.span(), message, format!("expected {expected}"));
-        self.problems.error(error);
+        let help = match value.get_ref() {
+            DeValue::String(text) if text.parse::<f64>().is_ok() => "remove the quotes",
+            DeValue::Float(_) | DeValue::Integer(_) if expected.contains('"') => "put it in quotes",
+            _ => "docs/scenario.md tells what each key takes",
+        };
+        self.bad(value.span(), message, &format!("expected {expected}"), help);
     }
 
     /// Tells what is the matter with a value of the right type.
@@ -129,8 +133,8 @@ impl<'a, 'p> Fields<'a, 'p> {
         let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok().filter(|number| range.contains(number));
         if number.is_none() {
             let label = format!("expected {what}, {} to {}", range.start(), range.end());
-            let error = self.problems.new_error(value.span(), format!("`{key}` is out of range"), label);
-            self.problems.error(error);
+            let help = "docs/scenario.md tells the range of each key";
+            self.bad(value.span(), format!("`{key}` is out of range"), &label, help);
         }
         number
     }

@@ -185,6 +185,12 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let workloads = root.array("workload", "tables: [[workload]]").unwrap_or_default();
     let tasks = root.array("task", "tables: [[task]]").unwrap_or_default();
     root.finish();
+    let mut merged = Merged::new();
+    let mut declared = Vec::new();
+    if let Some(groups) = groups {
+        group::parse_all(&mut problems, groups, &mut merged.groups);
+        declared = merged.groups.paths();
+    }
     if workloads.is_empty() && tasks.is_empty() && !problems.has_errors() {
         let error = problems
             .new_error(end.saturating_sub(1)..end, "a scenario without tasks", "expected one before here")
@@ -192,12 +198,6 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
         problems.error(error);
     }
 
-    let mut merged = Merged::new();
-    let mut declared = Vec::new();
-    if let Some(groups) = groups {
-        group::parse_all(&mut problems, groups, &mut merged.groups);
-        declared = merged.groups.paths();
-    }
     let mut durations = Vec::new();
     for value in workloads {
         let several = workloads.len() > 1;
@@ -296,12 +296,12 @@ fn costs(fields: &mut Fields<'_, '_>) -> Option<Costs> {
             Some(Costs { profile, values: Vec::new() })
         }
         DeValue::Table(table) => {
-            let profile = table.get("profile").and_then(|value| match value.get_ref() {
-                DeValue::String(profile) => Some(Spanned { value: profile.to_string(), span: value.span() }),
-                _ => {
-                    fields.wrong("profile", value, "the name of a profile, such as \"vm\"");
-                    None
+            let profile = table.get("profile").and_then(|value| {
+                if let DeValue::String(profile) = value.get_ref() {
+                    return Some(Spanned { value: profile.to_string(), span: value.span() });
                 }
+                fields.wrong("profile", value, "the name of a profile, such as \"vm\"");
+                None
             });
             Some(Costs { profile, values: numbers(fields, "[costs]", value, 0) })
         }

@@ -38,13 +38,16 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         let message = "`util_min` is above `util_max`".to_owned();
         fields.bad(span.clone(), message, "in this task", "the kernel refuses such a pair of clamps");
     }
-    let ops: Vec<Op> = [run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })]
-        .into_iter()
-        .flatten()
-        .collect();
+    let ops: Vec<Op> =
+        [run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })].into_iter().flatten().collect();
     if ops.is_empty() && !fields.problems.has_errors() {
         let message = "this task does nothing".to_owned();
-        fields.bad(span.clone(), message, "it neither runs nor sleeps", "add run = \"1ms\", and sleep = \"4ms\" if it is no hog");
+        fields.bad(
+            span.clone(),
+            message,
+            "it neither runs nor sleeps",
+            "add run = \"1ms\", and sleep = \"4ms\" if it is no hog",
+        );
     }
     fields.finish();
     let (Some((name, _)), false) = (name, problems.has_errors()) else { return };
@@ -82,7 +85,8 @@ fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     let nice = fields.integer("nice", -20..=19, "a nice value");
     let priority = fields.integer("priority", 1..=99, "a real-time priority");
     let slice = fields.duration("slice");
-    let (runtime, deadline, period) = (fields.duration("runtime"), fields.duration("deadline"), fields.duration("period"));
+    let (runtime, deadline, period) =
+        (fields.duration("runtime"), fields.duration("deadline"), fields.duration("period"));
     let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
     let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
     let dated = policy == PolicyName::Deadline;
@@ -155,6 +159,8 @@ fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
 pub(super) fn group_path(fields: &mut Fields<'_, '_>) -> Option<String> {
     let (path, span) = fields.string("group", "a group's path, such as \"/web\"")?;
     normalize_path(path)
-        .map_err(|reason| fields.bad(span, format!("`{path}` is not a group's path"), "expected \"/name/name\"", reason))
+        .map_err(|reason| {
+            fields.bad(span, format!("`{path}` is not a group's path"), "expected \"/name/name\"", reason);
+        })
         .ok()
 }

@@ -49,7 +49,11 @@ pub(super) fn parse(
         let help = if Model::NAMES.is_empty() {
             "no model is built in yet; give an rt-app file with `rtapp`".to_owned()
         } else {
-            format!("{}; built in: {}", did_you_mean(model, Model::NAMES.iter().copied()), list(Model::NAMES.iter().copied()))
+            format!(
+                "{}; built in: {}",
+                did_you_mean(model, Model::NAMES.iter().copied()),
+                list(Model::NAMES.iter().copied())
+            )
         };
         fields.bad(span.clone(), format!("unknown model `{model}`"), "not built in", help);
     }

@@ -183,12 +183,20 @@ impl Inner {
         self.fence_keys.copy_within(at..len, at + 1);
         self.fence_seqs.copy_within(at..len, at + 1);
         self.min_vruntimes.copy_within(at..len, at + 1);
+        self.min_vruntimes_from.copy_within(at..len, at + 1);
         self.min_slices.copy_within(at..len, at + 1);
         self.max_slices.copy_within(at..len, at + 1);
         self.nodes.copy_within(at..len, at + 1);
         self.len += 1;
         self.put(at, child);
-        self.refresh_all();
+        // Nothing was in the last place before, so there is nothing that `refresh_from` could compare with.
+        self.min_vruntimes_from[at] = child.summary.min_vruntime;
+        if at < len {
+            self.min_vruntimes_from[at] = earlier(child.summary.min_vruntime, self.min_vruntimes_from[at + 1]);
+        }
+        if at > 0 {
+            self.refresh_from(at - 1);
+        }
     }
 
     /// Appends the children of `other` from `from` on. There must be room for them.
@@ -215,11 +223,14 @@ impl Inner {
         self.fence_keys.copy_within(at + 1..len, at);
         self.fence_seqs.copy_within(at + 1..len, at);
         self.min_vruntimes.copy_within(at + 1..len, at);
+        self.min_vruntimes_from.copy_within(at + 1..len, at);
         self.min_slices.copy_within(at + 1..len, at);
         self.max_slices.copy_within(at + 1..len, at);
         self.nodes.copy_within(at + 1..len, at);
         self.len -= 1;
-        self.refresh_all();
+        if at > 0 {
+            self.refresh_from(at - 1);
+        }
         child
     }
 

@@ -140,16 +140,17 @@ impl Leaf {
         self.entities[slot]
     }
 
-    /// Moves the entries from `place` on to a new leaf, which follows this one.
-    pub(super) fn split_off(&mut self, place: usize) -> Self {
-        let mut right = Self::EMPTY;
+    /// Moves the entries from `place` on to `right`, whatever that held, and lets it follow this leaf.
+    pub(super) fn split_off(&mut self, place: usize, right: &mut Self) {
+        right.seqs = [0; SLOTS];
+        right.order = IDENTITY;
+        right.len = 0;
         right.next = self.next;
         for from in place..self.len() {
             right.push(self.entry(from));
             self.seqs[self.slot(from)] = 0;
         }
         self.len = place as u32;
-        right
     }
 
     /// The first entry in order whose vruntime is eligible.

@@ -156,7 +156,7 @@ fn replay(start: u64, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(384))]
 
     #[test]
     fn behaves_like_a_sorted_list((start, steps) in history()) {
@@ -200,6 +200,33 @@ fn three_thousand_in_and_out() {
             }
         }
         assert!(timeline.is_empty());
+    }
+}
+
+/// Lengths around one, two and three leaves, where a tree comes, goes and has a root that is hardly filled.
+#[test]
+fn swings_around_every_small_length() {
+    let mut state = 7;
+    for most in [6, 12, 18, 24, 40, 60] {
+        let mut timeline = Timeline::new();
+        let mut model = Model::default();
+        for entity in 0..4000 {
+            let grow = scramble(&mut state) % 100 < if (entity / 50) % 2 == 0 { 70 } else { 30 };
+            if grow && model.queued.len() < most {
+                let (key, vruntime) = (scramble(&mut state) % 64, scramble(&mut state) % 64);
+                let ticket = timeline.insert(entity, key, vruntime, entity as u64 % 3);
+                model.insert(Entry { key, seq: 0, vruntime, slice: entity as u64 % 3, entity }, ticket);
+            } else if !model.queued.is_empty() {
+                // From the back half the time, so that the head stays full and the tree is short.
+                let at = (scramble(&mut state) as usize % model.queued.len())
+                    .max(model.queued.len() * (entity as usize % 2) / 2);
+                let (entry, ticket) = model.queued.remove(at);
+                assert_eq!(timeline.remove(ticket), Some(entry.entity));
+            }
+            timeline.check();
+            model.assert_same(&timeline, scramble(&mut state) % 64);
+        }
+        model.assert_same_order(&timeline);
     }
 }
 

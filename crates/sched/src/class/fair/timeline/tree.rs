@@ -217,6 +217,20 @@ impl Tree {
             return;
         }
         self.summary = self.summary.and(summary);
+        if self.levels == 0 && self.leaf(self.root).len() < MIN {
+            // Too little for a child: the new leaf has room for it.
+            let old = self.root;
+            let Ok([leaf, root]) = self.leaves.get_disjoint_mut([right as usize, old as usize]) else {
+                unreachable!("a new leaf is not the root")
+            };
+            for place in 0..root.len() {
+                leaf.push(root.entry(place));
+            }
+            leaf.next = NONE;
+            self.root = right;
+            self.free_leaf(old);
+            return;
+        }
         if self.levels == 0 {
             let old = Child { fence: old_fence, summary: self.leaf(self.root).summary(), node: self.root };
             self.add_root(Child { fence: first, summary, node: right }, old);
@@ -239,18 +253,20 @@ impl Tree {
 
     /// Makes two of a full leaf, with `entry` in one of them, and tells the new one and what it begins with.
     fn split_leaf(&mut self, node: u32, place: usize, entry: Entry) -> (u32, (u64, u64)) {
-        let leaf = &mut self.leaves[node as usize];
+        let id = self.new_leaf();
+        let Ok([leaf, right]) = self.leaves.get_disjoint_mut([node as usize, id as usize]) else {
+            unreachable!("a new leaf is not an old one")
+        };
         // Where time only moves on, most splits are at the end, and the left half would stay half empty.
         let half = if place == SLOTS { SLOTS - MIN } else { SLOTS / 2 };
-        let mut right = leaf.split_off(half);
+        leaf.split_off(half, right);
+        leaf.next = id;
         if place <= half {
             leaf.insert(place, entry);
         } else {
             right.insert(place - half, entry);
         }
         let first = right.entry(0);
-        let id = self.new_leaf(right);
-        self.leaves[node as usize].next = id;
         (id, (first.key, first.seq))
     }
 
@@ -478,14 +494,14 @@ impl Tree {
         &self.inners[id as usize]
     }
 
-    fn new_leaf(&mut self, leaf: Leaf) -> u32 {
+    /// A leaf to be overwritten.
+    fn new_leaf(&mut self) -> u32 {
         let id = self.free_leaf;
-        if let Some(free) = self.leaves.get_mut(id as usize) {
+        if let Some(free) = self.leaves.get(id as usize) {
             self.free_leaf = free.next;
-            *free = leaf;
             return id;
         }
-        self.leaves.push(leaf);
+        self.leaves.push(Leaf::EMPTY);
         self.leaves.len() as u32 - 1
     }
 

@@ -1,0 +1,252 @@
+//! The command line: what can be said, and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// The Linux CPU scheduler as a library: run, compare and trust what-ifs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "vruntime",
+    version,
+    max_term_width = 100,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "`vruntime help COMMAND` tells all about a command.",
+    long_about = "Runs a workload on a simulated machine under the scheduler of a Linux kernel you choose, and tells \
+                  what every task, task group and CPU got: CPU time, waiting, lateness, switches, migrations.\n\n\
+                  Workloads are rt-app files (JSON), unchanged, or scenario files (TOML) that add a machine, a \
+                  kernel and task groups with weights. The same input and seed give the same events to the \
+                  nanosecond, on every machine; each run prints a digest of them.",
+    after_long_help = "Examples:\n  \
+        vruntime run web.json                              under 6.12 on 8 CPUs\n  \
+        vruntime run web.json --kernel 6.1 --machine 'pack:2 core:4' --out out\n                                                     \
+        and a trace for ui.perfetto.dev in out/\n  \
+        vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n                                                     \
+        what changes, and whether it is more than chance\n  \
+        vruntime kernels                                   what there is to choose from\n  \
+        vruntime fidelity                                  how true the simulator is to real kernels\n\n\
+        Exit status: 0 if all went well, 1 if something in the input is wrong, 130 after Ctrl-C (the run stops and \
+        prints what it has).\n\n\
+        Environment: NO_COLOR switches colours off; they are only ever used on a terminal."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workload and tell what every task got
+    #[command(
+        long_about = "Runs a workload and tells what every class of identical tasks, every task group and every CPU \
+                      got.\n\nColumns of the table: CPU %, time on a CPU, and wait %, time runnable without one (100 \
+                      is one CPU all along; a class of several tasks can have more). late, how late tasks return from \
+                      timed sleeps; for tasks without any, how long they wait from a wakeup until they run. \
+                      switch/s, context switches a second and task. entitled %, what a group's weight entitles it to \
+                      among those that compete with it. With --json the latencies are told apart.",
+        after_long_help = "Examples:\n  \
+            vruntime run web.json\n  \
+            vruntime run web.json --kernel 6.6 --feature NO_RUN_TO_PARITY --set base_slice_ns=3000000\n  \
+            vruntime run scenario.toml --machine server --duration 10s --repeat 5\n  \
+            generate-workload | vruntime run - --json > results.json\n\n\
+            --out DIR leaves:\n  \
+            results.json            what --json prints\n  \
+            trace.perfetto-trace    open it on https://ui.perfetto.dev, or query it with trace_processor\n  \
+            trace.txt               as `trace-cmd report` prints it\n  \
+            digest                  a digest of all events for each seed"
+    )]
+    Run(Run),
+    /// Run workloads under several kernels or on several machines, and tell what differs
+    #[command(
+        long_about = "Runs every combination of the files, kernels and machines given, and prints them side by side: \
+                      the mean over the repeats, half their spread (±), and the change against the first. A ~ marks a \
+                      change within the spread. The last lines say what stands out.\n\nA kernel can carry features \
+                      and tunables of its own, so that they can be compared: 6.12+NO_RUN_TO_PARITY, \
+                      6.12+base_slice_ns=3000000.",
+        after_long_help = "Examples:\n  \
+            vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n  \
+            vruntime compare web.json --kernel 6.12 --kernel 6.12+NO_RUN_TO_PARITY\n  \
+            vruntime compare web.json --machine laptop --machine server\n  \
+            vruntime compare before.toml after.toml"
+    )]
+    Compare(Compare),
+    /// List the kernels there are, or the features and tunables of one
+    Kernels(Kernels),
+    /// List example machines and how to describe your own, or draw one
+    Machines(Machines),
+    /// Compare the simulator with recordings of real kernels, cell by cell
+    #[command(
+        long_about = "Runs every recorded scenario under the kernel it was recorded on, and compares what every class \
+                      of identical tasks got: CPU share, switches, migrations, wakeup latency. A cell is inside if \
+                      the simulated value lies within the tolerance of the range of the recorded runs:\n\n  \
+                      cpu_share            0.5 percentage points if all tasks are confined to one CPU, else 1.5\n  \
+                      switches             10 % (20 % if recorded under emulation)\n  \
+                      wakeup_latency_pNN   20 % or 100 us (30 % or 500 us; not judged if emulated on > 2 CPUs)\n  \
+                      migrations           a factor of 2, or 10\n\n\
+                      Scenarios that need what the simulator does not offer yet are listed and left out. The last \
+                      line is `inside N of M cells`."
+    )]
+    Fidelity(Fidelity),
+    /// Print the completions of a shell
+    #[command(after_help = "For bash: vruntime completions bash > ~/.local/share/bash-completion/completions/vruntime")]
+    Completions(Completions),
+}
+
+/// Everything that decides how a workload is run.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Options {
+    /// Length of the run, such as 5s, 200ms (default: the file's)
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    pub(crate) duration: Option<u64>,
+    /// Run so many times, each with the next seed, and tell the spread
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    /// Seed of the (first) run; 0 starts every task and tick exactly on time [default: 1]
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Scheduler ticks a second [default: 250]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) hz: Option<u32>,
+    /// Preemption model [default: voluntary]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) preempt: Option<PreemptName>,
+    /// What switches, interrupts and system calls take: default, zero, vm or emulated
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) costs: Option<String>,
+    /// Set a tunable of the kernel or a single cost by its name; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, u64)>,
+    /// Switch a scheduler feature by its kernel name, off with NO_ before it; can be repeated
+    #[arg(long, value_name = "FEATURE")]
+    pub(crate) feature: Vec<String>,
+    /// Put the tasks of the root group into one autogroup
+    #[arg(long)]
+    pub(crate) autogroup: bool,
+    /// Leave results, traces and digests in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Take whatever is merely questionable in the input for an error
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// An rt-app file (JSON), a scenario (TOML), or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; see `vruntime kernels` [default: 6.12]
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` [default: 8]
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// rt-app files (JSON) or scenarios (TOML)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Vec<String>,
+    /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) machine: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Kernels {
+    /// Features and tunables of this kernel
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) features: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Machines {
+    /// A machine to draw, described as for --machine
+    #[arg(value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fidelity {
+    /// A folder with a folder of recordings for each kernel (default: those that come with vruntime)
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Only recordings of this kernel
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) scenario: Option<String>,
+    /// Simulate so many runs, each with the next seed, and judge the median
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    /// Seed of the (first) run
+    #[arg(long, value_name = "S", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Show only the cells that lie outside
+    #[arg(long)]
+    pub(crate) misses: bool,
+    /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// The kernel's preemption models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreemptName {
+    /// At the end of a system call
+    None,
+    /// There, and at points inside long ones
+    Voluntary,
+    /// Inside a call only from the next tick on
+    Lazy,
+    /// Anywhere
+    Full,
+}
+
+fn setting(text: &str) -> Result<(String, u64), String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| "expected NAME=VALUE, such as base_slice_ns=3000000".to_owned())?;
+    let value = value.trim().replace('_', "");
+    let value = value.parse().map_err(|_| format!("`{value}` is no whole number of nanoseconds (or a count)"))?;
+    Ok((name.trim().to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_a_name_and_a_number() {
+        assert_eq!(setting("base_slice_ns=3_000_000"), Ok(("base_slice_ns".to_owned(), 3_000_000)));
+        assert!(setting("base_slice_ns").unwrap_err().contains("NAME=VALUE"));
+        assert!(setting("base_slice_ns=3ms").unwrap_err().contains("no whole number"));
+        assert!(setting("x=-1").is_err());
+    }
+}

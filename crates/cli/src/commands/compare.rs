@@ -1,0 +1,168 @@
+//! `vruntime compare`.
+
+use miette::miette;
+use vruntime_report::{Comparison, Variant};
+
+use super::{leave, leave_results, tell_notes};
+use crate::args::Compare;
+use crate::input::Input;
+use crate::plan::{Plan, kernels_of, plan};
+use crate::simulate::{Done, Failure, Job};
+use crate::{Ended, input, output, simulate};
+
+struct Side<'a> {
+    input: &'a Input,
+    plan: Plan,
+    label: String,
+}
+
+pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
+    let options = &compare.options;
+    let inputs =
+        compare.files.iter().map(|file| input::read(file, options.strict)).collect::<miette::Result<Vec<_>>>()?;
+    let sides = sides(&inputs, compare)?;
+    let mut jobs = Vec::new();
+    for side in &sides {
+        for index in 0..options.repeat {
+            let seed = side.plan.config.seed.wrapping_add(u64::from(index));
+            jobs.push(Job {
+                workload: &side.input.workload,
+                config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
+                traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
+                kernel: side.plan.kernel.clone(),
+            });
+        }
+    }
+    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
+    let variants = sides.iter().zip(&of_side).map(|(side, runs)| Variant {
+        label: side.label.clone(),
+        runs: runs.iter().map(|run| run.results.clone()).collect(),
+    });
+    let comparison =
+        Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
+    if let Some(out) = &options.out {
+        for (side, runs) in sides.iter().zip(&of_side) {
+            leave_results(&out.join(folder_name(&side.label)), &side.input.name, &side.plan, runs)?;
+        }
+        leave(out, "comparison.json", &format!("{:#}\n", comparison.json()))?;
+    }
+    tell_notes(&runs);
+    if options.json {
+        output::print_json(&comparison.json());
+    } else {
+        output::print(&report(&sides, &of_side, &comparison, options));
+    }
+    Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Every combination of files, kernels and machines; the first is what the others are compared with.
+fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<'a>>> {
+    let mut sides = Vec::new();
+    for input in inputs {
+        let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
+        if kernels.is_empty() {
+            kernels = kernels_of(input).into_iter().map(Some).collect();
+        }
+        if kernels.is_empty() {
+            kernels.push(None);
+        }
+        let mut machines: Vec<Option<&str>> = compare.machine.iter().map(|machine| Some(machine.as_str())).collect();
+        if machines.is_empty() {
+            machines.push(None);
+        }
+        for kernel in &kernels {
+            for machine in &machines {
+                let plan = plan(input, kernel.as_deref(), *machine, &compare.options)?;
+                sides.push(Side { input, plan, label: String::new() });
+            }
+        }
+    }
+    if sides.len() < 2 {
+        let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8) or two files";
+        return Err(miette!(help = help, "there is nothing to compare with"));
+    }
+    label(&mut sides, compare);
+    Ok(sides)
+}
+
+/// Labels tell what differs and nothing else.
+fn label(sides: &mut [Side<'_>], compare: &Compare) {
+    let differs = |of: &dyn Fn(&Side<'_>) -> String| {
+        let first = of(&sides[0]);
+        sides.iter().any(|side| of(side) != first)
+    };
+    let several_files = compare.files.len() > 1;
+    let files = several_files && differs(&|side| side.input.name.clone());
+    let kernels = differs(&|side| side.plan.kernel.clone());
+    let machines = differs(&|side| side.plan.machine.clone());
+    for (index, side) in sides.iter_mut().enumerate() {
+        let mut parts = Vec::new();
+        if files {
+            parts.push(side.input.name.clone());
+        }
+        if kernels {
+            parts.push(side.plan.kernel.clone());
+        }
+        if machines {
+            parts.push(side.plan.machine.clone());
+        }
+        side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
+    }
+    // Two files of one name, or one kernel given twice: numbered, so that no folder overwrites another.
+    for index in 1..sides.len() {
+        if sides[..index].iter().any(|earlier| earlier.label == sides[index].label) {
+            sides[index].label = format!("{} #{}", sides[index].label, index + 1);
+        }
+    }
+}
+
+/// A label as the name of a folder.
+fn folder_name(label: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-+=".contains(c) { c } else { '_' };
+    label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
+}
+
+fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options: &crate::args::Options) -> String {
+    let mut text = String::new();
+    for (side, runs) in sides.iter().zip(runs) {
+        let end = runs.first().map_or(0, |run| run.outcome.end);
+        let default = if side.plan.machine_by_default { ", the default" } else { "" };
+        text.push_str(&format!(
+            "{}: {} under Linux {} on {}{default}, {} s simulated\n",
+            side.label,
+            side.input.name,
+            side.plan.kernel,
+            side.plan.machine_words,
+            end as f64 / 1e9
+        ));
+    }
+    if options.repeat > 1 {
+        text.push_str(&format!("mean of {} seeds, ± half the spread, ~ change within the spread\n", options.repeat));
+    }
+    text.push('\n');
+    text.push_str(&comparison.table());
+    text.push('\n');
+    text.push_str(&comparison.sentence());
+    text.push('\n');
+    if let Some(out) = &options.out {
+        let out = out.display();
+        text.push_str(&format!(
+            "results and traces are in {out}; open {out}/{}/trace.perfetto-trace on https://ui.perfetto.dev\n",
+            folder_name(&sides[0].label)
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folder_name;
+
+    #[test]
+    fn labels_become_harmless_folder_names() {
+        assert_eq!(folder_name("6.12, pack:2 core:4"), "6.12__pack_2_core_4");
+        assert_eq!(folder_name("../../etc"), "_.._etc");
+        assert_eq!(folder_name(".."), "");
+    }
+}

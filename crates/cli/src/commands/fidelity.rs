@@ -1,0 +1,200 @@
+//! `vruntime fidelity`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use include_dir::{Dir, include_dir};
+use miette::{IntoDiagnostic, WrapErr, miette};
+use vruntime_report::fidelity::{Cell, Observation, ObservedTask, Recorded, cells, closing_line, table};
+use vruntime_workload::recording::{self, Observed, Recording};
+
+use crate::args::{Fidelity, Options};
+use crate::input::{Input, Says};
+use crate::simulate::{Done, Failure, Job};
+use crate::{Ended, output, plan, simulate};
+
+/// The recordings that come with vruntime.
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/ground-truth");
+
+struct Scenario {
+    recorded: Recorded,
+    input: Input,
+    plan: plan::Plan,
+}
+
+pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
+    let files = match &fidelity.dir {
+        Some(dir) => on_disk(dir)?,
+        None => embedded(),
+    };
+    let mut scenarios = Vec::new();
+    let mut skipped: Vec<String> = Vec::new();
+    for (name, bytes) in files {
+        let recording = recording::parse(&name, &bytes)?;
+        let kernel = plan::short_version(&recording.kernel);
+        let wanted = fidelity.kernel.as_ref().is_none_or(|wanted| plan::short_version(wanted) == kernel)
+            && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()));
+        if !wanted {
+            continue;
+        }
+        if vruntime_sched::kernel(&kernel).is_err() {
+            skipped.push(format!("{kernel} {}: this version has no kernel {kernel}", recording.name));
+            continue;
+        }
+        scenarios.push(scenario(recording, &kernel, fidelity)?);
+    }
+    if scenarios.is_empty() && skipped.is_empty() {
+        let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
+        return Err(miette!(help = help, "no recordings match"));
+    }
+    scenarios.sort_by(|a, b| order(&a.recorded).cmp(&order(&b.recorded)));
+    let jobs: Vec<Job<'_>> = scenarios
+        .iter()
+        .flat_map(|scenario| {
+            (0..fidelity.repeat).map(|index| Job {
+                workload: &scenario.input.workload,
+                config: vruntime_sim::Config {
+                    seed: fidelity.seed.wrapping_add(u64::from(index)),
+                    ..scenario.plan.config.clone()
+                },
+                traces: None,
+                kernel: scenario.plan.kernel.clone(),
+            })
+        })
+        .collect();
+    let mut outcomes = simulate::all(&jobs).into_iter();
+    let mut all: Vec<Cell> = Vec::new();
+    let mut interrupted = false;
+    for scenario in &scenarios {
+        let runs: Result<Vec<Done>, Failure> = outcomes.by_ref().take(usize::from(fidelity.repeat)).collect();
+        let name = format!("{} {}", scenario.recorded.kernel, scenario.recorded.scenario);
+        match runs {
+            Ok(runs) if runs.iter().any(|run| run.outcome.interrupted) => {
+                interrupted = true;
+                skipped.push(format!("{name}: interrupted"));
+            }
+            Ok(runs) => {
+                let simulated: Vec<Observation> = runs.iter().map(|run| Observation::from(&run.results)).collect();
+                all.extend(cells(&scenario.recorded, &simulated));
+            }
+            Err(Failure::Refused(error @ vruntime_sim::Error::Unsupported { .. })) => {
+                skipped.push(format!("{name}: not offered yet (next issue): {error}"));
+            }
+            Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
+        }
+    }
+    if fidelity.json {
+        let json = serde_json::to_value(&all).into_diagnostic()?;
+        output::print_json(&json);
+        skipped.iter().for_each(|line| output::note(line));
+    } else {
+        output::print(&report(&all, &skipped, fidelity.misses));
+    }
+    Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
+}
+
+/// By version as a number, then by name.
+fn order(recorded: &Recorded) -> (Vec<u32>, &str) {
+    (recorded.kernel.split('.').filter_map(|part| part.parse().ok()).collect(), &recorded.scenario)
+}
+
+fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
+    let mut text = String::new();
+    for line in skipped {
+        text.push_str(line);
+        text.push('\n');
+    }
+    if !skipped.is_empty() {
+        text.push('\n');
+    }
+    if misses {
+        let outside: Vec<Cell> = cells.iter().filter(|cell| !cell.inside).cloned().collect();
+        let shown = table(&outside);
+        // The table closes with its own count; here the count is of all cells.
+        text.push_str(shown.trim_end().rsplit_once('\n').map_or("", |(rows, _)| rows));
+        text.push('\n');
+        text.push_str(&closing_line(cells));
+        text.push('\n');
+    } else {
+        text.push_str(&table(cells));
+    }
+    text
+}
+
+fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miette::Result<Scenario> {
+    let workload = std::mem::take(&mut recording.workload);
+    let confined: BTreeSet<Option<&[u32]>> = workload.tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
+    let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
+    // Instances of one task are a class; the recording only has their names.
+    let class_of = |name: &str| {
+        workload.tasks.iter().find(|task| task.name == name).map_or(name, |task| task.class.as_str()).to_owned()
+    };
+    let recorded = Recorded {
+        kernel: kernel.to_owned(),
+        scenario: recording.name.clone(),
+        cpus: recording.cpus as usize,
+        one_cpu: one_cpu || recording.cpus == 1,
+        emulated: recording.emulated,
+        duration_s: recording.duration as f64 / 1e9,
+        runs: recording.observed.iter().map(|run| observation(run, &class_of)).collect(),
+    };
+    let input = Input {
+        name: recording.name.clone(),
+        folder: Default::default(),
+        workload,
+        says: Says::Recording(Box::new(recording)),
+    };
+    let options = Options { seed: Some(fidelity.seed), ..Options::default() };
+    let plan = plan::plan(&input, None, None, &options)?;
+    Ok(Scenario { recorded, input, plan })
+}
+
+fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation {
+    let tasks = run.tasks.iter().map(|(name, task)| ObservedTask {
+        class: class_of(name),
+        cpu_s: task.cpu_s,
+        switches: (task.nr_voluntary_switches + task.nr_involuntary_switches) as f64,
+        migrations: task.nr_migrations as f64,
+        wakeup_latency_us: task.wakeup_latency_us.map(|latency| [latency.p50, latency.p90, latency.p99]),
+    });
+    Observation { tasks: tasks.collect() }
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+fn embedded() -> Files {
+    let mut files: Files = EMBEDDED
+        .dirs()
+        .filter(|dir| dir.path().to_string_lossy().starts_with("linux-"))
+        .flat_map(Dir::files)
+        .filter(|file| file.path().extension().is_some_and(|extension| extension == "json"))
+        .map(|file| (file.path().display().to_string(), file.contents().to_vec()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Every recording in the folders `linux-…` of `dir`.
+fn on_disk(dir: &Path) -> miette::Result<Files> {
+    let list = |dir: &Path| -> miette::Result<Vec<std::path::PathBuf>> {
+        let entries = fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());
+        entries.into_diagnostic().wrap_err_with(|| format!("cannot read the folder {}", dir.display()))
+    };
+    let mut files = Vec::new();
+    for folder in list(dir)? {
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !folder.is_dir() || !name.starts_with("linux-") {
+            continue;
+        }
+        for path in list(&folder)? {
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let name = path.display().to_string();
+                let bytes = crate::input::read_file(&path);
+                files.push((name.clone(), bytes.into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,110 @@
+//! `vruntime kernels`, `vruntime machines` and `vruntime completions`.
+
+use clap::CommandFactory;
+use vruntime_report::grid;
+use vruntime_sched::features::FEATURES;
+use vruntime_sched::kernels::TUNABLES;
+use vruntime_sched::{PolicyKind, kernels as rows};
+
+use crate::args::{Arguments, Completions, Kernels, Machines};
+use crate::{Ended, machine, output, plan};
+
+pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
+    let text = match &kernels.features {
+        Some(name) => features(name)?,
+        None => {
+            let lines = rows()
+                .iter()
+                .map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
+            format!(
+                "{}\nfeatures and tunables of one: vruntime kernels --features 6.12\n",
+                grid(&["kernel", "policy", "what changed, and why"], 3, lines)
+            )
+        }
+    };
+    output::print(&text);
+    Ok(Ended::Well)
+}
+
+fn features(name: &str) -> miette::Result<String> {
+    let kernel = plan::parse_kernel(name)?;
+    let lines = FEATURES.iter().map(|(feature, name)| {
+        vec![(*name).to_owned(), if kernel.features.has(*feature) { "on" } else { "off" }.to_owned()]
+    });
+    let mut text = format!("Linux {name}, {}\n\n", policy(kernel.policy));
+    text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state"], 2, lines));
+    text.push('\n');
+    let sizes = [1, 2, 4, 8, 64];
+    let tunables = sizes.map(|cpus| kernel.tunables(cpus, 250));
+    let lines = TUNABLES.iter().filter(|(name, _)| applies(kernel.policy, name)).map(|(name, what)| {
+        let mut line = vec![(*name).to_owned()];
+        line.extend(tunables.iter().map(|knobs| value(knobs, name).to_string()));
+        line.push((*what).to_owned());
+        line
+    });
+    let mut head = vec!["tunable (--set)".to_owned()];
+    head.extend(sizes.map(|cpus| if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") }));
+    head.push("what".to_owned());
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    text.push_str(&grid(&head, 1, lines));
+    Ok(text)
+}
+
+/// Whether a tunable means something to a policy.
+fn applies(policy: PolicyKind, name: &str) -> bool {
+    match policy {
+        PolicyKind::Eevdf => matches!(name, "base_slice_ns" | "migration_cost_ns" | "nr_migrate"),
+        PolicyKind::Cfs => name != "base_slice_ns",
+    }
+}
+
+fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
+    match name {
+        "latency_ns" => knobs.latency_ns,
+        "wakeup_granularity_ns" => knobs.wakeup_granularity_ns,
+        "idle_min_granularity_ns" => knobs.idle_min_granularity_ns,
+        "migration_cost_ns" => knobs.migration_cost_ns,
+        "nr_migrate" => u64::from(knobs.nr_migrate),
+        _ => knobs.base_slice_ns,
+    }
+}
+
+fn policy(kind: PolicyKind) -> &'static str {
+    match kind {
+        PolicyKind::Cfs => "CFS",
+        PolicyKind::Eevdf => "EEVDF",
+    }
+}
+
+const SYNTAX: &str = "\
+A machine is described from the outermost level to the innermost, each count being per object of the
+level before it, as hwloc's tools do:
+
+  pack:2 numa:1 l3:2 core:8 pu:2     2 packages of 2 caches of 8 cores of 2 threads: 64 CPUs
+  16                                 16 CPUs that share one cache
+  8,sockets=2,cores=4,threads=1      QEMU's -smp
+  machine.xml                        what `lstopo machine.xml` wrote
+  host                               this machine
+
+Draw one with `vruntime machines \"pack:2 core:4\"`. Capacities of unequal cores are given in a scenario.
+";
+
+pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {
+    if let Some(text) = &machines.machine {
+        output::print(&machine::draw(&machine::parse(text)?));
+        return Ok(Ended::Well);
+    }
+    let lines = machine::EXAMPLES
+        .iter()
+        .map(|(name, text, what)| vec![(*name).to_owned(), (*text).to_owned(), (*what).to_owned()]);
+    output::print(&format!("{}\n{SYNTAX}", grid(&["name", "the same as", "what it is like"], 3, lines)));
+    Ok(Ended::Well)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "every command has the same shape")]
+pub(crate) fn completions(completions: &Completions) -> miette::Result<Ended> {
+    let mut script = Vec::new();
+    clap_complete::generate(completions.shell, &mut Arguments::command(), "vruntime", &mut script);
+    output::print(&String::from_utf8_lossy(&script));
+    Ok(Ended::Well)
+}

@@ -1,0 +1,66 @@
+//! One file a command.
+
+mod compare;
+mod fidelity;
+mod info;
+mod run;
+
+pub(crate) use compare::compare;
+pub(crate) use fidelity::fidelity;
+pub(crate) use info::{completions, kernels, machines};
+pub(crate) use run::run;
+
+use std::fs;
+use std::path::Path;
+
+use miette::{IntoDiagnostic, WrapErr};
+use serde_json::{Value, json};
+use vruntime_report::{observed_json, run_json};
+
+use crate::plan::Plan;
+use crate::simulate::Done;
+
+/// Everything of a plan's runs as JSON, in the shape of the recordings.
+fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
+    let observed = runs.iter().map(|run| {
+        let mut json = observed_json(&run.results, run.seed, run.digest);
+        if let Value::Object(fields) = &mut json {
+            fields.insert("notes".to_owned(), json!(run.outcome.notes));
+            fields.insert("interrupted".to_owned(), json!(run.outcome.interrupted));
+        }
+        json
+    });
+    let duration = runs.first().map_or(0, |run| run.outcome.end);
+    run_json(&plan.info(name, duration), observed.collect())
+}
+
+/// A line a run: the seed and the digest.
+fn digests(runs: &[Done]) -> String {
+    runs.iter().map(|run| format!("seed {} digest {:016x}\n", run.seed, run.digest)).collect()
+}
+
+/// Writes a file into a folder, which is made if need be.
+fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
+    let path = folder.join(name);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, text))
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot write {}", path.display()))
+}
+
+/// Leaves what `--out` promises besides the traces, which the runs have written themselves.
+fn leave_results(folder: &Path, name: &str, plan: &Plan, runs: &[Done]) -> miette::Result<()> {
+    leave(folder, "results.json", &format!("{:#}\n", runs_json(name, plan, runs)))?;
+    leave(folder, "digest", &digests(runs))
+}
+
+/// What the simulator has to say about the runs, each thing once.
+fn tell_notes(runs: &[Done]) {
+    let mut told: Vec<&str> = Vec::new();
+    for note in runs.iter().flat_map(|run| &run.outcome.notes) {
+        if !told.contains(&note.as_str()) {
+            told.push(note);
+            crate::output::note(note);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `vruntime run`.
+
+use vruntime_report::{results_table, spread_table};
+
+use super::{digests, leave_results, runs_json, tell_notes};
+use crate::args::Run;
+use crate::plan::{Plan, kernels_of, plan};
+use crate::simulate::{Done, Failure, Job};
+use crate::{Ended, input, output, simulate};
+
+pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
+    let options = &run.options;
+    let input = input::read(&run.file, options.strict)?;
+    let plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), options)?;
+    if run.kernel.is_none() && kernels_of(&input).len() > 1 {
+        output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
+    }
+    let jobs: Vec<Job<'_>> = (0..options.repeat)
+        .map(|index| Job {
+            workload: &input.workload,
+            config: vruntime_sim::Config {
+                seed: plan.config.seed.wrapping_add(u64::from(index)),
+                ..plan.config.clone()
+            },
+            traces: options.out.clone().filter(|_| index == 0),
+            kernel: plan.kernel.clone(),
+        })
+        .collect();
+    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    if let Some(folder) = &options.out {
+        leave_results(folder, &input.name, &plan, &runs)?;
+    }
+    tell_notes(&runs);
+    if options.json {
+        output::print_json(&runs_json(&input.name, &plan, &runs));
+    } else {
+        output::print(&report(&input.name, &plan, &runs));
+        if let Some(folder) = &options.out {
+            let folder = folder.display();
+            output::print(&format!(
+                "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev\n"
+            ));
+        }
+    }
+    Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {
+    let mut text = head(name, plan, runs);
+    let Some(first) = runs.first() else { return text };
+    text.push('\n');
+    text.push_str(&results_table(&first.results));
+    if runs.len() > 1 {
+        let results: Vec<_> = runs.iter().map(|run| run.results.clone()).collect();
+        text.push_str(&format!("\nAbove: seed {}. Over all {} seeds:\n\n", first.seed, runs.len()));
+        text.push_str(&spread_table(&results));
+    }
+    text.push('\n');
+    text.push_str(&digests(runs));
+    text
+}
+
+/// What was run, in a line or two.
+fn head(name: &str, plan: &Plan, runs: &[Done]) -> String {
+    let config = &plan.config;
+    let end = runs.first().map_or(0, |run| run.outcome.end);
+    let default = if plan.machine_by_default { ", the default" } else { "" };
+    let stopped = if runs.iter().any(|run| run.outcome.interrupted) { ", stopped by Ctrl-C" } else { "" };
+    format!(
+        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n",
+        plan.kernel,
+        plan.machine_words,
+        config.machine.hz,
+        plan.costs,
+        end as f64 / 1e9,
+    )
+}

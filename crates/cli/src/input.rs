@@ -1,0 +1,146 @@
+//! Reads what the user wants run: an rt-app file, a scenario, or a recording.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+use vruntime_workload::program::Workload;
+use vruntime_workload::recording::{self, Recording};
+use vruntime_workload::rtapp::{self, Options};
+use vruntime_workload::scenario::{self, Scenario};
+use vruntime_workload::{Error, Severity, SourceMap, check};
+
+/// A file of more bytes than this is refused: no workload is that long, and nothing should fill the memory.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// A workload with whatever its file says besides.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// What people call it: the file's stem, or what the scenario says.
+    pub(crate) name: String,
+    /// The folder the file is in; other files are named relative to it.
+    pub(crate) folder: PathBuf,
+    /// The tasks.
+    pub(crate) workload: Workload,
+    /// What the file says besides.
+    pub(crate) says: Says,
+}
+
+/// What a file says besides its tasks.
+#[derive(Debug)]
+pub(crate) enum Says {
+    /// Nothing: rt-app.
+    Nothing,
+    /// A scenario's settings.
+    Scenario(Box<Scenario>),
+    /// Where it was recorded.
+    Recording(Box<Recording>),
+}
+
+/// Reads a file, or standard input if it is `-`. Warnings are told; with `strict` they are errors.
+pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
+    let from_stdin = path == Path::new("-");
+    let name = if from_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let bytes = if from_stdin { bounded(io::stdin().lock()) } else { read_file(path) }
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot read {name}"))?;
+    let stem = if from_stdin { "stdin" } else { path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workload") };
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    let options = Options { strict, ..Options::default() };
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let input = match kind(extension, &bytes) {
+        Kind::Scenario => scenario_file(&name, &bytes, folder, &options),
+        Kind::Recording => recording_file(&name, &bytes, folder),
+        Kind::RtApp => rtapp_file(&name, &bytes, stem, folder, &options),
+    };
+    let (input, places, warnings) = input?;
+    let mut found = check::check(&input.workload, &places);
+    if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
+        found.retain(|problem| strict || problem.severity() == Severity::Error);
+        return Err(first_of(found));
+    }
+    warn(warnings.into_iter().chain(found));
+    Ok(input)
+}
+
+fn first_of(mut found: Vec<Error>) -> miette::Report {
+    let rest = found.len() - 1;
+    let report = miette::Report::new(found.remove(0));
+    if rest > 0 { report.wrap_err(format!("{} problems; the first of them", rest + 1)) } else { report }
+}
+
+enum Kind {
+    RtApp,
+    Scenario,
+    Recording,
+}
+
+/// By the extension, or else by the first character: JSON objects and comments begin as no TOML does.
+fn kind(extension: Option<&str>, bytes: &[u8]) -> Kind {
+    let first = bytes.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+    match extension {
+        Some("toml") => Kind::Scenario,
+        _ if matches!(first, Some(b'{' | b'/')) || extension == Some("json") => {
+            let has = |key: &[u8]| bytes.windows(key.len()).any(|window| window == key);
+            if has(b"\"observed\"") && has(b"\"workload\"") { Kind::Recording } else { Kind::RtApp }
+        }
+        _ => Kind::Scenario,
+    }
+}
+
+type Read3 = (Input, SourceMap, Vec<Error>);
+
+fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Read3> {
+    let file = rtapp::parse(name, bytes, options)?;
+    let input = Input { name: stem.to_owned(), folder, workload: file.workload, says: Says::Nothing };
+    Ok((input, file.places, file.warnings))
+}
+
+fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -> miette::Result<Read3> {
+    let mut loader = |path: &Path| read_file(&folder.join(path));
+    let mut scenario = scenario::parse(name, bytes, options, &mut loader)?;
+    let workload = std::mem::take(&mut scenario.workload);
+    let (places, warnings) = (std::mem::take(&mut scenario.places), std::mem::take(&mut scenario.warnings));
+    let name = scenario.name.clone();
+    Ok((Input { name, folder, workload, says: Says::Scenario(Box::new(scenario)) }, places, warnings))
+}
+
+fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Read3> {
+    let mut recording = recording::parse(name, bytes)?;
+    let workload = std::mem::take(&mut recording.workload);
+    let name = recording.name.clone();
+    let input = Input { name, folder, workload, says: Says::Recording(Box::new(recording)) };
+    Ok((input, SourceMap::default(), Vec::new()))
+}
+
+/// The bytes of a file.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    bounded(fs::File::open(path)?)
+}
+
+fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {} MiB", MAX_BYTES >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// How many warnings are told one by one.
+const WARNINGS: usize = 10;
+
+fn warn(warnings: impl Iterator<Item = Error>) {
+    let mut more = 0;
+    for (index, warning) in warnings.enumerate() {
+        if index < WARNINGS {
+            crate::output::complain(&miette::Report::new(warning));
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        crate::output::complain(&miette!(severity = miette::Severity::Warning, "and {more} more warnings"));
+    }
+}

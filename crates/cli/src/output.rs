@@ -1,0 +1,33 @@
+//! What goes to standard output and standard error.
+
+use std::io::{self, ErrorKind, Write};
+use std::process;
+
+/// Prints results. A reader that went away (`vruntime … | head`) is no error.
+pub(crate) fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(0),
+        Err(error) => {
+            note(&format!("cannot write to standard output: {error}"));
+            process::exit(1);
+        }
+    }
+}
+
+/// Prints JSON, a line at its end.
+pub(crate) fn print_json(value: &serde_json::Value) {
+    print(&format!("{value:#}\n"));
+}
+
+/// Tells the user something beside the results.
+pub(crate) fn note(text: &str) {
+    // Standard error is the last resort; if it is closed nobody listens.
+    let _told = writeln!(io::stderr(), "note: {text}");
+}
+
+/// Prints an error, or a warning, with its place and how to mend it.
+pub(crate) fn complain(report: &miette::Report) {
+    let _told = writeln!(io::stderr(), "{report:?}");
+}

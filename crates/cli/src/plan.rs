@@ -1,0 +1,304 @@
+//! From a file and the command line to a configuration: the command line's word goes before the file's, the file's
+//! before the defaults.
+
+use std::ops::Range;
+
+use miette::miette;
+use vruntime_report::RunInfo;
+use vruntime_sched::kernels::UnknownName;
+use vruntime_sched::{Kernel, kernel};
+use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
+use vruntime_workload::recording::Recording;
+use vruntime_workload::scenario::{self, Scenario, Spanned};
+
+use crate::args::{Options, PreemptName};
+use crate::input::{Input, Says};
+use crate::machine;
+
+/// The kernel of those who name none: the newest long-term one in wide use.
+const DEFAULT_KERNEL: &str = "6.12";
+
+/// The seed of those who name none. Not 0, which starts all tasks in the same nanosecond and every tick in step: no
+/// real machine does.
+const DEFAULT_SEED: u64 = 1;
+
+/// One thing to run: an input on a machine under a kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The kernel as the user wrote it.
+    pub(crate) kernel: String,
+    /// The machine as the user wrote it.
+    pub(crate) machine: String,
+    /// The machine in words.
+    pub(crate) machine_words: String,
+    /// Whether nobody chose the machine.
+    pub(crate) machine_by_default: bool,
+    /// Everything about the run but the workload; its seed is the first run's.
+    pub(crate) config: Config,
+    /// The cost profile's name.
+    pub(crate) costs: String,
+}
+
+impl Plan {
+    /// The head of the results' JSON.
+    pub(crate) fn info(&self, name: &str, duration_ns: u64) -> RunInfo {
+        RunInfo {
+            name: name.to_owned(),
+            kernel: self.kernel.clone(),
+            cpus: self.config.machine.topology.nr_cpus(),
+            topology: self.machine.clone(),
+            duration_s: duration_ns as f64 / 1e9,
+            hz: self.config.machine.hz,
+            preempt: preempt_name(self.config.preempt).to_owned(),
+            autogroup: self.config.autogroup,
+            costs: self.costs.clone(),
+        }
+    }
+}
+
+/// The kernels an input names itself.
+pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
+    match &input.says {
+        Says::Nothing => Vec::new(),
+        Says::Scenario(scenario) => scenario.kernel.iter().map(|kernel| kernel.value.clone()).collect(),
+        Says::Recording(recording) => vec![short_version(&recording.kernel)],
+    }
+}
+
+/// `6.12` of `6.12.117`.
+pub(crate) fn short_version(version: &str) -> String {
+    version.split('.').take(2).collect::<Vec<&str>>().join(".")
+}
+
+/// Plans a run. `kernel` and `machine` are what the command line says, if it does.
+pub(crate) fn plan(
+    input: &Input,
+    kernel: Option<&str>,
+    machine: Option<&str>,
+    options: &Options,
+) -> miette::Result<Plan> {
+    let scenario = match &input.says {
+        Says::Scenario(scenario) => Some(&**scenario),
+        _ => None,
+    };
+    let recording = match &input.says {
+        Says::Recording(recording) => Some(&**recording),
+        _ => None,
+    };
+    let (machine_text, machine_by_default, mut spec) = machine_of(input, scenario, recording, machine)?;
+    if let Some(hz) = options.hz.or(scenario.and_then(|s| s.hz)).or(recording.map(|r| r.hz)) {
+        spec.hz = hz;
+    }
+    let (kernel_name, mut kernel) = match (kernel, scenario.and_then(|scenario| scenario.kernel.first())) {
+        (None, Some(named)) => (named.value.clone(), scenario_kernel(scenario, named)?),
+        (None, None) => {
+            let name = recording.map_or(DEFAULT_KERNEL.to_owned(), |recording| short_version(&recording.kernel));
+            let parsed = parse_kernel(&name)?;
+            (name, parsed)
+        }
+        (Some(text), _) => (text.to_owned(), parse_kernel(text)?),
+    };
+    let (profile, mut costs) = costs_of(scenario, recording, options)?;
+    if let Some(scenario) = scenario {
+        scenario_settings(scenario, &mut kernel, &mut costs)?;
+    }
+    for name in &options.feature {
+        kernel.feature(name).map_err(|error| unknown(&error))?;
+    }
+    for (name, value) in &options.set {
+        set(name, *value, &mut kernel, &mut costs)?;
+    }
+    spec.costs = costs;
+    let mut config = Config::new(kernel, spec);
+    config.duration = options.duration;
+    config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
+    config.autogroup =
+        options.autogroup || scenario.and_then(|s| s.autogroup).or(recording.map(|r| r.autogroup)).unwrap_or(false);
+    config.preempt = options
+        .preempt
+        .map(|name| match name {
+            PreemptName::None => Preempt::None,
+            PreemptName::Voluntary => Preempt::Voluntary,
+            PreemptName::Lazy => Preempt::Lazy,
+            PreemptName::Full => Preempt::Full,
+        })
+        .or(scenario.and_then(|s| s.preempt).map(|preempt| match preempt {
+            scenario::Preempt::None => Preempt::None,
+            scenario::Preempt::Voluntary => Preempt::Voluntary,
+            scenario::Preempt::Lazy => Preempt::Lazy,
+            scenario::Preempt::Full => Preempt::Full,
+        }))
+        .or(recording.and_then(|recording| Preempt::from_name(&recording.preempt)))
+        .unwrap_or_default();
+    let machine_words = machine::words(&config.machine.topology);
+    Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
+}
+
+fn machine_of(
+    input: &Input,
+    scenario: Option<&Scenario>,
+    recording: Option<&Recording>,
+    chosen: Option<&str>,
+) -> miette::Result<(String, bool, MachineSpec)> {
+    if let Some(text) = chosen {
+        return Ok((text.to_owned(), false, MachineSpec::new(machine::parse(text)?)));
+    }
+    if let Some(recording) = recording {
+        let text = recording.topology.to_hwloc();
+        let mut spec = MachineSpec::new(machine::parse(&text)?);
+        // The recorder asked for the shortest slack there is.
+        spec.timer_slack_ns = 1;
+        return Ok((text, false, spec));
+    }
+    let described = scenario.and_then(|scenario| Some((scenario, scenario.machine.as_ref()?)));
+    let Some((scenario, described)) = described else {
+        return Ok((machine::DEFAULT.to_owned(), true, MachineSpec::new(machine::parse(machine::DEFAULT)?)));
+    };
+    let (text, mut topology) = match (&described.lstopo, &described.topology) {
+        (Some(path), _) => {
+            let topology = machine::from_lstopo(&input.folder.join(&path.value))?;
+            (path.value.display().to_string(), topology)
+        }
+        (None, Some(text)) => {
+            let known = machine::example(text).unwrap_or(text);
+            let topology = vruntime_sim::parse_topology(known)
+                .map_err(|error| scenario.error_at(text.span.clone(), &error.message, "this machine", &error.help))?;
+            (text.value.clone(), topology)
+        }
+        (None, None) => {
+            let cpus = if described.capacities.is_empty() {
+                machine::DEFAULT.to_owned()
+            } else {
+                described.capacities.len().to_string()
+            };
+            let topology = machine::parse(&cpus)?;
+            (cpus, topology)
+        }
+    };
+    if !described.capacities.is_empty() {
+        let span = described.topology.as_ref().map_or(0..0, |topology| topology.span.clone());
+        topology = machine::with_capacities(&topology, &described.capacities).map_err(|problem| {
+            let help = "give `capacities` one number for each CPU of the topology";
+            scenario.error_at(span, &problem, "the machine", help)
+        })?;
+    }
+    let mut spec = MachineSpec::new(topology);
+    if let Some(speedup) = described.smt_speedup_permille {
+        // The file tells what both threads do together; the machine wants each one's speed.
+        spec.smt_speed_permille = speedup.div_ceil(2);
+    }
+    Ok((text, false, spec))
+}
+
+/// A kernel with features and tunables of its own: `6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000`.
+pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
+    let mut parts = text.split('+').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let mut parsed = kernel(name).map_err(|error| unknown(&error))?;
+    for part in parts {
+        match part.split_once('=') {
+            None => parsed.feature(part).map_err(|error| unknown(&error))?,
+            Some((name, value)) => {
+                let number = value.replace('_', "").parse().map_err(|_| {
+                    miette!(help = "write it as in 6.12+base_slice_ns=3000000", "`{value}` is no whole number")
+                })?;
+                parsed.set(name, number).map_err(|error| unknown(&error))?;
+            }
+        }
+    }
+    Ok(parsed)
+}
+
+fn scenario_kernel(scenario: Option<&Scenario>, named: &Spanned<String>) -> miette::Result<Kernel> {
+    parse_kernel(&named.value).map_err(|report| match scenario {
+        Some(scenario) => located(scenario, named.span.clone(), &report, "this kernel"),
+        None => report,
+    })
+}
+
+fn located(scenario: &Scenario, span: Range<usize>, report: &miette::Report, label: &str) -> miette::Report {
+    let help = report.help().map(|help| help.to_string()).unwrap_or_default();
+    scenario.error_at(span, &report.to_string(), label, &help).into()
+}
+
+fn costs_of(
+    scenario: Option<&Scenario>,
+    recording: Option<&Recording>,
+    options: &Options,
+) -> miette::Result<(String, Costs)> {
+    let with_help = |error: vruntime_sim::UnknownCost| {
+        miette!(help = format!("profiles are {}", Costs::PROFILES.join(", ")), "{error}")
+    };
+    if let Some(name) = &options.costs {
+        return Ok((name.clone(), Costs::profile(name).map_err(with_help)?));
+    }
+    if let Some(recording) = recording {
+        let name = if recording.emulated { "emulated" } else { "vm" };
+        return Ok((name.to_owned(), Costs::profile(name).map_err(with_help)?));
+    }
+    let named = scenario.and_then(|scenario| Some((scenario, scenario.costs.as_ref()?.profile.as_ref()?)));
+    let Some((scenario, named)) = named else { return Ok(("default".to_owned(), Costs::default())) };
+    let costs = Costs::profile(named)
+        .map_err(|error| located(scenario, named.span.clone(), &with_help(error), "this profile"))?;
+    Ok((named.value.clone(), costs))
+}
+
+fn scenario_settings(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> miette::Result<()> {
+    for feature in &scenario.features {
+        kernel
+            .feature(feature)
+            .map_err(|error| located(scenario, feature.span.clone(), &unknown(&error), "this feature"))?;
+    }
+    for setting in &scenario.set {
+        let value = u64::try_from(setting.value.value).map_err(|_| {
+            scenario.error_at(
+                setting.value.span.clone(),
+                "a negative value",
+                "expected 0 or more",
+                "leave the sign out",
+            )
+        })?;
+        set(&setting.name, value, kernel, costs)
+            .map_err(|report| located(scenario, setting.name.span.clone(), &report, "this name"))?;
+    }
+    for setting in scenario.costs.iter().flat_map(|costs| &costs.values) {
+        let value = setting.value.value.unsigned_abs();
+        costs.set(&setting.name, value).map_err(|error| {
+            let report = miette!(help = format!("costs are {}", Costs::NAMES.join(", ")), "{error}");
+            located(scenario, setting.name.span.clone(), &report, "this cost")
+        })?;
+    }
+    Ok(())
+}
+
+/// Sets a tunable of the kernel, or else a cost.
+fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> miette::Result<()> {
+    let Err(not_tunable) = kernel.set(name, value) else { return Ok(()) };
+    let Err(not_cost) = costs.set(name, value) else { return Ok(()) };
+    let nearest: Vec<String> =
+        not_tunable.nearest.into_iter().chain(not_cost.nearest).map(|name| format!("`{name}`")).collect();
+    let help = if nearest.is_empty() {
+        format!("tunables are {}; costs are {}", not_tunable.known.join(", "), Costs::NAMES.join(", "))
+    } else {
+        format!("did you mean {}?", nearest.join(" or "))
+    };
+    Err(miette!(help = help, "there is no tunable or cost `{name}`"))
+}
+
+/// A wrong name with the nearest right one, or all of them.
+pub(crate) fn unknown(error: &UnknownName) -> miette::Report {
+    let help = match error.nearest {
+        Some(nearest) => format!("did you mean `{nearest}`? there are {}", error.known.join(", ")),
+        None => format!("there are {}", error.known.join(", ")),
+    };
+    miette!(help = help, "there is no {} `{}`", error.kind, error.name)
+}
+
+fn preempt_name(preempt: Preempt) -> &'static str {
+    match preempt {
+        Preempt::None => "none",
+        Preempt::Voluntary => "voluntary",
+        Preempt::Lazy => "lazy",
+        Preempt::Full => "full",
+    }
+}

@@ -1,0 +1,163 @@
+//! Runs what was planned: several runs at once, one thread each, every run exactly as it would be alone.
+
+use std::fs::{self, File};
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use miette::{IntoDiagnostic, WrapErr};
+use vruntime_report::{Collector, Results};
+use vruntime_sim::{Config, Outcome, Progress};
+use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
+use vruntime_workload::program::Workload;
+
+use crate::interrupt;
+
+/// One run to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Job<'a> {
+    /// The tasks.
+    pub(crate) workload: &'a Workload,
+    /// How.
+    pub(crate) config: Config,
+    /// Folder to leave traces in, if they are wanted.
+    pub(crate) traces: Option<PathBuf>,
+    /// The kernel's name in the traces.
+    pub(crate) kernel: String,
+}
+
+/// One run done.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    /// What everybody got.
+    pub(crate) results: Results,
+    /// How it went.
+    pub(crate) outcome: Outcome,
+    /// Digest of its events.
+    pub(crate) digest: u64,
+    /// Its seed.
+    pub(crate) seed: u64,
+}
+
+/// Why a run was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The simulator refused.
+    Refused(vruntime_sim::Error),
+    /// A trace could not be written.
+    Output(miette::Report),
+}
+
+impl From<Failure> for miette::Report {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(error) => miette::miette!("{error}"),
+            Failure::Output(report) => report,
+        }
+    }
+}
+
+/// Does all jobs, on as many threads as there are CPUs, and returns them in their order. After Ctrl-C the running ones
+/// end early and the others are over before they begin.
+pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+    let meter = Meter::new(jobs.len());
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<Option<Result<Done, Failure>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { break };
+            let result = one(job, &mut |progress| meter.update(index, progress));
+            // A thread that panicked has ended the program's usefulness anyway; the lock's data is still whole.
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
+        }
+    };
+    // Threads share nothing but the list of jobs: each run is deterministic by itself.
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    meter.bar.finish_and_clear();
+    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.into_iter().flatten().collect()
+}
+
+fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> {
+    let cpus = job.config.machine.topology.nr_cpus();
+    let traces = job.traces.as_deref();
+    let perfetto = traces.map(|folder| create(folder, "trace.perfetto-trace")).transpose().map_err(Failure::Output)?;
+    let ftrace = traces.map(|folder| create(folder, "trace.txt")).transpose().map_err(Failure::Output)?;
+    let options = PerfettoOptions { kernel: job.kernel.clone(), ..PerfettoOptions::default() };
+    let mut sink = (
+        Digest::default(),
+        Collector::new(cpus),
+        perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
+        ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
+    );
+    let mut watch = |progress| {
+        watch(progress);
+        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let outcome = vruntime_sim::run(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
+    let (digest, collector, perfetto, ftrace) = sink;
+    let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
+    written
+        .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
+        .into_diagnostic()
+        .wrap_err("cannot write a trace")
+        .map_err(Failure::Output)?;
+    Ok(Done { results: collector.into_results(), outcome, digest: digest.value(), seed: job.config.seed })
+}
+
+fn create(folder: &Path, name: &str) -> miette::Result<File> {
+    let path = folder.join(name);
+    fs::create_dir_all(folder)
+        .and_then(|()| File::create(&path))
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot write {}", path.display()))
+}
+
+/// A shorter wait needs no progress bar.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The progress bar of all runs together: hidden for the first two seconds, and always if standard error is no
+/// terminal.
+struct Meter {
+    bar: ProgressBar,
+    /// Thousandths done of each job.
+    done: Vec<AtomicU64>,
+}
+
+impl Meter {
+    fn new(jobs: usize) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(1000 * jobs as u64), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent} %  {msg}  {eta} left") {
+            bar.set_style(style);
+        }
+        Self { bar, done: (0..jobs).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn update(&self, job: usize, progress: Progress) {
+        if let Some(end) = progress.end.filter(|end| *end > 0) {
+            let permille = u128::from(progress.now) * 1000 / u128::from(end);
+            self.done[job].store(permille as u64, Ordering::Relaxed);
+        }
+        if self.bar.is_hidden() {
+            if self.bar.elapsed() < PATIENCE {
+                return;
+            }
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let sum = self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
+        self.bar.set_position(sum);
+        self.bar.set_message(format!("{:.1} s simulated", progress.now as f64 / 1e9));
+    }
+}

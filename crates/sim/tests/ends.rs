@@ -1,0 +1,206 @@
+//! How runs end, and what is refused: every message says who, what and how to mend it.
+
+mod support;
+
+use std::ops::ControlFlow;
+
+use support::*;
+use vruntime_sim::{Config, Error, Outcome, run};
+use vruntime_trace::{Digest, NoSink};
+use vruntime_workload::program::*;
+
+fn work(us: u64) -> Op {
+    Op::Run { work: us * US }
+}
+
+fn outcome(tasks: Vec<Task>) -> Outcome {
+    simulate(&workload(tasks), &exact("6.12", "2"), &mut NoSink).unwrap()
+}
+
+fn error(workload: &Workload) -> Error {
+    simulate(workload, &exact("6.12", "2"), &mut NoSink).unwrap_err()
+}
+
+#[test]
+fn a_deadlock_is_told_with_its_circle() {
+    let a = once("a", vec![Op::Lock(0), work(10), Op::Lock(1)]);
+    let b = once("b", vec![Op::Lock(1), work(10), Op::Lock(0)]);
+    let bystander = once("c", vec![work(20), Op::Lock(0)]);
+    let outcome = simulate(&workload(vec![a, b, bystander]), &exact("6.12", "3"), &mut NoSink).unwrap();
+    assert_eq!(outcome.end, 20 * US);
+    assert_eq!(
+        outcome.notes,
+        [
+            "deadlock: task `a` waits for mutex `n` held by `b`, which waits for mutex `m` held by `a`, closing the circle",
+            "the run ended at 20000 ns because nothing could ever happen again: every task left waits",
+            "task `c` waits for mutex `m` held by `a`, since 20000 ns, and was not woken",
+        ]
+    );
+}
+
+#[test]
+fn waiting_for_nobody_is_told() {
+    let notes = outcome(vec![once("a", vec![work(1), Op::Suspend { condition: 0 }]), once("b", vec![work(2), Op::Barrier(0)])]).notes;
+    assert!(notes[1].contains("task `a` waits for a resume of `c`, since 1000 ns"), "{notes:?}");
+    assert!(notes[2].contains("barrier `b`, where 1 of 2 have arrived"), "{notes:?}");
+    let notes = outcome(vec![once("a", vec![Op::Lock(0), Op::Lock(0)])]).notes;
+    assert_eq!(notes[0], "deadlock: task `a` waits for mutex `m` held by itself");
+    let notes = outcome(vec![once("a", vec![Op::Lock(0)]), once("b", vec![work(1), Op::Lock(0)])]).notes;
+    assert!(notes[1].contains("held by `a` (ended)"), "{notes:?}");
+}
+
+#[test]
+fn forgotten_tasks_are_told_though_others_run_on() {
+    let hog = task("hog", vec![phase(vec![work(100)], Repeat::Forever)]);
+    let tasks = vec![hog, once("a", vec![Op::SemWait(0)])];
+    let config = Config { duration: Some(100 * MS), ..exact("6.12", "2") };
+    let outcome = simulate(&workload(tasks), &config, &mut NoSink).unwrap();
+    assert_eq!(outcome.end, 100 * MS);
+    assert_eq!(outcome.notes, ["task `a` waits for semaphore `s`, since 0 ns, and was not woken"]);
+}
+
+#[test]
+fn unlocking_what_one_does_not_hold_is_told() {
+    let notes = outcome(vec![once("a", vec![Op::Unlock(0), work(1)])]).notes;
+    assert_eq!(notes, ["task `a` unlocks mutex `m`, which it does not hold: such an unlock does nothing"]);
+}
+
+#[test]
+fn a_run_ends_with_its_last_task_or_its_duration() {
+    let outcome = outcome(vec![once("a", vec![work(10)]), once("b", vec![work(30)])]);
+    assert_eq!((outcome.end, outcome.notes.len(), outcome.interrupted), (30 * US, 0, false));
+    let mut log = Log::default();
+    let config = Config { duration: Some(25 * US), ..exact("6.12", "1") };
+    let cut = simulate(&workload(vec![once("a", vec![work(1000)])]), &config, &mut log).unwrap();
+    assert_eq!((cut.end, log.finished), (25 * US, Some(25 * US)));
+    assert_eq!(cut.cpus[0].busy, 25 * US);
+    let empty = simulate(&workload(vec![]), &exact("6.12", "1"), &mut NoSink).unwrap();
+    assert_eq!((empty.end, empty.events), (0, 0));
+}
+
+#[test]
+fn absurd_durations_overflow_nothing() {
+    let tasks = vec![
+        once("a", vec![Op::Sleep { time: u64::MAX }]),
+        once("b", vec![Op::Sleep { time: u64::MAX - 1 }, Op::Sleep { time: u64::MAX }]),
+        starting(once("d", vec![work(1)]), u64::MAX - 5),
+    ];
+    for duration in [Some(u64::MAX), Some(u64::MAX - 1), Some(1000 * MS), None] {
+        let config = Config { duration, ..exact("6.1", "2") };
+        assert!(simulate(&workload(tasks.clone()), &config, &mut NoSink).is_ok());
+    }
+    let endless = once("a", vec![Op::Run { work: u64::MAX }, Op::Runtime { time: u64::MAX }]);
+    let config = Config { duration: Some(50 * MS), ..exact("6.12", "core:1(capacity=3)") };
+    assert!(simulate(&workload(vec![endless]), &config, &mut NoSink).is_ok());
+}
+
+#[test]
+fn the_watcher_can_stop_it_and_what_there_is_is_kept() {
+    let busy = task("a", vec![phase(vec![work(1), Op::Sleep { time: 1000 }], Repeat::Forever)]);
+    let config = Config { duration: Some(u64::MAX), ..exact("6.12", "1") };
+    let mut ledger = Ledger::default();
+    let mut asked = 0;
+    let outcome = run(&workload(vec![busy]), &config, &mut ledger, &mut |progress| {
+        asked += 1;
+        assert_eq!(progress.end, Some(u64::MAX));
+        if asked == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    assert!(outcome.interrupted);
+    assert!(outcome.end > 0 && outcome.end < 1000 * MS);
+    ledger.check(&outcome);
+}
+
+#[test]
+fn loops_in_which_no_time_passes_are_told() {
+    let spin = task("spin", vec![phase(vec![work(1)], Repeat::Times(1)), phase(vec![Op::Signal(0)], Repeat::Forever)]);
+    let mut workload = workload(vec![spin]);
+    workload.duration = Some(MS);
+    let Error::NoProgress { now, task: who, .. } = error(&workload) else { panic!("not told") };
+    assert_eq!((now, who.as_str()), (1000, "spin"));
+    // Two that keep each other busy.
+    let write = |pipe| Op::PipeWrite { pipe, bytes: 1 };
+    let read = |pipe| Op::PipeRead { pipe, bytes: 1 };
+    let forever = |name, ops| task(name, vec![phase(ops, Repeat::Forever)]);
+    workload.tasks = vec![forever("ping", vec![write(0), read(1)]), forever("pong", vec![read(0), write(1)])];
+    workload.pipes.push(workload.pipes[0].clone());
+    assert!(matches!(error(&workload), Error::NoProgress { .. }));
+    // With costs, time passes.
+    let mut config = Config { duration: Some(MS), ..exact("6.12", "2") };
+    config.machine.costs.syscall_ns = 100;
+    assert!(simulate(&workload, &config, &mut NoSink).is_ok());
+}
+
+#[test]
+fn a_fork_bomb_is_stopped() {
+    let bomb = task("bomb", vec![phase(vec![Op::Fork(0), work(1)], Repeat::Times(3))]);
+    let mut workload = workload(vec![bomb]);
+    workload.duration = Some(20 * US);
+    assert!(simulate(&workload, &exact("6.12", "2"), &mut NoSink).is_ok());
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_it_begins() {
+    let with = |change: &dyn Fn(&mut Workload)| {
+        let mut workload = workload(vec![once("a", vec![work(1)])]);
+        change(&mut workload);
+        error(&workload).to_string()
+    };
+    let settings = |workload: &mut Workload, settings| workload.tasks[0].settings = settings;
+    let policy = |policy| with(&|w| settings(w, Settings { policy: Some(policy), ..Settings::default() }));
+    let op = |op: Op| with(&move |w| w.tasks[0] = once("a", vec![op.clone()]));
+    for (message, expected) in [
+        (with(&|w| settings(w, Settings { cpus: Some(vec![0, 2]), ..Settings::default() })), "CPU 2, but the machine has 2 CPU(s), 0 to 1"),
+        (with(&|w| settings(w, Settings { group: Some(7), ..Settings::default() })), "group number 7"),
+        (policy(Policy::Fifo { priority: 10 }), "task `a` asks for SCHED_FIFO at priority 10"),
+        (policy(Policy::RoundRobin { priority: 1 }), "SCHED_RR"),
+        (policy(Policy::Deadline { runtime: 1, deadline: 2, period: 2 }), "SCHED_DEADLINE"),
+        (policy(Policy::Other { nice: 50, slice: None }), "nice is 50, expected -20 to 19"),
+        (op(Op::Lock(99)), "mutex number 99"),
+        (op(Op::Fork(99)), "task number 99"),
+        (op(Op::PipeRead { pipe: 9, bytes: 1 }), "pipe number 9"),
+        (op(Op::PipeWrite { pipe: 0, bytes: 201 }), "201 bytes at once through pipe `p`, which holds 200"),
+        (with(&|w| w.groups[0].weight = 0), "weight is 0, expected 1 to 10000"),
+        (with(&|w| w.groups[0].max = Some(Bandwidth { quota: 1, period: 2, burst: 0 })), "CPU limit"),
+        (with(&|w| w.tasks[0] = task("a", vec![phase(vec![work(1)], Repeat::Forever)])), "--duration"),
+    ] {
+        assert!(message.contains(expected), "{message}");
+    }
+    let mut config = exact("6.12", "1");
+    config.machine.hz = 0;
+    assert!(simulate(&workload(vec![]), &config, &mut NoSink).unwrap_err().to_string().contains("HZ is 0"));
+}
+
+#[test]
+fn clamps_and_memory_binding_are_said_to_have_no_effect() {
+    let mut quiet = once("a", vec![work(1)]);
+    quiet.settings.util_max = Some(512);
+    quiet.settings.nodes = Some(vec![0]);
+    let notes = outcome(vec![quiet]).notes;
+    assert!(notes[0].contains("clamps (task `a`)") && notes[1].contains("memory binding"), "{notes:?}");
+}
+
+/// The same bytes on every machine, in debug and release: the digest of a busy run of each kernel is what it was.
+/// When a change to the scheduler or the machine is meant to change runs, change the values with it.
+#[test]
+fn digests_repeat_with_and_without_jitter() {
+    let periodic = |name: &str, run: u64, sleep| {
+        task(name, vec![phase(vec![work(run), Op::Sleep { time: sleep * US }], Repeat::Forever)])
+    };
+    let tasks: Vec<Task> =
+        (0..12).map(|index| periodic(&format!("t{index}"), 50 + 37 * index, 100 + 23 * index)).collect();
+    let digest = |kernel: &str, seed| {
+        let mut config = exact(kernel, "pack:2 core:2 pu:2");
+        config.machine.costs = vruntime_sim::Costs::default();
+        let mut digest = Digest::default();
+        let config = Config { seed, duration: Some(200 * MS), ..config };
+        simulate(&workload(tasks.clone()), &config, &mut digest).unwrap();
+        digest.value()
+    };
+    for kernel in ["6.1", "6.12"] {
+        assert_eq!(digest(kernel, 0), digest(kernel, 0));
+        assert_eq!(digest(kernel, 9), digest(kernel, 9));
+        assert_ne!(digest(kernel, 0), digest(kernel, 9));
+    }
+    assert_ne!(digest("6.1", 0), digest("6.12", 0));
+}

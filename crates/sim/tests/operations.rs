@@ -1,0 +1,353 @@
+//! What each operation does, to the nanosecond, on a machine where nothing else costs time.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
+use vruntime_workload::program::*;
+
+/// Runs `tasks` on CPUs of their own, as many as there are tasks, and returns the log.
+fn apart(tasks: Vec<Task>) -> Log {
+    let cpus = tasks.len();
+    let tasks = tasks.into_iter().enumerate().map(|(cpu, task)| pinned(task, &[cpu as u32])).collect();
+    let mut log = Log::default();
+    let config = Config { duration: Some(1_000 * MS), ..exact("6.12", &cpus.to_string()) };
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    log
+}
+
+const fn run(us: u64) -> Op {
+    Op::Run { work: us * US }
+}
+
+const fn sleep(us: u64) -> Op {
+    Op::Sleep { time: us * US }
+}
+
+/// One loop of `ops` on each CPU; when each task ended, us. `None`: it did not.
+fn ends(programs: &[&[Op]]) -> Vec<Option<u64>> {
+    let name = |index: usize| format!("t{index}");
+    let tasks = programs.iter().enumerate().map(|(index, ops)| once(&name(index), ops.to_vec())).collect();
+    let log = apart(tasks);
+    (0..programs.len()).map(|index| log.exit(&name(index)).map(|ns| ns / US)).collect()
+}
+
+#[test]
+fn alone() {
+    assert_eq!(ends(&[&[run(100)]]), [Some(100)]);
+    assert_eq!(ends(&[&[Op::Runtime { time: 70 * US }]]), [Some(70)]);
+    assert_eq!(ends(&[&[run(100), sleep(50), run(10)]]), [Some(160)]);
+    assert_eq!(ends(&[&[sleep(0), run(10)]]), [Some(10)]);
+    assert_eq!(ends(&[&[Op::Yield, run(10)]]), [Some(10)]);
+    assert_eq!(ends(&[&[Op::Lock(0), run(10), Op::Unlock(0), Op::Lock(0)]]), [Some(10)]);
+    assert_eq!(ends(&[&[Op::SemPost(0), Op::SemWait(0), run(1)]]), [Some(1)]);
+    assert_eq!(ends(&[&[Op::Signal(0), Op::Broadcast(0), Op::Resume { condition: 0 }, run(1)]]), [Some(1)]);
+    // 100 ns a KiB.
+    assert_eq!(ends(&[&[Op::Mem { bytes: 10 << 10 }]]), [Some(1)]);
+}
+
+#[test]
+fn memory_and_devices_take_the_time_their_costs_say() {
+    let mut config = exact("6.12", "1");
+    config.machine.costs.io_ns_per_kib = 200;
+    config.machine.costs.io_device_ns_per_kib = 3000;
+    config.machine.costs.mem_miss_ns = 50;
+    let memrun = |stride, size| {
+        let (kind, pattern) = ("read".to_owned(), "seq".to_owned());
+        Op::MemRun(Box::new(MemRun { kind, pattern, buffer: String::new(), size, count: 1000, stride }))
+    };
+    for (op, expected) in [
+        (Op::Io { bytes: 4096 }, 800 + 12_000),
+        (memrun(8, 1 << 30), 1000 * config.machine.costs.mem_hit_ns),
+        (memrun(4096, 1 << 16), 1000 * config.machine.costs.mem_hit_ns),
+        (memrun(4096, 1 << 30), 50_000),
+    ] {
+        let mut log = Log::default();
+        simulate(&workload(vec![once("a", vec![op])]), &config, &mut log).unwrap();
+        assert_eq!(log.exit("a"), Some(expected));
+    }
+    let mut log = Log::default();
+    simulate(&workload(vec![once("a", vec![Op::Io { bytes: 1024 }])]), &config, &mut log).unwrap();
+    let blocked = log.pick(|at, event| match event {
+        Event::Switch { prev_state: PrevState::Blocked, .. } => Some(at),
+        _ => None,
+    });
+    assert_eq!(blocked, [200], "a task that waits for a device is not interruptible");
+}
+
+#[test]
+fn a_mutex_is_held_by_one_at_a_time_and_waited_for_in_order() {
+    for mutex in [0, 2] {
+        let section = [Op::Lock(mutex), run(100), Op::Unlock(mutex)];
+        let late = [run(10), Op::Lock(mutex), run(100), Op::Unlock(mutex)];
+        let later = [run(20), Op::Lock(mutex), run(100), Op::Unlock(mutex)];
+        assert_eq!(ends(&[&section, &later, &late]), [Some(100), Some(300), Some(200)]);
+    }
+}
+
+#[test]
+fn an_ordinary_mutex_can_be_retaken_a_priority_inheriting_one_is_handed_over() {
+    // Whoever unlocks and locks at once gets an ordinary mutex again before the woken waiter runs.
+    let ends_with = |mutex| {
+        let greedy = [Op::Lock(mutex), run(100), Op::Unlock(mutex), Op::Lock(mutex), run(50), Op::Unlock(mutex)];
+        ends(&[&greedy, &[run(10), Op::Lock(mutex), run(1), Op::Unlock(mutex)]])
+    };
+    assert_eq!(ends_with(0), [Some(150), Some(151)]);
+    assert_eq!(ends_with(2), [Some(151), Some(101)]);
+}
+
+#[test]
+fn a_condition_gives_its_mutex_back_while_it_waits() {
+    let waiter = [Op::Lock(0), Op::Wait { condition: 0, mutex: 0 }, run(10), Op::Unlock(0)];
+    let signaller = [run(50), Op::Lock(0), run(20), Op::Signal(0), run(5), Op::Unlock(0)];
+    assert_eq!(ends(&[&waiter, &signaller]), [Some(85), Some(75)]);
+}
+
+#[test]
+fn a_signal_wakes_one_a_broadcast_all_and_neither_is_remembered() {
+    let wait = [Op::Suspend { condition: 0 }, run(1)];
+    assert_eq!(ends(&[&wait, &wait, &[run(50), Op::Signal(0)]]), [Some(51), None, Some(50)]);
+    assert_eq!(ends(&[&wait, &wait, &[run(50), Op::Broadcast(0)]]), [Some(51), Some(51), Some(50)]);
+    assert_eq!(ends(&[&[run(10), Op::Suspend { condition: 0 }], &[Op::Resume { condition: 0 }]]), [None, Some(0)]);
+}
+
+#[test]
+fn sync_signals_and_waits() {
+    let sync = || Op::Sync { condition: 0, mutex: 0 };
+    let first = [Op::Lock(0), sync(), Op::Unlock(0), run(1)];
+    let second = [run(30), Op::Lock(0), sync(), Op::Unlock(0), run(1)];
+    // The second wakes the first and waits for a third that never comes.
+    assert_eq!(ends(&[&first, &second]), [Some(31), None]);
+}
+
+#[test]
+fn a_barrier_lets_all_go_when_the_last_arrives() {
+    let loops = |us| vec![run(us), Op::Barrier(0)];
+    assert_eq!(ends(&[&loops(10), &loops(70)]), [Some(70), Some(70)]);
+    let twice = |us| {
+        let mut ops = loops(us);
+        ops.extend(loops(us));
+        ops
+    };
+    assert_eq!(ends(&[&twice(10), &twice(70)]), [Some(140), Some(140)]);
+}
+
+#[test]
+fn a_semaphore_counts() {
+    let waits = [Op::SemWait(0), Op::SemWait(0), run(1)];
+    assert_eq!(ends(&[&waits, &[Op::SemPost(0), run(40), Op::SemPost(0)]]), [Some(41), Some(40)]);
+}
+
+#[test]
+fn a_pipe_blocks_readers_when_empty_and_writers_when_full() {
+    let write = || Op::PipeWrite { pipe: 0, bytes: 100 };
+    let read = || Op::PipeRead { pipe: 0, bytes: 100 };
+    assert_eq!(ends(&[&[read(), run(1)], &[run(50), write()]]), [Some(51), Some(50)]);
+    // It holds two messages: the third waits for the first read.
+    assert_eq!(ends(&[&[run(50), read()], &[write(), write(), write(), run(1)]]), [Some(50), Some(51)]);
+    // Two waiting readers, two messages at once: the first reader wakes the second.
+    assert_eq!(
+        ends(&[&[read(), run(1)], &[read(), run(1)], &[run(50), write(), write()]]),
+        [Some(51), Some(51), Some(50)]
+    );
+}
+
+#[test]
+fn timers_keep_their_beat_or_restart_it() {
+    let beat = |mode, period: u64| Op::Timer { timer: 0, period: period * US, mode };
+    let program = |mode| {
+        let ops = |work| vec![run(work), beat(mode, 100)];
+        task("a", vec![phase(ops(30), Repeat::Times(2)), phase(ops(130), Repeat::Times(1)), phase(ops(30), Repeat::Times(3))])
+    };
+    let ends = |mode| apart(vec![program(mode)]).loops("a").iter().map(|(at, _)| at / US).collect::<Vec<_>>();
+    // In time, in time, 30 late: a relative beat goes on from there, an absolute one catches up.
+    assert_eq!(ends(TimerMode::Relative), [100, 200, 330, 430, 530, 630]);
+    assert_eq!(ends(TimerMode::Absolute), [100, 200, 330, 400, 500, 600]);
+}
+
+#[test]
+fn a_sleep_ends_at_its_time_or_at_the_end_of_its_slack() {
+    let log = apart(vec![once("a", vec![run(10), sleep(100), run(10)])]);
+    assert_eq!(log.sleeps("a"), [(110 * US, 0)]);
+    let mut config = exact("6.12", "1");
+    config.machine.timer_slack_ns = 50 * US;
+    let mut log = Log::default();
+    simulate(&workload(vec![once("a", vec![run(10), sleep(100)])]), &config, &mut log).unwrap();
+    assert_eq!(log.sleeps("a"), [(160 * US, 50 * US)]);
+}
+
+#[test]
+fn loops_report_their_duration_and_work() {
+    let log = apart(vec![task("a", vec![phase(vec![run(10), sleep(5), run(20)], Repeat::Times(3))])]);
+    assert_eq!(log.loops("a"), [(35 * US, 35 * US), (70 * US, 35 * US), (105 * US, 35 * US)]);
+    let work = log.pick(|_, event| match event {
+        Event::LoopEnd { work, .. } => Some(work),
+        _ => None,
+    });
+    assert_eq!(work, [30 * US; 3]);
+}
+
+#[test]
+fn programs_repeat_and_phases_of_no_loops_are_passed_over() {
+    let phases = vec![phase(vec![run(10)], Repeat::Times(2)), phase(vec![run(1000)], Repeat::Times(0)), phase(vec![run(1)], Repeat::Times(1))];
+    let log = apart(vec![Task { repeat: Repeat::Times(2), ..task("a", phases.clone()) }]);
+    assert_eq!(log.loops("a").iter().map(|(_, took)| took / US).collect::<Vec<_>>(), [10, 10, 1, 10, 10, 1]);
+    assert_eq!(log.exit("a"), Some(42 * US));
+    let log = apart(vec![Task { repeat: Repeat::Times(0), ..task("a", phases) }, once("b", vec![])]);
+    assert_eq!((log.exit("a"), log.exit("b")), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_forked_task_starts_when_forked_with_a_name_of_its_own() {
+    let parent = once("a", vec![run(10), Op::Fork(1), run(5), Op::Fork(1)]);
+    let child = Task { start: None, ..once("child", vec![run(100)]) };
+    let mut log = Log::default();
+    simulate(&workload(vec![parent, child]), &exact("6.12", "4"), &mut log).unwrap();
+    assert_eq!(log.names, ["a", "child", "child-2"]);
+    assert_eq!((log.exit("child"), log.exit("child-2")), (Some(110 * US), Some(115 * US)));
+    let parents = log.pick(|_, event| match event {
+        Event::Fork { parent, .. } => Some(parent.is_some()),
+        _ => None,
+    });
+    assert_eq!(parents, [false, true, true]);
+}
+
+#[test]
+fn starts_are_exact_without_a_seed_and_a_little_late_with_one() {
+    let tasks = || vec![starting(once("a", vec![run(1)]), 7 * MS)];
+    let start = |seed| {
+        let mut log = Log::default();
+        simulate(&workload(tasks()), &Config { seed, ..exact("6.12", "1") }, &mut log).unwrap();
+        log.pick(|at, event| matches!(event, Event::Fork { .. }).then_some(at))[0]
+    };
+    assert_eq!(start(0), 7 * MS);
+    assert!((7 * MS..7 * MS + 5 * US).contains(&start(1)));
+    assert_ne!(start(1), start(2));
+    assert_eq!(start(3), start(3));
+}
+
+#[test]
+fn phases_change_nice_group_and_cpus() {
+    let mut second = phase(vec![run(100)], Repeat::Times(1));
+    second.settings = Settings {
+        policy: Some(Policy::Other { nice: 5, slice: None }),
+        cpus: Some(vec![1]),
+        group: Some(1),
+        ..Settings::default()
+    };
+    let moving = pinned(task("a", vec![phase(vec![run(100)], Repeat::Times(1)), second]), &[0]);
+    let group = Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None };
+    let mut workload = workload(vec![moving]);
+    workload.groups.push(group);
+    let mut log = Log::default();
+    simulate(&workload, &exact("6.12", "2"), &mut log).unwrap();
+    let has = |wanted: fn(&Event) -> bool| log.events.iter().any(|(at, _, event)| *at == 100 * US && wanted(event));
+    assert!(has(|event| matches!(event, Event::SetNice { nice: 5, .. })));
+    assert!(has(|event| matches!(event, Event::MoveGroup { group, .. } if group.0 == 1)));
+    assert!(has(|event| matches!(event, Event::Migrate { to, .. } if to.0 == 1)));
+    assert_eq!(log.exit("a"), Some(200 * US));
+    let last = log.events.iter().rev().find(|(_, _, event)| matches!(event, Event::Exit { .. })).unwrap();
+    assert_eq!(last.1.0, 1);
+}
+
+#[test]
+fn work_takes_longer_on_a_small_cpu_and_beside_a_busy_sibling() {
+    let end = |machine: &str, tasks: Vec<Task>| {
+        let mut log = Log::default();
+        simulate(&workload(tasks), &exact("6.12", machine), &mut log).unwrap();
+        log.exit("a").unwrap() / US
+    };
+    let a = |op| pinned(once("a", vec![op]), &[0]);
+    let b = |us| pinned(once("b", vec![run(us)]), &[1]);
+    assert_eq!(end("core:1(capacity=256)", vec![a(run(100))]), 400);
+    assert_eq!(end("core:1(capacity=256)", vec![a(Op::Runtime { time: 100 * US })]), 100);
+    // 60 us of work beside the sibling for 100 us, then the other 40 us alone.
+    assert_eq!(end("core:1 pu:2", vec![a(run(100)), b(60)]), 140);
+    assert_eq!(end("core:1 pu:2", vec![a(run(60)), b(1000)]), 100);
+    assert_eq!(end("core:2 pu:1", vec![a(run(100)), b(60)]), 100);
+}
+
+#[test]
+fn costs_are_charged_where_they_arise() {
+    let mut spec = MachineSpec::new(parse_topology("1").unwrap());
+    spec.timer_slack_ns = 0;
+    spec.costs = Costs::ZERO;
+    for (name, value) in [
+        ("switch_ns", 1000),
+        ("timer_ns", 200),
+        ("idle_exit_ns", 30),
+        ("syscall_ns", 7),
+        ("syscall_return_ns", 5),
+    ] {
+        spec.costs.set(name, value).unwrap();
+    }
+    let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
+    let mut log = Log::default();
+    simulate(&workload(vec![once("a", vec![run(10), sleep(100), run(10)])]), &config, &mut log).unwrap();
+    // Switched in, worked; the sleep counts from its call, which takes 7 ns before the CPU is given up.
+    let called = 1000 + 10 * US;
+    let due = called + 100 * US;
+    let switches = log.pick(|at, event| matches!(event, Event::Switch { .. }).then_some(at));
+    assert_eq!(switches[..3], [0, called + 7, due + 30 + 200]);
+    // Idle exit, interrupt, switch and return come before its own code goes on.
+    let late = 30 + 200 + 1000 + 5;
+    assert_eq!(log.sleeps("a"), [(due + late, late)]);
+    assert_eq!(log.exit("a"), Some(due + late + 10 * US + 7));
+}
+
+#[test]
+fn a_tick_keeps_its_grid_and_comes_only_on_busy_cpus() {
+    let mut config = exact("6.12", "1");
+    config.machine.costs.set("tick_ns", 1000).unwrap();
+    let mut log = Log::default();
+    let tasks = vec![once("a", vec![run(9 * 1000), sleep(10_500), run(9 * 1000)])];
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    let ticks = log.pick(|at, event| matches!(event, Event::Overhead { .. }).then_some(at / MS));
+    assert_eq!(ticks, [4, 8, 20, 24, 28]);
+}
+
+#[test]
+fn an_interrupt_to_another_cpu_takes_time_to_arrive() {
+    let mut config = exact("6.12", "2");
+    config.machine.costs.set("ipi_latency_ns", 500).unwrap();
+    let mut log = Log::default();
+    let tasks = vec![
+        pinned(once("a", vec![Op::SemWait(0), run(1)]), &[1]),
+        pinned(starting(once("b", vec![run(10), Op::SemPost(0), run(10)]), 10 * US), &[0]),
+    ];
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    assert_eq!(log.exit("b"), Some(30 * US));
+    assert_eq!(log.exit("a"), Some(20 * US + 500 + US));
+}
+
+#[test]
+fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
+    let grouped = |mut task: Task| {
+        task.settings.group = Some(1);
+        task
+    };
+    let hog = |name: &str| pinned(task(name, vec![phase(vec![run(1000)], Repeat::Forever)]), &[0]);
+    let mut workload = workload(vec![hog("a"), hog("b"), hog("c"), grouped(hog("g"))]);
+    workload.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None });
+    let share = |autogroup| {
+        let mut log = Log::default();
+        let config = Config { autogroup, duration: Some(2000 * MS), ..exact("6.12", "1") };
+        simulate(&workload, &config, &mut log).unwrap();
+        log.loops("g").len()
+    };
+    assert!((480..520).contains(&share(false)), "one of four: {}", share(false));
+    assert!((980..1020).contains(&share(true)), "one of two groups: {}", share(true));
+}
+
+#[test]
+fn a_yield_is_a_voluntary_switch_to_another() {
+    let yielder = |name| pinned(once(name, vec![run(10), Op::Yield, run(10)]), &[0]);
+    let mut log = Log::default();
+    simulate(&workload(vec![yielder("a"), yielder("b")]), &exact("6.12", "1"), &mut log).unwrap();
+    let yields = log.pick(|at, event| match event {
+        Event::Switch { prev: Running::Task(_), prev_state: PrevState::Yielded, .. } => Some(at / US),
+        _ => None,
+    });
+    assert_eq!(yields, [10, 20]);
+}
