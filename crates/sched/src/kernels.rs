@@ -68,6 +68,8 @@ const EEVDF_6_6: &[Feature] = &[
     Feature::WaWeight,
     Feature::WaBias,
     Feature::UtilEst,
+    // Newer than 6.6, but in every stable kernel since late 2025: the recorded 6.1.y and 6.12.y list it.
+    Feature::NiRandom,
 ];
 
 const fn with(base: &[Feature], more: &[Feature]) -> Features {

@@ -33,6 +33,10 @@ pub struct Config<T> {
     pub eevdf: Eevdf,
     /// The balancer.
     pub balancer: Balancer,
+    /// What a newly-idle balance of one domain takes at most, nanoseconds. The kernel measures it (`max_newidle_lb_cost`) and
+    /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
+    /// host says what it takes on its machine.
+    pub newidle_cost_ns: u64,
 }
 
 impl Config<Knobs> {
@@ -43,6 +47,7 @@ impl Config<Knobs> {
             features: kernel.features,
             eevdf: kernel.eevdf,
             balancer: kernel.balancer,
+            newidle_cost_ns: 5_000,
         }
     }
 }

@@ -89,6 +89,9 @@ costs! {
     migration_ns:              0,   5_000,  10_000,  20_000;
     /// Looking for work to pull, for each scheduling domain searched.
     balance_ns:                0,     400,     800,   8_000;
+    /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
+    /// are idle for less (`max_newidle_lb_cost`).
+    newidle_max_ns:            0,   5_000,  20_000, 300_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     150,   2_000;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.

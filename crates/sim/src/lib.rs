@@ -86,7 +86,8 @@ where
     S: Sink,
 {
     let spec = &config.machine;
-    let tunables = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
-    let shared = Shared::<P>::new(spec.topology.clone(), tunables);
+    let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
+    scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
+    let shared = Shared::<P>::new(spec.topology.clone(), scheduler);
     Machine::new(workload, config, shared, sink)?.run(watch)
 }

@@ -19,12 +19,17 @@ pub(crate) struct Placement {
     pub(crate) start: u64,
 }
 
+/// A group with its path takes the memory of a few operations.
+pub(crate) const GROUP_EXTENT: u64 = 4;
+
 /// The workload so far.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) workload: Workload,
     pub(crate) groups: GroupTree,
     pub(crate) places: SourceMap,
+    /// Operations and objects of what was added, groups counted for [`GROUP_EXTENT`].
+    pub(crate) extent: u64,
     names: UniqueNames,
 }
 
@@ -55,6 +60,7 @@ impl Merged {
             workload: Workload::default(),
             groups: GroupTree::new(),
             places: SourceMap::default(),
+            extent: 0,
             names: UniqueNames::default(),
         }
     }
@@ -109,7 +115,7 @@ impl Merged {
 }
 
 impl Workload {
-    /// Operations of distinct programs, and objects: what each copy takes anew.
+    /// Operations of distinct programs, and objects but groups: what each copy takes anew.
     pub(crate) fn extent(&self) -> u64 {
         let mut operations = 0;
         let mut last: Option<&Arc<[Phase]>> = None;
@@ -120,7 +126,7 @@ impl Workload {
             last = Some(&task.phases);
         }
         let synchronisation = self.mutexes.len() + self.conditions.len() + self.barriers.len() + self.semaphores.len();
-        (operations + synchronisation + self.timers.len() + self.pipes.len() + self.groups.len()) as u64
+        (operations + synchronisation + self.timers.len() + self.pipes.len()) as u64
     }
 }
 

@@ -1,16 +1,28 @@
 //! Whatever the bytes, an answer: never a panic, never a hang.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::{self, Options};
-use vruntime_workload::{Error, check, recording, scenario};
+use vruntime_workload::{Error, SourceMap, check, recording, scenario};
 
 /// Few tasks, so that thousands of files are read in the time of one.
 fn options(strict: bool) -> Options {
     Options { strict, max_tasks: 1000 }
+}
+
+/// What the checks find can be shown, and no reader makes references to what is not there.
+fn is_sound(workload: &Workload, places: &SourceMap) {
+    for error in check::check(workload, places) {
+        can_be_shown(&error);
+        assert!(!error.message().contains("does not exist"), "{error}");
+    }
+    let names: BTreeSet<_> = workload.tasks.iter().map(|task| &task.name).collect();
+    assert_eq!(names.len(), workload.tasks.len(), "two tasks have one name");
 }
 
 /// Every place of an error can be shown.
@@ -29,7 +41,7 @@ fn read_rtapp(bytes: &[u8]) {
         match rtapp::parse("fuzz.json", bytes, &options(strict)) {
             Ok(read) => {
                 read.warnings.iter().for_each(can_be_shown);
-                check::check(&read.workload, &read.places).iter().for_each(can_be_shown);
+                is_sound(&read.workload, &read.places);
             }
             Err(error) => can_be_shown(&error),
         }
@@ -44,7 +56,7 @@ fn read_scenario(bytes: &[u8]) {
     match scenario::parse("fuzz.toml", bytes, &options(false), loader) {
         Ok(read) => {
             read.warnings.iter().for_each(can_be_shown);
-            check::check(&read.workload, &read.places).iter().for_each(can_be_shown);
+            is_sound(&read.workload, &read.places);
         }
         Err(error) => can_be_shown(&error),
     }
@@ -119,6 +131,9 @@ fn long_files_are_read_in_linear_time() {
     read_scenario("[[task]]\n".repeat(50_000).as_bytes());
     read_scenario("[".repeat(100_000).as_bytes());
     read_scenario(format!("a = {}", "[".repeat(100_000)).as_bytes());
+    let many_copies =
+        "[[workload]]\ncopies = 1000000\nrtapp_inline = '{ \"tasks\" : {} }'\ngroup = \"/a-{copy}/b/c/d/e/f\"\n";
+    read_scenario(many_copies.repeat(1000).as_bytes());
     read_scenario("a.".repeat(100_000).as_bytes());
 }
 

@@ -54,11 +54,6 @@ struct Outcome {
     go_on: bool,
 }
 
-/// Modelled time a newly-idle balance takes, as the virtual clock stands still in it: a fixed part, and one for each CPU
-/// whose run queue is looked at, nanoseconds. Typical of `max_newidle_lb_cost` on server hardware.
-const NEWIDLE_BASE_NS: u64 = 1_000;
-const NEWIDLE_CPU_NS: u64 = 250;
-
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     fn jiffy(&self, at: u64) -> u64 {
         at / self.shared.config.tunables.tick_ns()
@@ -122,7 +117,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             drop(rq);
             let outcome = self.load_balance(cpu, position, domain, BalanceKind::NewIdle);
             pulled = outcome.pulled;
-            let domain_cost = NEWIDLE_BASE_NS + NEWIDLE_CPU_NS * u64::from(domain.weight);
+            let domain_cost = shared.config.newidle_cost_ns;
             cost += domain_cost;
             let now = self.now;
             let mut rq = self.rqs.rq(cpu);

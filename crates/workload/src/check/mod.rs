@@ -234,3 +234,70 @@ fn happens(repeat: Repeat) -> bool {
 fn repeats(repeat: Repeat) -> bool {
     !matches!(repeat, Repeat::Times(0 | 1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Group, Settings};
+
+    fn task(name: &str, start: Option<u64>, ops: Vec<Op>) -> Task {
+        let phase = Phase { name: "p".into(), repeat: Repeat::Times(1), settings: Settings::default(), ops };
+        Task {
+            name: name.into(),
+            class: name.into(),
+            start,
+            settings: Settings::default(),
+            phases: [phase].into(),
+            repeat: Repeat::Times(1),
+        }
+    }
+
+    fn messages(tasks: Vec<Task>) -> Vec<String> {
+        let root = Group { path: "/".into(), parent: None, weight: 100, idle: false, max: None };
+        let workload = Workload { tasks, groups: vec![root], duration: Some(1), ..Workload::default() };
+        check(&workload, &SourceMap::default()).iter().map(|error| error.message().to_owned()).collect()
+    }
+
+    #[test]
+    fn references_to_nothing_are_errors() {
+        let ops = [
+            (Op::Lock(0), "mutex 0"),
+            (Op::Wait { condition: 3, mutex: 0 }, "condition 3"),
+            (Op::Barrier(1), "barrier 1"),
+            (Op::SemWait(2), "semaphore 2"),
+            (Op::Fork(1), "task 1"),
+            (Op::Resume { condition: 0 }, "condition 0"),
+            (Op::PipeRead { pipe: 4, bytes: 1 }, "pipe 4"),
+        ];
+        for (op, what) in ops {
+            let found = messages(vec![task("t", Some(0), vec![op])]);
+            assert_eq!(found, [format!("task `t` refers to {what}, which does not exist")]);
+        }
+        let mut lost = task("t", Some(0), vec![Op::Yield]);
+        lost.settings.group = Some(7);
+        assert_eq!(messages(vec![lost]), ["task `t` refers to group 7, which does not exist"]);
+    }
+
+    #[test]
+    fn only_circles_of_forks_are_circles() {
+        let chain = vec![
+            task("a", Some(0), vec![Op::Fork(1), Op::Fork(2)]),
+            task("b", None, vec![Op::Fork(2)]),
+            task("c", None, vec![Op::Run { work: 1 }]),
+        ];
+        assert_eq!(messages(chain), Vec::<String>::new());
+        let circle = vec![
+            task("a", Some(0), vec![Op::Fork(1)]),
+            task("b", None, vec![Op::Fork(2)]),
+            task("c", None, vec![Op::Fork(1)]),
+        ];
+        let expected = ["task `c` leads to forking itself again", "task `b` leads to forking itself again"];
+        assert_eq!(messages(circle), expected);
+    }
+
+    #[test]
+    fn no_tasks_and_tasks_without_events_are_warned_of() {
+        assert_eq!(messages(Vec::new()), ["the workload has no tasks"]);
+        assert_eq!(messages(vec![task("t", Some(0), Vec::new())]), ["task `t` does nothing"]);
+    }
+}

@@ -8,15 +8,15 @@ use super::model::Model;
 use super::task::group_path;
 use crate::error::{Error, Problems};
 use crate::groups::normalize_path;
-use crate::merge::{Merged, Placement};
+use crate::merge::{GROUP_EXTENT, Merged, Placement};
 use crate::rtapp::{self, Options, RtApp};
 use crate::suggest::{did_you_mean, list};
 
 /// The most copies of one workload.
 const MAX_COPIES: i64 = 1 << 20;
 
-/// The most operations and objects of all copies of one workload.
-const MAX_COPIED_EXTENT: u64 = 1 << 24;
+/// The most operations and objects of all copies of all workloads, so that a wrong `copies` does not fill the memory.
+const MAX_EXTENT: u64 = 1 << 24;
 
 /// What a `[[workload]]` gives besides its tasks.
 pub(super) struct Added {
@@ -84,10 +84,13 @@ pub(super) fn parse(
         (None, Some((text, _))) => rtapp::parse(&format!("{scenario} (rtapp_inline)"), text.as_bytes(), options)?,
         (None, None) => return Ok(None),
     };
-    if read.workload.extent().saturating_mul(copies as u64) > MAX_COPIED_EXTENT {
+    let depth = group.as_deref().map_or(0, |path| path.matches('/').count() as u64);
+    let of_one = 1 + read.workload.extent() + GROUP_EXTENT * (depth + read.workload.groups.len() as u64);
+    merged.extent = merged.extent.saturating_add(of_one.saturating_mul(copies as u64));
+    if merged.extent > MAX_EXTENT {
         let error = problems
             .new_error(span, "too many copies of so large a workload", "the limit is passed here")
-            .with_help(format!("copies times events must stay below {MAX_COPIED_EXTENT}; lower `copies`"));
+            .with_help(format!("copies times events and objects must stay below {MAX_EXTENT}; lower `copies`"));
         problems.error(error);
         return Ok(None);
     }
