@@ -157,6 +157,11 @@ impl Spread {
         Some(Self { mean: values.iter().sum::<f64>() / values.len() as f64, min, max })
     }
 
+    /// Whether nothing differs at all.
+    fn is(self, other: Self) -> bool {
+        self.mean.to_bits() == other.mean.to_bits()
+    }
+
     /// Whether the ranges share no value: what separates them is more than chance between seeds.
     fn apart(self, other: Self) -> bool {
         self.max < other.min || other.max < self.min
@@ -254,7 +259,7 @@ impl Comparison {
         let (Some(base), Some(other)) = (row.cells[0], row.cells[other]) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
             format!("{:+.2} pp", other.mean - base.mean)
-        } else if base.mean == other.mean {
+        } else if base.is(other) {
             "0 %".to_owned()
         } else if base.mean == 0.0 {
             "from 0".to_owned()
@@ -262,7 +267,7 @@ impl Comparison {
             let ratio = other.mean / base.mean;
             if ratio >= 10.0 { format!("x{}", three(ratio)) } else { format!("{:+.1} %", (ratio - 1.0) * 100.0) }
         };
-        let within = self.repeats() > 1 && !base.apart(other) && base.mean != other.mean;
+        let within = self.repeats() > 1 && !base.apart(other) && !base.is(other);
         if within { format!("~{text}") } else { text }
     }
 
@@ -309,7 +314,7 @@ impl Comparison {
             text.push_str(&self.words(standout));
             if index == 0 {
                 if self.repeats() > 1 {
-                    text.push_str(&format!(", beyond the spread of {} repeats", self.repeats()));
+                    text.extend([", beyond the spread of ", &self.repeats().to_string(), " repeats"]);
                 }
                 text.push('.');
             }
@@ -389,7 +394,7 @@ pub fn spread_table(runs: &[Results]) -> String {
 fn value(metric: &Metric, cell: Option<Spread>) -> String {
     let Some(spread) = cell else { return "-".to_owned() };
     let mean = (metric.format)(spread.mean);
-    if spread.min == spread.max {
+    if spread.min.to_bits() == spread.max.to_bits() {
         return mean;
     }
     let half = (metric.format)((spread.max - spread.min) / 2.0);

@@ -23,7 +23,7 @@ pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
     let mut parts = vec![0; claims.len()];
     for index in order {
         let claim = claims[index];
-        let fair = if weight == 0 { 0 } else { capacity * u128::from(claim.weight) / weight };
+        let fair = (capacity * u128::from(claim.weight)).checked_div(weight).unwrap_or(0);
         let part = fair.min(u128::from(claim.demand));
         parts[index] = part as u64;
         capacity -= part;

@@ -140,8 +140,11 @@ struct Metric {
     name: &'static str,
     unit: &'static str,
     tolerance: Tolerance,
-    value: fn(&ObservedTask) -> Option<f64>,
+    value: Value,
 }
+
+/// What a metric reads off a task.
+type Value = fn(&ObservedTask) -> Option<f64>;
 
 fn metrics(recorded: &Recorded) -> Vec<Metric> {
     let points = if recorded.one_cpu { 0.5 } else { 1.5 };
@@ -171,7 +174,7 @@ fn metrics(recorded: &Recorded) -> Vec<Metric> {
         },
     ];
     if !(recorded.emulated && recorded.cpus > 2) {
-        let percentiles: [(&'static str, fn(&ObservedTask) -> Option<f64>); 3] = [
+        let percentiles: [(&'static str, Value); 3] = [
             ("wakeup_latency_p50", |task| task.wakeup_latency_us.map(|latency| latency[0])),
             ("wakeup_latency_p90", |task| task.wakeup_latency_us.map(|latency| latency[1])),
             ("wakeup_latency_p99", |task| task.wakeup_latency_us.map(|latency| latency[2])),
@@ -182,7 +185,7 @@ fn metrics(recorded: &Recorded) -> Vec<Metric> {
 }
 
 /// Mean over the tasks of a class that have the value; none if none has.
-fn mean(run: &Observation, class: &str, value: fn(&ObservedTask) -> Option<f64>) -> Option<f64> {
+fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
     let values: Vec<f64> = run.tasks.iter().filter(|task| task.class == class).filter_map(value).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -245,7 +248,7 @@ pub fn table(cells: &[Cell]) -> String {
             cell.class.clone(),
             cell.metric.to_owned(),
             cell.unit.to_owned(),
-            if low == high { number(low) } else { format!("{}..{}", number(low), number(high)) },
+            if low.to_bits() == high.to_bits() { number(low) } else { format!("{}..{}", number(low), number(high)) },
             cell.simulated.map_or_else(|| "none".to_owned(), number),
             if cell.inside { "inside" } else { "OUTSIDE" }.to_owned(),
         ]

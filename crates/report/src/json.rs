@@ -150,6 +150,7 @@ impl Counts {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the recordings' names carry their unit")]
 struct Latencies {
     wakeup_latency_us: Option<Percentiles>,
     wakeup_to_run_us: Option<Percentiles>,

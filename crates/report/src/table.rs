@@ -14,9 +14,9 @@ const ROWS: usize = 40;
 
 /// No frame, a rule under the head, blanks between columns.
 const STYLE: TableStyle = TableStyle::new()
-    .header_lines(ContentLineStyle::none().junction(' '))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .content_lines(ContentLineStyle::none().junction(' '));
+    .header_lines(ContentLineStyle::none())
+    .header_separator(LineStyle::none().fill('─'))
+    .content_lines(ContentLineStyle::none());
 
 /// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned.
 pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -84,7 +84,8 @@ fn classes(results: &Results) -> String {
         })
         .collect();
     if results.classes.len() > 1 {
-        rows.push(row("all".to_owned(), results.tasks.len(), &results.account, results.wakeup_latency, None));
+        // Lateness is of different kinds from class to class, so there is none of all of them.
+        rows.push(row("all".to_owned(), results.tasks.len(), &results.account, None, None));
     }
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
@@ -141,6 +142,7 @@ fn cpus(results: &Results) -> String {
 
 fn more(text: &mut String, total: usize, what: &str) {
     if total > ROWS {
-        text.push_str(&format!("and {} more {what} (--json has all)\n", total - ROWS));
+        let line = format!("and {} more {what} (--json has all)\n", total - ROWS);
+        text.push_str(&line);
     }
 }

@@ -1,4 +1,4 @@
-//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim`.
+//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL]]`.
 //!
 //! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
 //! periodic tasks (the shape on which the nearest peer's public version takes 18 s), and a small one with short tasks.
@@ -105,7 +105,11 @@ impl Policy for Fifo {
 }
 
 fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: &str) {
+    let wanted = std::env::args().nth(2);
     for label in ["6.12", "6.1", "fifo"] {
+        if wanted.as_ref().is_some_and(|wanted| wanted != label) {
+            continue;
+        }
         let spec = MachineSpec::new(parse_topology(machine).expect("a good topology"));
         let kernel_name = if label == "fifo" { "6.1" } else { label };
         let config = Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };

@@ -10,6 +10,8 @@ use crate::config::CpuTime;
 
 /// Full speed: capacity 1024 times 1000 thousandths.
 pub(crate) const UNIT: u64 = 1024 * 1000;
+/// Up to so many nanoseconds (two hours) times `UNIT` fit a word, which spares wide divisions.
+const SMALL: u64 = (1 << 63) / UNIT;
 /// "Not at all": an event that does not come.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -107,7 +109,11 @@ impl Cpu {
         let speed = self.effective_speed();
         if speed == UNIT {
             self.work = self.work.saturating_sub(elapsed);
-        } else if elapsed > 0 {
+        } else if elapsed <= SMALL {
+            let units = elapsed * speed + u64::from(self.fraction);
+            self.fraction = (units % UNIT) as u32;
+            self.work = self.work.saturating_sub(units / UNIT);
+        } else {
             let units = u128::from(elapsed) * u128::from(speed) + u128::from(self.fraction);
             let done = u64::try_from(units / u128::from(UNIT)).unwrap_or(u64::MAX);
             self.fraction = (units % u128::from(UNIT)) as u32;
@@ -126,8 +132,17 @@ impl Cpu {
             return self.work;
         }
         // `fraction` is below `UNIT`, and 0 once there is no work left.
+        if self.work <= SMALL {
+            return (self.work * UNIT - u64::from(self.fraction)).div_ceil(speed);
+        }
         let units = u128::from(self.work) * u128::from(UNIT) - u128::from(self.fraction);
         u64::try_from(units.div_ceil(u128::from(speed))).unwrap_or(NEVER)
+    }
+
+    /// Whether the CPU will be in its idle state at `at`, as far as is known now.
+    #[inline]
+    pub(crate) fn sleeps_at(&self, at: u64) -> bool {
+        self.curr == IDLE && !self.resched && self.paid_at() < at && (self.awake_at < at || self.awake_at == NEVER)
     }
 
     /// When debts and work are done.

@@ -17,16 +17,27 @@ const SOURCE_BITS: u32 = 24;
 pub(crate) const MAX_SOURCES: usize = 1 << SOURCE_BITS;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
 const MAX_SEQUENCE: u64 = u64::MAX >> SOURCE_BITS;
-const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
+/// Where the heap begins. With the root in the last place of its cache line, the four children of a node fill a line.
+const ROOT: usize = ARITY - 1;
+const ARITY: usize = 4;
+/// What fills the places behind the end of the heap: greater than every key.
+const NOTHING: u128 = u128::MAX;
+
+/// Four siblings in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Siblings([u128; ARITY]);
 
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// Keys: time in the upper half, then sequence, then source.
-    heap: Vec<u128>,
-    /// Position in the heap of each source.
-    position: Vec<u32>,
+    /// Keys: time in the upper half, then sequence, then source. The children of the node at place `p` are the siblings
+    /// at `p - ROOT + 1`.
+    heap: Vec<Siblings>,
+    len: usize,
+    /// Place in the heap of each source.
+    place: Vec<u32>,
     sequence: u64,
     /// The top entry has been returned and not been armed again.
     fired: bool,
@@ -48,13 +59,14 @@ impl Queue {
     /// A queue of `sources` sources, none armed.
     pub(crate) fn new(sources: usize) -> Self {
         debug_assert!(sources <= MAX_SOURCES);
-        Self { heap: Vec::new(), position: vec![ABSENT; sources], sequence: 0, fired: false }
+        let heap = vec![Siblings([NOTHING; ARITY]); 2];
+        Self { heap, len: 0, place: vec![ABSENT; sources], sequence: 0, fired: false }
     }
 
     /// Makes room for `source`, not armed.
     pub(crate) fn ensure(&mut self, source: Source) {
-        if self.position.len() <= source as usize {
-            self.position.resize(source as usize + 1, ABSENT);
+        if self.place.len() <= source as usize {
+            self.place.resize(source as usize + 1, ABSENT);
         }
     }
 
@@ -66,116 +78,123 @@ impl Queue {
         }
         let key = key(time, self.sequence, source);
         self.sequence += 1;
-        let position = self.position[source as usize];
-        if position == ABSENT {
-            self.heap.push(key);
-            self.up(self.heap.len() - 1, key);
+        let place = self.place[source as usize];
+        if place == ABSENT {
+            let end = ROOT + self.len;
+            self.len += 1;
+            if self.heap.len() <= end / ARITY {
+                self.heap.push(Siblings([NOTHING; ARITY]));
+            }
+            self.up(end, key);
         } else {
-            let position = position as usize;
-            if position == 0 {
+            let place = place as usize;
+            if place == ROOT {
                 self.fired = false;
             }
-            if key < self.heap[position] { self.up(position, key) } else { self.down(position, key) }
+            if key < self.at(place) { self.up(place, key) } else { self.down(place, key) }
         }
     }
 
     /// `source` does not fire.
     #[inline]
     pub(crate) fn cancel(&mut self, source: Source) {
-        let position = self.position[source as usize];
-        if position != ABSENT {
-            if position == 0 {
-                self.fired = false;
-            }
-            self.remove(position as usize);
+        let place = self.place[source as usize];
+        if place != ABSENT {
+            self.remove(place as usize);
         }
     }
 
     /// Whether `source` is armed and has not fired.
     #[cfg(test)]
     fn is_armed(&self, source: Source) -> bool {
-        let position = self.position[source as usize];
-        position != ABSENT && !(position == 0 && self.fired)
+        let place = self.place[source as usize];
+        place != ABSENT && !(place as usize == ROOT && self.fired)
     }
 
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
         if self.fired {
-            self.remove(0);
+            self.remove(ROOT);
         }
-        let top = *self.heap.first()?;
+        if self.len == 0 {
+            return None;
+        }
+        let top = self.at(ROOT);
         self.fired = true;
         Some((time_of(top), source_of(top)))
     }
 
-    fn remove(&mut self, position: usize) {
-        if position == 0 {
+    fn remove(&mut self, place: usize) {
+        if place == ROOT {
             self.fired = false;
         }
-        self.position[source_of(self.heap[position]) as usize] = ABSENT;
-        let last = self.heap.pop().unwrap_or_default();
-        if position < self.heap.len() {
-            if last < self.heap[position] { self.up(position, last) } else { self.down(position, last) }
+        let gone = self.at(place);
+        self.place[source_of(gone) as usize] = ABSENT;
+        self.len -= 1;
+        let end = ROOT + self.len;
+        let last = self.at(end);
+        self.heap[end / ARITY].0[end % ARITY] = NOTHING;
+        if place < end {
+            if last < gone { self.up(place, last) } else { self.down(place, last) }
         }
     }
 
     #[inline]
-    fn put(&mut self, position: usize, key: u128) {
-        self.heap[position] = key;
-        self.position[source_of(key) as usize] = position as u32;
+    fn at(&self, place: usize) -> u128 {
+        self.heap[place / ARITY].0[place % ARITY]
     }
 
-    fn up(&mut self, mut position: usize, key: u128) {
-        while position > 0 {
-            let parent = (position - 1) / ARITY;
+    #[inline]
+    fn put(&mut self, place: usize, key: u128) {
+        self.heap[place / ARITY].0[place % ARITY] = key;
+        self.place[source_of(key) as usize] = place as u32;
+    }
+
+    #[inline]
+    fn up(&mut self, mut place: usize, key: u128) {
+        while place > ROOT {
+            let parent = place / ARITY + ROOT - 1;
             // A top that has fired stays in its place until it is armed again or removed, whatever the others do:
             // its key is not greater than any other, so nothing passes it.
-            if self.heap[parent] <= key {
+            let above = self.at(parent);
+            if above <= key {
                 break;
             }
-            self.put(position, self.heap[parent]);
-            position = parent;
+            self.put(place, above);
+            place = parent;
         }
-        self.put(position, key);
+        self.put(place, key);
     }
 
-    fn down(&mut self, mut position: usize, key: u128) {
-        let len = self.heap.len();
+    #[inline]
+    fn down(&mut self, mut place: usize, key: u128) {
         loop {
-            let first = position * ARITY + 1;
-            if first >= len {
+            let children = place - ROOT + 1;
+            let Some(Siblings([a, b, c, d])) = self.heap.get(children).copied() else { break };
+            // Selections, not branches: which child is least cannot be predicted.
+            let (first, left) = if b < a { (b, 1) } else { (a, 0) };
+            let (second, right) = if d < c { (d, 3) } else { (c, 2) };
+            let (least, index) = if second < first { (second, right) } else { (first, left) };
+            if key <= least {
                 break;
             }
-            let mut least = first;
-            let mut least_key = self.heap[first];
-            for child in first + 1..len.min(first + ARITY) {
-                let child_key = self.heap[child];
-                if child_key < least_key {
-                    least = child;
-                    least_key = child_key;
-                }
-            }
-            if key <= least_key {
-                break;
-            }
-            self.put(position, least_key);
-            position = least;
+            self.put(place, least);
+            place = children * ARITY + index;
         }
-        self.put(position, key);
+        self.put(place, key);
     }
 
     /// The counter of armings is exhausted (after 10^12 of them): number what is in the heap from 0 again, keeping
     /// its order.
     #[cold]
     fn renumber(&mut self) {
-        let mut keys = std::mem::take(&mut self.heap);
+        let mut keys: Vec<u128> = (ROOT..ROOT + self.len).map(|place| self.at(place)).collect();
         keys.sort_unstable();
         self.sequence = 0;
-        for old in keys {
-            self.heap.push(0);
+        for (index, old) in keys.into_iter().enumerate() {
             let fresh = key(time_of(old), self.sequence, source_of(old));
-            self.put(self.heap.len() - 1, fresh);
+            self.put(ROOT + index, fresh);
             self.sequence += 1;
         }
     }

@@ -93,7 +93,13 @@ impl<S: Sink> Core<'_, S> {
     fn interrupt(&mut self, cpu: CpuId, why: u8) {
         let this = &mut self.cpus[cpu.index()];
         if this.ipi == 0 {
-            self.queue.arm(source(cpu.index(), IPI), self.now.saturating_add(self.costs.ipi_latency_ns));
+            let mut at = self.now.saturating_add(self.costs.ipi_latency_ns);
+            if this.sleeps_at(at) {
+                // It will find the CPU in its idle state: wake-up and interrupt are one event.
+                at = at.saturating_add(self.costs.idle_exit_ns);
+                this.awake_at = at;
+            }
+            self.queue.arm(source(cpu.index(), IPI), at);
         }
         this.ipi |= why;
     }

@@ -320,8 +320,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         if !this.is_idle() || this.debt > 0 || this.resched || this.awake_at == now {
             return true;
         }
-        if this.awake_at < now || this.awake_at == NEVER {
-            this.awake_at = now.saturating_add(self.core.costs.idle_exit_ns);
+        let awake_at = now.saturating_add(self.core.costs.idle_exit_ns);
+        if this.awake_at < now || this.awake_at > awake_at {
+            this.awake_at = awake_at;
         }
         if this.awake_at == now {
             return true;

@@ -368,6 +368,10 @@ const WARNINGS: &[(&str, &str)] = &[
     ("{ \"tasks\" : { \"t\" : { \"phases\" : { \"p\" : { \"loop\" : 0, \"run\" : 1 } } } } }", "`loop` is 0"),
     ("{ \"tasks\" : { \"t\" : { \"exec\" : 1, \"run\" : 1 } } }", "`exec` belongs to the grammar before rt-app 0.3"),
     ("{ \"tasks\" : {} }", "there are no tasks"),
+    (
+        "{ \"tasks\" : { \"t\" : { \"instance\" : 0, \"delay\" : 5, \"run\" : 1 } } }",
+        "`delay` of task `t`, which is only forked",
+    ),
 ];
 
 #[test]

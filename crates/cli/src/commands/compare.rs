@@ -4,7 +4,7 @@ use miette::miette;
 use vruntime_report::{Comparison, Variant};
 
 use super::{leave, leave_results, tell_notes};
-use crate::args::Compare;
+use crate::args::{Compare, Options};
 use crate::input::Input;
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
@@ -123,36 +123,29 @@ fn folder_name(label: &str) -> String {
     label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
 }
 
-fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options: &crate::args::Options) -> String {
-    let mut text = String::new();
-    for (side, runs) in sides.iter().zip(runs) {
-        let end = runs.first().map_or(0, |run| run.outcome.end);
-        let default = if side.plan.machine_by_default { ", the default" } else { "" };
-        text.push_str(&format!(
-            "{}: {} under Linux {} on {}{default}, {} s simulated\n",
-            side.label,
-            side.input.name,
-            side.plan.kernel,
-            side.plan.machine_words,
-            end as f64 / 1e9
-        ));
-    }
+fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options: &Options) -> String {
+    let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| what(side, runs)).collect();
     if options.repeat > 1 {
-        text.push_str(&format!("mean of {} seeds, ± half the spread, ~ change within the spread\n", options.repeat));
+        lines.push(format!("mean of {} seeds, ± half the spread, ~ change within the spread", options.repeat));
     }
-    text.push('\n');
-    text.push_str(&comparison.table());
-    text.push('\n');
-    text.push_str(&comparison.sentence());
-    text.push('\n');
+    lines.extend([String::new(), comparison.table(), comparison.sentence(), String::new()]);
     if let Some(out) = &options.out {
-        let out = out.display();
-        text.push_str(&format!(
-            "results and traces are in {out}; open {out}/{}/trace.perfetto-trace on https://ui.perfetto.dev\n",
-            folder_name(&sides[0].label)
-        ));
+        let (out, first) = (out.display(), folder_name(&sides[0].label));
+        lines.push(format!("results and traces are in {out}; open {out}/{first}/trace.perfetto-trace"));
+        lines.push("on https://ui.perfetto.dev\n".to_owned());
     }
-    text
+    lines.join("\n")
+}
+
+/// What was run on one side.
+fn what(side: &Side<'_>, runs: &[Done]) -> String {
+    let Side { input, plan, label } = side;
+    let seconds = runs.first().map_or(0, |run| run.outcome.end) as f64 / 1e9;
+    let default = if plan.machine_by_default { ", the default" } else { "" };
+    format!(
+        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated",
+        input.name, plan.kernel, plan.machine_words
+    )
 }
 
 #[cfg(test)]

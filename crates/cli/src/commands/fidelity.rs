@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -87,7 +87,9 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     if fidelity.json {
         let json = serde_json::to_value(&all).into_diagnostic()?;
         output::print_json(&json);
-        skipped.iter().for_each(|line| output::note(line));
+        for line in &skipped {
+            output::note(line);
+        }
     } else {
         output::print(&report(&all, &skipped, fidelity.misses));
     }
@@ -141,7 +143,7 @@ fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miet
     };
     let input = Input {
         name: recording.name.clone(),
-        folder: Default::default(),
+        folder: PathBuf::new(),
         workload,
         says: Says::Recording(Box::new(recording)),
     };
@@ -177,7 +179,7 @@ fn embedded() -> Files {
 
 /// Every recording in the folders `linux-…` of `dir`.
 fn on_disk(dir: &Path) -> miette::Result<Files> {
-    let list = |dir: &Path| -> miette::Result<Vec<std::path::PathBuf>> {
+    let list = |dir: &Path| -> miette::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());
         entries.into_diagnostic().wrap_err_with(|| format!("cannot read the folder {}", dir.display()))
     };

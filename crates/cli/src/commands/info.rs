@@ -10,20 +10,16 @@ use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
-    let text = match &kernels.features {
-        Some(name) => features(name)?,
-        None => {
-            let lines = rows()
-                .iter()
-                .map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
-            format!(
-                "{}\nfeatures and tunables of one: vruntime kernels --features 6.12\n",
-                grid(&["kernel", "policy", "what changed, and why"], 3, lines)
-            )
-        }
-    };
+    let text = if let Some(name) = &kernels.features { features(name)? } else { table() };
     output::print(&text);
     Ok(Ended::Well)
+}
+
+fn table() -> String {
+    let lines =
+        rows().iter().map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
+    let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
+    format!("{table}\nfeatures and tunables of one: vruntime kernels --features 6.12\n")
 }
 
 fn features(name: &str) -> miette::Result<String> {

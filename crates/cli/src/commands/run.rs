@@ -46,18 +46,15 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
 }
 
 fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {
-    let mut text = head(name, plan, runs);
-    let Some(first) = runs.first() else { return text };
-    text.push('\n');
-    text.push_str(&results_table(&first.results));
+    let Some(first) = runs.first() else { return String::new() };
+    let mut parts = vec![head(name, plan, runs), results_table(&first.results)];
     if runs.len() > 1 {
         let results: Vec<_> = runs.iter().map(|run| run.results.clone()).collect();
-        text.push_str(&format!("\nAbove: seed {}. Over all {} seeds:\n\n", first.seed, runs.len()));
-        text.push_str(&spread_table(&results));
+        parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
+        parts.push(spread_table(&results));
     }
-    text.push('\n');
-    text.push_str(&digests(runs));
-    text
+    parts.push(digests(runs));
+    parts.join("\n")
 }
 
 /// What was run, in a line or two.

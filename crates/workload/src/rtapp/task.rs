@@ -80,6 +80,11 @@ impl Reader<'_> {
         let mut task_settings = settings::others(self.problems, &contents.given, self.groups);
         task_settings.policy = Some(policy);
         let delay = contents.delay.and_then(|value| read::time(self.problems, "delay", value)).unwrap_or(0);
+        if let (0, Some(value), true) = (instances, contents.delay, delay > 0) {
+            let message = format!("`delay` of task `{}`, which is only forked", member.key);
+            let error = self.problems.new_error(value.span.clone(), message, "it is ignored: forks start at once");
+            self.problems.warn(error.with_help("put a `sleep` of this length into a first phase"));
+        }
         let written = settings::repeat(self.problems, &contents.given);
 
         let (repeat, phases) = if contents.phases.is_empty() {
