@@ -468,7 +468,7 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupRe
     for task in tasks {
         let group = task.group as usize;
         results[group].tasks += 1;
-        let wants = task.account.cpu_ns + task.account.run_delay_ns;
+        let wants = task.account.demand_ns();
         demand[group] += wants;
         if wants > 0 {
             members[group].push(Member { group: None, claim: Claim { weight: nice_weight(task.nice), demand: wants } });

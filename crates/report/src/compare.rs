@@ -258,7 +258,11 @@ impl Comparison {
     fn change(&self, row: &Row<'_>, other: usize) -> String {
         let (Some(base), Some(other)) = (row.cells[0], row.cells[other]) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
-            format!("{:+.2} pp", other.mean - base.mean)
+            let points = format!("{:+.2} pp", other.mean - base.mean);
+            if points.ends_with("0.00 pp") {
+                return "0 pp".to_owned();
+            }
+            points
         } else if base.is(other) {
             "0 %".to_owned()
         } else if base.mean == 0.0 {

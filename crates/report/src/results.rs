@@ -36,6 +36,16 @@ impl Account {
         self.voluntary + self.involuntary
     }
 
+    /// CPU time it would have used had it never waited, nanoseconds: its life, divided between running and sleeping as
+    /// it was. A task that never sleeps could have used all of it. An estimate: a task that sleeps until a certain
+    /// time sleeps longer when it waits less.
+    pub fn demand_ns(&self) -> u64 {
+        let awake_or_asleep = u128::from(self.cpu_ns) + u128::from(self.sleeping_ns);
+        let demand = (u128::from(self.life_ns) * u128::from(self.cpu_ns)).checked_div(awake_or_asleep);
+        // Whoever has only ever waited wanted all there was.
+        demand.map_or(self.run_delay_ns, |demand| demand as u64)
+    }
+
     /// Adds another account to this one.
     pub fn add(&mut self, other: &Self) {
         self.cpu_ns += other.cpu_ns;
@@ -106,7 +116,7 @@ pub struct GroupResult {
     /// CPU time of its tasks and of the groups below, nanoseconds.
     pub cpu_ns: u64,
     /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
-    /// proportion to weight, nobody being given more than it could have used (time running or waiting to run). What
+    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]). What
     /// pinning and the granularity of whole CPUs make impossible is not taken into account.
     pub entitled_ns: u64,
     /// Run delay of its tasks and of the groups below, nanoseconds.

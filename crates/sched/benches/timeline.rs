@@ -1,14 +1,13 @@
 //! The timeline of a run queue against `BTreeSet`, what a reader would have used: the first entity is taken off and
 //! queued again with a later key, as each context switch does it.
 //!
-//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. `order` says where the entity
-//! comes back: `near` is a deadline among those queued (mixed slices and weights), `back` is behind all others (equal
-//! slices and weights). `pick_*` are the whole EEVDF switch, where the first half of the queue is not eligible.
+//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. The names say where the
+//! entity comes back: `near` is a deadline among those queued (mixed slices and weights), `back` is behind all others (equal
+//! slices and weights). `pick_timeline` is EEVDF's switch: who is ahead of the average vruntime is passed over.
 
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
-use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -72,41 +71,49 @@ fn btree_set(bencher: Bencher<'_, '_>, len: u32, mut delays: Delays) {
 
 struct Queue {
     timeline: Timeline,
-    /// The ticket and the key of each entity.
-    entities: Vec<Option<Ticket>>,
+    /// The ticket and the vruntime of each entity.
+    entities: Vec<(Ticket, u64)>,
+    /// The sum of all vruntimes.
+    sum: u64,
     delays: Delays,
 }
 
 impl Queue {
     fn new(len: u32, delays: Delays) -> Self {
         let mut timeline = Timeline::new();
-        let entities = (0..len)
-            .map(|entity| {
-                let key = u64::from(entity) * STEP;
-                Some(timeline.insert(entity, key, key, STEP))
-            })
-            .collect();
-        let mut queue = Self { timeline, entities, delays };
-        for _ in 0..4 * len {
-            queue.switch(Timeline::first);
-        }
-        queue
+        let keys = (0..len).map(|entity| (entity, u64::from(entity) * STEP));
+        let entities: Vec<_> = keys.map(|(entity, key)| (timeline.insert(entity, key, key, STEP), key)).collect();
+        let sum = entities.iter().map(|&(_, vruntime)| vruntime).sum();
+        Self { timeline, entities, sum, delays }
     }
 
-    fn switch(&mut self, pick: impl Fn(&Timeline) -> Option<u32>) {
-        let Some(entity) = pick(&self.timeline) else { return };
-        let slot = &mut self.entities[entity as usize];
-        let Some(ticket) = slot.take() else { return };
-        self.timeline.remove(ticket);
+    fn switch(&mut self, entity: Option<u32>) {
+        let Some(entity) = entity else { return };
+        let (ticket, vruntime) = &mut self.entities[entity as usize];
+        self.timeline.remove(*ticket);
         let (key, delay) = (ticket.key(), self.delays.next());
-        *slot = Some(self.timeline.insert(entity, key + delay, key + delay / 2, STEP));
+        self.sum -= *vruntime;
+        *vruntime = key + delay / 2;
+        self.sum += *vruntime;
+        *ticket = self.timeline.insert(entity, key + delay, *vruntime, STEP);
+    }
+
+    fn switch_to_first(&mut self) {
+        self.switch(self.timeline.first());
+    }
+
+    fn switch_to_first_eligible(&mut self) {
+        let len = self.entities.len() as u64;
+        self.switch(self.timeline.pick(|vruntime| vruntime * len <= self.sum));
     }
 }
 
-fn timeline(bencher: Bencher<'_, '_>, len: u32, delays: Delays) {
+fn timeline(bencher: Bencher<'_, '_>, len: u32, delays: Delays, switch: impl Fn(&mut Queue)) {
     let mut queue = Queue::new(len, delays);
-    let mut switches = || (0..SWITCHES).for_each(|_| queue.switch(Timeline::first));
-    bencher.counter(ItemsCount::new(SWITCHES)).bench_local(&mut switches);
+    for _ in 0..4 * len {
+        switch(&mut queue);
+    }
+    bencher.counter(ItemsCount::new(SWITCHES)).bench_local(|| (0..SWITCHES).for_each(|_| switch(&mut queue)));
 }
 
 #[divan::bench(args = LENGTHS)]
@@ -116,7 +123,7 @@ fn near_btree_set(bencher: Bencher<'_, '_>, len: u32) {
 
 #[divan::bench(args = LENGTHS)]
 fn near_timeline(bencher: Bencher<'_, '_>, len: u32) {
-    timeline(bencher, len, Delays::near(len));
+    timeline(bencher, len, Delays::near(len), Queue::switch_to_first);
 }
 
 #[divan::bench(args = LENGTHS)]
@@ -126,19 +133,10 @@ fn back_btree_set(bencher: Bencher<'_, '_>, len: u32) {
 
 #[divan::bench(args = LENGTHS)]
 fn back_timeline(bencher: Bencher<'_, '_>, len: u32) {
-    timeline(bencher, len, Delays::back(len));
+    timeline(bencher, len, Delays::back(len), Queue::switch_to_first);
 }
 
 #[divan::bench(args = LENGTHS)]
 fn pick_timeline(bencher: Bencher<'_, '_>, len: u32) {
-    let mut queue = Queue::new(len, Delays::near(len));
-    let mut switches = || {
-        (0..SWITCHES).for_each(|_| {
-            queue.switch(|timeline| {
-                let average = black_box(timeline.min_vruntime()?);
-                timeline.pick(|vruntime| (vruntime.wrapping_sub(average) as i64) <= 0)
-            });
-        });
-    };
-    bencher.counter(ItemsCount::new(SWITCHES)).bench_local(&mut switches);
+    timeline(bencher, len, Delays::near(len), Queue::switch_to_first_eligible);
 }

@@ -99,6 +99,12 @@ pub trait Policy: Sized + Debug + 'static {
     /// The running task gives way.
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
 
+    /// How long the running task may still run before its slice is over, nanoseconds; `None` if nobody waits for it. Asked
+    /// for only with the feature HRTICK.
+    fn slice_left(_rq: &Rq<Self>, _shared: &Shared<Self>) -> Option<u64> {
+        None
+    }
+
     /// Brings the running task's accounts up to the run queue's clock.
     fn update_curr(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 

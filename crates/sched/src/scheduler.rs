@@ -3,6 +3,7 @@
 use crate::balance::active::Push;
 use crate::balance::{self, Balancing};
 use crate::event::{Event, MigrateCause, PrevState, Running};
+use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
@@ -34,6 +35,16 @@ pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub host: &'a mut H,
     /// Now, nanoseconds.
     pub now: u64,
+}
+
+/// With the feature HRTICK: has the end of the running task's slice timed.
+fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
+    if shared.config.features.has(Feature::Hrtick) {
+        /// Shorter timers cost more than they gain.
+        const LEAST_NS: u64 = 10_000;
+        let left = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
+        host.hrtick(rq.cpu, left);
+    }
 }
 
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
@@ -222,6 +233,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         check_preempt(&mut rq, self.shared, index, wake);
         let now = self.now;
         rq.balance.idle_ended(now);
+        time_slice(&rq, self.shared, self.host);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
         self.host.event(now, on, &event);
         settle(&mut rq, self.shared, self.host);
@@ -287,6 +299,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         rq.running = running;
+        time_slice(&rq, shared, self.host);
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
         }
@@ -318,12 +331,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// The high-resolution tick a policy asked for.
+    /// The high-resolution timer armed through [`Host::hrtick`] went off: the running task's slice is over.
     pub fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, self.shared);
         if let Some(curr) = rq.curr {
             P::tick(&mut rq, self.shared, curr);
+            rq.resched();
         }
         settle(&mut rq, self.shared, self.host);
     }

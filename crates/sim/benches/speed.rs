@@ -112,7 +112,8 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
         }
         let spec = MachineSpec::new(parse_topology(machine).expect("a good topology"));
         let kernel_name = if label == "fifo" { "6.1" } else { label };
-        let config = Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };
+        let config =
+            Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };
         let mut best: Option<(f64, Outcome)> = None;
         for _ in 0..3 {
             #[allow(clippy::disallowed_types, clippy::disallowed_methods)] // a benchmark measures wall time

@@ -22,6 +22,9 @@ pub struct MachineSpec {
     /// Spread the CPUs' ticks over the first half of the period (`skew_tick=1`) instead of ticking all at once, which
     /// is what Linux does by default.
     pub skew_tick: bool,
+    /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
+    /// needed.
+    pub host_cpus: Option<u32>,
 }
 
 impl MachineSpec {
@@ -34,6 +37,7 @@ impl MachineSpec {
             smt_speed_permille: 600,
             timer_slack_ns: 50_000,
             skew_tick: false,
+            host_cpus: None,
         }
     }
 }

@@ -92,6 +92,12 @@ costs! {
     /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
     /// are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
+    /// How much later an interrupt comes, on average, while the host has fewer CPUs than the virtual machine keeps busy: it
+    /// waits for the virtual CPU, and the emulator's own thread, to get a CPU of the host's.
+    host_wait_ns:              0,       0, 4_000_000, 9_000_000;
+    /// Thousandths of its part of the host's CPUs that a virtual CPU turns into work while they are shared: the rest
+    /// goes into switching between virtual CPUs and refilling their caches (of translated code, when emulated).
+    host_efficiency_permille: 1000,   1_000,     900,     650;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     150,   2_000;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.

@@ -33,10 +33,7 @@ impl Code {
     /// Whether it may begin while debts are still to be paid: nothing visible happens at its beginning but that more
     /// is owed, so the two can be paid in one go.
     fn may_begin_in_debt(self) -> bool {
-        matches!(
-            self,
-            Self::Run(_) | Self::Runtime(_) | Self::PipeRead { .. } | Self::PipeWrite { .. } | Self::Fork(_)
-        )
+        matches!(self, Self::Run(_) | Self::Runtime(_) | Self::PipeRead { .. } | Self::PipeWrite { .. } | Self::Fork(_))
     }
 }
 
@@ -148,7 +145,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 Flow::Done
             }
             Code::LoopEnd { back } => {
-                let event = Event::LoopEnd { task: TaskId(task), duration: now - this.loop_start, work: this.loop_work };
+                let event =
+                    Event::LoopEnd { task: TaskId(task), duration: now - this.loop_start, work: this.loop_work };
                 let again = again(&mut this.loops);
                 if again {
                     this.pc = back;

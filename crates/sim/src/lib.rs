@@ -27,6 +27,7 @@ mod host;
 mod interpreter;
 mod machine;
 mod notes;
+mod overcommit;
 mod program;
 mod rng;
 mod switch;

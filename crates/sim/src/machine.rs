@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
 use crate::host::{Core, EXEC, HRTICK, IPI, SOURCES_PER_CPU, TICK, source};
 use crate::interpreter::MAX_TASKS;
+use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
 use crate::sync::Objects;
@@ -70,6 +71,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     notes: Vec<String>,
     /// Draws how late interrupts come.
     jitter: Rng,
+    /// The host of a virtual machine, if it has too few CPUs.
+    host: Option<Overcommit>,
 }
 
 /// Calls a verb of the scheduler on behalf of `$cpu`.
@@ -169,6 +172,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             forked: vec![0; workload.tasks.len()],
             notes,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
+            host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
         };
         machine.create_groups(config.autogroup);
         machine.create_tasks(config.seed, &mut rng);
@@ -425,7 +429,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
-        let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
+        let (fixed, mut mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
+        if self.host.as_ref().is_some_and(Overcommit::crowded) {
+            mean += self.core.costs.host_wait_ns;
+        }
         if mean == 0 { fixed } else { fixed + self.jitter.exponential(mean) }
     }
 
@@ -433,7 +440,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let (now, phase) = (self.core.now, self.tick_phase[cpu]);
         let past = if now < phase { 0 } else { (now - phase) / self.tick_period + 1 };
         // However late it comes, the next one keeps the beat.
-        let late = self.interrupt_latency().min(self.tick_period / 2);
+        let late = self.interrupt_latency();
         let at = phase.saturating_add(past.saturating_mul(self.tick_period)).saturating_add(late);
         self.core.queue.arm(source(cpu, TICK), at);
     }
@@ -443,21 +450,38 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         sched!(self, cpu).tick_stopped(CpuId(cpu as u32));
     }
 
-    /// `cpu` became busy or idle: its SMT siblings get slower or faster.
+    /// `cpu` became busy or idle: its SMT siblings get slower or faster, and so do all CPUs of a virtual machine whose host
+    /// has too few for them.
     pub(crate) fn update_core_speed(&mut self, cpu: usize) {
-        let core = self.core_of[cpu] as usize;
-        if self.cores[core].len() == 1 {
-            return;
+        if let Some(host) = &mut self.host {
+            let busy = self.core.cpus.iter().filter(|cpu| !cpu.is_idle()).count() as u64;
+            if host.update(busy) {
+                for index in 0..self.cores.len() {
+                    self.set_core_speed(index, cpu);
+                }
+                return;
+            }
         }
+        let core = self.core_of[cpu] as usize;
+        if self.cores[core].len() > 1 {
+            self.set_core_speed(core, cpu);
+        }
+    }
+
+    /// Gives the CPUs of a core the speed they have now. `changing` arms its own execution event.
+    fn set_core_speed(&mut self, core: usize, changing: usize) {
         let busy = self.cores[core].iter().filter(|&&cpu| !self.core.cpus[cpu as usize].is_idle()).count() as u32;
-        let permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
+        let mut permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
+        if let Some(host) = &self.host {
+            permille = permille * host.speed_permille() / 1000;
+        }
         for index in 0..self.cores[core].len() {
             let sibling = self.cores[core][index] as usize;
             let speed = self.capacity[sibling] * permille.max(1);
             if self.core.cpus[sibling].speed != speed {
                 self.core.cpus[sibling].settle(self.core.now);
                 self.core.cpus[sibling].speed = speed;
-                if sibling != cpu {
+                if sibling != changing {
                     self.arm_exec(sibling);
                 }
             }

@@ -23,7 +23,8 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     if let Some((task, mutex)) = machine.objects.stray_unlock {
         let name = &machine.workload.mutexes[mutex as usize].name;
         let task = machine.task_name(task);
-        notes.push(format!("task `{task}` unlocks mutex `{name}`, which it does not hold: such an unlock does nothing"));
+        notes
+            .push(format!("task `{task}` unlocks mutex `{name}`, which it does not hold: such an unlock does nothing"));
     }
     let end = machine.core.now;
     let mut told = vec![false; machine.tasks.len()];

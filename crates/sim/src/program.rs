@@ -20,13 +20,19 @@ pub(crate) enum Code {
     /// Changes the task's attributes: index into [`Programs::settings`].
     Settings(u32),
     /// A phase begins; its loops.
-    Phase { loops: u64 },
+    Phase {
+        loops: u64,
+    },
     /// A loop of the phase begins.
     Loop,
     /// A loop of the phase ends; where its [`Code::Loop`] is.
-    LoopEnd { back: u32 },
+    LoopEnd {
+        back: u32,
+    },
     /// The program's last phase has ended; where the program begins.
-    Repeat { back: u32 },
+    Repeat {
+        back: u32,
+    },
     /// The task ends.
     Exit,
     /// Work at full capacity.
@@ -34,24 +40,42 @@ pub(crate) enum Code {
     /// CPU time at any capacity.
     Runtime(u64),
     Sleep(u64),
-    Timer { timer: u32, period: u64 },
-    TimerAbsolute { timer: u32, period: u64 },
+    Timer {
+        timer: u32,
+        period: u64,
+    },
+    TimerAbsolute {
+        timer: u32,
+        period: u64,
+    },
     /// Sleep while a device works.
     Device(u64),
     Lock(u32),
     Unlock(u32),
-    Wait { condition: u32, mutex: u32 },
+    Wait {
+        condition: u32,
+        mutex: u32,
+    },
     Signal(u32),
     Broadcast(u32),
-    Sync { condition: u32, mutex: u32 },
+    Sync {
+        condition: u32,
+        mutex: u32,
+    },
     Barrier(u32),
     SemPost(u32),
     SemWait(u32),
     Suspend(u32),
     Yield,
     Fork(u32),
-    PipeWrite { pipe: u32, bytes: u32 },
-    PipeRead { pipe: u32, bytes: u32 },
+    PipeWrite {
+        pipe: u32,
+        bytes: u32,
+    },
+    PipeRead {
+        pipe: u32,
+        bytes: u32,
+    },
 }
 
 /// Attributes as the scheduler takes them; `None` stays as it was.
@@ -92,8 +116,7 @@ struct Compiler<'a> {
 
 /// Checks `workload` against a machine of `cpus` CPUs and translates it.
 pub(crate) fn compile(workload: &Workload, cpus: usize, costs: &Costs) -> Result<Programs, Error> {
-    let mut compiler =
-        Compiler { workload, cpus, costs, out: Programs::default(), clamps: None, nodes: None };
+    let mut compiler = Compiler { workload, cpus, costs, out: Programs::default(), clamps: None, nodes: None };
     for (index, group) in workload.groups.iter().enumerate() {
         compiler.group(index, group)?;
     }
@@ -121,7 +144,8 @@ pub(crate) fn compile(workload: &Workload, cpus: usize, costs: &Costs) -> Result
         compiler.out.initial.push(initial);
     }
     if let Some(task) = compiler.clamps {
-        let note = format!("utilisation clamps (task `{task}`) are recorded but have no effect on the simulated scheduler");
+        let note =
+            format!("utilisation clamps (task `{task}`) are recorded but have no effect on the simulated scheduler");
         compiler.out.notes.push(note);
     }
     if let Some(task) = compiler.nodes {

@@ -69,20 +69,21 @@ fn tasks(cpus: usize) -> impl Strategy<Value = Vec<Task>> {
     let one = (phases, settings(cpus), 0u64..10_000_000, any::<bool>(), any::<bool>());
     prop::collection::vec(one, 1..12).prop_map(|all| {
         let last = all.len() - 1;
-        let build = |(index, (phases, settings, start, forever, forks)): (usize, (Vec<_>, Settings, u64, bool, bool))| {
-            let build_phase = |(mut ops, times, settings): (Vec<Op>, u64, Option<Settings>)| {
-                if forks && index < last {
-                    ops.push(Op::Fork(last));
-                }
-                let settings = settings.unwrap_or_default();
-                Phase { settings, ..phase(ops, Repeat::Times(times)) }
+        let build =
+            |(index, (phases, settings, start, forever, forks)): (usize, (Vec<_>, Settings, u64, bool, bool))| {
+                let build_phase = |(mut ops, times, settings): (Vec<Op>, u64, Option<Settings>)| {
+                    if forks && index < last {
+                        ops.push(Op::Fork(last));
+                    }
+                    let settings = settings.unwrap_or_default();
+                    Phase { settings, ..phase(ops, Repeat::Times(times)) }
+                };
+                let phases: Vec<Phase> = phases.into_iter().map(build_phase).collect();
+                // The one that is forked is not for ever, or the run gets long.
+                let repeat = if forever && index < last { Repeat::Forever } else { Repeat::Times(1) };
+                let start = (index < last || last == 0).then_some(start);
+                Task { settings, start, repeat, ..task(&format!("t{index}"), phases) }
             };
-            let phases: Vec<Phase> = phases.into_iter().map(build_phase).collect();
-            // The one that is forked is not for ever, or the run gets long.
-            let repeat = if forever && index < last { Repeat::Forever } else { Repeat::Times(1) };
-            let start = (index < last || last == 0).then_some(start);
-            Task { settings, start, repeat, ..task(&format!("t{index}"), phases) }
-        };
         all.into_iter().enumerate().map(build).collect()
     })
 }

@@ -40,7 +40,9 @@ fn a_deadlock_is_told_with_its_circle() {
 
 #[test]
 fn waiting_for_nobody_is_told() {
-    let notes = outcome(vec![once("a", vec![work(1), Op::Suspend { condition: 0 }]), once("b", vec![work(2), Op::Barrier(0)])]).notes;
+    let notes =
+        outcome(vec![once("a", vec![work(1), Op::Suspend { condition: 0 }]), once("b", vec![work(2), Op::Barrier(0)])])
+            .notes;
     assert!(notes[1].contains("task `a` waits for a resume of `c`, since 1000 ns"), "{notes:?}");
     assert!(notes[2].contains("barrier `b`, where 1 of 2 have arrived"), "{notes:?}");
     let notes = outcome(vec![once("a", vec![Op::Lock(0), Op::Lock(0)])]).notes;
@@ -150,7 +152,10 @@ fn what_cannot_run_is_refused_before_it_begins() {
     let policy = |policy| with(&|w| settings(w, Settings { policy: Some(policy), ..Settings::default() }));
     let op = |op: Op| with(&move |w| w.tasks[0] = once("a", vec![op.clone()]));
     for (message, expected) in [
-        (with(&|w| settings(w, Settings { cpus: Some(vec![0, 2]), ..Settings::default() })), "CPU 2, but the machine has 2 CPU(s), 0 to 1"),
+        (
+            with(&|w| settings(w, Settings { cpus: Some(vec![0, 2]), ..Settings::default() })),
+            "CPU 2, but the machine has 2 CPU(s), 0 to 1",
+        ),
         (with(&|w| settings(w, Settings { group: Some(7), ..Settings::default() })), "group number 7"),
         (policy(Policy::Fifo { priority: 10 }), "task `a` asks for SCHED_FIFO at priority 10"),
         (policy(Policy::RoundRobin { priority: 1 }), "SCHED_RR"),

@@ -158,7 +158,10 @@ fn timers_keep_their_beat_or_restart_it() {
     let beat = |mode, period: u64| Op::Timer { timer: 0, period: period * US, mode };
     let program = |mode| {
         let ops = |work| vec![run(work), beat(mode, 100)];
-        task("a", vec![phase(ops(30), Repeat::Times(2)), phase(ops(130), Repeat::Times(1)), phase(ops(30), Repeat::Times(3))])
+        task(
+            "a",
+            vec![phase(ops(30), Repeat::Times(2)), phase(ops(130), Repeat::Times(1)), phase(ops(30), Repeat::Times(3))],
+        )
     };
     let ends = |mode| apart(vec![program(mode)]).loops("a").iter().map(|(at, _)| at / US).collect::<Vec<_>>();
     // In time, in time, 30 late: a relative beat goes on from there, an absolute one catches up.
@@ -190,7 +193,11 @@ fn loops_report_their_duration_and_work() {
 
 #[test]
 fn programs_repeat_and_phases_of_no_loops_are_passed_over() {
-    let phases = vec![phase(vec![run(10)], Repeat::Times(2)), phase(vec![run(1000)], Repeat::Times(0)), phase(vec![run(1)], Repeat::Times(1))];
+    let phases = vec![
+        phase(vec![run(10)], Repeat::Times(2)),
+        phase(vec![run(1000)], Repeat::Times(0)),
+        phase(vec![run(1)], Repeat::Times(1)),
+    ];
     let log = apart(vec![Task { repeat: Repeat::Times(2), ..task("a", phases.clone()) }]);
     assert_eq!(log.loops("a").iter().map(|(_, took)| took / US).collect::<Vec<_>>(), [10, 10, 1, 10, 10, 1]);
     assert_eq!(log.exit("a"), Some(42 * US));
@@ -273,13 +280,9 @@ fn costs_are_charged_where_they_arise() {
     let mut spec = MachineSpec::new(parse_topology("1").unwrap());
     spec.timer_slack_ns = 0;
     spec.costs = Costs::ZERO;
-    for (name, value) in [
-        ("switch_ns", 1000),
-        ("timer_ns", 200),
-        ("idle_exit_ns", 30),
-        ("syscall_ns", 7),
-        ("syscall_return_ns", 5),
-    ] {
+    for (name, value) in
+        [("switch_ns", 1000), ("timer_ns", 200), ("idle_exit_ns", 30), ("syscall_ns", 7), ("syscall_return_ns", 5)]
+    {
         spec.costs.set(name, value).unwrap();
     }
     let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);

@@ -36,7 +36,8 @@ fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
 
 /// A line a run: the seed and the digest.
 fn digests(runs: &[Done]) -> String {
-    runs.iter().map(|run| format!("seed {} digest {:016x}\n", run.seed, run.digest)).collect()
+    let lines = runs.iter().map(|run| format!("seed {} digest {:016x}", run.seed, run.digest));
+    lines.chain([String::new()]).collect::<Vec<String>>().join("\n")
 }
 
 /// Writes a file into a folder, which is made if need be.

@@ -130,7 +130,13 @@ fn calculate(
     if here >= busiest.avg_load || here >= average {
         return tasks(0);
     }
-    let from = busiest.avg_load.saturating_sub(average) * busiest.capacity;
     let to = (average - here) * local.capacity;
+    // The busiest may be below the average (a CPU of one heavy task raises that, and cannot be relieved). The kernel's
+    // unsigned difference then wraps around and sets no bound: it goes on rotating tasks among the CPUs that share the
+    // rest, which is what keeps their shares fair. So do we.
+    let from = match busiest.avg_load.checked_sub(average) {
+        Some(excess) => excess * busiest.capacity,
+        None => u64::MAX,
+    };
     Imbalance { migration: MigrationType::Load, amount: from.min(to) / 1024 }
 }

@@ -171,6 +171,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return Outcome { pulled: 0, go_on: false };
         }
         let mut excluded = CpuMask::new();
+        let Some(own) = domain.groups.iter().find(|group| group.mask.contains(dst)).map(|group| &group.mask) else {
+            return Outcome { pulled: 0, go_on: false };
+        };
         let mut pulled = 0;
         let mut all_pinned;
         let mut busiest_seen = None;
@@ -183,7 +186,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let balanced = loop {
             all_pinned = false;
             let shared = self.shared;
-            let Some(stats) = DomainStats::of(shared, domain, dst, kind == BalanceKind::NewIdle) else { break true };
+            let Some(stats) = DomainStats::of(shared, domain, dst, kind == BalanceKind::NewIdle, &excluded) else {
+                break true;
+            };
             if shared.domains.of(dst).count() == position + 1 {
                 shared.set_overloaded(stats.overloaded_cpu);
             }
@@ -227,8 +232,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                     above.imbalance.store(true, Relaxed);
                 }
                 if env.all_pinned {
+                    // Look again without it, as long as there is anybody outside our own group.
                     excluded.insert(busiest);
-                    if excluded.count() < group.cpus.len() && pulled == 0 {
+                    if domain.span.iter().any(|cpu| !excluded.contains(cpu) && !own.contains(cpu)) {
                         continue;
                     }
                     all_pinned = true;

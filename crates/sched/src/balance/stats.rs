@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, SchedGroup};
+use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
@@ -41,7 +42,7 @@ pub(crate) struct GroupStats {
 }
 
 impl GroupStats {
-    pub(crate) fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> Self {
+    pub(crate) fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
         let mut stats = Self {
             kind: GroupType::HasSpare,
             load: 0,
@@ -57,6 +58,9 @@ impl GroupStats {
             overloaded_cpu: false,
         };
         for &cpu in &group.cpus {
+            if excluded.contains(cpu) {
+                continue;
+            }
             let published = shared.cpu(cpu);
             let fair = published.fair();
             let nr_running = published.nr_running();
@@ -129,10 +133,17 @@ pub(crate) struct DomainStats<'a> {
 }
 
 impl<'a> DomainStats<'a> {
-    pub(crate) fn of<P: Policy>(shared: &Shared<P>, domain: &'a Domain, cpu: CpuId, newidle: bool) -> Option<Self> {
+    /// CPUs in `excluded` count as empty: nothing can be pulled from them.
+    pub(crate) fn of<P: Policy>(
+        shared: &Shared<P>,
+        domain: &'a Domain,
+        cpu: CpuId,
+        newidle: bool,
+        excluded: &CpuMask,
+    ) -> Option<Self> {
         let here = domain.groups.iter().position(|group| group.mask.contains(cpu))?;
         let count = domain.groups.len();
-        let local = GroupStats::of(shared, &domain.groups[here], domain);
+        let local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         let mut stats = Self {
             local,
             busiest: None,
@@ -143,7 +154,7 @@ impl<'a> DomainStats<'a> {
         let mut util = local.util;
         for step in 1..count {
             let group = &domain.groups[(here + step) % count];
-            let mut found = GroupStats::of(shared, group, domain);
+            let mut found = GroupStats::of(shared, group, domain, excluded);
             if found.kind == GroupType::Misfit && group.min_capacity >= u64::from(shared.capacity(cpu)) {
                 // This CPU is no bigger: it cannot help.
                 found.kind = GroupType::HasSpare;

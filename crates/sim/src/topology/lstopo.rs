@@ -145,7 +145,8 @@ fn distances(root: Node<'_, '_>) -> Option<Vec<Vec<u32>>> {
         .flat_map(str::split_whitespace)
         .filter_map(|value| value.parse().ok())
         .collect();
-    (size > 0 && size <= MAX_CPUS && values.len() == size * size).then(|| values.chunks(size).map(<[u32]>::to_vec).collect())
+    (size > 0 && size <= MAX_CPUS && values.len() == size * size)
+        .then(|| values.chunks(size).map(<[u32]>::to_vec).collect())
 }
 
 fn line_offset(text: &str, position: roxmltree::TextPos) -> usize {
@@ -200,7 +201,10 @@ mod tests {
             <object type="Cache" depth="2"><object type="Core"><object type="PU" os_index="1"/></object></object></object>
             </object></object></object></topology>"#;
         let machine = parse_lstopo(text).unwrap();
-        assert_eq!(machine.cpus().iter().map(|p| (p.core, p.cluster, p.llc)).collect::<Vec<_>>(), [(0, 0, 0), (1, 1, 0)]);
+        assert_eq!(
+            machine.cpus().iter().map(|p| (p.core, p.cluster, p.llc)).collect::<Vec<_>>(),
+            [(0, 0, 0), (1, 1, 0)]
+        );
     }
 
     #[test]

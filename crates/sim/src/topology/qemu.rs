@@ -64,7 +64,12 @@ pub fn parse_qemu_smp(text: &str) -> Result<Topology, ParseTopologyError> {
         && cpus != total
     {
         let message = format!("{cpus} CPUs, but sockets * dies * clusters * cores * threads = {total}");
-        return Err(ParseTopologyError::new(0, text.len(), message, format!("write `{total}` CPUs, or change a factor")));
+        return Err(ParseTopologyError::new(
+            0,
+            text.len(),
+            message,
+            format!("write `{total}` CPUs, or change a factor"),
+        ));
     }
     let place = |cpu: usize| {
         let core = cpu / threads;

@@ -124,7 +124,12 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
         rest = &rest[len..];
     }
     if words.is_empty() {
-        return Err(ParseTopologyError::new(0, text.len(), "nothing is described", "write for example `pack:1 core:4 pu:2`"));
+        return Err(ParseTopologyError::new(
+            0,
+            text.len(),
+            "nothing is described",
+            "write for example `pack:1 core:4 pu:2`",
+        ));
     }
     Ok(words)
 }
@@ -229,8 +234,9 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
     let core = position(&[Level::Core]).unwrap_or(words.len() - 1);
     let package = position(&[Level::Package]);
     let node = words.iter().rposition(|word| word.level == Level::Numa || word.memory);
-    let llc = outermost_first(&[Level::Cache(3), Level::Cache(4), Level::Cache(5), Level::Die, Level::Package, Level::Numa])
-        .or(node);
+    let llc =
+        outermost_first(&[Level::Cache(3), Level::Cache(4), Level::Cache(5), Level::Die, Level::Package, Level::Numa])
+            .or(node);
     // Scheduling needs caches inside nodes: with several nodes in one package and no L3 named, each node has its own.
     let llc = match (llc, node) {
         (Some(llc), Some(node)) if below(node) < below(llc) => Some(node),
@@ -308,7 +314,10 @@ mod tests {
 
     #[test]
     fn attributes_are_read_past_but_for_capacity() {
-        assert_eq!(column("pack:1 l3:1(size=32MB) core:4(capacity=1024,512) pu:1", |p| p.capacity), [1024, 512, 1024, 512]);
+        assert_eq!(
+            column("pack:1 l3:1(size=32MB) core:4(capacity=1024,512) pu:1", |p| p.capacity),
+            [1024, 512, 1024, 512]
+        );
         let error = parse_synthetic("core:4(capacity=2000)").unwrap_err();
         assert_eq!((error.offset, error.len), (7, 13));
     }

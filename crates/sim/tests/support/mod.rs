@@ -211,7 +211,11 @@ impl Ledger {
             assert_eq!(own.busy + own.idle + own.overhead, end, "CPU {index}: {own:?}");
             let cpu = self.cpu(CpuId(index as u32));
             let span = end - cpu.since;
-            if cpu.who == Running::Idle { cpu.idle += span } else { cpu.running += span }
+            if cpu.who == Running::Idle {
+                cpu.idle += span
+            } else {
+                cpu.running += span
+            }
             assert_eq!(cpu.running + cpu.idle, end);
             assert_eq!(cpu.overhead + cpu.idle_overhead, own.overhead, "overhead of CPU {index}: {cpu:?} {own:?}");
             assert_eq!(cpu.running - cpu.overhead, own.busy, "CPU {index}: {cpu:?} {own:?}");
@@ -249,7 +253,11 @@ impl Sink for Ledger {
                 let this = self.cpu(cpu);
                 assert_eq!(this.who, prev, "at {at} on {cpu:?}");
                 let span = at - this.since;
-                if prev == Running::Idle { this.idle += span } else { this.running += span }
+                if prev == Running::Idle {
+                    this.idle += span
+                } else {
+                    this.running += span
+                }
                 this.since = at;
                 this.who = next;
                 if let Running::Task(task) = prev {
@@ -276,7 +284,11 @@ impl Sink for Ledger {
                 assert!(ns > 0);
                 let this = self.cpu(cpu);
                 let who = this.who;
-                if who == Running::Idle { this.idle_overhead += ns } else { this.overhead += ns }
+                if who == Running::Idle {
+                    this.idle_overhead += ns
+                } else {
+                    this.overhead += ns
+                }
                 if let Running::Task(task) = who {
                     self.tasks.get_mut(&task.0).unwrap().overhead += ns;
                 } else {

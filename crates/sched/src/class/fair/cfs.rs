@@ -183,6 +183,10 @@ impl Discipline for CfsOrder {
         se
     }
 
+    fn slice<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
+        sched_slice(rq, shared, se)
+    }
+
     fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, cfs: u32, _curr: Se) {
         update_min_vruntime(rq, cfs);
     }

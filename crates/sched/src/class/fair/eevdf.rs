@@ -208,6 +208,10 @@ impl Discipline for EevdfOrder {
         pick(rq, shared, cfs, true)
     }
 
+    fn slice<T: Tunables>(rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, se: Se) -> u64 {
+        rq.se(se).slice
+    }
+
     fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         let cfs = rq.se(se).parent;
         let version = shared.config.eevdf;

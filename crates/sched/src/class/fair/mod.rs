@@ -78,6 +78,10 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se;
 
+    /// How long an entity runs at a time, wall-clock ns.
+    #[doc(hidden)]
+    fn slice<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64;
+
     /// `se` becomes the running entity of its queue.
     #[doc(hidden)]
     fn set_next<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
@@ -190,6 +194,16 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.clear_buddies(se);
         rq.update_curr_all(shared);
         D::yields(rq, shared, se);
+    }
+
+    fn slice_left(rq: &Rq<Self>, shared: &Shared<Self>) -> Option<u64> {
+        let curr = rq.curr?;
+        if rq.class.groups[ROOT].cfs.h_nr_queued <= 1 {
+            return None;
+        }
+        let se = &rq.tasks[curr].class;
+        let ran = se.sum_exec_runtime - se.prev_sum_exec_runtime;
+        Some(D::slice(rq, shared, Se::task(curr)).saturating_sub(ran))
     }
 
     fn update_curr(rq: &mut Rq<Self>, shared: &Shared<Self>) {

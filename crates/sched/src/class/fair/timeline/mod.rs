@@ -9,8 +9,8 @@
 //! Three shapes, by how much is queued:
 //!
 //! * nothing: 32 bytes and no allocation (there are as many timelines as groups times CPUs, most of them empty);
-//! * up to [`FEW`] entities: one sorted array;
-//! * more: a [`tree::Tree`] of leaves and inner nodes of up to sixteen.
+//! * up to eight entities: one sorted array;
+//! * more: leaves of up to sixteen, the first of which is the head; behind it the others, under inner nodes.
 //!
 //! Keys and vruntimes are `u64` that wrap: `a` is before `b` if `a - b` is negative as a signed number, so all that is
 //! queued at a time must lie within 2^63 of each other. Among equal keys the order is that of insertion.

@@ -230,6 +230,23 @@ fn swings_around_every_small_length() {
     }
 }
 
+/// A root leaf may hold one or two, but a child may not: it must not become one when the head splits.
+#[test]
+fn head_splits_before_a_small_root() {
+    for left in 1..=5 {
+        let mut timeline = Timeline::new();
+        let tickets: Vec<Ticket> = (0..17).map(|i| timeline.insert(i, u64::from(i), 0, 1)).collect();
+        for &ticket in &tickets[12 + left..] {
+            assert!(timeline.remove(ticket).is_some());
+        }
+        for i in 17..22 {
+            timeline.insert(i, 0, 0, 1);
+            timeline.check();
+        }
+        assert!(timeline.iter().eq([0].into_iter().chain(17..22).chain(1..12 + left as u32)));
+    }
+}
+
 #[test]
 fn equal_keys_run_first_in_first_out() {
     for count in [2, FEW as u32, 17, 500] {

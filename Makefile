@@ -1,0 +1,67 @@
+# What can be made here. Each target sets up what it needs by itself, on a machine that has only Rust (rustup or
+# Debian's), Python and apt; the network is needed for crates.io alone.
+#
+#   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; leaves demo-out/
+#   make test    everything CI checks: formatting, clippy, documentation, all tests, the fuzzers' corpus
+#   make bench   the benchmarks
+#   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
+#   make doc     the API documentation, in target/doc/
+#   make lint    formatting and clippy
+
+CARGO ?= cargo
+FUZZ_SECONDS ?= 60
+export CARGO_TERM_COLOR ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit bench fuzz fuzz-corpus doc lint
+
+help:
+	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
+
+# A linker is all that Rust itself does not bring; formatter and linter are rustup components or Debian packages.
+setup:
+	@command -v cc >/dev/null || $(SUDO) apt-get install -y --no-install-recommends gcc libc6-dev
+	@$(CARGO) --version >/dev/null || { echo "Rust is needed: https://rustup.rs, or apt-get install cargo"; exit 1; }
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt || $(SUDO) apt-get install -y rustfmt
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy || $(SUDO) apt-get install -y rust-clippy
+
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+demo: setup
+	$(CARGO) run --release --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
+
+test: setup lint doc unit fuzz-corpus
+
+unit: setup
+	$(CARGO) test --workspace
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+doc: setup
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+bench: setup
+	$(CARGO) bench --workspace
+
+# Every input the fuzzers have kept, and then new ones. Needs nightly; the workload crate's tests read the same corpus
+# without it, so a machine that has none loses only the search for new inputs.
+fuzz: setup
+	@if ! rustup toolchain list 2>/dev/null | grep -q nightly; then \
+		echo "no nightly toolchain (rustup toolchain install nightly): the plain tests read the corpus instead"; \
+		$(CARGO) test -p vruntime-workload --test hostile; \
+		exit; \
+	fi; \
+	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz || exit 1; \
+	for target in fuzz/fuzz_targets/*.rs; do \
+		target=$$(basename $$target .rs); \
+		echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
+		work=$$(mktemp -d); \
+		$(CARGO) +nightly fuzz run $$target $$work fuzz/corpus/$$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
+		rm -rf $$work; \
+	done
+
+fuzz-corpus:
+	$(MAKE) fuzz FUZZ_SECONDS=5

@@ -1,0 +1,274 @@
+//! The command as users meet it: what it prints, where, and how it ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn vruntime(arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
+    // Paths in messages are as given, so relative ones are the same everywhere.
+    command.current_dir(data("")).env("NO_COLOR", "1").env("COLUMNS", "100").args(arguments);
+    command.output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
+}
+
+/// What goes to standard output of a command that goes well.
+fn well(arguments: &[&str]) -> String {
+    let output = vruntime(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What goes to standard error of a command that fails because of its input.
+fn fails(arguments: &[&str]) -> String {
+    let output = vruntime(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
+    assert!(output.stdout.is_empty(), "{arguments:?} printed {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&well(arguments)).expect("it prints JSON")
+}
+
+fn digest(arguments: &[&str], run: usize) -> String {
+    json(arguments)["observed"][run]["digest"].as_str().expect("a digest is text").to_owned()
+}
+
+#[test]
+fn help_of_every_command() {
+    for command in ["", "run", "compare", "kernels", "machines", "fidelity", "completions"] {
+        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|argument| !argument.is_empty()).collect();
+        let help = well(&arguments);
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        insta::assert_snapshot!(format!("help {command}"), help);
+    }
+}
+
+#[test]
+fn a_run_without_costs_or_jitter_is_what_the_file_says() {
+    let table = well(&["run", "beat.json", "--machine", "2", "--costs", "zero", "--seed", "0", "--kernel", "6.12"]);
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let run = json(&["run", "beat.json", "--machine", "2", "--costs", "zero", "--seed", "0", "--json"]);
+    assert_eq!((&run["name"], &run["kernel"], &run["cpus"]), (&"beat".into(), &"6.12".into(), &2.into()));
+    let tasks = &run["observed"][0]["tasks"];
+    assert_eq!(tasks["beat-0"]["cpu_s"], 0.02);
+    assert_eq!(tasks["beat-1"]["loops"], 10);
+    assert_eq!(tasks["hog"]["cpu_s"], 0.05);
+    assert_eq!(tasks["hog"]["run_delay_s"], 0.0);
+    assert!(tasks["hog"]["wakeup_latency_us"].is_null());
+    assert!(tasks["beat-0"]["wakeup_latency_us"]["p99"].is_number());
+}
+
+#[test]
+fn the_fields_are_those_of_the_recordings() {
+    let recording = fs::read(data("../../../../fidelity/ground-truth/linux-6.12/group-waker.json")).unwrap();
+    let recording: serde_json::Value = serde_json::from_slice(&recording).unwrap();
+    let run = json(&["run", "../../../../fidelity/ground-truth/linux-6.12/group-waker.json", "--json"]);
+    let (ours, theirs) = (&run["observed"][0]["tasks"], &recording["observed"][0]["tasks"]);
+    for (name, task) in theirs.as_object().unwrap() {
+        for (field, value) in task.as_object().unwrap() {
+            let simulated = &ours[name][field];
+            assert_eq!(simulated.is_null(), value.is_null(), "{name} {field}: {simulated} for {value}");
+            for percentile in value.as_object().into_iter().flat_map(|fields| fields.keys()) {
+                assert!(simulated[percentile].is_number(), "{name} {field} {percentile}");
+            }
+        }
+    }
+    for field in ["name", "kernel", "hz", "preempt", "autogroup", "cpus"] {
+        assert!(!run[field].is_null(), "{field}");
+    }
+    assert_eq!((&run["hz"], &run["preempt"], &run["autogroup"]), (&250.into(), &"voluntary".into(), &true.into()));
+}
+
+#[test]
+fn groups_get_what_they_are_entitled_to() {
+    let run = json(&["run", "groups.toml", "--kernel", "6.12", "--json"]);
+    let groups = &run["observed"][0]["groups"];
+    let got = |group: &str, field: &str| groups[group][field].as_f64().unwrap();
+    assert!((got("gold", "entitled_s") - 0.15).abs() < 1e-6, "{groups}");
+    assert!((got("gold", "cpu_s") - 0.15).abs() < 0.005, "{groups}");
+    assert!((got("iron", "cpu_s") - 0.05).abs() < 0.005, "{groups}");
+}
+
+#[test]
+fn repeats_in_parallel_are_the_runs_alone() {
+    let arguments = ["run", "beat.json", "--machine", "2", "--json"];
+    let together: Vec<&str> = arguments.iter().copied().chain(["--seed", "5", "--repeat", "4"]).collect();
+    let all = json(&together);
+    let mut seen = Vec::new();
+    for index in 0..4 {
+        let seed = (5 + index).to_string();
+        let alone: Vec<&str> = arguments.iter().copied().chain(["--seed", seed.as_str()]).collect();
+        assert_eq!(all["observed"][index]["digest"], digest(&alone, 0), "seed {seed}");
+        seen.push(digest(&alone, 0));
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "another seed is another run");
+}
+
+#[test]
+fn out_leaves_results_traces_and_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let printed = well(&["run", "beat.json", "--machine", "2", "--repeat", "2", "--out", out]);
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(!read("trace.perfetto-trace").is_empty());
+    let trace = text(&read("trace.txt"));
+    assert!(trace.starts_with("cpus=2\n") && trace.contains("sched_switch"), "{trace:.200}");
+    let digests = text(&read("digest"));
+    assert_eq!(digests.lines().count(), 2);
+    assert!(digests.lines().all(|line| printed.contains(line)), "{digests} in {printed}");
+    let results: serde_json::Value = serde_json::from_slice(&read("results.json")).unwrap();
+    assert_eq!(results["observed"].as_array().map(Vec::len), Some(2));
+    // Observing a run does not change it.
+    assert_eq!(results["observed"][0]["digest"], digest(&["run", "beat.json", "--machine", "2", "--json"], 0));
+}
+
+#[test]
+fn standard_input_is_read_for_a_dash() {
+    let mut command = Command::cargo_bin("vruntime").unwrap();
+    let input = fs::read(data("beat.json")).unwrap();
+    let output = command.args(["run", "-", "--machine", "2", "--json"]).write_stdin(input).output().unwrap();
+    let piped: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(piped["name"], "stdin");
+    assert_eq!(piped["observed"][0]["digest"], digest(&["run", "beat.json", "--machine", "2", "--json"], 0));
+}
+
+#[test]
+fn comparisons_tell_what_differs() {
+    let table = well(&["compare", "groups.toml", "--repeat", "2"]);
+    assert!(table.contains("6.1 ") && table.contains("6.12"), "{table}");
+    assert!(table.contains("stands out"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let machines = json(&["compare", "beat.json", "--machine", "2", "--machine", "pack:2 core:2", "--json"]);
+    assert_eq!(machines["variants"], serde_json::json!(["2", "pack:2 core:2"]));
+    let features =
+        json(&["compare", "groups.toml", "--kernel", "6.12", "--kernel", "6.12+base_slice_ns=9000000", "--json"]);
+    assert_eq!(features["variants"][1], "6.12+base_slice_ns=9000000");
+    let files = json(&["compare", "beat.json", "groups.toml", "--kernel", "6.6", "--json"]);
+    assert_eq!(files["variants"], serde_json::json!(["beat", "groups"]));
+}
+
+#[test]
+fn a_comparison_leaves_a_folder_for_each_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    well(&["compare", "groups.toml", "--out", out]);
+    for side in ["6.1", "6.12"] {
+        for file in ["results.json", "trace.perfetto-trace", "trace.txt", "digest"] {
+            assert!(folder.path().join(side).join(file).is_file(), "{side}/{file}");
+        }
+    }
+    assert!(folder.path().join("comparison.json").is_file());
+}
+
+#[test]
+fn mistakes_are_told_with_a_way_to_mend_them() {
+    let cases: &[(&str, &[&str])] = &[
+        ("no such file", &["run", "nowhere.json"]),
+        ("no such kernel", &["run", "beat.json", "--kernel", "6.13"]),
+        ("no such machine", &["run", "beat.json", "--machine", "pack:2 cor:4"]),
+        ("no such feature", &["run", "beat.json", "--feature", "NO_RUN_TO_PARTY"]),
+        ("no such tunable", &["run", "beat.json", "--set", "base_slise_ns=1"]),
+        ("no number", &["run", "beat.json", "--set", "base_slice_ns=3ms"]),
+        ("no such costs", &["run", "beat.json", "--costs", "emulate"]),
+        ("no such command", &["rum", "beat.json"]),
+        ("no such option", &["run", "beat.json", "--kernle", "6.1"]),
+        ("too small a machine", &["run", "beat.json", "--machine", "1"]),
+        ("nothing to compare", &["compare", "beat.json"]),
+        ("repeat nothing", &["run", "beat.json", "--repeat", "0"]),
+        ("bad json", &["run", "bad.json"]),
+        ("bad toml", &["run", "bad.toml"]),
+        ("no recordings", &["fidelity", "."]),
+    ];
+    for (name, arguments) in cases {
+        insta::assert_snapshot!(format!("mistake {name}"), fails(arguments));
+    }
+}
+
+#[test]
+fn warnings_are_errors_if_strict() {
+    let lenient = vruntime(&["run", "trailing.json", "--machine", "1"]);
+    assert!(lenient.status.success(), "{}", text(&lenient.stderr));
+    assert!(fails(&["run", "trailing.json", "--machine", "1", "--strict"]).contains("trailing.json"));
+}
+
+#[test]
+fn lists_of_kernels_and_machines() {
+    let kernels = well(&["kernels"]);
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        assert!(kernels.lines().any(|line| line.starts_with(&format!("{kernel} "))), "{kernels}");
+        assert!(well(&["kernels", "--features", kernel]).contains("WAKEUP_PREEMPTION"));
+    }
+    insta::assert_snapshot!("machines", well(&["machines"]));
+    insta::assert_snapshot!("machine drawn", well(&["machines", "pack:2 core:2 pu:2"]));
+}
+
+#[test]
+fn completions_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(well(&["completions", shell]).contains("fidelity"), "{shell}");
+    }
+}
+
+#[test]
+fn fidelity_closes_with_the_count() {
+    let table = well(&["fidelity", "--kernel", "6.18", "--scenario", "three-hogs"]);
+    let last = table.lines().last().unwrap();
+    let words: Vec<&str> = last.split(' ').collect();
+    assert!(matches!(words.as_slice(), ["inside", _, "of", "9", "cells"]), "{last}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let cells = json(&["fidelity", "--kernel", "6.18", "--scenario", "three-hogs", "--json"]);
+    let inside = cells.as_array().unwrap().iter().filter(|cell| cell["inside"] == true).count();
+    assert_eq!(words[1], inside.to_string());
+    assert_eq!(cells[0]["recorded"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn fidelity_of_a_folder_is_that_of_the_copy_within() {
+    let folder = "../../../../fidelity/ground-truth";
+    assert_eq!(well(&["fidelity", folder]), well(&["fidelity"]));
+}
+
+#[test]
+fn scenarios_not_offered_yet_are_listed_and_not_counted() {
+    let table = well(&["fidelity", "--kernel", "6.1", "--scenario", "quota-on-2"]);
+    assert!(table.contains("not offered yet") || table.contains("OUTSIDE") || table.contains("inside"), "{table}");
+    assert!(table.lines().last().unwrap().starts_with("inside "), "{table}");
+}
+
+/// Ctrl-C stops a run that would take hours, prints what there is, and says so.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_there_is() {
+    use std::io::Read;
+    use std::process::{Command as Process, Stdio};
+
+    let mut child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .current_dir(data(""))
+        .args(["run", "forever.json", "--machine", "2", "--duration", "100000s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until the handler is installed and the run has begun a signal would just end the program.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let interrupt = Process::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let status = child.wait().unwrap();
+    let mut printed = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(status.code(), Some(130), "{printed}");
+    assert!(printed.contains("stopped by Ctrl-C") && printed.contains("digest"), "{printed}");
+}
