@@ -50,7 +50,7 @@ fn help_of_every_command() {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|argument| !argument.is_empty()).collect();
         let help = well(&arguments);
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
-        insta::assert_snapshot!(format!("help {command}"), help);
+        insta::assert_snapshot!(format!("help-{command}"), help);
     }
 }
 
@@ -193,7 +193,7 @@ fn mistakes_are_told_with_a_way_to_mend_them() {
         ("no recordings", &["fidelity", "."]),
     ];
     for (name, arguments) in cases {
-        insta::assert_snapshot!(format!("mistake {name}"), fails(arguments));
+        insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), fails(arguments));
     }
 }
 
@@ -212,7 +212,7 @@ fn lists_of_kernels_and_machines() {
         assert!(well(&["kernels", "--features", kernel]).contains("WAKEUP_PREEMPTION"));
     }
     insta::assert_snapshot!("machines", well(&["machines"]));
-    insta::assert_snapshot!("machine drawn", well(&["machines", "pack:2 core:2 pu:2"]));
+    insta::assert_snapshot!("machine-drawn", well(&["machines", "pack:2 core:2 pu:2"]));
 }
 
 #[test]
@@ -255,15 +255,23 @@ fn ctrl_c_keeps_what_there_is() {
     use std::io::Read;
     use std::process::{Command as Process, Stdio};
 
+    let folder = tempfile::tempdir().unwrap();
     let mut child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
         .current_dir(data(""))
-        .args(["run", "forever.json", "--machine", "2", "--duration", "100000s"])
+        .args(["run", "forever.json", "--machine", "2", "--duration", "100000s", "--out"])
+        .arg(folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Until the handler is installed and the run has begun a signal would just end the program.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // Once a trace is being written the run has begun, and before that the handler was installed.
+    let begun = || fs::metadata(folder.path().join("trace.txt")).is_ok_and(|file| file.len() > 100_000);
+    for _ in 0..600 {
+        if begun() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
     let interrupt = Process::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
     let status = child.wait().unwrap();

@@ -303,10 +303,10 @@ impl Comparison {
         if best.is_empty() {
             let labels: Vec<&str> = self.variants.iter().map(|variant| variant.label.as_str()).collect();
             let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
-            return format!(
+            return wrap(&format!(
                 "Nothing stands out: no class of tasks fares differently{bound} with {}.",
                 labels.join(", ")
-            );
+            ));
         }
         let mut text = String::from("What stands out: ");
         for (index, (_, standout)) in best.iter().enumerate() {

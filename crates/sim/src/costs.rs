@@ -97,7 +97,9 @@ costs! {
     host_wait_ns:              0,       0, 4_000_000, 9_000_000;
     /// Thousandths of its part of the host's CPUs that a virtual CPU turns into work while they are shared: the rest
     /// goes into switching between virtual CPUs and refilling their caches (of translated code, when emulated).
-    host_efficiency_permille: 1000,   1_000,     900,     650;
+    host_efficiency_permille: 1000,   1_000,     900,     720;
+    /// What a kernel thread on each CPU works once a second; 0: there is none.
+    kworker_ns:                0,       0,  30_000, 300_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     150,   2_000;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.

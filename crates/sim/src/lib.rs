@@ -18,6 +18,7 @@
 //! frequencies do not change; the tick stops on idle CPUs and nowhere else.
 #![forbid(unsafe_code)]
 
+mod background;
 mod config;
 mod costs;
 mod cpu;
@@ -90,5 +91,9 @@ where
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
     let shared = Shared::<P>::new(spec.topology.clone(), scheduler);
-    Machine::new(workload, config, shared, sink)?.run(watch)
+    // Without a known end they would keep a deadlocked run going for ever.
+    let ends = config.duration.or(workload.duration).is_some();
+    let work = if ends { spec.costs.kworker_ns } else { 0 };
+    let whole = background::with_kernel_threads(workload, shared.nr_cpus(), work, config.seed);
+    Machine::new(&whole, workload.tasks.len(), config, shared, sink)?.run(watch)
 }

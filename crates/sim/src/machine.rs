@@ -69,6 +69,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
     notes: Vec<String>,
+    /// How many of the workload's tasks are its own; those after them are the machine's.
+    own: usize,
     /// Draws how late interrupts come.
     jitter: Rng,
     /// The host of a virtual machine, if it has too few CPUs.
@@ -88,6 +90,7 @@ pub(crate) use sched;
 impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     pub(crate) fn new(
         workload: &'a Workload,
+        own: usize,
         config: &Config,
         shared: Shared<P>,
         sink: &'a mut S,
@@ -114,7 +117,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 && times(task.repeat) > 0
         };
         if end.is_none()
-            && let Some(task) = workload.tasks.iter().find(|task| loops_for_ever(task))
+            && let Some(task) = workload.tasks[..own].iter().find(|task| loops_for_ever(task))
         {
             return Err(Error::NeverEnds { task: task.name.clone() });
         }
@@ -171,6 +174,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             live: 0,
             forked: vec![0; workload.tasks.len()],
             notes,
+            own,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
         };
@@ -216,12 +220,18 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let task = &self.workload.tasks[template];
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let (policy, nice, slice) = initial.policy.unwrap_or((SchedPolicy::Normal, 0, None));
-        let group = self.groups[initial.group.unwrap_or(0) as usize];
+        let group = if template < self.own {
+            self.groups[initial.group.unwrap_or(0) as usize]
+        } else {
+            // Kernel threads are in no session, hence in no autogroup.
+            GroupId::ROOT
+        };
         let attrs = TaskAttrs { policy, nice, slice, group, affinity: initial.affinity.clone() };
         let id = sched!(self, cpu).new_task(&attrs, CpuId(cpu as u32));
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, self.programs.entry[template], times(task.repeat)));
-        self.live += 1;
+        // The machine's own threads do not keep it running.
+        self.live += usize::from(template < self.own);
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice });
         id.0
     }
