@@ -148,6 +148,10 @@ fn machine_of(
         let mut spec = MachineSpec::new(machine::parse(&text)?);
         // The recorder asked for the shortest slack there is.
         spec.timer_slack_ns = 1;
+        if recording.emulated {
+            // All emulated recordings were made on two CPUs of the host's, however many the guest had.
+            spec.host_cpus = Some(2);
+        }
         return Ok((text, false, spec));
     }
     let described = scenario.and_then(|scenario| Some((scenario, scenario.machine.as_ref()?)));

@@ -156,7 +156,7 @@ fn comparisons_tell_what_differs() {
     let features =
         json(&["compare", "groups.toml", "--kernel", "6.12", "--kernel", "6.12+base_slice_ns=9000000", "--json"]);
     assert_eq!(features["variants"][1], "6.12+base_slice_ns=9000000");
-    let files = json(&["compare", "beat.json", "groups.toml", "--kernel", "6.6", "--json"]);
+    let files = json(&["compare", "beat.json", "groups.toml", "--kernel", "6.6", "--machine", "2", "--json"]);
     assert_eq!(files["variants"], serde_json::json!(["beat", "groups"]));
 }
 

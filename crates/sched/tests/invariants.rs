@@ -1,5 +1,6 @@
 //! Random calls from a host that knows nothing but the rules: the invariants hold after every one, under every kernel.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -92,6 +93,8 @@ struct Bench<P: Policy> {
     wishes: Wishes,
     now: u64,
     tasks: Vec<TaskId>,
+    /// Tasks that have gone to sleep and have not been woken.
+    asleep: BTreeSet<TaskId>,
     groups: Vec<GroupId>,
 }
 
@@ -106,6 +109,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             wishes: Wishes::default(),
             now: 1_000_000,
             tasks: vec![],
+            asleep: BTreeSet::new(),
             groups: vec![GroupId::ROOT],
         };
         for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true), (2, 1000, false), (0, 1, false)]
@@ -153,7 +157,8 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             Call::Wake { task, cpu, sync } => {
                 let cpu = self.cpu(cpu);
                 if let Some(task) = self.task(task) {
-                    self.with(|s| s.wake(task, cpu, sync, false));
+                    let woken = self.with(|s| s.wake(task, cpu, sync, false));
+                    assert_eq!(woken, self.asleep.remove(&task), "task {task} asleep and not woken, or the reverse");
                 }
             }
             Call::Block { cpu } => self.give_up(cpu, PrevState::Sleeping),
@@ -207,6 +212,9 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         let cpu = self.cpu(cpu);
         if let Some(task) = self.rqs[cpu.index()].running().task() {
             let next = self.with(|s| s.schedule(cpu, state));
+            if state == PrevState::Sleeping {
+                self.asleep.insert(task);
+            }
             if state == PrevState::Dead {
                 self.tasks.retain(|&other| other != task);
             }
@@ -243,6 +251,9 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
     fn check(&self) {
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
+            if let Running::Task(task) = rq.running() {
+                assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which nobody woke", rq.cpu);
+            }
             // Nothing runnable waits on a CPU that idles.
             let waits =
                 rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == vruntime_sched::task::TaskState::Runnable);

@@ -142,6 +142,28 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
     }
 }
 
+/// A million tasks in ten thousand groups on 1024 CPUs: how long to start and run for `duration`, in how much memory.
+fn million(duration: u64) {
+    let program = phases(vec![Op::Run { work: 100 * US }, Op::Sleep { time: 500 * MS }]);
+    let mut million = workload((0..1_000_000).map(|index| task(format!("t-{index}"), "t", &program)).collect(), 0);
+    let group = |index| Group { path: format!("/g{index}"), parent: Some(0), weight: 100, idle: false, max: None };
+    million.groups.extend((0..10_000).map(group));
+    for (index, task) in million.tasks.iter_mut().enumerate() {
+        task.settings.group = Some(1 + index % 10_000);
+        task.start = Some(index as u64 * 100);
+    }
+    let before = resident_mib();
+    measure("1 M tasks, 10 k groups", "pack:8 l3:8 core:8 pu:2", duration, &million, "2 GiB");
+    println!("resident at most: {} MiB, {before} MiB of it the workload itself", resident_mib());
+}
+
+/// High-water mark of this process's memory, MiB; 0 where there is no `/proc`.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
 fn main() {
     let filter = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
     let wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
@@ -156,5 +178,9 @@ fn main() {
     }
     if wanted("small") {
         measure("8 CPUs, 40 tasks", "pack:1 core:8", 5000 * MS, &periodic(40, 100 * US, 300 * US), "0.15 s");
+    }
+    if filter.as_deref() == Some("million") {
+        // Takes a minute or two, so only when asked for.
+        million(1000 * MS);
     }
 }

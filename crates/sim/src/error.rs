@@ -83,6 +83,16 @@ pub enum Error {
         /// Its phase.
         phase: String,
     },
+    /// The scheduler and the machine keep each other busy without time passing: a fault in one of them, most likely in
+    /// a policy of your own that asks for a reschedule at every reschedule.
+    #[error(
+        "no time passes any more at {now} ns: switches and interrupts follow each other without end; \
+         a scheduling policy must not ask for a reschedule each time it is rescheduled"
+    )]
+    Stalled {
+        /// Nanoseconds since the start.
+        now: u64,
+    },
     /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
     #[error("the machine holds {limit} tasks, the workload needs more")]
     TooMany {

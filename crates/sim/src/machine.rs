@@ -16,26 +16,28 @@
 
 use std::ops::ControlFlow;
 
-use vruntime_sched::event::{Event, OverheadKind};
-use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::{Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{GroupInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
 use crate::config::{Config, Outcome, Preempt, Progress};
-use crate::cpu::{Cpu, IDLE, NEVER, NOHZ, STOPPER};
+use crate::cpu::{Cpu, NEVER};
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
-use crate::host::{Core, EXEC, HRTICK, IPI, SOURCES_PER_CPU, TICK, source};
+use crate::host::{Core, EXEC, IPI, SOURCES_PER_CPU, TICK};
 use crate::interpreter::MAX_TASKS;
 use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
 use crate::sync::Objects;
-use crate::task::{Life, Task};
+use crate::task::Task;
 
 /// The watcher is asked once in so many events of the machine.
 const WATCH_EVERY: u64 = 1 << 16;
+/// So many times as many events as instructions may follow each other in one instant: a task that never lets time pass
+/// is found and named first.
+const STALLED: u64 = 8;
 /// A seed other than 0 starts each task up to so much late.
 const START_JITTER: u64 = 5_000;
 
@@ -51,13 +53,13 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// The scheduler's id of each of the workload's groups.
     groups: Vec<GroupId>,
     /// SMT siblings: index of each CPU's core, and the CPUs of each core.
-    core_of: Vec<u32>,
-    cores: Vec<Vec<u32>>,
-    smt_speed_permille: u32,
-    capacity: Vec<u32>,
-    tick_period: u64,
+    pub(crate) core_of: Vec<u32>,
+    pub(crate) cores: Vec<Vec<u32>>,
+    pub(crate) smt_speed_permille: u32,
+    pub(crate) capacity: Vec<u32>,
+    pub(crate) tick_period: u64,
     /// When the first tick of each CPU would come.
-    tick_phase: Vec<u64>,
+    pub(crate) tick_phase: Vec<u64>,
     pub(crate) timer_slack: u64,
     pub(crate) preempt_full: bool,
     /// Instructions since time last passed, and how many are too many.
@@ -70,11 +72,11 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) forked: Vec<u32>,
     notes: Vec<String>,
     /// How many of the workload's tasks are its own; those after them are the machine's.
-    own: usize,
+    pub(crate) own: usize,
     /// Draws how late interrupts come.
-    jitter: Rng,
+    pub(crate) jitter: Rng,
     /// The host of a virtual machine, if it has too few CPUs.
-    host: Option<Overcommit>,
+    pub(crate) host: Option<Overcommit>,
 }
 
 /// Calls a verb of the scheduler on behalf of `$cpu`.
@@ -250,6 +252,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     /// Runs to the end.
     pub(crate) fn run(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome, Error> {
         let mut handled: u64 = 0;
+        // Events since time last passed.
+        let mut at_once: u64 = 0;
         let mut interrupted = false;
         let mut stuck = false;
         let end = self.core.end.unwrap_or(NEVER);
@@ -265,12 +269,17 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             if at > self.core.now {
                 self.core.now = at;
                 self.steps = 0;
+                at_once = 0;
             }
             self.dispatch(source);
             if let Some(error) = self.error.take() {
                 return Err(error);
             }
             handled += 1;
+            at_once += 1;
+            if at_once > STALLED * self.max_steps {
+                return Err(Error::Stalled { now: self.core.now });
+            }
             if handled.is_multiple_of(WATCH_EVERY) {
                 let progress = Progress { now: self.core.now, end: self.core.end, events: self.core.events };
                 if watch(progress).is_break() {
@@ -319,245 +328,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             interrupted,
             notes,
             cpus: self.core.cpus.iter().map(|cpu| cpu.time).collect(),
-        }
-    }
-
-    // ---- Interrupts ----
-
-    /// Whether `cpu` can take the interrupt `source` now. An idle CPU has to wake up first: then the interrupt is put
-    /// off until it has.
-    #[inline]
-    fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
-        let now = self.core.now;
-        let this = &mut self.core.cpus[cpu];
-        this.settle(now);
-        if !this.is_idle() || this.debt > 0 || this.resched || this.awake_at == now {
-            return true;
-        }
-        let awake_at = now.saturating_add(self.core.costs.idle_exit_ns);
-        if this.awake_at < now || this.awake_at > awake_at {
-            this.awake_at = awake_at;
-        }
-        if this.awake_at == now {
-            return true;
-        }
-        self.core.queue.arm(source, this.awake_at);
-        false
-    }
-
-    /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
-    #[inline]
-    pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
-        self.core.cpus[cpu].resched = self.rqs[cpu].need_resched();
-        self.arm_exec(cpu);
-    }
-
-    /// Charges for the domains that were searched for work since this was last called.
-    #[inline]
-    fn charge_searches(&mut self, cpu: usize, kind: OverheadKind) {
-        if self.core.searches > 0 {
-            let ns = self.core.searches * self.core.costs.balance_ns;
-            self.core.searches = 0;
-            self.core.charge(cpu, kind, ns);
-        }
-    }
-
-    fn on_tick(&mut self, cpu: usize) {
-        let now = self.core.now;
-        self.core.cpus[cpu].settle(now);
-        self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
-        self.start_tick(cpu);
-        let id = CpuId(cpu as u32);
-        if sched!(self, cpu).tick(id) {
-            sched!(self, cpu).balance(id);
-            self.charge_searches(cpu, OverheadKind::Tick);
-        }
-        self.leave_interrupt(cpu);
-    }
-
-    fn on_ipi(&mut self, cpu: usize) {
-        if !self.enter_interrupt(cpu, source(cpu, IPI)) {
-            return;
-        }
-        let why = std::mem::take(&mut self.core.cpus[cpu].ipi);
-        self.core.charge(cpu, OverheadKind::Ipi, self.core.costs.ipi_ns);
-        if why & NOHZ != 0 {
-            sched!(self, cpu).nohz_balance(CpuId(cpu as u32));
-            self.charge_searches(cpu, OverheadKind::Ipi);
-        }
-        self.leave_interrupt(cpu);
-    }
-
-    fn on_hrtick(&mut self, cpu: usize) {
-        if !self.enter_interrupt(cpu, source(cpu, HRTICK)) {
-            return;
-        }
-        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
-        sched!(self, cpu).hrtick(CpuId(cpu as u32));
-        self.leave_interrupt(cpu);
-    }
-
-    /// A task's timer: its start, or the end of a sleep.
-    fn on_task_timer(&mut self, task: u32) {
-        if self.tasks[task as usize].life == Life::New {
-            // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
-            self.start(task, None, 0);
-            self.leave_interrupt(0);
-            return;
-        }
-        let cpu = self.tasks[task as usize].timer_cpu as usize;
-        if !self.enter_interrupt(cpu, self.task_source(task)) {
-            return;
-        }
-        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
-        self.wake(task, cpu, false, true);
-        self.leave_interrupt(cpu);
-    }
-
-    /// A created task runs for the first time, forked on `cpu`.
-    pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
-        let now = self.core.now;
-        self.core.cpus[cpu].settle(now);
-        self.tasks[task as usize].life = Life::Runnable;
-        self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
-        sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
-    }
-
-    /// Code on `cpu` wakes `task`, if it sleeps; if it is only about to, it will not.
-    pub(crate) fn wake(&mut self, task: u32, cpu: usize, sync: bool, irq: bool) {
-        let sleeper = &mut self.tasks[task as usize];
-        if sleeper.life == Life::Asleep {
-            sleeper.life = Life::Runnable;
-            sched!(self, cpu).wake(TaskId(task), CpuId(cpu as u32), sync, irq);
-        } else {
-            sleeper.woken = true;
-        }
-    }
-
-    // ---- The CPU's tick and speed ----
-
-    /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
-    #[inline]
-    pub(crate) fn interrupt_latency(&mut self) -> u64 {
-        let (fixed, mut mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
-        if self.host.as_ref().is_some_and(Overcommit::crowded) {
-            mean += self.core.costs.host_wait_ns;
-        }
-        if mean == 0 { fixed } else { fixed + self.jitter.exponential(mean) }
-    }
-
-    pub(crate) fn start_tick(&mut self, cpu: usize) {
-        let (now, phase) = (self.core.now, self.tick_phase[cpu]);
-        let past = if now < phase { 0 } else { (now - phase) / self.tick_period + 1 };
-        // However late it comes, the next one keeps the beat.
-        let late = self.interrupt_latency();
-        let at = phase.saturating_add(past.saturating_mul(self.tick_period)).saturating_add(late);
-        self.core.queue.arm(source(cpu, TICK), at);
-    }
-
-    pub(crate) fn stop_tick(&mut self, cpu: usize) {
-        self.core.queue.cancel(source(cpu, TICK));
-        sched!(self, cpu).tick_stopped(CpuId(cpu as u32));
-    }
-
-    /// `cpu` became busy or idle: its SMT siblings get slower or faster, and so do all CPUs of a virtual machine whose host
-    /// has too few for them.
-    pub(crate) fn update_core_speed(&mut self, cpu: usize) {
-        if let Some(host) = &mut self.host {
-            let busy = self.core.cpus.iter().filter(|cpu| !cpu.is_idle()).count() as u64;
-            if host.update(busy) {
-                for index in 0..self.cores.len() {
-                    self.set_core_speed(index, cpu);
-                }
-                return;
-            }
-        }
-        let core = self.core_of[cpu] as usize;
-        if self.cores[core].len() > 1 {
-            self.set_core_speed(core, cpu);
-        }
-    }
-
-    /// Gives the CPUs of a core the speed they have now. `changing` arms its own execution event.
-    fn set_core_speed(&mut self, core: usize, changing: usize) {
-        let busy = self.cores[core].iter().filter(|&&cpu| !self.core.cpus[cpu as usize].is_idle()).count() as u32;
-        let mut permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
-        if let Some(host) = &self.host {
-            permille = permille * host.speed_permille() / 1000;
-        }
-        for index in 0..self.cores[core].len() {
-            let sibling = self.cores[core][index] as usize;
-            let speed = self.capacity[sibling] * permille.max(1);
-            if self.core.cpus[sibling].speed != speed {
-                self.core.cpus[sibling].settle(self.core.now);
-                self.core.cpus[sibling].speed = speed;
-                if sibling != changing {
-                    self.arm_exec(sibling);
-                }
-            }
-        }
-    }
-
-    /// Arms the execution event of `cpu`, whose accounts are settled.
-    #[inline]
-    pub(crate) fn arm_exec(&mut self, cpu: usize) {
-        let this = &self.core.cpus[cpu];
-        let at = match this.curr {
-            IDLE if this.resched => this.paid_at(),
-            IDLE => NEVER,
-            STOPPER => this.paid_at(),
-            task => {
-                let preemptible = self.preempt_full || self.tasks[task as usize].next.in_user_mode();
-                if this.resched && preemptible { this.kernel_end.max(self.core.now) } else { this.done_at() }
-            }
-        };
-        // An execution event that has just fired has `exec_at` set to NEVER by its handler, so equality means armed.
-        if at != this.exec_at {
-            self.core.cpus[cpu].exec_at = at;
-            if at == NEVER {
-                self.core.queue.cancel(source(cpu, EXEC));
-            } else {
-                self.core.queue.arm(source(cpu, EXEC), at);
-            }
-        }
-    }
-
-    fn on_exec(&mut self, cpu: usize) {
-        let now = self.core.now;
-        let this = &mut self.core.cpus[cpu];
-        this.exec_at = NEVER;
-        this.settle(now);
-        match this.curr {
-            IDLE => {
-                if self.rqs[cpu].need_resched() {
-                    self.preempt(cpu);
-                } else {
-                    self.leave_interrupt(cpu);
-                }
-            }
-            STOPPER => {
-                sched!(self, cpu).stopper_work(CpuId(cpu as u32));
-                self.schedule(cpu, vruntime_sched::event::PrevState::Sleeping);
-            }
-            task => self.on_task_exec(cpu, task),
-        }
-    }
-
-    fn on_task_exec(&mut self, cpu: usize, task: u32) {
-        let paid = self.core.cpus[cpu].debt == 0;
-        if paid {
-            self.core.report_soft(cpu);
-        }
-        let user = self.tasks[task as usize].next.in_user_mode();
-        let this = &self.core.cpus[cpu];
-        let done = paid && this.work == 0;
-        let preemptible = user || (self.preempt_full && !done);
-        if preemptible && self.core.now >= this.kernel_end && self.rqs[cpu].need_resched() {
-            self.preempt(cpu);
-        } else if done {
-            self.interpret(cpu, task);
-        } else {
-            self.arm_exec(cpu);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a user should know about the end of a run: who never came back, and why.
 
+use std::fmt::Write as _;
+
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
 
@@ -122,20 +124,22 @@ fn chain<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, tasks: &[u32], circle:
     let mut text = String::new();
     for (position, &task) in tasks.iter().enumerate() {
         if position == 0 {
-            text += &format!("task `{}`", name(task));
+            let _ = write!(text, "task `{}`", name(task));
         } else {
             text += ", which";
         }
         match waits_for(machine, task) {
             Some(Waits::Mutex(mutex)) => {
-                text += &format!(" waits for mutex `{}`", machine.workload.mutexes[mutex as usize].name);
+                let _ = write!(text, " waits for mutex `{}`", machine.workload.mutexes[mutex as usize].name);
                 if let Some(owner) = holder(machine, task) {
                     let dead = machine.tasks[owner as usize].life == Life::Dead;
                     let who = if owner == task { "itself".to_owned() } else { format!("`{}`", name(owner)) };
-                    text += &format!(" held by {who}{}", if dead { " (ended)" } else { "" });
+                    let _ = write!(text, " held by {who}{}", if dead { " (ended)" } else { "" });
                 }
             }
-            Some(Waits::Other(what)) => text += &format!(" waits for {what}"),
+            Some(Waits::Other(what)) => {
+                let _ = write!(text, " waits for {what}");
+            }
             None => {}
         }
     }

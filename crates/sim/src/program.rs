@@ -118,7 +118,7 @@ struct Compiler<'a> {
 pub(crate) fn compile(workload: &Workload, cpus: usize, costs: &Costs) -> Result<Programs, Error> {
     let mut compiler = Compiler { workload, cpus, costs, out: Programs::default(), clamps: None, nodes: None };
     for (index, group) in workload.groups.iter().enumerate() {
-        compiler.group(index, group)?;
+        Compiler::group(index, group)?;
     }
     // Instances of one class share their phases through an `Arc`: translate each allocation once. The address is only
     // looked up, never iterated over, so the result does not depend on it.
@@ -163,7 +163,7 @@ pub(crate) fn times(repeat: Repeat) -> u64 {
 }
 
 impl<'a> Compiler<'a> {
-    fn group(&self, index: usize, group: &vruntime_workload::program::Group) -> Result<(), Error> {
+    fn group(index: usize, group: &vruntime_workload::program::Group) -> Result<(), Error> {
         let who = || format!("group `{}`", group.path);
         if group.max.is_some() {
             return Err(Error::Unsupported { who: who(), what: "a CPU limit (cpu.max)".to_owned() });
@@ -285,8 +285,7 @@ impl<'a> Compiler<'a> {
     fn settings(&mut self, task: &'a Task, settings: &Settings) -> Result<u32, Error> {
         let who = || format!("task `{}`", task.name);
         let unsupported = |what: String| Err(Error::Unsupported { who: who(), what });
-        let mut attributes = Attributes::default();
-        attributes.policy = match settings.policy {
+        let policy = match settings.policy {
             None => None,
             Some(Policy::Other { nice, slice }) => Some((SchedPolicy::Normal, nice, slice)),
             Some(Policy::Batch { nice, slice }) => Some((SchedPolicy::Batch, nice, slice)),
@@ -295,7 +294,8 @@ impl<'a> Compiler<'a> {
             Some(Policy::RoundRobin { priority }) => return unsupported(format!("SCHED_RR at priority {priority}")),
             Some(Policy::Deadline { .. }) => return unsupported("SCHED_DEADLINE".to_owned()),
         };
-        if let Some((_, nice, _)) = attributes.policy
+        let mut attributes = Attributes { policy, ..Attributes::default() };
+        if let Some((_, nice, _)) = policy
             && !(-20..=19).contains(&nice)
         {
             let value = i64::from(nice);

@@ -42,14 +42,14 @@ impl Rng {
         let zeros = u64::from(draw.leading_zeros());
         // The bits after the leading one, as a fraction of 2^32.
         let fraction = (draw << zeros << 1) >> 32;
-        let bend = (u128::from(fraction) * u128::from((1 << 32) - fraction) >> 32) * 3431 / 10_000;
+        let bend = ((u128::from(fraction) * u128::from((1 << 32) - fraction)) >> 32) * 3431 / 10_000;
         let log2 = u128::from((zeros + 1) << 32) - (u128::from(fraction) + bend);
-        (u128::from(mean) * log2 * LN_2 >> 64) as u64
+        ((u128::from(mean) * log2 * LN_2) >> 64) as u64
     }
 
     /// Uniform in `0..bound`; 0 when `bound` is 0. The bias of the multiplication is below `bound` / 2^64.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 

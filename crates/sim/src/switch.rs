@@ -26,8 +26,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             task.work = this.work;
             task.fraction = this.fraction;
             task.unscaled = this.unscaled;
-            task.soft = soft as u32;
-            task.soft_is_syscall = this.soft_kind == OverheadKind::Syscall;
+            task.soft = u32::try_from(soft).unwrap_or(u32::MAX);
+            task.soft_kind = this.soft_kind;
             match prev_state {
                 PrevState::Preempted | PrevState::Yielded => {}
                 PrevState::Sleeping | PrevState::Blocked => task.life = Life::Asleep,
@@ -75,14 +75,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         this.fraction = that.fraction;
         this.unscaled = that.unscaled;
         let soft = u64::from(std::mem::take(&mut that.soft));
-        let soft_is_syscall = that.soft_is_syscall;
+        let soft_kind = that.soft_kind;
         if std::mem::take(&mut that.owes_return) {
             core.charge(cpu, OverheadKind::Syscall, core.costs.syscall_return_ns);
         }
-        if soft > 0 {
-            let kind = if soft_is_syscall { OverheadKind::Syscall } else { OverheadKind::Migration };
-            core.charge_soft(cpu, kind, soft);
-        }
+        core.charge_soft(cpu, soft_kind, soft);
         if migrated {
             core.charge_soft(cpu, OverheadKind::Migration, core.costs.migration_ns);
         }

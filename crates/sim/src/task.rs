@@ -1,5 +1,7 @@
 //! One task as the machine sees it: where it is in its program. The scheduler keeps the rest.
 
+use vruntime_sched::event::OverheadKind;
+
 /// No task.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
@@ -68,7 +70,7 @@ pub(crate) struct Task {
     pub(crate) fraction: u32,
     /// Preemptible kernel time still to be spent by it: see [`crate::cpu::Cpu::soft`].
     pub(crate) soft: u32,
-    pub(crate) soft_is_syscall: bool,
+    pub(crate) soft_kind: OverheadKind,
     pub(crate) unscaled: bool,
     /// It slept in a system call, and pays the way out when it runs.
     pub(crate) owes_return: bool,
@@ -93,7 +95,7 @@ impl Task {
             work: 0,
             fraction: 0,
             soft: 0,
-            soft_is_syscall: false,
+            soft_kind: OverheadKind::Migration,
             unscaled: false,
             owes_return: false,
             woken: false,

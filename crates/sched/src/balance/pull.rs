@@ -340,7 +340,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 from.relist(index);
                 continue;
             }
-            deactivate(&mut from, shared, index, Dequeue::Move);
+            // A sleeper whose dequeue was delayed takes its load along, and sleeps on: it leaves the queue for good.
+            let asleep = from.tasks[index].state == TaskState::Sleeping;
+            deactivate(&mut from, shared, index, if asleep { Dequeue::Delayed } else { Dequeue::Move });
             P::detach(&mut from, shared, index);
             let mut task = from.take(shared, index);
             task.migrated = true;
@@ -358,8 +360,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             self.host.event(now, env.dst, &event);
             let index = to.adopt(shared, task);
             P::attach(&mut to, shared, index);
-            activate(&mut to, shared, index, Enqueue::Move);
-            check_preempt(&mut to, shared, index, Wake::default());
+            if to.tasks[index].state == TaskState::Runnable {
+                activate(&mut to, shared, index, Enqueue::Move);
+                check_preempt(&mut to, shared, index, Wake::default());
+            }
         }
         if count > 0 && env.kind != BalanceKind::NewIdle {
             to.balance.idle_ended(now);

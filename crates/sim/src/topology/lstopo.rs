@@ -80,9 +80,9 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
 }
 
 impl Walk {
-    fn fresh(&mut self) -> Option<u32> {
+    fn fresh(&mut self) -> u32 {
         self.next += 1;
-        Some(self.next)
+        self.next
     }
 
     /// Walks the objects; a list instead of recursion, because a file may nest as deep as it likes.
@@ -92,19 +92,19 @@ impl Walk {
             // In hwloc 2 a NUMA node is a child (of kind memory) of the object whose memory it is.
             let memory = |child: &Node<'_, '_>| child.attribute("type").is_some_and(is_numa) && !has_objects(*child);
             if element.children().any(|child| memory(&child)) {
-                above.node = self.fresh();
+                above.node = Some(self.fresh());
             }
             match element.attribute("type").unwrap_or("") {
-                "Package" | "Socket" => above.package = self.fresh(),
-                "Die" => above.die = self.fresh(),
-                "Core" => above.core = self.fresh(),
-                "L3Cache" => above.l3 = self.fresh(),
-                "L2Cache" => above.l2 = self.fresh(),
-                kind if is_numa(kind) && has_objects(element) => above.node = self.fresh(),
+                "Package" | "Socket" => above.package = Some(self.fresh()),
+                "Die" => above.die = Some(self.fresh()),
+                "Core" => above.core = Some(self.fresh()),
+                "L3Cache" => above.l3 = Some(self.fresh()),
+                "L2Cache" => above.l2 = Some(self.fresh()),
+                kind if is_numa(kind) && has_objects(element) => above.node = Some(self.fresh()),
                 // hwloc 1: one type for all caches.
                 "Cache" => match element.attribute("depth") {
-                    Some("3") => above.l3 = self.fresh(),
-                    Some("2") => above.l2 = self.fresh(),
+                    Some("3") => above.l3 = Some(self.fresh()),
+                    Some("2") => above.l2 = Some(self.fresh()),
                     _ => {}
                 },
                 "PU" => {

@@ -41,14 +41,12 @@ pub fn parse_qemu_smp(text: &str) -> Result<Topology, ParseTopologyError> {
             return Err(ParseTopologyError::new(at, key.len(), format!("there is no `{key}`"), help));
         };
         let number_at = at + part.len() - number.len();
-        match number.parse::<usize>() {
-            Ok(value @ 1..=MAX_CPUS) => values[index] = Some(value),
-            _ => {
-                let message = format!("`{number}` is no count of {key}");
-                let help = format!("write a number from 1 to {MAX_CPUS}");
-                return Err(ParseTopologyError::new(number_at, number.len(), message, help));
-            }
-        }
+        let Ok(value @ 1..=MAX_CPUS) = number.parse::<usize>() else {
+            let message = format!("`{number}` is no count of {key}");
+            let help = format!("write a number from 1 to {MAX_CPUS}");
+            return Err(ParseTopologyError::new(number_at, number.len(), message, help));
+        };
+        values[index] = Some(value);
     }
     let [cpus, sockets, dies, clusters, cores, threads, _] = values;
     let has_clusters = clusters.is_some();

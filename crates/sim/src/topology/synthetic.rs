@@ -175,14 +175,12 @@ fn attributes(text: &str, offset: usize, word: Option<&mut Word>) -> Result<(), 
             return Err(ParseTopologyError::new(at, part.len(), "only cores and PUs have a capacity", help));
         }
         for value in values.split(',') {
-            match value.parse::<u32>() {
-                Ok(capacity @ 1..=1024) => word.capacity.push(capacity),
-                _ => {
-                    let message = format!("`{value}` is no capacity");
-                    let help = "capacities are 1 to 1024, where 1024 is the fastest CPU of the machine";
-                    return Err(ParseTopologyError::new(at, part.len(), message, help));
-                }
-            }
+            let Ok(capacity @ 1..=1024) = value.parse::<u32>() else {
+                let message = format!("`{value}` is no capacity");
+                let help = "capacities are 1 to 1024, where 1024 is the fastest CPU of the machine";
+                return Err(ParseTopologyError::new(at, part.len(), message, help));
+            };
+            word.capacity.push(capacity);
         }
     }
     Ok(())

@@ -212,9 +212,9 @@ impl Ledger {
             let cpu = self.cpu(CpuId(index as u32));
             let span = end - cpu.since;
             if cpu.who == Running::Idle {
-                cpu.idle += span
+                cpu.idle += span;
             } else {
-                cpu.running += span
+                cpu.running += span;
             }
             assert_eq!(cpu.running + cpu.idle, end);
             assert_eq!(cpu.overhead + cpu.idle_overhead, own.overhead, "overhead of CPU {index}: {cpu:?} {own:?}");
@@ -254,9 +254,9 @@ impl Sink for Ledger {
                 assert_eq!(this.who, prev, "at {at} on {cpu:?}");
                 let span = at - this.since;
                 if prev == Running::Idle {
-                    this.idle += span
+                    this.idle += span;
                 } else {
-                    this.running += span
+                    this.running += span;
                 }
                 this.since = at;
                 this.who = next;
@@ -285,9 +285,9 @@ impl Sink for Ledger {
                 let this = self.cpu(cpu);
                 let who = this.who;
                 if who == Running::Idle {
-                    this.idle_overhead += ns
+                    this.idle_overhead += ns;
                 } else {
-                    this.overhead += ns
+                    this.overhead += ns;
                 }
                 if let Running::Task(task) = who {
                     self.tasks.get_mut(&task.0).unwrap().overhead += ns;

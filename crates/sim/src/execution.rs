@@ -1,0 +1,114 @@
+//! What a CPU does between interrupts: when its debts are paid and its task's work is done, or the kernel can be
+//! preempted, its execution event fires.
+
+use vruntime_sched::event::PrevState;
+use vruntime_sched::ids::CpuId;
+use vruntime_sched::{Policy, Scheduler};
+use vruntime_trace::Sink;
+
+use crate::cpu::{IDLE, NEVER, STOPPER};
+use crate::host::{EXEC, source};
+use crate::machine::{Machine, sched};
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// `cpu` became busy or idle: its SMT siblings get slower or faster, and so do all CPUs of a virtual machine whose host
+    /// has too few for them.
+    pub(crate) fn update_core_speed(&mut self, cpu: usize) {
+        if let Some(host) = &mut self.host {
+            let busy = self.core.cpus.iter().filter(|cpu| !cpu.is_idle()).count() as u64;
+            if host.update(busy) {
+                for index in 0..self.cores.len() {
+                    self.set_core_speed(index, cpu);
+                }
+                return;
+            }
+        }
+        let core = self.core_of[cpu] as usize;
+        if self.cores[core].len() > 1 {
+            self.set_core_speed(core, cpu);
+        }
+    }
+
+    /// Gives the CPUs of a core the speed they have now. `changing` arms its own execution event.
+    fn set_core_speed(&mut self, core: usize, changing: usize) {
+        let busy = self.cores[core].iter().filter(|&&cpu| !self.core.cpus[cpu as usize].is_idle()).count() as u32;
+        let mut permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
+        if let Some(host) = &self.host {
+            permille = permille * host.speed_permille() / 1000;
+        }
+        for index in 0..self.cores[core].len() {
+            let sibling = self.cores[core][index] as usize;
+            let speed = self.capacity[sibling] * permille.max(1);
+            if self.core.cpus[sibling].speed != speed {
+                self.core.cpus[sibling].settle(self.core.now);
+                self.core.cpus[sibling].speed = speed;
+                if sibling != changing {
+                    self.arm_exec(sibling);
+                }
+            }
+        }
+    }
+
+    /// Arms the execution event of `cpu`, whose accounts are settled.
+    #[inline]
+    pub(crate) fn arm_exec(&mut self, cpu: usize) {
+        let this = &self.core.cpus[cpu];
+        let at = match this.curr {
+            IDLE if this.resched => this.paid_at(),
+            IDLE => NEVER,
+            STOPPER => this.paid_at(),
+            task => {
+                let preemptible = self.preempt_full || self.tasks[task as usize].next.in_user_mode();
+                if this.resched && preemptible { this.kernel_end.max(self.core.now) } else { this.done_at() }
+            }
+        };
+        // An execution event that has just fired has `exec_at` set to NEVER by its handler, so equality means armed.
+        if at != this.exec_at {
+            self.core.cpus[cpu].exec_at = at;
+            if at == NEVER {
+                self.core.queue.cancel(source(cpu, EXEC));
+            } else {
+                self.core.queue.arm(source(cpu, EXEC), at);
+            }
+        }
+    }
+
+    pub(crate) fn on_exec(&mut self, cpu: usize) {
+        let now = self.core.now;
+        let this = &mut self.core.cpus[cpu];
+        this.exec_at = NEVER;
+        this.settle(now);
+        match this.curr {
+            IDLE => {
+                if self.rqs[cpu].need_resched() {
+                    self.preempt(cpu);
+                } else {
+                    self.leave_interrupt(cpu);
+                }
+            }
+            STOPPER => {
+                sched!(self, cpu).stopper_work(CpuId(cpu as u32));
+                self.schedule(cpu, PrevState::Sleeping);
+            }
+            task => self.on_task_exec(cpu, task),
+        }
+    }
+
+    fn on_task_exec(&mut self, cpu: usize, task: u32) {
+        let paid = self.core.cpus[cpu].debt == 0;
+        if paid {
+            self.core.report_soft(cpu);
+        }
+        let user = self.tasks[task as usize].next.in_user_mode();
+        let this = &self.core.cpus[cpu];
+        let done = paid && this.work == 0;
+        let preemptible = user || (self.preempt_full && !done);
+        if preemptible && self.core.now >= this.kernel_end && self.rqs[cpu].need_resched() {
+            self.preempt(cpu);
+        } else if done {
+            self.interpret(cpu, task);
+        } else {
+            self.arm_exec(cpu);
+        }
+    }
+}

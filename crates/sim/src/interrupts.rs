@@ -1,0 +1,149 @@
+//! Interrupts: ticks, timers, and what other CPUs send. Each settles the CPU's accounts, charges what it takes, does its
+//! work at once, and leaves the reschedule it may have caused to the end of the time it takes.
+
+use vruntime_sched::event::{Event, OverheadKind};
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::{Policy, Scheduler};
+use vruntime_trace::Sink;
+
+use crate::cpu::NOHZ;
+use crate::host::{HRTICK, IPI, TICK, source};
+use crate::machine::{Machine, sched};
+use crate::overcommit::Overcommit;
+use crate::task::Life;
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Whether `cpu` can take the interrupt `source` now. An idle CPU has to wake up first: then the interrupt is put
+    /// off until it has.
+    #[inline]
+    fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
+        let now = self.core.now;
+        let this = &mut self.core.cpus[cpu];
+        this.settle(now);
+        if !this.is_idle() || this.debt > 0 || this.resched || this.awake_at == now {
+            return true;
+        }
+        let awake_at = now.saturating_add(self.core.costs.idle_exit_ns);
+        if this.awake_at < now || this.awake_at > awake_at {
+            this.awake_at = awake_at;
+        }
+        if this.awake_at == now {
+            return true;
+        }
+        self.core.queue.arm(source, this.awake_at);
+        false
+    }
+
+    /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
+    #[inline]
+    pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
+        self.core.cpus[cpu].resched = self.rqs[cpu].need_resched();
+        self.arm_exec(cpu);
+    }
+
+    /// Charges for the domains that were searched for work since this was last called.
+    #[inline]
+    fn charge_searches(&mut self, cpu: usize, kind: OverheadKind) {
+        if self.core.searches > 0 {
+            let ns = self.core.searches * self.core.costs.balance_ns;
+            self.core.searches = 0;
+            self.core.charge(cpu, kind, ns);
+        }
+    }
+
+    pub(crate) fn on_tick(&mut self, cpu: usize) {
+        let now = self.core.now;
+        self.core.cpus[cpu].settle(now);
+        self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
+        self.start_tick(cpu);
+        let id = CpuId(cpu as u32);
+        if sched!(self, cpu).tick(id) {
+            sched!(self, cpu).balance(id);
+            self.charge_searches(cpu, OverheadKind::Tick);
+        }
+        self.leave_interrupt(cpu);
+    }
+
+    pub(crate) fn on_ipi(&mut self, cpu: usize) {
+        if !self.enter_interrupt(cpu, source(cpu, IPI)) {
+            return;
+        }
+        let why = std::mem::take(&mut self.core.cpus[cpu].ipi);
+        self.core.charge(cpu, OverheadKind::Ipi, self.core.costs.ipi_ns);
+        if why & NOHZ != 0 {
+            sched!(self, cpu).nohz_balance(CpuId(cpu as u32));
+            self.charge_searches(cpu, OverheadKind::Ipi);
+        }
+        self.leave_interrupt(cpu);
+    }
+
+    pub(crate) fn on_hrtick(&mut self, cpu: usize) {
+        if !self.enter_interrupt(cpu, source(cpu, HRTICK)) {
+            return;
+        }
+        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        sched!(self, cpu).hrtick(CpuId(cpu as u32));
+        self.leave_interrupt(cpu);
+    }
+
+    /// A task's timer: its start, or the end of a sleep.
+    pub(crate) fn on_task_timer(&mut self, task: u32) {
+        if self.tasks[task as usize].life == Life::New {
+            // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
+            self.start(task, None, 0);
+            self.leave_interrupt(0);
+            return;
+        }
+        let cpu = self.tasks[task as usize].timer_cpu as usize;
+        if !self.enter_interrupt(cpu, self.task_source(task)) {
+            return;
+        }
+        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        self.wake(task, cpu, false, true);
+        self.leave_interrupt(cpu);
+    }
+
+    /// A created task runs for the first time, forked on `cpu`.
+    pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
+        let now = self.core.now;
+        self.core.cpus[cpu].settle(now);
+        self.tasks[task as usize].life = Life::Runnable;
+        self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
+        sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
+    }
+
+    /// Code on `cpu` wakes `task`, if it sleeps; if it is only about to, it will not.
+    pub(crate) fn wake(&mut self, task: u32, cpu: usize, sync: bool, irq: bool) {
+        let sleeper = &mut self.tasks[task as usize];
+        if sleeper.life == Life::Asleep {
+            sleeper.life = Life::Runnable;
+            sched!(self, cpu).wake(TaskId(task), CpuId(cpu as u32), sync, irq);
+        } else {
+            sleeper.woken = true;
+        }
+    }
+
+    /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
+    #[inline]
+    pub(crate) fn interrupt_latency(&mut self) -> u64 {
+        let (fixed, mut mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
+        if self.host.as_ref().is_some_and(Overcommit::crowded) {
+            mean += self.core.costs.host_wait_ns;
+        }
+        if mean == 0 { fixed } else { fixed + self.jitter.exponential(mean) }
+    }
+
+    pub(crate) fn start_tick(&mut self, cpu: usize) {
+        let (now, phase) = (self.core.now, self.tick_phase[cpu]);
+        let past = if now < phase { 0 } else { (now - phase) / self.tick_period + 1 };
+        // However late it comes, the next one keeps the beat.
+        let late = self.interrupt_latency();
+        let at = phase.saturating_add(past.saturating_mul(self.tick_period)).saturating_add(late);
+        self.core.queue.arm(source(cpu, TICK), at);
+    }
+
+    pub(crate) fn stop_tick(&mut self, cpu: usize) {
+        self.core.queue.cancel(source(cpu, TICK));
+        sched!(self, cpu).tick_stopped(CpuId(cpu as u32));
+    }
+}
