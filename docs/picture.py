@@ -1,0 +1,33 @@
+"""Draws README's picture: the head of `vruntime compare` on the demo, as an SVG.
+
+    python3 docs/picture.py target/release/vruntime > docs/demo.svg
+"""
+
+import html
+import subprocess
+import sys
+
+command = ["compare", "scenarios/demo/demo.toml", "--repeat", "5"]
+output = subprocess.run([sys.argv[1], *command], capture_output=True, text=True, check=True).stdout.splitlines()
+
+wanted = ("tasks ", "──", "video/decoder", "video/slice", "build/cc1", "web/accept", "web/worker")
+lines, keep = [], False
+for line in output:
+    if line.startswith(wanted):
+        keep = True
+    elif line and not line.startswith(" "):
+        keep = False
+    if keep and line and (not line.startswith(" ") or any(word in line for word in ("wait %", "late p99", "switch/s", "migrations"))):
+        lines.append(line)
+start = next(index for index, line in enumerate(output) if line.startswith("What stands out"))
+lines = ["$ vruntime " + " ".join(command), ""] + lines + [""] + output[start : start + 4]
+
+height, width, left = 18, max(map(len, lines)) * 8.43 + 32, 16
+print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{len(lines) * height + 32}" role="img" '
+      'aria-label="vruntime compare prints a table of what changes between two kernels">')
+print('<rect width="100%" height="100%" rx="8" fill="#11161c"/>')
+print('<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#d7dde4" xml:space="preserve">')
+for number, line in enumerate(lines):
+    colour = ' fill="#7fd1b9"' if number == 0 else ' fill="#f2c572"' if line.startswith("What stands out") else ""
+    print(f'<text x="{left}" y="{(number + 1) * height + 12}"{colour}>{html.escape(line)}</text>')
+print("</g></svg>")
