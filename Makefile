@@ -20,7 +20,7 @@ help:
 
 # A linker is all that Rust itself does not bring; formatter and linter are rustup components or Debian packages.
 setup:
-	@command -v cc >/dev/null || $(SUDO) apt-get install -y --no-install-recommends gcc libc6-dev
+	@command -v cc >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y gcc libc6-dev; }
 	@$(CARGO) --version >/dev/null || { echo "Rust is needed: https://rustup.rs, or apt-get install cargo"; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt || $(SUDO) apt-get install -y rustfmt
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy || $(SUDO) apt-get install -y rust-clippy
@@ -32,7 +32,10 @@ demo: setup
 
 test: setup lint doc unit fuzz-corpus
 
+# The example files of Debian's rt-app package are among what is tested; without them that one test has less to read.
 unit: setup
+	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
+		|| echo "no rt-app package here: its examples are not tested"
 	$(CARGO) test --workspace
 
 lint: setup
@@ -53,12 +56,13 @@ fuzz: setup
 		$(CARGO) test -p vruntime-workload --test hostile; \
 		exit; \
 	fi; \
+	command -v c++ >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y g++; } || exit 1; \
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz || exit 1; \
 	for target in fuzz/fuzz_targets/*.rs; do \
 		target=$$(basename $$target .rs); \
 		echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
 		work=$$(mktemp -d); \
-		$(CARGO) +nightly fuzz run $$target $$work fuzz/corpus/$$target -- \
+		$(CARGO) +nightly fuzz run --target-dir target/fuzz $$target $$work fuzz/corpus/$$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
 		rm -rf $$work; \
 	done

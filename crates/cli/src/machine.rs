@@ -50,16 +50,21 @@ fn topology_error(error: &ParseTopologyError, name: &str, text: &str) -> miette:
     // A single word that is no description was probably meant to be a name.
     let word = text.trim();
     let looks_like_name = !word.contains([':', ' ', ',', '=', '<']) && word.parse::<u64>().is_err();
-    let help = if looks_like_name {
-        format!("{}, or name one of the examples: {}", error.help, names.join(", "))
-    } else {
-        error.help.clone()
+    let help = match names.iter().find(|name| looks_like_name && alike(name, word)) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if looks_like_name => format!("{}, or name one of the examples: {}", error.help, names.join(", ")),
+        None => error.help.clone(),
     };
     let end = text.len();
     let start = error.offset.min(end);
     let label = LabeledSpan::at(start..(start + error.len).min(end), "here");
     miette!(labels = vec![label], help = help, "{}", error.message)
         .with_source_code(NamedSource::new(name, text.to_owned()))
+}
+
+/// Whether a word begins as a name does: what is mistyped is mostly the rest.
+fn alike(name: &str, word: &str) -> bool {
+    name.chars().zip(word.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count() >= 3
 }
 
 /// The same machine with the capacity of each CPU given, or why that cannot be.
@@ -180,7 +185,9 @@ mod tests {
 
     #[test]
     fn a_wrong_name_is_told_the_examples() {
-        let error = parse("laptopp").unwrap_err();
-        assert!(error.help().unwrap().to_string().contains("laptop"));
+        let help = |text: &str| parse(text).unwrap_err().help().unwrap().to_string();
+        assert_eq!(help("laptopp"), "did you mean `laptop`?");
+        assert_eq!(help("Server"), "did you mean `server`?");
+        assert!(help("mainframe").contains("laptop, desktop"));
     }
 }

@@ -160,6 +160,19 @@ fn comparisons_tell_what_differs() {
     assert_eq!(files["variants"], serde_json::json!(["beat", "groups"]));
 }
 
+/// Every kernel only ever runs tasks that have been woken, on the busiest workload we ship.
+#[test]
+fn nobody_runs_asleep() {
+    let demo = "../../../../scenarios/demo/demo.toml";
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let run = json(&["run", demo, "--kernel", kernel, "--repeat", "3", "--json"]);
+        for observed in run["observed"].as_array().unwrap() {
+            assert_eq!(observed["machine"]["unexplained_switches"], 0, "{kernel}, seed {}", observed["seed"]);
+            assert_eq!(observed["notes"], serde_json::json!([]), "{kernel}, seed {}", observed["seed"]);
+        }
+    }
+}
+
 #[test]
 fn a_comparison_leaves_a_folder_for_each_side() {
     let folder = tempfile::tempdir().unwrap();

@@ -28,6 +28,7 @@ pub struct Collector {
     groups: Vec<Group>,
     cpus: Vec<Cpu>,
     migrations: MigrationCount,
+    unexplained: u64,
     now: u64,
     finished: bool,
 }
@@ -168,7 +169,7 @@ impl Collector {
             let now = self.now;
             self.finish(now);
         }
-        let Self { mut tasks, mut classes, groups, cpus, migrations, now, .. } = self;
+        let Self { mut tasks, mut classes, groups, cpus, migrations, unexplained, now, .. } = self;
         let mut class_results: Vec<ClassResult> = classes
             .iter()
             .map(|class| ClassResult {
@@ -226,6 +227,7 @@ impl Collector {
             cpus: cpus.iter().map(|cpu| cpu.result).collect(),
             account,
             migrations,
+            unexplained,
             wakeup_latency: all_wakeups.latency(),
         }
     }
@@ -304,7 +306,7 @@ impl Collector {
         for id in [prev.task(), next.task()].into_iter().flatten() {
             self.task_mut(id);
         }
-        let Self { tasks, groups, classes, .. } = self;
+        let Self { tasks, groups, classes, unexplained, .. } = self;
         if prev == next {
             return;
         }
@@ -329,6 +331,8 @@ impl Collector {
         }
         if let Running::Task(id) = next {
             let task = &mut tasks[id.index()];
+            // A task nobody announced may run first and be heard of then; one known to sleep may not.
+            *unexplained += u64::from(matches!(task.state, State::Sleeping | State::Dead));
             task.be_born(at);
             let woken = task.state == State::Woken;
             let waited = task.enter(at, State::Running, groups);

@@ -232,6 +232,20 @@ fn a_stream_cut_at_its_beginning_is_understood() {
 }
 
 #[test]
+fn a_sleeping_task_that_runs_is_noticed() {
+    assert_eq!(two_tasks().unexplained, 0);
+    let mut c = Collector::new(1);
+    let a = task(&mut c, 0, "a", "a", 0);
+    fork(&mut c, 0, CPU0, 0);
+    switch(&mut c, 1, CPU0, IDLE, PrevState::Preempted, a);
+    switch(&mut c, 2, CPU0, a, PrevState::Sleeping, IDLE);
+    switch(&mut c, 3, CPU0, IDLE, PrevState::Preempted, a);
+    switch(&mut c, 4, CPU0, a, PrevState::Dead, IDLE);
+    switch(&mut c, 5, CPU0, IDLE, PrevState::Preempted, a);
+    assert_eq!(c.into_results().unexplained, 2);
+}
+
+#[test]
 fn tables_of_a_small_run() {
     let text = crate::results_table(&two_tasks());
     assert!(text.lines().all(|line| line.chars().count() <= usize::from(crate::WIDTH)), "{text}");

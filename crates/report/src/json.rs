@@ -64,6 +64,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             elapsed_s: seconds(results.elapsed_ns),
             cpu: Cpu::new(&results.machine()),
             nr_migrations: results.account.migrations,
+            unexplained_switches: results.unexplained,
             migrations: Causes(results.migrations),
             wakeup_to_run_us: results.wakeup_latency.map(Percentiles::new),
         },
@@ -275,6 +276,7 @@ struct Machine {
     #[serde(flatten)]
     cpu: Cpu,
     nr_migrations: u64,
+    unexplained_switches: u64,
     migrations: Causes,
     wakeup_to_run_us: Option<Percentiles>,
 }

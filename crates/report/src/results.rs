@@ -233,6 +233,9 @@ pub struct Results {
     pub migrations: MigrationCount,
     /// From wakeup to running, over all tasks.
     pub wakeup_latency: Option<Latency>,
+    /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
+    /// scheduler runs whom it must not. 0 for every run of the simulator.
+    pub unexplained: u64,
 }
 
 impl Results {

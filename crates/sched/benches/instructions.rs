@@ -269,7 +269,9 @@ fn count() -> Result<Vec<u64>, String> {
         .arg(program)
         .arg("--run")
         .output()
-        .map_err(|error| format!("cannot start valgrind ({error}): install it, such as with apt-get install valgrind"))?;
+        .map_err(|error| {
+            format!("cannot start valgrind ({error}): install it, such as with apt-get install valgrind")
+        })?;
     if !output.status.success() {
         return Err(format!("valgrind failed:\n{}", String::from_utf8_lossy(&output.stderr)));
     }
@@ -304,7 +306,9 @@ fn compare(save: bool) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.txt");
     let old = committed(&path);
     let counts = count()?;
-    let mut text = String::from("# Instructions a call, by callgrind (x86-64, release): `cargo bench --bench instructions -- --save`.\n");
+    let mut text = String::from(
+        "# Instructions a call, by callgrind (x86-64, release): `cargo bench --bench instructions -- --save`.\n",
+    );
     println!("{:<34} {:>8} {:>8} {:>8}", "instructions a call", "old", "new", "change");
     for (name, new) in names().iter().zip(counts) {
         match old.get(name) {

@@ -10,7 +10,7 @@ use crate::ids::{CpuId, GroupId, TaskId};
 pub enum PrevState {
     /// Still runnable: preempted, or its slice ended (`R+`). An involuntary switch.
     Preempted,
-    /// Still runnable: it called `sched_yield` (`R`). Counts as voluntary, as in the kernel.
+    /// Still runnable: it called `sched_yield` (`R`). The kernel counts it as involuntary: the task did not sleep.
     Yielded,
     /// Asleep until woken (`S`). A voluntary switch.
     Sleeping,

@@ -1,9 +1,10 @@
 //! Task groups: what all CPUs share of them. What a CPU keeps of a group, only where its tasks have been, is in the
 //! fair class.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::ids::GroupId;
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
 
 /// A task group, as all CPUs see it.
 #[derive(Debug)]

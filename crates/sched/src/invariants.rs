@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
+pub use crate::class::fair::lags::{Standing, standings};
 use crate::event::Running;
 use crate::policy::Policy;
 use crate::rq::Rq;
@@ -31,6 +32,8 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     match (rq.running, rq.curr) {
         (Running::Task(id), Some(index)) if rq.tasks[index].id == id => {}
         (Running::Idle | Running::Stopper, None) => {}
+        // `schedule` let go of the run queue to look for work elsewhere: whoever ran has left the CPU, nobody follows yet.
+        (Running::Task(_), None) if rq.newidle => {}
         (running, curr) => return Err(format!("CPU {}: {running:?} runs, but curr is {curr:?}", rq.cpu)),
     }
     let published = shared.cpu(rq.cpu);

@@ -15,6 +15,7 @@
 //! thread, no I/O, no randomness.
 #![no_std]
 #![forbid(unsafe_code)]
+#![allow(unexpected_cfgs)] // `loom`, the model checker's
 
 extern crate alloc;
 
@@ -30,10 +31,13 @@ pub mod host;
 pub mod ids;
 pub mod invariants;
 pub mod kernels;
+#[cfg(all(loom, test))]
+mod loom_model;
 pub mod policy;
 pub mod rq;
 pub mod scheduler;
 pub mod shared;
+mod sync;
 pub mod task;
 pub mod topology;
 pub mod tunables;

@@ -29,6 +29,8 @@ pub struct Rq<P: Policy> {
     pub curr: Option<u32>,
     pub(crate) running: Running,
     pub(crate) need_resched: bool,
+    /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
+    pub(crate) newidle: bool,
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
     pub(crate) balance: RqBalance,
@@ -49,6 +51,7 @@ impl<P: Policy> Rq<P> {
             curr: None,
             running: Running::Idle,
             need_resched: false,
+            newidle: false,
             push: None,
             balance: RqBalance::new(shared, cpu),
             newest: NIL,

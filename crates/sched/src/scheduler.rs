@@ -83,9 +83,17 @@ pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     match rq.running {
         Running::Idle => rq.resched(),
-        Running::Task(_) => P::wakeup_preempt(rq, shared, index, wake),
-        Running::Stopper => {}
+        // Without `curr` the CPU is between two tasks: it is about to pick.
+        Running::Task(_) if rq.curr.is_some() => P::wakeup_preempt(rq, shared, index, wake),
+        Running::Task(_) | Running::Stopper => {}
     }
+}
+
+/// The running task may no longer run here: the stopper shall push it away. That comes before an active balance.
+fn push_running<P: Policy>(rq: &mut Rq<P>) {
+    rq.push = Some(Push::Affinity);
+    rq.balance.active_balance = false;
+    rq.resched();
 }
 
 /// `chosen` if the affinity allows it, else `prev`, else the first that it allows.
@@ -96,6 +104,27 @@ fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId
         Some(mask) if mask.contains(prev) => prev,
         Some(mask) => mask.iter().find(|cpu| cpu.index() < shared.nr_cpus()).unwrap_or(prev),
     }
+}
+
+/// Takes the run queue a task is on: that, and the task's index there; none if it has ended. Where locks guard the run
+/// queues the task may move between the look and the taking: then it looks again. (A macro, as a function cannot return
+/// a guard from a loop that lets go of others.)
+macro_rules! rq_of {
+    ($scheduler:ident, $task:expr) => {
+        loop {
+            match $scheduler.shared.place($task) {
+                Place::Gone => break None,
+                // On its way to another run queue: it will be there in a moment.
+                Place::InFlight => crate::sync::spin(),
+                Place::On(cpu, _) => {
+                    let rq = $scheduler.rqs.rq(cpu);
+                    if let Some(index) = rq.find($scheduler.shared, $task) {
+                        break Some((rq, index));
+                    }
+                }
+            }
+        }
+    };
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -169,20 +198,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 }
             }
         }
-        let (mut rq, index) = loop {
-            match self.shared.place(task) {
-                Place::Gone => return false,
-                // It is on its way to another run queue: it will be there in a moment.
-                Place::InFlight => core::hint::spin_loop(),
-                Place::On(cpu, index) => {
-                    let rq = self.rqs.rq(cpu);
-                    if rq.tasks.get(index).is_some_and(|found| found.id == task) {
-                        break (rq, index);
-                    }
-                    drop(rq);
-                }
-            }
-        };
+        let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
         if rq.tasks[index].state != from {
             return false;
@@ -262,16 +278,26 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
         let wants_stopper = |rq: &Rq<P>| rq.push.is_some() && prev != Running::Stopper;
         let mut next = None;
+        let mut left = false;
         let mut stopper = wants_stopper(&rq);
         if !stopper {
             next = P::pick(&mut rq, shared);
             if next.is_none() {
-                // Nothing to do here: look elsewhere, and look again at what came meanwhile.
+                // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
+                // that, so `prev` must be off the CPU first: somebody may wake it and take it to another.
+                if let Some(index) = prev_index {
+                    rq.tasks[index].last_ran = self.now;
+                    P::switch(&mut rq, shared, prev_index, None);
+                    rq.curr = None;
+                    left = true;
+                }
+                rq.newidle = true;
                 rq.publish(shared);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
                 balancing.newidle(cpu);
                 rq = self.rqs.rq(cpu);
+                rq.newidle = false;
                 stopper = wants_stopper(&rq);
                 if !stopper {
                     next = P::pick(&mut rq, shared);
@@ -287,11 +313,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             None => Running::Idle,
         };
         let mut migrated = false;
-        if next != prev_index {
-            P::switch(&mut rq, shared, prev_index, next);
+        let curr = rq.curr;
+        if next != curr {
+            P::switch(&mut rq, shared, curr, next);
             rq.curr = next;
             let now = self.now;
-            if let Some(index) = prev_index {
+            if let Some(index) = curr {
                 rq.tasks[index].last_ran = now;
             }
             if let Some(index) = next {
@@ -302,6 +329,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         time_slice(&rq, shared, self.host);
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
+        } else if left && prev.task().is_some() {
+            // Woken, by another CPU, before this one had found anything else to do: it went, and it came back.
+            let idle = Running::Idle;
+            self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: idle });
+            let prev_state = PrevState::Preempted;
+            self.host.event(self.now, cpu, &Event::Switch { prev: idle, prev_state, next: running });
         }
         if let (Some(index), PrevState::Dead) = (prev_index, prev_state) {
             P::detach(&mut rq, shared, index);
@@ -386,7 +419,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let stray = rq.tasks.iter().find(|(index, task)| {
                 task.on_rq && task.state == TaskState::Runnable && !task.allowed(cpu) && rq.curr != Some(*index)
             });
-            let Some((index, _)) = stray else { return };
+            let Some((index, _)) = stray else {
+                // One that began to run a moment ago is a matter for the stopper.
+                if let Some(curr) = rq.curr
+                    && rq.push.is_none()
+                    && allowed_cpu(self.shared, &rq.tasks[curr].affinity, cpu, cpu) != cpu
+                {
+                    push_running(&mut rq);
+                    settle(&mut rq, self.shared, self.host);
+                }
+                return;
+            };
             let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
             if target == cpu {
                 return;
@@ -483,9 +526,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Changes something of a task while it is off its queue, wherever it is. The CPU it is on; none if it has ended.
     fn change(&mut self, task: TaskId, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
         let shared = self.shared;
-        let (cpu, _) = shared.locate(task)?;
-        let mut rq = self.rqs.rq(cpu);
-        let index = rq.find(shared, task)?;
+        let (mut rq, index) = rq_of!(self, task)?;
+        let cpu = rq.cpu;
         rq.update_clock(self.now, shared);
         let running = rq.curr == Some(index);
         let asleep = rq.tasks[index].state != TaskState::Runnable;
@@ -528,9 +570,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// it runs, at its next wakeup when it sleeps.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) {
         let shared = self.shared;
-        let Some((cpu, _)) = shared.locate(task) else { return };
-        let mut rq = self.rqs.rq(cpu);
-        let Some(index) = rq.find(shared, task) else { return };
+        let Some((mut rq, index)) = rq_of!(self, task) else { return };
+        let cpu = rq.cpu;
         rq.update_clock(self.now, shared);
         rq.tasks[index].affinity = affinity;
         let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
@@ -543,8 +584,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return;
         }
         if rq.curr == Some(index) {
-            rq.push = Some(Push::Affinity);
-            rq.resched();
+            push_running(&mut rq);
             settle(&mut rq, shared, self.host);
             return;
         }

@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
@@ -18,6 +18,7 @@ use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::{Eevdf, Kernel};
 use crate::policy::Policy;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::topology::Topology;
 use crate::tunables::Knobs;
 use crate::weight;
@@ -82,6 +83,8 @@ pub struct Published {
     h_nr_idle: AtomicU32,
     idle: AtomicBool,
     pub(crate) need_resched: AtomicBool,
+    /// A copy of the topology's: whoever sums over CPUs finds all he needs in one cache line.
+    capacity: u32,
 }
 
 impl Published {
@@ -135,6 +138,12 @@ impl Published {
         nr > 0 && nr == self.h_nr_idle.load(Relaxed)
     }
 
+    /// Computing power, of 1024.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     #[inline]
     pub(crate) fn publish_core(&self, nr_running: u32, idle: bool) {
         self.nr_running.store(nr_running, Relaxed);
@@ -160,7 +169,7 @@ struct Table<T> {
 }
 
 /// Entries of the first chunk; chunk `n` has `FIRST << n`.
-const FIRST: u32 = 64;
+const FIRST: u32 = if cfg!(loom) { 2 } else { 64 };
 
 impl<T> Table<T> {
     fn new() -> Self {
@@ -205,6 +214,38 @@ pub(crate) enum Place {
     Gone,
 }
 
+/// Where every task is. Written only under the lock of the run queue that the task leaves or joins.
+#[derive(Debug)]
+pub(crate) struct Locations(Table<AtomicU64>);
+
+impl Locations {
+    pub(crate) fn new() -> Self {
+        Self(Table::new())
+    }
+
+    /// Where a task was a moment ago.
+    #[inline]
+    pub(crate) fn place(&self, task: TaskId) -> Place {
+        match self.0.get(task.0).map(|place| place.load(Relaxed)) {
+            None | Some(GONE) => Place::Gone,
+            Some(IN_FLIGHT) => Place::InFlight,
+            Some(place) => Place::On(CpuId((place >> 32) as u32), place as u32),
+        }
+    }
+
+    /// A task joins a run queue, or (`None`) leaves for another.
+    #[inline]
+    pub(crate) fn set(&self, task: TaskId, place: Option<(CpuId, u32)>) {
+        let value = place.map_or(IN_FLIGHT, |(cpu, index)| u64::from(cpu.0) << 32 | u64::from(index));
+        self.0.entry(task.0, || AtomicU64::new(GONE)).store(value, Relaxed);
+    }
+
+    /// A task has ended.
+    pub(crate) fn forget(&self, task: TaskId) {
+        self.0.entry(task.0, || AtomicU64::new(GONE)).store(GONE, Relaxed);
+    }
+}
+
 /// Everything the CPUs share.
 #[derive(Debug)]
 pub struct Shared<P: Policy> {
@@ -217,7 +258,7 @@ pub struct Shared<P: Policy> {
     pub(crate) nohz: Nohz,
     overloaded: AtomicBool,
     cpus: Vec<Published>,
-    tasks: Table<AtomicU64>,
+    tasks: Locations,
     nr_tasks: AtomicU32,
     groups: Table<OnceBox<TaskGroup>>,
     nr_groups: AtomicU32,
@@ -228,7 +269,11 @@ impl<P: Policy> Shared<P> {
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
         let domains = Domains::new(&topology, config.balancer);
         let llcs = LlcShared::of(&domains, topology.nr_cpus());
-        let cpus = (0..topology.nr_cpus()).map(|_| Published { idle: AtomicBool::new(true), ..Published::default() });
+        let cpus = topology.cpus().iter().map(|place| Published {
+            idle: AtomicBool::new(true),
+            capacity: place.capacity,
+            ..Published::default()
+        });
         let shared = Self {
             cpus: cpus.collect(),
             nohz: Nohz::new(topology.nr_cpus()),
@@ -237,7 +282,7 @@ impl<P: Policy> Shared<P> {
             domains,
             llcs,
             topology,
-            tasks: Table::new(),
+            tasks: Locations::new(),
             nr_tasks: AtomicU32::new(0),
             groups: Table::new(),
             nr_groups: AtomicU32::new(0),
@@ -274,7 +319,7 @@ impl<P: Policy> Shared<P> {
     /// A CPU's computing power, of 1024.
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u32 {
-        self.topology.place(cpu).capacity
+        self.cpu(cpu).capacity
     }
 
     /// A new group inside `parent` with `shares` in the scheduler's scale.
@@ -314,21 +359,16 @@ impl<P: Policy> Shared<P> {
 
     #[inline]
     pub(crate) fn place(&self, task: TaskId) -> Place {
-        match self.tasks.get(task.0).map(|place| place.load(Relaxed)) {
-            None | Some(GONE) => Place::Gone,
-            Some(IN_FLIGHT) => Place::InFlight,
-            Some(place) => Place::On(CpuId((place >> 32) as u32), place as u32),
-        }
+        self.tasks.place(task)
     }
 
     #[inline]
     pub(crate) fn set_location(&self, task: TaskId, place: Option<(CpuId, u32)>) {
-        let value = place.map_or(IN_FLIGHT, |(cpu, index)| u64::from(cpu.0) << 32 | u64::from(index));
-        self.tasks.entry(task.0, || AtomicU64::new(GONE)).store(value, Relaxed);
+        self.tasks.set(task, place);
     }
 
     /// A task has ended.
     pub(crate) fn forget(&self, task: TaskId) {
-        self.tasks.entry(task.0, || AtomicU64::new(GONE)).store(GONE, Relaxed);
+        self.tasks.forget(task);
     }
 }

@@ -104,6 +104,18 @@ impl Policy for Fifo {
     }
 }
 
+/// Seconds of CPU time of this thread: on a machine that others use too, wall time says little. Elsewhere than on Linux it
+/// is wall time.
+fn clock() -> f64 {
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let ns = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    #[allow(clippy::disallowed_types, clippy::disallowed_methods)] // a benchmark measures real time
+    ns.map_or_else(
+        || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
+        |ns| ns / 1e9,
+    )
+}
+
 fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: &str) {
     let wanted = std::env::args().nth(2);
     for label in ["6.12", "6.1", "fifo"] {
@@ -116,8 +128,7 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
             Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };
         let mut best: Option<(f64, Outcome)> = None;
         for _ in 0..3 {
-            #[allow(clippy::disallowed_types, clippy::disallowed_methods)] // a benchmark measures wall time
-            let start = std::time::Instant::now();
+            let start = clock();
             let watch = &mut |_| ControlFlow::Continue(());
             let outcome = if label == "fifo" {
                 run_policy::<Fifo, _>(workload, &config, &mut NoSink, watch)
@@ -125,19 +136,19 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
                 run(workload, &config, &mut NoSink, watch)
             };
             let outcome = outcome.expect("it runs");
-            let wall = start.elapsed().as_secs_f64();
-            if best.as_ref().is_none_or(|(known, _)| wall < *known) {
-                best = Some((wall, outcome));
+            let cpu = clock() - start;
+            if best.as_ref().is_none_or(|(known, _)| cpu < *known) {
+                best = Some((cpu, outcome));
             }
         }
-        let Some((wall, outcome)) = best else { continue };
+        let Some((cpu, outcome)) = best else { continue };
         println!(
-            "{name:<20} {label:>5} {wall:>8.3} s {:>9} switches {:>6.2} M switches/s {:>6.1} M events/s {:>5.0} ns/switch {:>4.0} ns/event, goal {goal}",
+            "{name:<20} {label:>5} {cpu:>8.3} CPU s {:>9} switches {:>6.2} M switches/s {:>6.1} M events/s {:>5.0} ns/switch {:>4.0} ns/event, goal {goal}",
             outcome.switches,
-            outcome.switches as f64 / wall / 1e6,
-            outcome.events as f64 / wall / 1e6,
-            wall * 1e9 / outcome.switches as f64,
-            wall * 1e9 / outcome.events as f64,
+            outcome.switches as f64 / cpu / 1e6,
+            outcome.events as f64 / cpu / 1e6,
+            cpu * 1e9 / outcome.switches as f64,
+            cpu * 1e9 / outcome.events as f64,
         );
     }
 }

@@ -211,7 +211,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     fn create_tasks(&mut self, seed: u64, rng: &mut Rng) {
         for (index, task) in self.workload.tasks.iter().enumerate() {
             let Some(start) = task.start else { continue };
-            let jitter = if seed == 0 { 0 } else { rng.below(START_JITTER) };
+            // A start is the end of somebody's wait for it: as late as any timer's interrupt.
+            let jitter = if seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
             let id = self.new_task(index, &task.name, 0);
             self.core.queue.arm(self.task_source(id), start.saturating_add(jitter));
         }

@@ -209,3 +209,56 @@ fn digests_repeat_with_and_without_jitter() {
     }
     assert_ne!(digest("6.1", 0), digest("6.12", 0));
 }
+
+mod mad {
+    //! A policy that asks for a reschedule at every switch, so that nobody ever gets to run.
+    use vruntime_sched::ids::CpuId;
+    use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+    use vruntime_sched::tunables::Knobs;
+    use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
+
+    #[derive(Debug)]
+    pub(crate) struct Mad;
+
+    impl Policy for Mad {
+        type Tunables = Knobs;
+        type Rq = Vec<u32>;
+        type Task = ();
+
+        fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Vec<u32> {
+            Vec::new()
+        }
+        fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
+        fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
+            rq.class.push(task);
+        }
+        fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {
+            rq.class.retain(|other| *other != task);
+            true
+        }
+        fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
+            let next = (!rq.class.is_empty()).then(|| rq.class.remove(0))?;
+            rq.class.push(next);
+            Some(next)
+        }
+        fn switch(rq: &mut Rq<Self>, _shared: &Shared<Self>, _prev: Option<u32>, _next: Option<u32>) {
+            rq.resched();
+        }
+        fn tick(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+        fn wakeup_preempt(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _wake: Wake) {}
+        fn yield_task(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+    }
+}
+
+#[test]
+fn a_policy_that_never_lets_anybody_run_is_told() {
+    let workload = workload(vec![once("a", vec![work(1)]), once("b", vec![work(1)])]);
+    let watch = &mut |_| ControlFlow::Continue(());
+    let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink, watch);
+    assert_eq!(result.unwrap_err(), Error::Stalled { now: 0 });
+    // Where switches cost time, time passes: the run ends at its duration, with nothing done.
+    let mut config = Config { duration: Some(MS), ..exact("6.12", "1") };
+    config.machine.costs.switch_ns = 1000;
+    let outcome = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &config, &mut NoSink, watch).unwrap();
+    assert_eq!((outcome.cpus[0].busy, outcome.cpus[0].overhead), (0, MS));
+}

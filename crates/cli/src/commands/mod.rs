@@ -55,8 +55,14 @@ fn leave_results(folder: &Path, name: &str, plan: &Plan, runs: &[Done]) -> miett
     leave(folder, "digest", &digests(runs))
 }
 
-/// What the simulator has to say about the runs, each thing once.
+/// What there is to say about the runs, each thing once.
 fn tell_notes(runs: &[Done]) {
+    let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
+    if unexplained > 0 {
+        crate::output::note(&format!(
+            "{unexplained} times a task ran that nobody had woken: please report this as a fault of vruntime"
+        ));
+    }
     let mut told: Vec<&str> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.outcome.notes) {
         if !told.contains(&note.as_str()) {

@@ -66,6 +66,8 @@ pub(crate) const BUSY_FACTOR: u64 = 16;
 pub struct Domains {
     all: Vec<Domain>,
     chains: Vec<Vec<u32>>,
+    /// For each entry of `chains` the index of the group the CPU is in.
+    own_groups: Vec<Vec<u32>>,
     llc: Vec<u32>,
     llc_domain: Vec<Option<u32>>,
     llc_size: Vec<u32>,
@@ -149,7 +151,15 @@ impl Domains {
         let llc_domain =
             chains.iter().map(|chain| chain.iter().rev().copied().find(|&id| all[id as usize].share_llc)).collect();
         let smt = all.iter().any(|domain| domain.level == Level::Smt);
-        Self { all, chains, nr_llcs: dense.len(), llc, llc_domain, llc_size, smt }
+        let own_group = |cpu: usize, id: u32| {
+            let groups = &all[id as usize].groups;
+            let own = groups.iter().position(|group| group.mask.contains(CpuId(cpu as u32)));
+            own.expect("the groups of a domain cover its CPUs") as u32
+        };
+        let own_groups =
+            chains.iter().enumerate().map(|(cpu, chain)| chain.iter().map(|&id| own_group(cpu, id)).collect());
+        let own_groups = own_groups.collect();
+        Self { all, chains, own_groups, nr_llcs: dense.len(), llc, llc_domain, llc_size, smt }
     }
 
     /// How many last-level caches there are.
@@ -196,6 +206,12 @@ impl Domains {
     #[inline]
     pub(crate) fn at(&self, cpu: CpuId, position: usize) -> Option<&Domain> {
         self.chains[cpu.index()].get(position).map(|&id| &self.all[id as usize])
+    }
+
+    /// The index of the group a CPU is in, in its domain at a position in its hierarchy.
+    #[inline]
+    pub(crate) fn own_group(&self, cpu: CpuId, position: usize) -> Option<usize> {
+        self.own_groups[cpu.index()].get(position).map(|&group| group as usize)
     }
 
     /// The threads of a CPU's core, itself included; none without SMT.

@@ -1,9 +1,10 @@
 //! Idle CPUs whose tick is stopped cannot balance for themselves: a busy CPU kicks one of them to do it for all.
 
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::ids::CpuId;
+use crate::sync::{AtomicU32, AtomicU64};
 
 /// The idle CPUs without a tick.
 #[derive(Debug)]

@@ -142,11 +142,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 
     /// Whether `dst` is the CPU of its group that balances this domain.
-    fn should_balance(&mut self, dst: CpuId, domain: &Domain, kind: BalanceKind) -> bool {
+    fn should_balance(&mut self, dst: CpuId, domain: &Domain, own: usize, kind: BalanceKind) -> bool {
         if kind == BalanceKind::NewIdle {
             return self.shared.cpu(dst).nr_running() == 0;
         }
-        let Some(group) = domain.groups.iter().find(|group| group.mask.contains(dst)) else { return false };
+        let group = &domain.groups[own];
         // The first idle CPU; of those with SMT rather one on an idle core (since 6.6). Without any, the first CPU.
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
@@ -167,13 +167,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 
     fn load_balance(&mut self, dst: CpuId, position: usize, domain: &Domain, kind: BalanceKind) -> Outcome {
-        if !self.should_balance(dst, domain, kind) {
+        let Some(here) = self.shared.domains.own_group(dst, position) else {
+            return Outcome { pulled: 0, go_on: false };
+        };
+        if !self.should_balance(dst, domain, here, kind) {
             return Outcome { pulled: 0, go_on: false };
         }
         let mut excluded = CpuMask::new();
-        let Some(own) = domain.groups.iter().find(|group| group.mask.contains(dst)).map(|group| &group.mask) else {
-            return Outcome { pulled: 0, go_on: false };
-        };
+        let own = &domain.groups[here].mask;
         let mut pulled = 0;
         let mut all_pinned;
         let mut busiest_seen = None;
@@ -186,9 +187,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let balanced = loop {
             all_pinned = false;
             let shared = self.shared;
-            let Some(stats) = DomainStats::of(shared, domain, dst, kind == BalanceKind::NewIdle, &excluded) else {
-                break true;
-            };
+            let stats = DomainStats::of(shared, domain, here, dst, kind == BalanceKind::NewIdle, &excluded);
             if shared.domains.of(dst).count() == position + 1 {
                 shared.set_overloaded(stats.overloaded_cpu);
             }
@@ -225,11 +224,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 env.dst = dst;
                 // What could not move for affinity is a matter for the level above.
                 if let Some(parent) = shared.domains.at(dst, position + 1)
-                    && let Some(above) = parent.groups.iter().find(|group| group.mask.contains(dst))
+                    && let Some(above) = shared.domains.own_group(dst, position + 1)
                     && env.some_pinned
                     && env.imbalance.amount > 0
                 {
-                    above.imbalance.store(true, Relaxed);
+                    parent.groups[above].imbalance.store(true, Relaxed);
                 }
                 if env.all_pinned {
                     // Look again without it, as long as there is anybody outside our own group.
@@ -255,9 +254,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if balanced {
             if !all_pinned
                 && let Some(parent) = self.shared.domains.at(dst, position + 1)
-                && let Some(above) = parent.groups.iter().find(|group| group.mask.contains(dst))
+                && let Some(above) = self.shared.domains.own_group(dst, position + 1)
             {
-                above.imbalance.store(false, Relaxed);
+                parent.groups[above].imbalance.store(false, Relaxed);
             }
             let state = &mut self.rqs.rq(dst).balance.domains[position];
             state.nr_balance_failed = 0;

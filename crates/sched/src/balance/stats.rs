@@ -57,25 +57,25 @@ impl GroupStats {
             avg_load: 0,
             overloaded_cpu: false,
         };
+        // On a large machine this loop is most of the balancer's work.
+        let any_excluded = !excluded.is_empty();
         for &cpu in &group.cpus {
-            if excluded.contains(cpu) {
+            if any_excluded && excluded.contains(cpu) {
                 continue;
             }
             let published = shared.cpu(cpu);
+            let capacity = published.capacity();
             let fair = published.fair();
             let nr_running = published.nr_running();
             stats.load += fair.load;
-            stats.util += fair.util.max(fair.util_est).min(u64::from(shared.capacity(cpu)));
+            stats.util += fair.util.max(fair.util_est).min(u64::from(capacity));
             stats.runnable += fair.runnable;
             stats.nr_running += nr_running;
             stats.h_nr_running += fair.h_nr_runnable;
             stats.overloaded_cpu |= nr_running > 1;
-            if published.is_idle() {
-                stats.idle_cpus += 1;
-            }
+            stats.idle_cpus += u32::from(published.is_idle());
             if domain.asym_capacity && fair.h_nr_runnable > 0 {
                 // A task that does not leave its CPU a fifth to spare wants a bigger one.
-                let capacity = shared.capacity(cpu);
                 let biggest = fair.util.max(fair.util_est);
                 if capacity < 1024 && fair.h_nr_runnable == 1 && !super::super::class::fair::fits(biggest, capacity) {
                     stats.misfit = stats.misfit.max(fair.load.max(1));
@@ -133,15 +133,15 @@ pub(crate) struct DomainStats<'a> {
 }
 
 impl<'a> DomainStats<'a> {
-    /// CPUs in `excluded` count as empty: nothing can be pulled from them.
+    /// `here` is the index of the group that `cpu` is in. CPUs in `excluded` count as empty: nothing can be pulled from them.
     pub(crate) fn of<P: Policy>(
         shared: &Shared<P>,
         domain: &'a Domain,
+        here: usize,
         cpu: CpuId,
         newidle: bool,
         excluded: &CpuMask,
-    ) -> Option<Self> {
-        let here = domain.groups.iter().position(|group| group.mask.contains(cpu))?;
+    ) -> Self {
         let count = domain.groups.len();
         let local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         let mut stats = Self {
@@ -173,7 +173,7 @@ impl<'a> DomainStats<'a> {
         if domain.share_llc && !newidle && shared.domains.llc_size(cpu) == domain.weight {
             update_idle_scan(shared, domain, cpu, util);
         }
-        Some(stats)
+        stats
     }
 }
 

@@ -124,7 +124,8 @@ impl Discipline for CfsOrder {
         }
         let target = rq.class.groups[cfs].cfs.zero.wrapping_sub(credit);
         // After a very long sleep vruntimes can no longer be compared.
-        let slept = rq.clock.now().wrapping_sub(entity.exec_start);
+        // The clocks of two CPUs may differ a little.
+        let slept = rq.clock.now().saturating_sub(entity.exec_start);
         let long_sleeper = entity.exec_start != 0 && slept > 60_000_000_000;
         let entity = rq.se_mut(se);
         entity.vruntime = if long_sleeper { target } else { later(entity.vruntime, target) };

@@ -58,7 +58,7 @@ fn eligible((sum, load): (i64, i64), zero: u64, vruntime: u64) -> bool {
     i128::from(sum) >= i128::from(vruntime.wrapping_sub(zero) as i64) * i128::from(load)
 }
 
-fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) -> bool {
+pub(crate) fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) -> bool {
     let entity = rq.se(se);
     eligible(sums(rq, entity.parent), rq.class.groups[entity.parent].cfs.zero, entity.vruntime)
 }

@@ -6,6 +6,7 @@ mod cfs;
 mod eevdf;
 pub(crate) mod entity;
 mod invariants;
+pub(crate) mod lags;
 pub(crate) mod load;
 pub(crate) mod pelt;
 mod placement;

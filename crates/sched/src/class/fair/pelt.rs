@@ -88,9 +88,11 @@ impl Avg {
             return false;
         }
         let micros = delta >> 10;
-        if micros == 0 {
-            return false;
-        }
+        micros != 0 && self.advance(micros, load, runnable, running)
+    }
+
+    /// The part of [`Self::accumulate`] that most calls, at a time already accounted for, never reach.
+    fn advance(&mut self, micros: u64, load: u64, runnable: u64, running: bool) -> bool {
         self.last_update += micros << 10;
         // An entity that has left (no weight) is neither runnable nor running, whatever the pointers still say.
         let (runnable, running) = if load == 0 { (0, false) } else { (runnable, running) };

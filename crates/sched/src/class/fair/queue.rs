@@ -58,13 +58,16 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn update_curr(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let Some(curr) = self.class.groups[cfs].cfs.curr else { return };
-        let now = self.clock.now();
-        let entity = self.se_mut(curr);
-        let delta = now.wrapping_sub(entity.exec_start);
-        if delta as i64 <= 0 {
-            return;
+        let delta = self.clock.now().wrapping_sub(self.se(curr).exec_start);
+        // Most calls come at a time that has been charged for already.
+        if delta as i64 > 0 {
+            self.charge(shared, cfs, curr, delta);
         }
-        entity.exec_start = now;
+    }
+
+    fn charge(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, curr: Se, delta: u64) {
+        let entity = self.se_mut(curr);
+        entity.exec_start = entity.exec_start.wrapping_add(delta);
         entity.sum_exec_runtime += delta;
         entity.vruntime = entity.vruntime.wrapping_add(weight::to_virtual(delta, entity.weight));
         D::charged(self, shared, cfs, curr);
@@ -128,6 +131,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         loop {
             let parent = self.se(se).parent;
             let cfs = &mut self.class.groups[parent].cfs;
+            if cfs.next.is_none() && cfs.last.is_none() && cfs.skip.is_none() {
+                return;
+            }
             next = next && clear(&mut cfs.next, se);
             last = last && clear(&mut cfs.last, se);
             skip = skip && clear(&mut cfs.skip, se);
@@ -323,7 +329,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     self.set_slice(se, slice);
                 }
             }
-            slice = self.min_slice(cfs);
             let queue = &mut self.class.groups[cfs].cfs;
             queue.h_nr_queued += 1;
             queue.h_nr_runnable += 1;
@@ -331,6 +336,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if cfs == ROOT {
                 break;
             }
+            slice = self.min_slice(cfs);
             if self.class.groups[cfs].se.idle {
                 idle = 1;
             }
@@ -395,7 +401,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     self.set_slice(se, slice);
                 }
             }
-            slice = self.min_slice(cfs);
             let queue = &mut self.class.groups[cfs].cfs;
             queue.h_nr_queued -= tasks;
             queue.h_nr_runnable -= runnable;
@@ -404,6 +409,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if cfs == ROOT {
                 break;
             }
+            slice = self.min_slice(cfs);
             if self.class.groups[cfs].se.idle {
                 idle = tasks;
             }
@@ -503,7 +509,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     if p.as_group().is_some() && p == n {
                         break;
                     }
-                    let (p_depth, n_depth) = (self.depth(p), self.depth(n));
+                    // On one queue, as all are without groups: no need to look how deep that is.
+                    let siblings = self.se(p).parent == self.se(n).parent;
+                    let (p_depth, n_depth) = if siblings { (0, 0) } else { (self.depth(p), self.depth(n)) };
                     if p_depth >= n_depth {
                         self.put_prev_entity(shared, p);
                         prev = self.parent(p);
@@ -522,6 +530,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Walks the entities of two tasks up to where they are siblings on one queue.
     pub(crate) fn siblings(&self, a: Se, b: Se) -> (Se, Se) {
+        if self.se(a).parent == self.se(b).parent {
+            return (a, b);
+        }
         let (mut a, mut b) = (a, b);
         let (mut depth_a, mut depth_b) = (self.depth(a), self.depth(b));
         while depth_a > depth_b {

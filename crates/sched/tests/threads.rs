@@ -1,0 +1,327 @@
+//! A threaded host: one lock a CPU, one thread a CPU, every verb of the scheduler at once. Nothing is lost, nothing is
+//! in two places, and what must hold of a run queue holds whenever its lock is free.
+
+mod generator;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use generator::Generator;
+use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::shared::Config;
+use vruntime_sched::task::TaskState;
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{
+    CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedPolicy, Scheduler, Shared, TaskAttrs, Topology, invariants, kernel,
+};
+
+const CPUS: usize = 4;
+const CALLS: u32 = 100_000;
+/// So many tasks live at most: few enough for CPUs to run dry, many enough to crowd.
+const TASKS: usize = 24;
+
+/// One lock a CPU.
+struct Locks<'l, P: Policy>(&'l [Mutex<Rq<P>>]);
+
+impl<P: Policy> Rqs<P> for Locks<'_, P> {
+    type Guard<'a>
+        = MutexGuard<'a, Rq<P>>
+    where
+        Self: 'a;
+
+    fn rq(&mut self, cpu: CpuId) -> MutexGuard<'_, Rq<P>> {
+        self.0[cpu.index()].lock().unwrap()
+    }
+
+    /// In the order of the CPUs, so that two threads never wait for each other.
+    fn pair(&mut self, a: CpuId, b: CpuId) -> (MutexGuard<'_, Rq<P>>, MutexGuard<'_, Rq<P>>) {
+        assert_ne!(a, b);
+        if a < b {
+            let first = self.0[a.index()].lock().unwrap();
+            (first, self.0[b.index()].lock().unwrap())
+        } else {
+            let first = self.0[b.index()].lock().unwrap();
+            (self.0[a.index()].lock().unwrap(), first)
+        }
+    }
+}
+
+/// What is asked of a CPU, from any thread.
+#[derive(Default)]
+struct Mailbox {
+    resched: AtomicBool,
+    kick: AtomicBool,
+}
+
+struct World<P: Policy> {
+    rqs: Vec<Mutex<Rq<P>>>,
+    shared: Shared<P>,
+    mail: Vec<Mailbox>,
+    clock: AtomicU64,
+    alive: Mutex<Vec<TaskId>>,
+    groups: Vec<GroupId>,
+    pulls: AtomicU64,
+}
+
+/// One CPU's connection to the others.
+struct Wires<'w, P: Policy>(&'w World<P>);
+
+impl<P: Policy> Host for Wires<'_, P> {
+    fn resched(&mut self, cpu: CpuId) {
+        self.0.mail[cpu.index()].resched.store(true, Ordering::SeqCst);
+    }
+    fn kick_nohz(&mut self, cpu: CpuId) {
+        self.0.mail[cpu.index()].kick.store(true, Ordering::SeqCst);
+    }
+    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
+        if matches!(event, Event::Migrate { .. }) {
+            self.0.pulls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<P: Policy<Tunables = Knobs>> World<P> {
+    fn new(name: &str) -> Self {
+        let place = |cpu: u32| CpuPlace {
+            core: cpu,
+            cluster: cpu,
+            llc: cpu / 2,
+            package: cpu / 2,
+            node: 0,
+            capacity: if cpu == 3 { 700 } else { 1024 },
+        };
+        let topology = Topology::new((0..CPUS as u32).map(place).collect(), None).unwrap();
+        let config = Config::new(&kernel(name).unwrap(), &topology, 250);
+        let shared = Shared::new(topology, config);
+        let mut world = Self {
+            rqs: Rq::all(&shared).into_iter().map(Mutex::new).collect(),
+            shared,
+            mail: (0..CPUS).map(|_| Mailbox::default()).collect(),
+            clock: AtomicU64::new(1_000_000),
+            alive: Mutex::default(),
+            groups: vec![GroupId::ROOT],
+            pulls: AtomicU64::new(0),
+        };
+        for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true)] {
+            let group = world.with(|s| s.new_group(world.groups[parent], weight, idle));
+            world.groups.push(group);
+        }
+        world
+    }
+
+    fn with<T>(&self, call: impl FnOnce(&mut Scheduler<'_, P, Locks<'_, P>, Wires<'_, P>>) -> T) -> T {
+        let now = self.clock.load(Ordering::Relaxed);
+        let (rqs, host) = (&mut Locks(&self.rqs), &mut Wires(self));
+        call(&mut Scheduler { rqs, shared: &self.shared, host, now })
+    }
+
+    fn check(&self, cpu: CpuId) {
+        invariants::check(&self.rqs[cpu.index()].lock().unwrap(), &self.shared).unwrap();
+    }
+}
+
+/// One CPU: a thread of its own calls for it, and for nobody else.
+struct Cpu<'w, P: Policy> {
+    world: &'w World<P>,
+    cpu: CpuId,
+    random: Generator,
+    /// Who has this CPU; only its own thread changes that.
+    running: Running,
+}
+
+impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
+    fn some_task(&mut self) -> Option<TaskId> {
+        let alive = self.world.alive.lock().unwrap();
+        (!alive.is_empty()).then(|| alive[self.random.below(alive.len() as u64) as usize])
+    }
+
+    fn some_mask(&mut self) -> Option<Arc<CpuMask>> {
+        if self.random.below(2) == 0 {
+            return None;
+        }
+        let bits = self.random.below(15) + 1;
+        Some(Arc::new((0..CPUS as u32).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect()))
+    }
+
+    fn schedule(&mut self, mut state: PrevState) {
+        loop {
+            let (cpu, before) = (self.cpu, self.running);
+            let next = self.world.with(|s| s.schedule(cpu, state));
+            assert_eq!(next.prev, before, "nobody else changes who runs on CPU {cpu}");
+            self.running = next.next;
+            if next.next == Running::Idle {
+                self.world.with(|s| s.tick_stopped(cpu));
+            }
+            if next.next != Running::Stopper {
+                return;
+            }
+            self.world.with(|s| s.stopper_work(cpu));
+            state = PrevState::Sleeping;
+        }
+    }
+
+    fn read_mail(&mut self) {
+        let mail = &self.world.mail[self.cpu.index()];
+        if mail.resched.swap(false, Ordering::SeqCst) {
+            self.schedule(PrevState::Preempted);
+        }
+        if mail.kick.swap(false, Ordering::SeqCst) {
+            self.world.with(|s| s.nohz_balance(self.cpu));
+        }
+    }
+
+    fn step(&mut self) {
+        let (world, cpu) = (self.world, self.cpu);
+        world.clock.fetch_add(self.random.below(400_000), Ordering::Relaxed);
+        match self.random.below(40) {
+            0..4 => {
+                let mut alive = world.alive.lock().unwrap();
+                if alive.len() >= TASKS {
+                    return;
+                }
+                let attrs = TaskAttrs {
+                    policy: [SchedPolicy::Normal, SchedPolicy::Batch, SchedPolicy::Idle][self.random.below(3) as usize],
+                    nice: self.random.below(40) as i8 - 20,
+                    slice: (self.random.below(4) == 0).then_some(300_000),
+                    group: world.groups[self.random.below(world.groups.len() as u64) as usize],
+                    affinity: None,
+                };
+                let task = world.with(|s| s.new_task(&attrs, cpu));
+                alive.push(task);
+                drop(alive);
+                // Others may already change it, or try to wake it, and must not run it before this.
+                world.with(|s| s.wake_new(task, cpu));
+            }
+            4..14 => {
+                if let Some(task) = self.some_task() {
+                    let sync = self.random.below(4) == 0;
+                    world.with(|s| s.wake(task, cpu, sync, false));
+                }
+            }
+            14..24 => {
+                if self.running.task().is_some() {
+                    self.schedule(PrevState::Sleeping);
+                }
+            }
+            24 => {
+                if let Some(task) = self.running.task() {
+                    world.alive.lock().unwrap().retain(|&other| other != task);
+                    self.schedule(PrevState::Dead);
+                }
+            }
+            25 => {
+                if self.running.task().is_some() {
+                    world.with(|s| s.yield_task(cpu));
+                    self.schedule(PrevState::Yielded);
+                }
+            }
+            26..33 => {
+                if world.with(|s| s.tick(cpu)) {
+                    world.with(|s| s.balance(cpu));
+                }
+            }
+            33 => {
+                let weight = self.random.below(10_000) as u32 + 1;
+                let group = world.groups[self.random.below(3) as usize + 1];
+                world.with(|s| s.set_group_weight(group, weight));
+            }
+            kind => {
+                let Some(task) = self.some_task() else { return };
+                let number = self.random.below(40);
+                let group = world.groups[number as usize % world.groups.len()];
+                let mask = self.some_mask();
+                world.with(|s| match kind {
+                    34 | 35 => s.set_nice(task, number as i8 - 20),
+                    36 => s.set_policy(task, SchedPolicy::Idle, 0, None),
+                    37 => s.move_group(task, group),
+                    _ => s.set_affinity(task, mask),
+                });
+            }
+        }
+        self.read_mail();
+    }
+}
+
+fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
+    let world = World::<P>::new(name);
+    std::thread::scope(|threads| {
+        for cpu in (0..CPUS as u32).map(CpuId) {
+            let world = &world;
+            threads.spawn(move || {
+                let random = Generator::new(seed + u64::from(cpu.0));
+                let mut cpu = Cpu { world, cpu, random, running: Running::Idle };
+                for call in 0..CALLS {
+                    cpu.step();
+                    if call % 16 == 0 {
+                        world.check(cpu.cpu);
+                    }
+                }
+            });
+        }
+    });
+
+    // What was asked of a CPU after its last step is still to be done; a call for one CPU may ask another.
+    for round in 0.. {
+        assert!(round < 1000, "reschedules without end");
+        for cpu in (0..CPUS as u32).map(CpuId) {
+            let running = world.with(|s| s.running(cpu));
+            Cpu { world: &world, cpu, random: Generator::new(0), running }.read_mail();
+        }
+        if world.mail.iter().all(|mail| !mail.resched.load(Ordering::SeqCst)) {
+            break;
+        }
+    }
+
+    let mut found = Vec::new();
+    for cpu in (0..CPUS as u32).map(CpuId) {
+        world.check(cpu);
+        let rq = world.rqs[cpu.index()].lock().unwrap();
+        found.extend(rq.tasks.iter().map(|(_, task)| task.id));
+        let waits = rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == TaskState::Runnable);
+        assert!(rq.running() != Running::Idle || !waits, "CPU {cpu} idles before a waiting task");
+        assert_eq!(rq.need_resched(), world.with_told(cpu), "CPU {cpu}: a reschedule was asked for and not passed on");
+        for (_, task) in rq.tasks.iter().filter(|(_, task)| task.on_rq && task.state == TaskState::Runnable) {
+            assert!(task.allowed(cpu), "task {} is left on CPU {cpu}, where it may not run", task.id);
+        }
+    }
+    let mut alive = world.alive.into_inner().unwrap();
+    alive.sort();
+    found.sort();
+    assert_eq!(found, alive, "every task is on exactly one run queue, and nowhere else");
+    assert!(world.pulls.load(Ordering::Relaxed) > 100, "the test moves tasks about");
+}
+
+impl<P: Policy> World<P> {
+    fn with_told(&self, cpu: CpuId) -> bool {
+        self.mail[cpu.index()].resched.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn nothing_is_lost_under_eevdf() {
+    for seed in 0..4 {
+        drive::<Eevdf>("6.12", 100 * seed);
+    }
+}
+
+#[test]
+fn nothing_is_lost_under_cfs() {
+    for seed in 0..4 {
+        drive::<Cfs>("6.1", 100 * seed);
+    }
+}
+
+/// That this compiles is the test.
+#[test]
+fn state_may_be_shared_between_threads() {
+    fn send<T: Send>() {}
+    fn sync<T: Sync>() {}
+    send::<Rq<Eevdf>>();
+    send::<Rq<Cfs>>();
+    sync::<Shared<Eevdf>>();
+    sync::<Shared<Cfs>>();
+    send::<Shared<Eevdf>>();
+}
