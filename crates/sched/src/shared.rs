@@ -128,7 +128,8 @@ impl Published {
     /// The idle task runs and nothing waits (`idle_cpu`).
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.idle.load(Relaxed) && self.nr_running.load(Relaxed) == 0
+        // Not `&&`: both are in one cache line, and a branch on either cannot be predicted.
+        self.idle.load(Relaxed) & (self.nr_running.load(Relaxed) == 0)
     }
 
     /// Nothing but SCHED_IDLE tasks is here (`sched_idle_cpu`).
@@ -136,6 +137,12 @@ impl Published {
     pub fn is_sched_idle(&self) -> bool {
         let nr = self.nr_running.load(Relaxed);
         nr > 0 && nr == self.h_nr_idle.load(Relaxed)
+    }
+
+    /// Average number of runnable tasks of the fair class, in the scale of weights.
+    #[inline]
+    pub fn runnable(&self) -> u64 {
+        self.runnable.load(Relaxed)
     }
 
     /// Computing power, of 1024.

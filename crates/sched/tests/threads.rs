@@ -126,7 +126,7 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
 /// One CPU: a thread of its own calls for it, and for nobody else.
 struct Cpu<'w, P: Policy> {
     world: &'w World<P>,
-    cpu: CpuId,
+    id: CpuId,
     random: Generator,
     /// Who has this CPU; only its own thread changes that.
     running: Running,
@@ -148,7 +148,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
 
     fn schedule(&mut self, mut state: PrevState) {
         loop {
-            let (cpu, before) = (self.cpu, self.running);
+            let (cpu, before) = (self.id, self.running);
             let next = self.world.with(|s| s.schedule(cpu, state));
             assert_eq!(next.prev, before, "nobody else changes who runs on CPU {cpu}");
             self.running = next.next;
@@ -164,17 +164,17 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
     }
 
     fn read_mail(&mut self) {
-        let mail = &self.world.mail[self.cpu.index()];
+        let mail = &self.world.mail[self.id.index()];
         if mail.resched.swap(false, Ordering::SeqCst) {
             self.schedule(PrevState::Preempted);
         }
         if mail.kick.swap(false, Ordering::SeqCst) {
-            self.world.with(|s| s.nohz_balance(self.cpu));
+            self.world.with(|s| s.nohz_balance(self.id));
         }
     }
 
     fn step(&mut self) {
-        let (world, cpu) = (self.world, self.cpu);
+        let (world, cpu) = (self.world, self.id);
         world.clock.fetch_add(self.random.below(400_000), Ordering::Relaxed);
         match self.random.below(40) {
             0..4 => {
@@ -252,11 +252,11 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
             let world = &world;
             threads.spawn(move || {
                 let random = Generator::new(seed + u64::from(cpu.0));
-                let mut cpu = Cpu { world, cpu, random, running: Running::Idle };
+                let mut cpu = Cpu { world, id: cpu, random, running: Running::Idle };
                 for call in 0..CALLS {
                     cpu.step();
                     if call % 16 == 0 {
-                        world.check(cpu.cpu);
+                        world.check(cpu.id);
                     }
                 }
             });
@@ -268,7 +268,7 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         assert!(round < 1000, "reschedules without end");
         for cpu in (0..CPUS as u32).map(CpuId) {
             let running = world.with(|s| s.running(cpu));
-            Cpu { world: &world, cpu, random: Generator::new(0), running }.read_mail();
+            Cpu { world: &world, id: cpu, random: Generator::new(0), running }.read_mail();
         }
         if world.mail.iter().all(|mail| !mail.resched.load(Ordering::SeqCst)) {
             break;

@@ -148,6 +148,8 @@ fn main() -> Result<(), vruntime_sim::Error> {
         let ms = |ns: u64| format!("{:.1} ms", ns as f64 / MS as f64);
         println!("{:<10} {:>12} {robin_turns:>9} {:>12} {fair_turns:>9}", task.name, ms(robin_ns), ms(fair_ns));
     }
+    let first: Vec<&str> = robin.order.iter().take(8).map(|(id, _)| workload.tasks[id.index()].name.as_str()).collect();
+    println!("\nround robin's first turns: {}, ...", first.join(", "));
     Ok(())
 }
 
@@ -155,7 +157,8 @@ fn main() -> Result<(), vruntime_sim::Error> {
 #[test]
 fn it_goes_round() {
     let mut turns = Turns::default();
-    let outcome = run_policy::<RoundRobin, _>(&workload(4, false), &config(), &mut turns, &mut |_| ControlFlow::Continue(()));
+    let outcome =
+        run_policy::<RoundRobin, _>(&workload(4, false), &config(), &mut turns, &mut |_| ControlFlow::Continue(()));
     assert!(outcome.is_ok());
     let ids: Vec<u32> = turns.order.iter().map(|(task, _)| task.0).collect();
     assert!(ids.len() > 50, "{} turns in a second", ids.len());

@@ -1,7 +1,7 @@
 //! Load averages of the hierarchy: entities feed their queue, a queue feeds its group's entity, that feeds the parent's
 //! queue; and the split of a group's weight over its CPUs.
 
-use super::entity::{ROOT, Removed, Se};
+use super::entity::{CfsRq, ROOT, Removed, Se};
 use super::pelt::{self, MIN_DIVIDER};
 use super::{Discipline, Fair};
 use crate::features::Feature;
@@ -69,11 +69,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = &mut self.class.groups[group].cfs;
         let mut changed = false;
         if cfs.removed.nr > 0 {
-            let removed = core::mem::take(&mut cfs.removed);
-            let divider = cfs.avg.divider();
-            take_off(&mut cfs.avg, &removed, divider);
-            cfs.propagate = true;
-            cfs.prop_runnable_sum -= (removed.runnable_avg * divider >> 10) as i64;
+            cfs.take_off_removed();
             changed = true;
         }
         let load = weight::down(cfs.weight);
@@ -272,6 +268,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// `update_cfs_group`: gives a group's entity the weight its CPU has earned.
+    #[inline]
     pub(crate) fn update_cfs_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         let Some(group) = se.as_group() else { return };
         if self.class.groups[group].cfs.weight == 0 {
@@ -406,6 +403,18 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 fn add_signed(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
+}
+
+impl CfsRq {
+    /// Takes off what has left since the last update; most updates have nothing to take off.
+    #[cold]
+    fn take_off_removed(&mut self) {
+        let removed = core::mem::take(&mut self.removed);
+        let divider = self.avg.divider();
+        take_off(&mut self.avg, &removed, divider);
+        self.propagate = true;
+        self.prop_runnable_sum -= (removed.runnable_avg * divider >> 10) as i64;
+    }
 }
 
 fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
