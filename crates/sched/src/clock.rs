@@ -23,7 +23,7 @@ impl Clock {
             // A CPU of full capacity never falls behind; an idle one catches up at once.
             self.pelt = if idle { now } else { self.pelt + delta };
         } else {
-            self.pelt += (u128::from(delta) * u128::from(capacity) >> 10) as u64;
+            self.pelt += ((u128::from(delta) * u128::from(capacity)) >> 10) as u64;
         }
     }
 

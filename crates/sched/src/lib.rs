@@ -3,14 +3,14 @@
 //!
 //! # Who owns what
 //!
-//! An [`Rq`](rq::Rq) owns everything about one CPU and the tasks on it; a task moves between run queues by value.
-//! What other CPUs may read without asking is published as atomics in [`Shared`](shared::Shared). The verbs (wake,
-//! schedule, tick, balance, ...) live on [`Scheduler`](scheduler::Scheduler), a view borrowed for one call that reaches
-//! run queues through [`Rqs`](rq::Rqs): a plain `Vec` in a simulator, one lock a CPU in a threaded host.
+//! An [`Rq`] owns everything about one CPU and the tasks on it; a task moves between run queues by value.
+//! What other CPUs may read without asking is published as atomics in [`Shared`]. The verbs (wake,
+//! schedule, tick, balance, ...) live on [`Scheduler`], a view borrowed for one call that reaches
+//! run queues through [`Rqs`]: a plain `Vec` in a simulator, one lock a CPU in a threaded host.
 //!
 //! # What a host gives and gets
 //!
-//! The host calls in with the time and what happened. The scheduler calls out through [`Host`](host::Host):
+//! The host calls in with the time and what happened. The scheduler calls out through [`Host`]:
 //! reschedule that CPU, arm that timer, here is an [event](event::Event). Nothing else passes the wall: no clock, no
 //! thread, no I/O, no randomness.
 #![no_std]

@@ -80,7 +80,7 @@ fn mask_of(byte: u8, nr_cpus: usize) -> Option<Arc<CpuMask>> {
         return None;
     }
     let mut mask: CpuMask =
-        (0..nr_cpus as u32).filter(|cpu| (u32::from(byte) * 37 >> (cpu % 5)) & 1 == 1).map(CpuId).collect();
+        (0..nr_cpus as u32).filter(|cpu| ((u32::from(byte) * 37) >> (cpu % 5)) & 1 == 1).map(CpuId).collect();
     if mask.is_empty() {
         mask.insert(CpuId(0));
     }
@@ -293,10 +293,14 @@ proptest! {
     ) {
         if kernel(name).unwrap().policy == PolicyKind::Cfs {
             let mut bench = Bench::<Cfs>::new(topology, name);
-            calls.iter().for_each(|call| bench.apply(call));
+            for call in &calls {
+                bench.apply(call);
+            }
         } else {
             let mut bench = Bench::<Eevdf>::new(topology, name);
-            calls.iter().for_each(|call| bench.apply(call));
+            for call in &calls {
+                bench.apply(call);
+            }
         }
     }
 }

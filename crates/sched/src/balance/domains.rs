@@ -38,6 +38,7 @@ pub(crate) struct SchedGroup {
 
 /// A level of one or more CPUs' hierarchy.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent flags, as the kernel's SD_* bits
 pub(crate) struct Domain {
     pub(crate) level: Level,
     pub(crate) span: CpuMask,
@@ -255,7 +256,9 @@ fn domain(
         }
         let cpus: Vec<CpuId> = mask.iter().filter(|&member| !covered.contains(member)).collect();
         let mask: CpuMask = cpus.iter().copied().collect();
-        cpus.iter().for_each(|&member| covered.insert(member));
+        for &member in &cpus {
+            covered.insert(member);
+        }
         let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
         groups.push(SchedGroup {
             capacity: cpus.iter().map(capacity).sum(),

@@ -19,9 +19,9 @@ pub(crate) enum Attach {
     /// Only the averages.
     Keep,
     /// The entity joins the queue's averages if it has not yet.
-    Attach,
+    Join,
     /// The entity leaves the queue's averages.
-    Detach,
+    Leave,
 }
 
 /// Weight in the user's scale, which load averages are in.
@@ -51,11 +51,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let mut decayed = self.update_cfs_rq_load_avg(parent, now);
         decayed |= self.propagate_entity_load_avg(se);
         match attach {
-            Attach::Attach if self.se(se).avg.last_update == 0 => {
+            Attach::Join if self.se(se).avg.last_update == 0 => {
                 self.attach_entity_load_avg(se);
                 self.update_tg_load_avg(shared, parent);
             }
-            Attach::Detach => {
+            Attach::Leave => {
                 self.detach_entity_load_avg(se);
                 self.update_tg_load_avg(shared, parent);
             }
@@ -218,7 +218,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let mut new_sum = if runnable_sum > 0 {
                 (runnable_sum + entity.avg.load_sum as i64).min(divider as i64)
             } else {
-                let mean = if own_weight > 0 { (own_avg.load_sum / own_weight) as i64 } else { 0 };
+                let mean = own_avg.load_sum.checked_div(own_weight).unwrap_or(0) as i64;
                 (entity.avg.load_sum as i64).min(mean)
             };
             let running_sum = (entity.avg.util_sum >> 10) as i64;
@@ -413,7 +413,7 @@ impl CfsRq {
         let divider = self.avg.divider();
         take_off(&mut self.avg, &removed, divider);
         self.propagate = true;
-        self.prop_runnable_sum -= (removed.runnable_avg * divider >> 10) as i64;
+        self.prop_runnable_sum -= ((removed.runnable_avg * divider) >> 10) as i64;
     }
 }
 

@@ -249,7 +249,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         let se = Se::task(task);
         if rq.se(se).avg.last_update != 0 {
             let old = rq.se(se).parent;
-            rq.update_load_avg(shared, se, Attach::Detach);
+            rq.update_load_avg(shared, se, Attach::Leave);
             rq.propagate_up(shared, old);
         }
         D::migrate(rq, task);

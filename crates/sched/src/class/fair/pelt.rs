@@ -52,11 +52,12 @@ fn decay(value: u64, periods: u64) -> u64 {
         return 0;
     }
     let halved = value >> (periods / HALF_LIFE);
-    (u128::from(halved) * u128::from(DECAY[(periods % HALF_LIFE) as usize]) >> 32) as u64
+    ((u128::from(halved) * u128::from(DECAY[(periods % HALF_LIFE) as usize])) >> 32) as u64
 }
 
 /// Load, runnable and utilisation averages of one entity, or of one run queue.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_field_names)] // the kernel's names
 pub(crate) struct Avg {
     /// Time of the last update on the PELT clock, nanoseconds, whole microseconds (of 1024 ns); 0 when not attached.
     pub(crate) last_update: u64,
@@ -119,7 +120,7 @@ impl Avg {
             self.load_sum += load * contrib;
         }
         if runnable > 0 {
-            self.runnable_sum += runnable * contrib << 10;
+            self.runnable_sum += (runnable * contrib) << 10;
         }
         if running {
             self.util_sum += contrib << 10;

@@ -228,13 +228,11 @@ struct Idlest {
 
 fn idlest_stats<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
-    mask: &CpuMask,
     group: &crate::balance::domains::SchedGroup,
     imbalance_pct: u64,
 ) -> Idlest {
     let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
     for &cpu in &group.cpus {
-        let _ = mask;
         let published = shared.cpu(cpu);
         let fair = published.fair();
         idle_cpus += u32::from(published.is_idle());
@@ -271,12 +269,12 @@ fn find_idlest<D: Discipline, T: Tunables>(
     let mut weight = u32::MAX;
     // Each step goes into a smaller domain of the CPU found so far.
     for _ in 0..=chain.len() + 1 {
-        let Some((_, domain)) = shared.domains.of(cpu).filter(|(_, domain)| domain.weight < weight).last() else {
+        let Some((_, domain)) = shared.domains.of(cpu).rfind(|(_, domain)| domain.weight < weight) else {
             break;
         };
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
-        let stats = |group| idlest_stats(shared, &domain.span, group, domain.imbalance_pct);
+        let stats = |group| idlest_stats(shared, group, domain.imbalance_pct);
         let local = domain.groups.iter().find(|group| group.mask.contains(cpu));
         let mut best: Option<(&crate::balance::domains::SchedGroup, Idlest)> = None;
         for group in domain.groups.iter().filter(|group| !group.mask.contains(cpu) && any_allowed(&group.mask)) {
@@ -301,22 +299,15 @@ fn find_idlest<D: Discipline, T: Tunables>(
             (None, _) => None,
             (Some((group, _)), None) => Some(*group),
             (Some((group, idlest)), Some((_, here))) => {
-                let leave = if here.crowd == idlest.crowd {
-                    match here.crowd {
-                        Crowd::HasSpare => {
-                            idlest.idle_cpus > here.idle_cpus
-                                || (idlest.idle_cpus == here.idle_cpus
-                                    && idlest.idle_cpus == 0
-                                    && idlest.util < here.util)
-                        }
-                        _ => {
-                            // Somewhat in favour of staying.
-                            let slack = 1024 * (domain.imbalance_pct - 100) / 100;
-                            idlest.load + slack < here.load && 100 * here.load > domain.imbalance_pct * idlest.load
-                        }
-                    }
-                } else {
+                let leave = if here.crowd != idlest.crowd {
                     here.crowd > idlest.crowd
+                } else if here.crowd == Crowd::HasSpare {
+                    let both_full = idlest.idle_cpus == 0 && here.idle_cpus == 0;
+                    idlest.idle_cpus > here.idle_cpus || (both_full && idlest.util < here.util)
+                } else {
+                    // Somewhat in favour of staying.
+                    let slack = 1024 * (domain.imbalance_pct - 100) / 100;
+                    idlest.load + slack < here.load && 100 * here.load > domain.imbalance_pct * idlest.load
                 };
                 leave.then_some(*group)
             }

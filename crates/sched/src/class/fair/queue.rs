@@ -197,7 +197,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if !curr {
             D::arrive(self, se, why);
         }
-        self.update_load_avg(shared, se, Attach::Attach);
+        self.update_load_avg(shared, se, Attach::Join);
         self.se_update_runnable(se);
         self.update_cfs_group(shared, se);
         if !curr {
@@ -224,9 +224,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return false;
         }
         // A task that moves takes its load along; what a sleeper leaves behind decays where it is.
-        let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Detach } else { Attach::Keep };
+        let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Leave } else { Attach::Keep };
         self.update_load_avg(shared, se, attach);
-        if attach == Attach::Detach {
+        if attach == Attach::Leave {
             self.se_mut(se).avg.last_update = 0;
         }
         self.se_update_runnable(se);
