@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit bench fuzz fuzz-corpus doc lint
+.PHONY: help setup demo test unit loom bench fuzz fuzz-corpus doc lint
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -30,7 +30,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 demo: setup
 	$(CARGO) run --release --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
 
-test: setup lint doc unit fuzz-corpus
+test: setup lint doc unit loom fuzz-corpus
 
 # The example files of Debian's rt-app package are among what is tested; without them that one test has less to read.
 unit: setup
@@ -44,6 +44,11 @@ lint: setup
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+# What the CPUs publish to each other, in every order the memory model allows. Its own build folder: loom changes the
+# atomics everything is made of.
+loom: setup
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p vruntime-sched --lib loom_model
 
 bench: setup
 	$(CARGO) bench --workspace

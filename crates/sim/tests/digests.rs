@@ -1,0 +1,61 @@
+//! Digests of whole runs, pinned: the same input and seed give the same events on every machine and in every build. A
+//! change that moves one of them says why in its commit.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run};
+use vruntime_trace::Digest;
+use vruntime_workload::program::{Group, Op, Phase, Policy, Repeat, Settings, Task, Workload};
+
+fn task(name: String, nice: i8, group: usize, ops: Vec<Op>) -> Task {
+    let policy = Some(Policy::Other { nice, slice: None });
+    let phase = Phase { name: "p".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
+    Task {
+        class: name.clone(),
+        name,
+        start: Some(0),
+        settings: Settings { policy, group: Some(group), ..Settings::default() },
+        phases: Arc::from([phase]),
+        repeat: Repeat::Times(1),
+    }
+}
+
+/// Hogs, wakers and a nested group on eight CPUs with SMT and two caches.
+fn mixed() -> Workload {
+    let group = |path: &str, parent, weight| Group { path: path.to_owned(), parent, weight, idle: false, max: None };
+    let mut workload = Workload {
+        groups: vec![group("/", None, 100), group("/a", Some(0), 300), group("/a/b", Some(1), 50)],
+        ..Workload::default()
+    };
+    for index in 0..24_u64 {
+        let run = Op::Run { work: 150_000 + 37_000 * index };
+        let ops = if index % 3 == 0 { vec![run] } else { vec![run, Op::Sleep { time: 400_000 + 91_000 * index }] };
+        workload.tasks.push(task(format!("t{index}"), (index % 5) as i8 - 2, (index % 3) as usize, ops));
+    }
+    workload
+}
+
+fn digest(kernel: &str, costs: Costs, seed: u64) -> u64 {
+    let mut machine = MachineSpec::new(parse_topology("pack:2 core:2 pu:2").unwrap());
+    machine.costs = costs;
+    let config =
+        Config { duration: Some(300_000_000), seed, ..Config::new(vruntime_sched::kernel(kernel).unwrap(), machine) };
+    let mut digest = Digest::default();
+    run(&mixed(), &config, &mut digest, &mut |_| ControlFlow::Continue(())).unwrap();
+    digest.value()
+}
+
+#[test]
+fn digests_are_pinned() {
+    let found: Vec<(&str, u64, u64)> = ["6.1", "6.6", "6.12", "6.18"]
+        .map(|kernel| (kernel, digest(kernel, Costs::ZERO, 0), digest(kernel, Costs::EMULATED, 7)))
+        .to_vec();
+    let pinned = [
+        ("6.1", 5_953_766_362_029_276_298, 6_462_000_487_772_844_203),
+        ("6.6", 1_333_116_560_510_069_067, 118_707_380_497_861_464),
+        ("6.12", 4_797_441_008_352_761_351, 1_024_169_376_937_474_121),
+        ("6.18", 5_312_035_579_337_120_137, 5_601_918_633_317_108_968),
+    ];
+    assert_eq!(found, pinned);
+}
