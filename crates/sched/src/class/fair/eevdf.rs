@@ -166,8 +166,12 @@ impl Discipline for EevdfOrder {
             let queue = &rq.class.groups[cfs].cfs;
             let curr = queue.curr.map(|curr| rq.se(curr)).filter(|curr| curr.on_rq);
             let load = queue.sum_w as i64 + curr.map_or(0, |curr| weight::down(curr.weight) as i64);
-            let joined = i128::from(load + weight::down(entity.weight) as i64);
-            lag = (i128::from(entity.vlag) * joined / i128::from(load.max(1))) as i64;
+            let joined = load + weight::down(entity.weight) as i64;
+            // A 128-bit division costs more than all the rest of the placement: only where the product asks for it.
+            lag = match entity.vlag.checked_mul(joined) {
+                Some(product) => product / load.max(1),
+                None => (i128::from(entity.vlag) * i128::from(joined) / i128::from(load.max(1))) as i64,
+            };
         }
         let entity = rq.se_mut(se);
         entity.vruntime = vruntime.wrapping_sub(lag as u64);
