@@ -254,6 +254,16 @@ fn fidelity_of_a_folder_is_that_of_the_copy_within() {
     assert_eq!(well(&["fidelity", folder]), well(&["fidelity"]));
 }
 
+/// A scenario that is refused must not take the runs of the next one with it.
+#[test]
+fn repeats_judge_the_same_cells() {
+    let count = |table: &str| table.lines().last().unwrap().split(' ').nth(3).map(str::to_owned);
+    let once = well(&["fidelity", "--kernel", "6.18"]);
+    let thrice = well(&["fidelity", "--kernel", "6.18", "--repeat", "3"]);
+    assert_eq!(count(&once), count(&thrice));
+    assert!(count(&once).is_some_and(|cells| cells != "0"), "{once}");
+}
+
 #[test]
 fn scenarios_not_offered_yet_are_listed_and_not_counted() {
     let table = well(&["fidelity", "--kernel", "6.1", "--scenario", "quota-on-2"]);

@@ -67,7 +67,9 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     let mut all: Vec<Cell> = Vec::new();
     let mut interrupted = false;
     for scenario in &scenarios {
-        let runs: Result<Vec<Done>, Failure> = outcomes.by_ref().take(usize::from(fidelity.repeat)).collect();
+        // All of the scenario's runs, also after the first that failed: those behind belong to the next scenario.
+        let runs: Vec<_> = outcomes.by_ref().take(usize::from(fidelity.repeat)).collect();
+        let runs: Result<Vec<Done>, Failure> = runs.into_iter().collect();
         let name = format!("{} {}", scenario.recorded.kernel, scenario.recorded.scenario);
         match runs {
             Ok(runs) if runs.iter().any(|run| run.outcome.interrupted) => {
