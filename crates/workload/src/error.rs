@@ -14,7 +14,7 @@ impl Source {
     /// A source called `name` (a path, usually) that holds `text`.
     pub fn new(name: &str, text: &str) -> Self {
         let text: Arc<str> = text.into();
-        Self(Arc::new(NamedSource::new(name, Arc::clone(&text))), text)
+        Self(Arc::new(NamedSource::new(name, printable(&text))), text)
     }
 
     /// The name, as shown to people.
@@ -26,6 +26,21 @@ impl Source {
     pub fn text(&self) -> &str {
         &self.1
     }
+}
+
+/// The text as it is shown around an error: a hostile file must not speak to the reader's terminal. Control characters
+/// give way to signs of the same length, so that every span stays where it is.
+fn printable(text: &Arc<str>) -> Arc<str> {
+    let hidden = |character: char| character.is_control() && !matches!(character, '\n' | '\r' | '\t');
+    if !text.contains(hidden) {
+        return Arc::clone(text);
+    }
+    let shown = |character: char| match character {
+        _ if !hidden(character) => character,
+        _ if character.is_ascii() => '?',
+        _ => '\u{bf}',
+    };
+    text.chars().map(shown).collect::<String>().into()
 }
 
 impl fmt::Debug for Source {
@@ -258,5 +273,18 @@ impl Problems {
             Some(error) => Err(error),
             None => Ok(self.warnings),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_not_shown_and_move_nothing() {
+        let text: Arc<str> = "a\u{1b}[31m\n\tb\u{9b}c\u{7}ä".into();
+        let shown = printable(&text);
+        assert_eq!(&*shown, "a?[31m\n\tb\u{bf}c?ä");
+        assert_eq!(shown.len(), text.len());
     }
 }
