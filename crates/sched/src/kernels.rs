@@ -189,9 +189,21 @@ impl fmt::Display for UnknownName {
 impl core::error::Error for UnknownName {}
 
 fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownName {
-    let nearest = known.iter().copied().min_by_key(|candidate| distance(name, candidate));
-    let nearest = nearest.filter(|candidate| distance(name, candidate) <= candidate.len().div_ceil(2));
-    UnknownName { kind, name: name.to_string(), nearest, known }
+    UnknownName { kind, name: name.to_string(), nearest: nearest(name, &known), known }
+}
+
+/// The candidate most like `name`, unless none is alike: what to offer when a name was mistyped.
+///
+/// ```
+/// assert_eq!(vruntime_sched::kernels::nearest("swich_ns", &["switch_ns", "tick_ns"]), Some("switch_ns"));
+/// assert_eq!(vruntime_sched::kernels::nearest("xyzzy", &["switch_ns", "tick_ns"]), None);
+/// ```
+pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let alike = candidates.iter().map(|candidate| (distance(name, candidate), *candidate));
+    alike
+        .filter(|(edits, candidate)| *edits <= candidate.len().div_ceil(2))
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
 }
 
 /// Edits between two names, case ignored (Levenshtein).

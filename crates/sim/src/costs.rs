@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use vruntime_sched::kernels::nearest;
+
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
         /// What the kernel itself takes. Nanoseconds unless the name says otherwise; every field can be set by its
@@ -172,32 +174,6 @@ impl fmt::Display for UnknownCost {
 }
 
 impl std::error::Error for UnknownCost {}
-
-/// The candidate most like `name`, unless none is alike.
-pub(crate) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    candidates
-        .iter()
-        .map(|candidate| (distance(name, candidate), *candidate))
-        .filter(|(edits, candidate)| *edits <= candidate.len().div_ceil(2))
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Edits between two names (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, byte) in a.bytes().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for j in 0..b.len() {
-            let replace = diagonal + usize::from(byte != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
 
 #[cfg(test)]
 mod tests {

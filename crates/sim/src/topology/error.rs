@@ -42,5 +42,5 @@ impl std::error::Error for ParseTopologyError {}
 
 /// The candidate most like `name`, if any is.
 pub(super) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    crate::costs::nearest(name, candidates)
+    vruntime_sched::kernels::nearest(name, candidates)
 }
