@@ -15,8 +15,8 @@ CAUSES = {
     "against each other and the tick. The waits themselves are those of the kernel (a group that owes time does not preempt, "
     "and waits for the tick); how often they are met differs.",
     "periodic-on-2": "How the four periodic tasks are spread over the two CPUs decides who waits for whom, and there are two states that last for "
-    "seconds: two and two, and three to one. Which one a simulated run is in depends on its seed (one seed in six reproduces every "
-    "recorded cell of 6.1); all three recorded runs look like the second. Which check decides is not found yet.",
+    "seconds: two and two, and three to one. Which one a simulated run is in depends on its seed (on an earlier build one seed in six "
+    "came out as recorded under 6.1); the recorded figures look like the second, which is a guess. Which check decides is not found yet.",
     "periodic-on-4": "Four virtual CPUs on two real ones: the fluid model of the host lets periodic tasks pay as much as hogs; recorded, a "
     "task that just woke gets through its 5 ms with fewer of the host's time slices against it.",
     "pinned-and-free": "The free tasks rotate among CPUs 1 to 3 when the balancer finds one by a hair more loaded than the average; load "
