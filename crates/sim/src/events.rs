@@ -1,11 +1,13 @@
-//! The event queue: an indexed 4-ary heap over *sources*, ordered by (time, order of arming).
+//! The event queue: a tournament over *sources*, ordered by (time, order of arming).
 //!
 //! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to
-//! it, a task's sleep timer. Arming a source that is already armed moves its entry, so nothing stale is ever in the
-//! heap, its size is bounded by the number of sources, and nothing is allocated once it has grown.
+//! it, a task's sleep timer. Every source has a fixed place among the leaves, four to a cache line (those of one CPU,
+//! as it happens), and every line knows its least on the line above. Arming moves nothing: the key is written over the
+//! old one, and the way up ends at the first line whose least it does not change. That is nearly always soon: most
+//! armings put a CPU's execution off, or back, while its tick stays the first thing to come.
 //!
-//! [`Queue::next`] leaves the entry it returns at the top until the next call: most handlers arm the same source
-//! again, which then costs one sift down instead of a removal and an insertion.
+//! [`Queue::next`] leaves the entry it returns in its place until the next call: most handlers arm the same source
+//! again, which then costs one way up instead of two.
 
 /// Index of a source.
 pub(crate) type Source = u32;
@@ -17,29 +19,38 @@ const SOURCE_BITS: u32 = 24;
 pub(crate) const MAX_SOURCES: usize = 1 << SOURCE_BITS;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
 const MAX_SEQUENCE: u64 = u64::MAX >> SOURCE_BITS;
-const ABSENT: u32 = u32::MAX;
-/// Where the heap begins. With the root in the last place of its cache line, the four children of a node fill a line.
-const ROOT: usize = ARITY - 1;
+/// Keys to a cache line.
 const ARITY: usize = 4;
-/// What fills the places behind the end of the heap: greater than every key.
+/// The key of what is not armed: greater than every other.
 const NOTHING: u128 = u128::MAX;
-
-/// Four siblings in one cache line.
+/// Four keys in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Siblings([u128; ARITY]);
+struct Line([u128; ARITY]);
+
+impl Line {
+    const EMPTY: Self = Self([NOTHING; ARITY]);
+
+    /// Selections, not branches: which is least cannot be predicted.
+    #[inline]
+    fn least(&self) -> u128 {
+        let [a, b, c, d] = self.0;
+        let (left, right) = (if b < a { b } else { a }, if d < c { d } else { c });
+        if right < left { right } else { left }
+    }
+}
 
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// Keys: time in the upper half, then sequence, then source. The children of the node at place `p` are the siblings
-    /// at `p - ROOT + 1`.
-    heap: Vec<Siblings>,
-    len: usize,
-    /// Place in the heap of each source.
-    place: Vec<u32>,
+    /// Keys: time in the upper half, then sequence, then source. The root is line 0; place `p` of line `l` holds the least
+    /// of line `ARITY * l + 1 + p`. The sources themselves are in the last lines, from `leaves` on.
+    lines: Vec<Line>,
+    leaves: usize,
+    /// The least of all.
+    first: u128,
     sequence: u64,
-    /// The top entry has been returned and not been armed again.
+    /// `first` has been returned and not been armed again.
     fired: bool,
 }
 
@@ -59,14 +70,39 @@ impl Queue {
     /// A queue of `sources` sources, none armed.
     pub(crate) fn new(sources: usize) -> Self {
         debug_assert!(sources <= MAX_SOURCES);
-        let heap = vec![Siblings([NOTHING; ARITY]); 2];
-        Self { heap, len: 0, place: vec![ABSENT; sources], sequence: 0, fired: false }
+        let mut queue = Self { first: NOTHING, ..Self::default() };
+        queue.lay_out(sources);
+        queue
+    }
+
+    /// Empty lines for so many sources.
+    fn lay_out(&mut self, sources: usize) {
+        let leaves = sources.div_ceil(ARITY).max(1);
+        // Every line but the root has a place in a line above.
+        self.leaves = (leaves - 1).div_ceil(ARITY - 1);
+        self.lines = vec![Line::EMPTY; self.leaves + leaves];
+    }
+
+    /// The keys of all sources.
+    fn keys(&self) -> Vec<u128> {
+        self.lines[self.leaves..].iter().flat_map(|line| line.0).collect()
     }
 
     /// Makes room for `source`, not armed.
     pub(crate) fn ensure(&mut self, source: Source) {
-        if self.place.len() <= source as usize {
-            self.place.resize(source as usize + 1, ABSENT);
+        if (self.lines.len() - self.leaves) * ARITY <= source as usize {
+            let keys = self.keys();
+            // Twice the room each time, so that growing costs each source a few nanoseconds.
+            self.lay_out((source as usize + 1).max(2 * keys.len()));
+            self.refill(&keys);
+        }
+    }
+
+    /// Puts keys into empty lines.
+    fn refill(&mut self, keys: &[u128]) {
+        self.first = NOTHING;
+        for &key in keys.iter().filter(|&&key| key != NOTHING) {
+            self.set(source_of(key), key);
         }
     }
 
@@ -78,125 +114,69 @@ impl Queue {
         }
         let key = key(time, self.sequence, source);
         self.sequence += 1;
-        let place = self.place[source as usize];
-        if place == ABSENT {
-            let end = ROOT + self.len;
-            self.len += 1;
-            if self.heap.len() <= end / ARITY {
-                self.heap.push(Siblings([NOTHING; ARITY]));
-            }
-            self.up(end, key);
-        } else {
-            let place = place as usize;
-            if place == ROOT {
-                self.fired = false;
-            }
-            if key < self.at(place) { self.up(place, key) } else { self.down(place, key) }
+        if source == source_of(self.first) {
+            self.fired = false;
         }
+        self.set(source, key);
     }
 
     /// `source` does not fire.
     #[inline]
     pub(crate) fn cancel(&mut self, source: Source) {
-        let place = self.place[source as usize];
-        if place != ABSENT {
-            self.remove(place as usize);
+        if source == source_of(self.first) {
+            self.fired = false;
         }
+        self.set(source, NOTHING);
     }
 
     /// Whether `source` is armed and has not fired.
     #[cfg(test)]
     fn is_armed(&self, source: Source) -> bool {
-        let place = self.place[source as usize];
-        place != ABSENT && !(place as usize == ROOT && self.fired)
+        let key = self.lines[self.leaves + source as usize / ARITY].0[source as usize % ARITY];
+        key != NOTHING && !(key == self.first && self.fired)
     }
 
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
         if self.fired {
-            self.remove(ROOT);
+            self.set(source_of(self.first), NOTHING);
         }
-        if self.len == 0 {
-            return None;
-        }
-        let top = self.at(ROOT);
-        self.fired = true;
-        Some((time_of(top), source_of(top)))
+        self.fired = self.first != NOTHING;
+        self.fired.then(|| (time_of(self.first), source_of(self.first)))
     }
 
-    fn remove(&mut self, place: usize) {
-        if place == ROOT {
-            self.fired = false;
-        }
-        let gone = self.at(place);
-        self.place[source_of(gone) as usize] = ABSENT;
-        self.len -= 1;
-        let end = ROOT + self.len;
-        let last = self.at(end);
-        self.heap[end / ARITY].0[end % ARITY] = NOTHING;
-        if place < end {
-            if last < gone { self.up(place, last) } else { self.down(place, last) }
-        }
-    }
-
+    /// Writes a source's key, and what follows from it on the lines above.
     #[inline]
-    fn at(&self, place: usize) -> u128 {
-        self.heap[place / ARITY].0[place % ARITY]
-    }
-
-    #[inline]
-    fn put(&mut self, place: usize, key: u128) {
-        self.heap[place / ARITY].0[place % ARITY] = key;
-        self.place[source_of(key) as usize] = place as u32;
-    }
-
-    #[inline]
-    fn up(&mut self, mut place: usize, key: u128) {
-        while place > ROOT {
-            let parent = place / ARITY + ROOT - 1;
-            // A top that has fired stays in its place until it is armed again or removed, whatever the others do:
-            // its key is not greater than any other, so nothing passes it.
-            let above = self.at(parent);
-            if above <= key {
-                break;
-            }
-            self.put(place, above);
-            place = parent;
-        }
-        self.put(place, key);
-    }
-
-    #[inline]
-    fn down(&mut self, mut place: usize, key: u128) {
+    fn set(&mut self, source: Source, key: u128) {
+        let (mut line, mut place, mut key) = (self.leaves + source as usize / ARITY, source as usize % ARITY, key);
         loop {
-            let children = place - ROOT + 1;
-            let Some(Siblings([a, b, c, d])) = self.heap.get(children).copied() else { break };
-            // Selections, not branches: which child is least cannot be predicted.
-            let (first, left) = if b < a { (b, 1) } else { (a, 0) };
-            let (second, right) = if d < c { (d, 3) } else { (c, 2) };
-            let (least, index) = if second < first { (second, right) } else { (first, left) };
-            if key <= least {
-                break;
+            let this = &mut self.lines[line];
+            this.0[place] = key;
+            key = this.least();
+            if line == 0 {
+                self.first = key;
+                return;
             }
-            self.put(place, least);
-            place = children * ARITY + index;
+            (line, place) = ((line - 1) / ARITY, (line - 1) % ARITY);
+            // The line above knew this least already: nothing changes from here on.
+            if self.lines[line].0[place] == key {
+                return;
+            }
         }
-        self.put(place, key);
     }
 
-    /// The counter of armings is exhausted (after 10^12 of them): number what is in the heap from 0 again, keeping
-    /// its order.
+    /// The counter of armings is exhausted (after 10^12 of them): number what is armed from 0 again, keeping its order.
     #[cold]
     fn renumber(&mut self) {
-        let mut keys: Vec<u128> = (ROOT..ROOT + self.len).map(|place| self.at(place)).collect();
+        let mut keys = self.keys();
         keys.sort_unstable();
-        self.sequence = 0;
-        for (index, old) in keys.into_iter().enumerate() {
-            let fresh = key(time_of(old), self.sequence, source_of(old));
-            self.put(ROOT + index, fresh);
-            self.sequence += 1;
+        self.lines.fill(Line::EMPTY);
+        for (sequence, old) in (0..).zip(keys.iter_mut().filter(|key| **key != NOTHING)) {
+            *old = key(time_of(*old), sequence, source_of(*old));
+            self.sequence = sequence + 1;
         }
+        self.refill(&keys);
     }
 }
 
