@@ -4,7 +4,6 @@ use alloc::collections::BTreeMap;
 
 use super::pelt::Avg;
 use super::timeline::{Ticket, Timeline};
-use crate::arena::Arena;
 use crate::ids::GroupId;
 
 /// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`].
@@ -130,6 +129,10 @@ impl Entity {
     }
 }
 
+/// A task's entity on its way between two run queues; nothing while it is on one, where it lies in [`FairRq`].
+#[derive(Debug)]
+pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
+
 /// One group's entities on one CPU (`cfs_rq`).
 #[derive(Debug)]
 pub(crate) struct CfsRq {
@@ -227,6 +230,49 @@ pub(crate) struct GroupRq {
     pub(crate) listed: bool,
 }
 
+/// What stays in its place for ever, and is asked for at every step: no check whether it is there.
+#[derive(Debug)]
+pub(crate) struct Table<T>(alloc::vec::Vec<T>);
+
+impl<T> Table<T> {
+    /// Adds one; its index.
+    pub(crate) fn push(&mut self, value: T) -> u32 {
+        self.0.push(value);
+        (self.0.len() - 1) as u32
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.0)
+    }
+}
+
+impl<T: Clone> Table<T> {
+    /// Puts a value where there was another, or none.
+    pub(crate) fn put(&mut self, index: u32, value: T) {
+        let index = index as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, value);
+        } else {
+            self.0[index] = value;
+        }
+    }
+}
+
+impl<T> core::ops::Index<u32> for Table<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        &self.0[index as usize]
+    }
+}
+
+impl<T> core::ops::IndexMut<u32> for Table<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.0[index as usize]
+    }
+}
+
 /// Index of the root group on every CPU.
 pub(crate) const ROOT: u32 = 0;
 
@@ -234,7 +280,9 @@ pub(crate) const ROOT: u32 = 0;
 #[derive(Debug)]
 pub struct FairRq {
     /// Groups that have been here; the root is at [`ROOT`].
-    pub(crate) groups: Arena<GroupRq>,
+    pub(crate) groups: Table<GroupRq>,
+    /// The entities of the tasks that are here, each at its task's index.
+    pub(crate) entities: Table<Entity>,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
     /// Groups whose averages may not be zero, children before parents (by depth, deepest first, kept sorted).
     pub(crate) leaves: alloc::vec::Vec<u32>,
@@ -244,7 +292,6 @@ pub struct FairRq {
 
 impl FairRq {
     pub(crate) fn new() -> Self {
-        let mut groups = Arena::default();
         let root = GroupRq {
             id: GroupId::ROOT,
             se: Entity::new(crate::weight::NICE_0_LOAD, false),
@@ -252,8 +299,8 @@ impl FairRq {
             depth: 0,
             listed: true,
         };
-        let index = groups.insert(root);
-        debug_assert_eq!(index, ROOT);
-        Self { groups, by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]), leaves: alloc::vec![ROOT], util_est: 0 }
+        let groups = Table(alloc::vec![root]);
+        let entities = Table(alloc::vec::Vec::new());
+        Self { groups, entities, by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]), leaves: alloc::vec![ROOT], util_est: 0 }
     }
 }

@@ -343,21 +343,21 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// `task_h_load`: a task's load as part of the root's.
     pub(crate) fn task_h_load(&mut self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
-        let parent = self.tasks[task].class.parent;
+        let parent = self.class.entities[task].parent;
         self.update_h_load(shared, parent);
         let cfs = &self.class.groups[parent].cfs;
-        weight::scale(self.tasks[task].class.avg.load_avg, cfs.h_load, cfs.avg.load_avg + 1)
+        weight::scale(self.class.entities[task].avg.load_avg, cfs.h_load, cfs.avg.load_avg + 1)
     }
 
     /// First averages of a forked task: it is taken to be as heavy as its weight, and as busy as its queue's tasks, but
     /// at most half of what the CPU has left.
     pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
-        let parent = self.tasks[task].class.parent;
+        let parent = self.class.entities[task].parent;
         let queue = &self.class.groups[parent].cfs.avg;
         let capacity = u64::from(shared.capacity(self.cpu));
         let spare = capacity.saturating_sub(queue.util_avg) / 2;
         let (queue_util, queue_load) = (queue.util_avg, queue.load_avg);
-        let entity = &mut self.tasks[task].class;
+        let entity = &mut self.class.entities[task];
         entity.avg.load_avg = se_weight(entity.weight);
         if spare > 0 {
             entity.avg.util_avg = if queue_util > 0 {
@@ -372,14 +372,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Utilisation estimate: joins the queue's sum.
     pub(crate) fn util_est_enqueue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if shared.config.features.has(Feature::UtilEst) {
-            self.class.util_est += u64::from(self.tasks[task].class.avg.util_est);
+            self.class.util_est += u64::from(self.class.entities[task].avg.util_est);
         }
     }
 
     /// Leaves the queue's sum.
     pub(crate) fn util_est_dequeue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if shared.config.features.has(Feature::UtilEst) {
-            pelt::sub(&mut self.class.util_est, u64::from(self.tasks[task].class.avg.util_est));
+            pelt::sub(&mut self.class.util_est, u64::from(self.class.entities[task].avg.util_est));
         }
     }
 
@@ -389,7 +389,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let capacity = u64::from(shared.capacity(self.cpu));
-        let avg = &mut self.tasks[task].class.avg;
+        let avg = &mut self.class.entities[task].avg;
         let used = avg.util_avg as i64;
         let estimate = i64::from(avg.util_est);
         let delta = used - estimate;

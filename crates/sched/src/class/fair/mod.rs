@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 
 pub use cfs::CfsOrder;
 pub use eevdf::EevdfOrder;
-pub use entity::{Entity, FairRq};
+pub use entity::{Entity, FairRq, Luggage};
 pub(crate) use placement::fits;
 
 use self::entity::{ROOT, Se};
@@ -135,16 +135,16 @@ pub type FairShared<D, T> = Shared<Fair<D, T>>;
 impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     type Tunables = T;
     type Rq = FairRq;
-    type Task = Entity;
+    type Task = Luggage;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> FairRq {
         FairRq::new()
     }
 
-    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Entity {
+    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Luggage {
         let mut se = Entity::new(0, false);
         set_attrs::<D, T>(&mut se, shared, attrs.policy, attrs.nice, attrs.slice);
-        se
+        Luggage(Some(alloc::boxed::Box::new(se)))
     }
 
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue) {
@@ -202,7 +202,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         if rq.class.groups[ROOT].cfs.h_nr_queued <= 1 {
             return None;
         }
-        let se = &rq.tasks[curr].class;
+        let se = &rq.class.entities[curr];
         let ran = se.sum_exec_runtime - se.prev_sum_exec_runtime;
         Some(D::slice(rq, shared, Se::task(curr)).saturating_sub(ran))
     }
@@ -217,18 +217,21 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn detach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         // A task that was never woken has nothing here to take along.
-        if rq.tasks[task].class.avg.last_update != 0 {
+        if rq.class.entities[task].avg.last_update != 0 {
             rq.remove_entity_load_avg(Se::task(task));
         }
         D::migrate(rq, task);
-        rq.tasks[task].class.avg.last_update = 0;
-        rq.tasks[task].class.exec_start = 0;
+        let mut entity = rq.class.entities[task].clone();
+        entity.avg.last_update = 0;
+        entity.exec_start = 0;
+        rq.tasks[task].class = Luggage(Some(alloc::boxed::Box::new(entity)));
     }
 
     fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
-        let group = rq.tasks[task].group;
-        let parent = rq.group_slot(shared, group);
-        rq.tasks[task].class.parent = parent;
+        if let Some(entity) = rq.tasks[task].class.0.take() {
+            rq.class.entities.put(task, *entity);
+        }
+        join_group(rq, shared, task);
     }
 
     fn attrs_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {
@@ -253,8 +256,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             rq.propagate_up(shared, old);
         }
         D::migrate(rq, task);
-        rq.tasks[task].class.avg.last_update = 0;
-        Self::attach(rq, shared, task);
+        rq.class.entities[task].avg.last_update = 0;
+        join_group(rq, shared, task);
     }
 
     fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
@@ -273,7 +276,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
-        let avg = &rq.tasks[task].class.avg;
+        let avg = &rq.class.entities[task].avg;
         avg.util_avg.max(u64::from(avg.util_est))
     }
 
@@ -307,6 +310,13 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         let root = &rq.class.groups[ROOT].cfs;
         root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
     }
+}
+
+/// Puts a task's entity below the group that `Task::group` names.
+fn join_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairShared<D, T>, task: u32) {
+    let group = rq.tasks[task].group;
+    let parent = rq.group_slot(shared, group);
+    rq.class.entities[task].parent = parent;
 }
 
 /// Slices a task may ask for, nanoseconds (6.12 on).

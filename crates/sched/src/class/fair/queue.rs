@@ -17,7 +17,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn se(&self, se: Se) -> &Entity {
         match se.as_group() {
             Some(group) => &self.class.groups[group].se,
-            None => &self.tasks[se.raw()].class,
+            None => &self.class.entities[se.raw()],
         }
     }
 
@@ -25,7 +25,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn se_mut(&mut self, se: Se) -> &mut Entity {
         match se.as_group() {
             Some(group) => &mut self.class.groups[group].se,
-            None => &mut self.tasks[se.raw()].class,
+            None => &mut self.class.entities[se.raw()],
         }
     }
 
@@ -49,7 +49,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let mut se = Entity::new(weight::NICE_0_LOAD, group.idle());
         se.parent = parent;
         se.slice = shared.config.tunables.base_slice_ns();
-        let slot = self.class.groups.insert(GroupRq { id, se, cfs: CfsRq::new(), depth: group.depth, listed: false });
+        let slot = self.class.groups.push(GroupRq { id, se, cfs: CfsRq::new(), depth: group.depth, listed: false });
         self.class.by_id.insert(id, slot);
         slot
     }
@@ -76,7 +76,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Charges the running task and the groups above it.
     pub(crate) fn update_curr_all(&mut self, shared: &Shared<Fair<D, T>>) {
         let Some(curr) = self.curr else { return };
-        let mut cfs = self.tasks[curr].class.parent;
+        let mut cfs = self.class.entities[curr].parent;
         loop {
             self.update_curr(shared, cfs);
             if cfs == ROOT {
@@ -361,11 +361,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     pub(crate) fn dequeue_task(&mut self, shared: &Shared<Fair<D, T>>, task: u32, why: Dequeue) -> bool {
         let sleeps = matches!(why, Dequeue::Sleep | Dequeue::Dead);
-        if why != Dequeue::Delayed && !self.tasks[task].class.delayed {
+        if why != Dequeue::Delayed && !self.class.entities[task].delayed {
             self.util_est_dequeue(shared, task);
         }
         // A delayed task that is moved or changed meanwhile is asleep: it leaves for good now.
-        let why = if self.tasks[task].class.delayed { Dequeue::Delayed } else { why };
+        let why = if self.class.entities[task].delayed { Dequeue::Delayed } else { why };
         let left = self.dequeue_entities(shared, Se::task(task), why, sleeps);
         if sleeps {
             self.util_est_update(shared, task);
@@ -556,7 +556,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let features = shared.config.features;
-        if features.has(Feature::NextBuddy) && !wake.fork && !self.tasks[task].class.delayed {
+        if features.has(Feature::NextBuddy) && !wake.fork && !self.class.entities[task].delayed {
             self.set_next_buddy(Se::task(task));
         }
         if self.need_resched() || !features.has(Feature::WakeupPreemption) {
