@@ -13,7 +13,7 @@
 //! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline. Once
 //!   past it, every update of the running entity asks for a reschedule.
 
-use super::entity::{Entity, Se};
+use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
 use crate::kernels::Eevdf as Version;
@@ -28,39 +28,25 @@ pub struct EevdfOrder;
 /// The sums of a queue are moved to a new origin when the average has gone this far from the old, virtual ns.
 const REBASE: i64 = 1 << 28;
 
-/// Sum over the queued entities of weight x (vruntime - zero), and of their weights, the running one included.
-#[inline]
-fn sums<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> (i64, i64) {
-    let queue = &rq.class.groups[cfs].cfs;
-    let (mut sum, mut load) = (queue.sum_wv, queue.sum_w as i64);
-    if let Some(curr) = queue.curr {
-        let entity = rq.se(curr);
-        if entity.on_rq {
-            let weight = weight::down(entity.weight) as i64;
-            sum += entity.vruntime.wrapping_sub(queue.zero) as i64 * weight;
-            load += weight;
-        }
-    }
-    (sum, load)
-}
-
 /// The queue's virtual time: the weighted average vruntime, rounded down so that it never counts as ahead of itself.
 #[inline]
 pub(crate) fn avg_vruntime<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> u64 {
-    let (sum, load) = sums(rq, cfs);
-    let zero = rq.class.groups[cfs].cfs.zero;
-    if load == 0 { zero } else { zero.wrapping_add(sum.div_euclid(load) as u64) }
+    let queue = &rq.class.groups[cfs].cfs;
+    match queue.sum_w {
+        0 => queue.zero,
+        load => queue.zero.wrapping_add(queue.sum_wv.div_euclid(load as i64) as u64),
+    }
 }
 
-/// Whether an entity with `vruntime` is owed time on a queue with these sums.
+/// Whether an entity with `vruntime` is owed time on this queue.
 #[inline]
-fn eligible((sum, load): (i64, i64), zero: u64, vruntime: u64) -> bool {
-    i128::from(sum) >= i128::from(vruntime.wrapping_sub(zero) as i64) * i128::from(load)
+fn eligible(queue: &CfsRq, vruntime: u64) -> bool {
+    i128::from(queue.sum_wv) >= i128::from(vruntime.wrapping_sub(queue.zero) as i64) * i128::from(queue.sum_w)
 }
 
 pub(crate) fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) -> bool {
     let entity = rq.se(se);
-    eligible(sums(rq, entity.parent), rq.class.groups[entity.parent].cfs.zero, entity.vruntime)
+    eligible(&rq.class.groups[entity.parent].cfs, entity.vruntime)
 }
 
 /// Whether the deadline of `a` comes first.
@@ -109,8 +95,7 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
         return only;
     }
     let features = shared.config.features;
-    let sums = sums(rq, cfs);
-    let curr = running.filter(|&curr| eligible(sums, queue.zero, rq.se(curr).vruntime));
+    let curr = running.filter(|&curr| eligible(queue, rq.se(curr).vruntime));
     if protect
         && let Some(curr) = curr
         && (features.has(Feature::RunToParity) || shared.config.eevdf == Version::V6_18)
@@ -118,7 +103,7 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
     {
         return curr;
     }
-    let best = queue.timeline.pick(|vruntime| eligible(sums, queue.zero, vruntime)).map(Se::from_raw);
+    let best = queue.timeline.pick(|vruntime| eligible(queue, vruntime)).map(Se::from_raw);
     match (best, curr) {
         (Some(best), Some(curr)) if !before(rq.se(curr), rq.se(best)) => best,
         (_, Some(curr)) => curr,
@@ -163,9 +148,7 @@ impl Discipline for EevdfOrder {
         if features.has(Feature::PlaceLag) && rq.class.groups[cfs].cfs.nr_queued > 0 && entity.vlag != 0 {
             // Joining moves the average towards the newcomer, which would eat up part of its lag: it is placed further out,
             // so that after joining it has the lag it left with.
-            let queue = &rq.class.groups[cfs].cfs;
-            let curr = queue.curr.map(|curr| rq.se(curr)).filter(|curr| curr.on_rq);
-            let load = queue.sum_w as i64 + curr.map_or(0, |curr| weight::down(curr.weight) as i64);
+            let load = rq.class.groups[cfs].cfs.sum_w as i64;
             let joined = load + weight::down(entity.weight) as i64;
             // A 128-bit division costs more than all the rest of the placement: only where the product asks for it.
             lag = match entity.vlag.checked_mul(joined) {
@@ -323,8 +306,7 @@ impl Discipline for EevdfOrder {
             return;
         }
         // It has waited longer than its debt: it starts afresh at the average.
-        let cfs = rq.se(se).parent;
-        rq.class.groups[cfs].cfs.nr_queued -= 1;
+        rq.account_dequeue(se);
         let queued = rq.se(se).ticket.is_some();
         rq.erase(se);
         rq.se_mut(se).vlag = 0;
@@ -332,17 +314,19 @@ impl Discipline for EevdfOrder {
         if queued {
             rq.insert(se);
         }
-        rq.class.groups[cfs].cfs.nr_queued += 1;
+        rq.account_enqueue(se);
     }
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         let owed = entity_eligible(rq, se);
-        let v6_18 = shared.config.eevdf == Version::V6_18;
-        let entity = rq.se_mut(se);
-        if v6_18 && owed {
+        if shared.config.eevdf == Version::V6_18 && owed {
             // Since 6.18 a task that yields while it is owed time gives the rest of its request up.
+            rq.account_dequeue(se);
+            let entity = rq.se_mut(se);
             entity.vruntime = entity.deadline;
+            rq.account_enqueue(se);
         }
+        let entity = rq.se_mut(se);
         entity.deadline = entity.deadline.wrapping_add(weight::to_virtual(entity.slice, entity.weight));
     }
 
@@ -359,10 +343,7 @@ impl Discipline for EevdfOrder {
             if !is_curr {
                 rq.erase(se);
             }
-            let old = rq.se(se).weight;
-            let queue = &mut rq.class.groups[cfs].cfs;
-            queue.nr_queued -= 1;
-            queue.weight -= old;
+            rq.account_dequeue(se);
         }
         let attached = rq.se(se).avg.last_update != 0;
         if attached {
@@ -382,13 +363,8 @@ impl Discipline for EevdfOrder {
             rq.enqueue_load_avg(se);
         }
         if on_rq {
-            // While it is off the count the running entity must not see itself in the average.
-            rq.se_mut(se).on_rq = !is_curr;
             Self::place(rq, shared, se, Enqueue::Restore);
-            rq.se_mut(se).on_rq = true;
-            let queue = &mut rq.class.groups[cfs].cfs;
-            queue.weight += weight;
-            queue.nr_queued += 1;
+            rq.account_enqueue(se);
             if !is_curr {
                 rq.insert(se);
             }

@@ -145,7 +145,8 @@ pub(crate) struct CfsRq {
     pub(crate) h_nr_runnable: u32,
     /// Those of `h_nr_queued` that are SCHED_IDLE or in an idle group.
     pub(crate) h_nr_idle: u32,
-    /// EEVDF: sum over the queued entities (without `curr`) of weight x (vruntime - `zero`), weights in the user's scale.
+    /// EEVDF: sum over the queued entities, the running one included, of weight x (vruntime - `zero`), weights in the
+    /// user's scale.
     pub(crate) sum_wv: i64,
     /// EEVDF: sum of the same weights.
     pub(crate) sum_w: u64,

@@ -42,7 +42,7 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
         let sum = sums.entry(entity.parent).or_default();
         sum.weight += entity.weight;
         sum.nr_queued += 1;
-        if !is_curr && D::AVERAGES {
+        if D::AVERAGES {
             sum.sum_wv += entity.vruntime.wrapping_sub(zero) as i64 * weight::down(entity.weight) as i64;
             sum.sum_w += weight::down(entity.weight);
         }

@@ -69,7 +69,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let entity = self.se_mut(curr);
         entity.exec_start = entity.exec_start.wrapping_add(delta);
         entity.sum_exec_runtime += delta;
-        entity.vruntime = entity.vruntime.wrapping_add(weight::to_virtual(delta, entity.weight));
+        let progress = weight::to_virtual(delta, entity.weight);
+        entity.vruntime = entity.vruntime.wrapping_add(progress);
+        let counted = if entity.on_rq { weight::down(entity.weight) } else { 0 };
+        if D::AVERAGES {
+            self.class.groups[cfs].cfs.sum_wv += progress as i64 * counted as i64;
+        }
         D::charged(self, shared, cfs, curr);
     }
 
@@ -90,14 +95,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn insert(&mut self, se: Se) {
         let entity = self.se(se);
-        let (key, vruntime, slice) = (D::key(entity), entity.vruntime, entity.slice);
-        let (weight, parent) = (weight::down(entity.weight), entity.parent);
-        let cfs = &mut self.class.groups[parent].cfs;
-        let ticket = cfs.timeline.insert(se.raw(), key, vruntime, slice);
-        if D::AVERAGES {
-            cfs.sum_wv += vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
-            cfs.sum_w += weight;
-        }
+        let (key, vruntime, slice, parent) = (D::key(entity), entity.vruntime, entity.slice, entity.parent);
+        let ticket = self.class.groups[parent].cfs.timeline.insert(se.raw(), key, vruntime, slice);
         self.se_mut(se).ticket = Some(ticket);
     }
 
@@ -106,14 +105,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn erase(&mut self, se: Se) {
         let entity = self.se_mut(se);
         let Some(ticket) = entity.ticket.take() else { return };
-        let (vruntime, weight, parent) = (entity.vruntime, weight::down(entity.weight), entity.parent);
-        let cfs = &mut self.class.groups[parent].cfs;
-        let removed = cfs.timeline.remove(ticket);
+        let parent = entity.parent;
+        let removed = self.class.groups[parent].cfs.timeline.remove(ticket);
         debug_assert_eq!(removed, Some(se.raw()));
-        if D::AVERAGES {
-            cfs.sum_wv -= vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
-            cfs.sum_w -= weight;
-        }
     }
 
     /// Takes back what a queue owes a buddy that has had its way, or leaves.
@@ -157,20 +151,34 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    fn account_enqueue(&mut self, se: Se) {
+    /// The entity, which has its place in virtual time, counts as queued.
+    #[inline]
+    pub(crate) fn account_enqueue(&mut self, se: Se) {
         let entity = self.se(se);
-        let (weight, parent) = (entity.weight, entity.parent);
+        let (weight, vruntime, parent) = (entity.weight, entity.vruntime, entity.parent);
         let cfs = &mut self.class.groups[parent].cfs;
         cfs.weight += weight;
         cfs.nr_queued += 1;
+        if D::AVERAGES {
+            let weight = weight::down(weight);
+            cfs.sum_wv += vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
+            cfs.sum_w += weight;
+        }
     }
 
-    fn account_dequeue(&mut self, se: Se) {
+    /// The entity, still at the place and weight it was counted with, no longer counts.
+    #[inline]
+    pub(crate) fn account_dequeue(&mut self, se: Se) {
         let entity = self.se(se);
-        let (weight, parent) = (entity.weight, entity.parent);
+        let (weight, vruntime, parent) = (entity.weight, entity.vruntime, entity.parent);
         let cfs = &mut self.class.groups[parent].cfs;
         cfs.weight -= weight;
         cfs.nr_queued -= 1;
+        if D::AVERAGES {
+            let weight = weight::down(weight);
+            cfs.sum_wv -= vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
+            cfs.sum_w -= weight;
+        }
     }
 
     #[inline]
