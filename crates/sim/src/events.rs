@@ -1,10 +1,12 @@
-//! The event queue: a tournament over *sources*, ordered by (time, order of arming).
+//! The event queue: two tournaments over *sources*, ordered by (time, order of arming).
 //!
 //! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to
-//! it, a task's sleep timer. Every source has a fixed place among the leaves, four to a cache line (those of one CPU,
-//! as it happens), and every line knows its least on the line above. Arming moves nothing: the key is written over the
-//! old one, and the way up ends at the first line whose least it does not change. That is nearly always soon: most
-//! armings put a CPU's execution off, or back, while its tick stays the first thing to come.
+//! it, a task's sleep timer. In a tournament every source has a fixed place among the leaves, four to a cache line, and
+//! every line knows its least on the line above. Arming moves nothing: the key is written over the old one, and the way up
+//! ends at the first line whose least it does not change.
+//!
+//! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as everything else
+//! together: they have a tournament of their own, which keeps their way up short.
 //!
 //! [`Queue::next`] leaves the entry it returns in its place until the next call: most handlers arm the same source
 //! again, which then costs one way up instead of two.
@@ -23,6 +25,7 @@ const MAX_SEQUENCE: u64 = u64::MAX >> SOURCE_BITS;
 const ARITY: usize = 4;
 /// The key of what is not armed: greater than every other.
 const NOTHING: u128 = u128::MAX;
+
 /// Four keys in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -40,17 +43,67 @@ impl Line {
     }
 }
 
-/// The queue.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    /// Keys: time in the upper half, then sequence, then source. The root is line 0; place `p` of line `l` holds the least
-    /// of line `ARITY * l + 1 + p`. The sources themselves are in the last lines, from `leaves` on.
+/// The least of many keys.
+#[derive(Debug)]
+struct Tournament {
+    /// The root is line 0; place `p` of line `l` holds the least of line `ARITY * l + 1 + p`. What takes part is in the last
+    /// lines, from `leaves` on.
     lines: Vec<Line>,
     leaves: usize,
     /// The least of all.
     first: u128,
+}
+
+impl Tournament {
+    /// With so many places, all empty.
+    fn new(places: usize) -> Self {
+        let leaves = places.div_ceil(ARITY).max(1);
+        // Every line but the root has a place in a line above.
+        let inner = (leaves - 1).div_ceil(ARITY - 1);
+        Self { lines: vec![Line::EMPTY; inner + leaves], leaves: inner, first: NOTHING }
+    }
+
+    /// How many places there are.
+    fn places(&self) -> usize {
+        (self.lines.len() - self.leaves) * ARITY
+    }
+
+    /// The key of each place.
+    fn keys(&self) -> impl Iterator<Item = u128> {
+        self.lines[self.leaves..].iter().flat_map(|line| line.0)
+    }
+
+    /// Writes the key of a place, and what follows from it on the lines above.
+    #[inline]
+    fn set(&mut self, place: usize, key: u128) {
+        let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);
+        loop {
+            let this = &mut self.lines[line];
+            this.0[place] = key;
+            key = this.least();
+            if line == 0 {
+                self.first = key;
+                return;
+            }
+            (line, place) = ((line - 1) / ARITY, (line - 1) % ARITY);
+            // The line above knew this least already: nothing changes from here on.
+            if self.lines[line].0[place] == key {
+                return;
+            }
+        }
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// Keys: time in the upper half, then sequence, then source.
+    near: Tournament,
+    far: Tournament,
+    /// How many sources are in `near`.
+    nr_near: u32,
     sequence: u64,
-    /// `first` has been returned and not been armed again.
+    /// The least of all has been returned and not been armed again.
     fired: bool,
 }
 
@@ -67,43 +120,38 @@ const fn time_of(key: u128) -> u64 {
 }
 
 impl Queue {
-    /// A queue of `sources` sources, none armed.
-    pub(crate) fn new(sources: usize) -> Self {
-        debug_assert!(sources <= MAX_SOURCES);
-        let mut queue = Self { first: NOTHING, ..Self::default() };
-        queue.lay_out(sources);
-        queue
-    }
-
-    /// Empty lines for so many sources.
-    fn lay_out(&mut self, sources: usize) {
-        let leaves = sources.div_ceil(ARITY).max(1);
-        // Every line but the root has a place in a line above.
-        self.leaves = (leaves - 1).div_ceil(ARITY - 1);
-        self.lines = vec![Line::EMPTY; self.leaves + leaves];
-    }
-
-    /// The keys of all sources.
-    fn keys(&self) -> Vec<u128> {
-        self.lines[self.leaves..].iter().flat_map(|line| line.0).collect()
+    /// A queue of `sources` sources, none armed, the first `near` of which are armed more often than the others.
+    pub(crate) fn new(near: usize, sources: usize) -> Self {
+        debug_assert!(near <= sources && sources <= MAX_SOURCES);
+        let (first, rest) = (Tournament::new(near), Tournament::new(sources - near));
+        Self { near: first, far: rest, nr_near: near as u32, sequence: 0, fired: false }
     }
 
     /// Makes room for `source`, not armed.
     pub(crate) fn ensure(&mut self, source: Source) {
-        if (self.lines.len() - self.leaves) * ARITY <= source as usize {
-            let keys = self.keys();
+        let place = source.saturating_sub(self.nr_near) as usize;
+        if self.far.places() <= place {
             // Twice the room each time, so that growing costs each source a few nanoseconds.
-            self.lay_out((source as usize + 1).max(2 * keys.len()));
-            self.refill(&keys);
+            let mut larger = Tournament::new((place + 1).max(2 * self.far.places()));
+            for (place, key) in self.far.keys().enumerate().filter(|(_, key)| *key != NOTHING) {
+                larger.set(place, key);
+            }
+            self.far = larger;
         }
     }
 
-    /// Puts keys into empty lines.
-    fn refill(&mut self, keys: &[u128]) {
-        self.first = NOTHING;
-        for &key in keys.iter().filter(|&&key| key != NOTHING) {
-            self.set(source_of(key), key);
+    #[inline]
+    fn set(&mut self, source: Source, key: u128) {
+        if source < self.nr_near {
+            self.near.set(source as usize, key);
+        } else {
+            self.far.set((source - self.nr_near) as usize, key);
         }
+    }
+
+    #[inline]
+    fn first(&self) -> u128 {
+        self.near.first.min(self.far.first)
     }
 
     /// `source` fires at `time`, instead of whenever it was armed for before.
@@ -114,69 +162,47 @@ impl Queue {
         }
         let key = key(time, self.sequence, source);
         self.sequence += 1;
-        if source == source_of(self.first) {
-            self.fired = false;
-        }
+        self.fired &= source != source_of(self.first());
         self.set(source, key);
     }
 
     /// `source` does not fire.
     #[inline]
     pub(crate) fn cancel(&mut self, source: Source) {
-        if source == source_of(self.first) {
-            self.fired = false;
-        }
+        self.fired &= source != source_of(self.first());
         self.set(source, NOTHING);
     }
 
     /// Whether `source` is armed and has not fired.
     #[cfg(test)]
     fn is_armed(&self, source: Source) -> bool {
-        let key = self.lines[self.leaves + source as usize / ARITY].0[source as usize % ARITY];
-        key != NOTHING && !(key == self.first && self.fired)
+        let key = self.near.keys().take(self.nr_near as usize).chain(self.far.keys()).nth(source as usize);
+        key.is_some_and(|key| key != NOTHING && !(key == self.first() && self.fired))
     }
 
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
         if self.fired {
-            self.set(source_of(self.first), NOTHING);
+            self.set(source_of(self.first()), NOTHING);
         }
-        self.fired = self.first != NOTHING;
-        self.fired.then(|| (time_of(self.first), source_of(self.first)))
-    }
-
-    /// Writes a source's key, and what follows from it on the lines above.
-    #[inline]
-    fn set(&mut self, source: Source, key: u128) {
-        let (mut line, mut place, mut key) = (self.leaves + source as usize / ARITY, source as usize % ARITY, key);
-        loop {
-            let this = &mut self.lines[line];
-            this.0[place] = key;
-            key = this.least();
-            if line == 0 {
-                self.first = key;
-                return;
-            }
-            (line, place) = ((line - 1) / ARITY, (line - 1) % ARITY);
-            // The line above knew this least already: nothing changes from here on.
-            if self.lines[line].0[place] == key {
-                return;
-            }
-        }
+        let first = self.first();
+        self.fired = first != NOTHING;
+        self.fired.then(|| (time_of(first), source_of(first)))
     }
 
     /// The counter of armings is exhausted (after 10^12 of them): number what is armed from 0 again, keeping its order.
     #[cold]
     fn renumber(&mut self) {
-        let mut keys = self.keys();
+        let mut keys: Vec<u128> = self.near.keys().chain(self.far.keys()).filter(|&key| key != NOTHING).collect();
         keys.sort_unstable();
-        self.lines.fill(Line::EMPTY);
-        for (sequence, old) in (0..).zip(keys.iter_mut().filter(|key| **key != NOTHING)) {
-            *old = key(time_of(*old), sequence, source_of(*old));
-            self.sequence = sequence + 1;
+        self.near.lines.fill(Line::EMPTY);
+        self.far.lines.fill(Line::EMPTY);
+        self.sequence = 0;
+        for old in keys {
+            self.set(source_of(old), key(time_of(old), self.sequence, source_of(old)));
+            self.sequence += 1;
         }
-        self.refill(&keys);
     }
 }
 
@@ -188,7 +214,7 @@ mod tests {
 
     #[test]
     fn events_of_one_instant_come_in_the_order_they_were_armed() {
-        let mut queue = Queue::new(3);
+        let mut queue = Queue::new(1, 3);
         queue.arm(2, 5);
         queue.arm(0, 5);
         queue.arm(1, 4);
@@ -199,7 +225,7 @@ mod tests {
 
     #[test]
     fn renumbering_keeps_the_order() {
-        let mut queue = Queue::new(8);
+        let mut queue = Queue::new(4, 8);
         queue.sequence = MAX_SEQUENCE - 3;
         for source in [3, 1, 7, 0, 5] {
             queue.arm(source, 9);
@@ -213,7 +239,7 @@ mod tests {
         /// Against the plainest queue there is: a sorted map.
         #[test]
         fn behaves_as_a_sorted_map(steps in prop::collection::vec((0u32..20, 0u64..50, 0u8..4), 1..400)) {
-            let mut queue = Queue::new(20);
+            let mut queue = Queue::new(6, 20);
             let mut model: BTreeMap<(u64, u64), Source> = BTreeMap::new();
             let mut sequence = 0;
             let mut now = 0;

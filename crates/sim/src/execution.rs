@@ -7,7 +7,7 @@ use vruntime_sched::{Policy, Scheduler};
 use vruntime_trace::Sink;
 
 use crate::cpu::{IDLE, NEVER, STOPPER};
-use crate::host::{EXEC, source};
+use crate::host::EXEC;
 use crate::machine::{Machine, sched};
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -65,10 +65,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         // An execution event that has just fired has `exec_at` set to NEVER by its handler, so equality means armed.
         if at != this.exec_at {
             self.core.cpus[cpu].exec_at = at;
+            let cpu_exec = self.core.source(cpu, EXEC);
             if at == NEVER {
-                self.core.queue.cancel(source(cpu, EXEC));
+                self.core.queue.cancel(cpu_exec);
             } else {
-                self.core.queue.arm(source(cpu, EXEC), at);
+                self.core.queue.arm(cpu_exec, at);
             }
         }
     }

@@ -16,8 +16,12 @@ pub(crate) const IPI: u32 = 2;
 pub(crate) const HRTICK: u32 = 3;
 pub(crate) const SOURCES_PER_CPU: u32 = 4;
 
-pub(crate) const fn source(cpu: usize, kind: u32) -> Source {
-    cpu as u32 * SOURCES_PER_CPU + kind
+/// What fires, for a CPU.
+pub(crate) enum Fires {
+    /// One of its fixed sources: [`EXEC`], [`TICK`], ...
+    Cpu(usize, u32),
+    /// A task's timer.
+    Task(u32),
 }
 
 /// Clock, event queue, CPUs and the way out for events.
@@ -90,7 +94,35 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
+    /// The event source of a CPU: all executions first, then what else each CPU has, then the tasks' timers.
+    #[inline]
+    pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
+        let cpus = self.cpus.len() as u32;
+        if kind == EXEC { cpu as u32 } else { cpus + cpu as u32 * (SOURCES_PER_CPU - 1) + kind - 1 }
+    }
+
+    /// The event source of a task's timer.
+    #[inline]
+    pub(crate) fn task_source(&self, task: u32) -> Source {
+        self.cpus.len() as u32 * SOURCES_PER_CPU + task
+    }
+
+    /// Whose source that is.
+    #[inline]
+    pub(crate) fn fires(&self, source: Source) -> Fires {
+        let cpus = self.cpus.len() as u32;
+        if source < cpus {
+            Fires::Cpu(source as usize, EXEC)
+        } else if source < cpus * SOURCES_PER_CPU {
+            let other = source - cpus;
+            Fires::Cpu((other / (SOURCES_PER_CPU - 1)) as usize, 1 + other % (SOURCES_PER_CPU - 1))
+        } else {
+            Fires::Task(source - cpus * SOURCES_PER_CPU)
+        }
+    }
+
     fn interrupt(&mut self, cpu: CpuId, why: u8) {
+        let source = self.source(cpu.index(), IPI);
         let this = &mut self.cpus[cpu.index()];
         if this.ipi == 0 {
             let mut at = self.now.saturating_add(self.costs.ipi_latency_ns);
@@ -99,7 +131,7 @@ impl<S: Sink> Core<'_, S> {
                 at = at.saturating_add(self.costs.idle_exit_ns);
                 this.awake_at = at;
             }
-            self.queue.arm(source(cpu.index(), IPI), at);
+            self.queue.arm(source, at);
         }
         this.ipi |= why;
     }
@@ -119,7 +151,7 @@ impl<S: Sink> Host for Core<'_, S> {
     }
 
     fn hrtick(&mut self, cpu: CpuId, at: Option<u64>) {
-        let source = source(cpu.index(), HRTICK);
+        let source = self.source(cpu.index(), HRTICK);
         match at {
             Some(at) => self.queue.arm(source, at.max(self.now)),
             None => self.queue.cancel(source),

@@ -321,7 +321,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn arm_timer(&mut self, cpu: usize, task: u32, at: u64) {
         self.tasks[task as usize].timer_cpu = cpu as u32;
         let late = self.interrupt_latency();
-        self.core.queue.arm(self.task_source(task), at.saturating_add(late));
+        self.core.queue.arm(self.core.task_source(task), at.saturating_add(late));
     }
 
     /// The running task of `cpu` wakes another from a system call.
@@ -341,7 +341,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let first = count == 0 && task.start.is_none();
         let name = if first { task.name.clone() } else { format!("{}-{}", task.name, count + 1) };
         let child = self.new_task(template, &name, cpu);
-        self.core.queue.ensure(self.task_source(child));
+        self.core.queue.ensure(self.core.task_source(child));
         self.start(child, Some(TaskId(parent)), cpu);
     }
 

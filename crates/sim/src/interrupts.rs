@@ -7,7 +7,7 @@ use vruntime_sched::{Policy, Scheduler};
 use vruntime_trace::Sink;
 
 use crate::cpu::NOHZ;
-use crate::host::{HRTICK, IPI, TICK, source};
+use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
 use crate::overcommit::Overcommit;
 use crate::task::Life;
@@ -65,7 +65,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn on_ipi(&mut self, cpu: usize) {
-        if !self.enter_interrupt(cpu, source(cpu, IPI)) {
+        if !self.enter_interrupt(cpu, self.core.source(cpu, IPI)) {
             return;
         }
         let why = std::mem::take(&mut self.core.cpus[cpu].ipi);
@@ -78,7 +78,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn on_hrtick(&mut self, cpu: usize) {
-        if !self.enter_interrupt(cpu, source(cpu, HRTICK)) {
+        if !self.enter_interrupt(cpu, self.core.source(cpu, HRTICK)) {
             return;
         }
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
@@ -95,7 +95,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return;
         }
         let cpu = self.tasks[task as usize].timer_cpu as usize;
-        if !self.enter_interrupt(cpu, self.task_source(task)) {
+        if !self.enter_interrupt(cpu, self.core.task_source(task)) {
             return;
         }
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
@@ -139,11 +139,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         // However late it comes, the next one keeps the beat.
         let late = self.interrupt_latency();
         let at = phase.saturating_add(past.saturating_mul(self.tick_period)).saturating_add(late);
-        self.core.queue.arm(source(cpu, TICK), at);
+        self.core.queue.arm(self.core.source(cpu, TICK), at);
     }
 
     pub(crate) fn stop_tick(&mut self, cpu: usize) {
-        self.core.queue.cancel(source(cpu, TICK));
+        self.core.queue.cancel(self.core.source(cpu, TICK));
         sched!(self, cpu).tick_stopped(CpuId(cpu as u32));
     }
 }

@@ -25,7 +25,7 @@ use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
-use crate::host::{Core, EXEC, IPI, SOURCES_PER_CPU, TICK};
+use crate::host::{Core, EXEC, Fires, IPI, SOURCES_PER_CPU, TICK};
 use crate::interpreter::MAX_TASKS;
 use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
@@ -146,7 +146,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             core: Core {
                 now: 0,
                 end,
-                queue: Queue::new(sources),
+                queue: Queue::new(cpus, sources),
                 cpus: places.iter().map(|place| Cpu::new(place.capacity)).collect(),
                 costs: spec.costs.clone(),
                 executing: CpuId(0),
@@ -214,7 +214,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             // A start is the end of somebody's wait for it: as late as any timer's interrupt.
             let jitter = if seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
             let id = self.new_task(index, &task.name, 0);
-            self.core.queue.arm(self.task_source(id), start.saturating_add(jitter));
+            self.core.queue.arm(self.core.task_source(id), start.saturating_add(jitter));
         }
     }
 
@@ -237,12 +237,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         self.live += usize::from(template < self.own);
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice });
         id.0
-    }
-
-    /// The event source of a task's timer.
-    #[inline]
-    pub(crate) fn task_source(&self, task: u32) -> u32 {
-        self.core.cpus.len() as u32 * SOURCES_PER_CPU + task
     }
 
     /// The scheduler's id of one of the workload's groups.
@@ -294,17 +288,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
     #[inline]
     fn dispatch(&mut self, source: u32) {
-        let fixed = self.core.cpus.len() as u32 * SOURCES_PER_CPU;
-        if source >= fixed {
-            self.on_task_timer(source - fixed);
-            return;
-        }
-        let cpu = (source / SOURCES_PER_CPU) as usize;
-        match source % SOURCES_PER_CPU {
-            EXEC => self.on_exec(cpu),
-            TICK => self.on_tick(cpu),
-            IPI => self.on_ipi(cpu),
-            _ => self.on_hrtick(cpu),
+        match self.core.fires(source) {
+            Fires::Cpu(cpu, EXEC) => self.on_exec(cpu),
+            Fires::Cpu(cpu, TICK) => self.on_tick(cpu),
+            Fires::Cpu(cpu, IPI) => self.on_ipi(cpu),
+            Fires::Cpu(cpu, _) => self.on_hrtick(cpu),
+            Fires::Task(task) => self.on_task_timer(task),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Load averages of the hierarchy: entities feed their queue, a queue feeds its group's entity, that feeds the parent's
 //! queue; and the split of a group's weight over its CPUs.
 
-use super::entity::{CfsRq, ROOT, Removed, Se};
+use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, MIN_DIVIDER};
 use super::{Discipline, Fair};
 use crate::features::Feature;
@@ -34,24 +34,26 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// `update_load_avg`: brings the averages of an entity, of its queue and of what waits to be propagated up to now.
     pub(crate) fn update_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
         let now = self.clock.pelt();
-        let parent = self.se(se).parent;
-        let running = self.class.groups[parent].cfs.curr == Some(se);
-        let entity = self.se_mut(se);
-        if entity.avg.last_update != 0 {
-            let runnable = if se.as_group().is_some() {
-                u64::from(entity.runnable_weight)
-            } else {
-                u64::from(entity.on_rq && !entity.delayed)
-            };
-            if entity.avg.accumulate(now, u64::from(entity.on_rq), runnable, running) {
-                let weight = se_weight(entity.weight);
-                entity.avg.average(weight);
-            }
+        let class = &mut self.class;
+        let (parent, decayed, attached);
+        if let Some(group) = se.as_group() {
+            parent = class.groups[group].se.parent;
+            let running = class.groups[parent].cfs.curr == Some(se);
+            let entity = &mut class.groups[group].se;
+            attached = entity.avg.last_update != 0;
+            entity.update_avg(now, u64::from(entity.runnable_weight), running);
+            // Both, whatever the first says.
+            decayed = class.groups[parent].cfs.update_avg(now) | self.propagate_entity_load_avg(se);
+        } else {
+            let entity = &mut class.entities[se.raw()];
+            parent = entity.parent;
+            attached = entity.avg.last_update != 0;
+            let queue = &mut class.groups[parent].cfs;
+            entity.update_avg(now, u64::from(entity.on_rq && !entity.delayed), queue.curr == Some(se));
+            decayed = queue.update_avg(now);
         }
-        let mut decayed = self.update_cfs_rq_load_avg(parent, now);
-        decayed |= self.propagate_entity_load_avg(se);
         match attach {
-            Attach::Join if self.se(se).avg.last_update == 0 => {
+            Attach::Join if !attached => {
                 self.attach_entity_load_avg(se);
                 self.update_tg_load_avg(shared, parent);
             }
@@ -62,24 +64,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             _ if decayed => self.update_tg_load_avg(shared, parent),
             _ => {}
         }
-    }
-
-    /// Brings a queue's averages up to `now`. True when they changed.
-    pub(crate) fn update_cfs_rq_load_avg(&mut self, group: u32, now: u64) -> bool {
-        let cfs = &mut self.class.groups[group].cfs;
-        let mut changed = false;
-        if cfs.removed.nr > 0 {
-            cfs.take_off_removed();
-            changed = true;
-        }
-        let load = weight::down(cfs.weight);
-        let runnable = u64::from(cfs.h_nr_runnable);
-        let running = cfs.curr.is_some();
-        if cfs.avg.accumulate(now, load, runnable, running) {
-            cfs.avg.average(1);
-            changed = true;
-        }
-        changed
     }
 
     /// The entity's averages join those of its queue.
@@ -298,7 +282,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let now = self.clock.pelt();
         let leaves = core::mem::take(&mut self.class.leaves);
         for &group in &leaves {
-            if self.update_cfs_rq_load_avg(group, now) {
+            if self.class.groups[group].cfs.update_avg(now) {
                 self.update_tg_load_avg(shared, group);
             }
             if group != ROOT {
@@ -405,7 +389,33 @@ fn add_signed(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
 }
 
+impl Entity {
+    /// Brings its averages up to `now`; since the last time `runnable` tasks of it were runnable.
+    #[inline]
+    fn update_avg(&mut self, now: u64, runnable: u64, running: bool) {
+        if self.avg.last_update != 0 && self.avg.accumulate(now, u64::from(self.on_rq), runnable, running) {
+            let weight = se_weight(self.weight);
+            self.avg.average(weight);
+        }
+    }
+}
+
 impl CfsRq {
+    /// Brings its averages up to `now`. True when they changed.
+    #[inline]
+    fn update_avg(&mut self, now: u64) -> bool {
+        let removed = self.removed.nr > 0;
+        if removed {
+            self.take_off_removed();
+        }
+        let load = weight::down(self.weight);
+        let changed = self.avg.accumulate(now, load, u64::from(self.h_nr_runnable), self.curr.is_some());
+        if changed {
+            self.avg.average(1);
+        }
+        removed | changed
+    }
+
     /// Takes off what has left since the last update; most updates have nothing to take off.
     #[cold]
     fn take_off_removed(&mut self) {
