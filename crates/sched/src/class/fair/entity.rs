@@ -302,6 +302,12 @@ impl FairRq {
         };
         let groups = Table(alloc::vec![root]);
         let entities = Table(alloc::vec::Vec::new());
-        Self { groups, entities, by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]), leaves: alloc::vec![ROOT], util_est: 0 }
+        Self {
+            groups,
+            entities,
+            by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]),
+            leaves: alloc::vec![ROOT],
+            util_est: 0,
+        }
     }
 }
