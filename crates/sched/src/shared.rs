@@ -77,7 +77,6 @@ pub struct Published {
     load: AtomicU64,
     runnable: AtomicU64,
     util: AtomicU64,
-    util_est: AtomicU64,
     nr_running: AtomicU32,
     h_nr_runnable: AtomicU32,
     h_nr_idle: AtomicU32,
@@ -100,19 +99,6 @@ impl Published {
         self.h_nr_runnable.load(Relaxed)
     }
 
-    /// Sums of the fair class.
-    #[inline]
-    pub fn fair(&self) -> FairStats {
-        FairStats {
-            load: self.load.load(Relaxed),
-            runnable: self.runnable.load(Relaxed),
-            util: self.util.load(Relaxed),
-            util_est: self.util_est.load(Relaxed),
-            h_nr_runnable: self.h_nr_runnable.load(Relaxed),
-            h_nr_idle: self.h_nr_idle.load(Relaxed),
-        }
-    }
-
     /// Load average of the fair class.
     #[inline]
     pub fn load(&self) -> u64 {
@@ -122,14 +108,13 @@ impl Published {
     /// Utilisation of the fair class: the greater of its average and of what its queued tasks are expected to use.
     #[inline]
     pub fn util(&self) -> u64 {
-        self.util.load(Relaxed).max(self.util_est.load(Relaxed))
+        self.util.load(Relaxed)
     }
 
     /// The idle task runs and nothing waits (`idle_cpu`).
     #[inline]
     pub fn is_idle(&self) -> bool {
-        // Not `&&`: both are in one cache line, and a branch on either cannot be predicted.
-        self.idle.load(Relaxed) & (self.nr_running.load(Relaxed) == 0)
+        self.idle.load(Relaxed)
     }
 
     /// Nothing but SCHED_IDLE tasks is here (`sched_idle_cpu`).
@@ -154,7 +139,7 @@ impl Published {
     #[inline]
     pub(crate) fn publish_core(&self, nr_running: u32, idle: bool) {
         self.nr_running.store(nr_running, Relaxed);
-        self.idle.store(idle, Relaxed);
+        self.idle.store(idle && nr_running == 0, Relaxed);
     }
 
     /// Publishes the fair class's sums.
@@ -162,8 +147,7 @@ impl Published {
     pub fn publish_fair(&self, stats: FairStats) {
         self.load.store(stats.load, Relaxed);
         self.runnable.store(stats.runnable, Relaxed);
-        self.util.store(stats.util, Relaxed);
-        self.util_est.store(stats.util_est, Relaxed);
+        self.util.store(stats.util.max(stats.util_est), Relaxed);
         self.h_nr_runnable.store(stats.h_nr_runnable, Relaxed);
         self.h_nr_idle.store(stats.h_nr_idle, Relaxed);
     }
@@ -296,6 +280,12 @@ impl<P: Policy> Shared<P> {
         };
         shared.new_group(GroupId::ROOT, weight::NICE_0_LOAD, false);
         shared
+    }
+
+    /// What CPUs of consecutive numbers publish.
+    #[inline]
+    pub(crate) fn cpus(&self, run: core::ops::Range<usize>) -> &[Published] {
+        &self.cpus[run]
     }
 
     /// How many CPUs there are.

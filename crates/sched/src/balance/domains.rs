@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 
 use super::Balancer;
@@ -28,12 +29,20 @@ pub enum Level {
 #[derive(Debug)]
 pub(crate) struct SchedGroup {
     pub(crate) cpus: Vec<CpuId>,
+    /// The same as runs of consecutive numbers.
+    pub(crate) runs: Vec<Range<usize>>,
     pub(crate) mask: CpuMask,
     /// Sum of the CPUs' capacities.
     pub(crate) capacity: u64,
     pub(crate) min_capacity: u64,
     /// Load could not be moved for the affinity of tasks here: the level above should help.
     pub(crate) imbalance: AtomicBool,
+}
+
+/// Ascending CPUs as runs of consecutive numbers.
+fn runs(cpus: &[CpuId]) -> Vec<Range<usize>> {
+    let consecutive = cpus.chunk_by(|a, b| a.0 + 1 == b.0);
+    consecutive.map(|run| run[0].index()..run[0].index() + run.len()).collect()
 }
 
 /// A level of one or more CPUs' hierarchy.
@@ -263,6 +272,7 @@ fn domain(
         groups.push(SchedGroup {
             capacity: cpus.iter().map(capacity).sum(),
             min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
+            runs: runs(&cpus),
             cpus,
             mask,
             imbalance: AtomicBool::new(false),

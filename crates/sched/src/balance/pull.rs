@@ -54,24 +54,20 @@ struct Outcome {
     go_on: bool,
 }
 
+/// Nanoseconds until the next balance of a domain: whole ticks; for a busy CPU longer, and a tick less so that levels do
+/// not meet at every multiple.
+fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, busy: bool) -> u64 {
+    let tick = shared.config.tunables.tick_ns();
+    let interval = if busy { state.interval * BUSY_FACTOR } else { state.interval };
+    let mut jiffies = interval.div_ceil(tick);
+    if busy {
+        jiffies -= 1;
+    }
+    let most = (shared.nr_cpus() as u64 * 100_000_000 / tick).max(1);
+    jiffies.clamp(1, most) * tick
+}
+
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    fn jiffy(&self, at: u64) -> u64 {
-        at / self.shared.config.tunables.tick_ns()
-    }
-
-    /// Nanoseconds until the next balance of a domain: whole ticks; for a busy CPU longer, and a tick less so that levels do
-    /// not meet at every multiple.
-    fn interval(&self, state: &DomainState, busy: bool) -> u64 {
-        let tick = self.shared.config.tunables.tick_ns();
-        let interval = if busy { state.interval * BUSY_FACTOR } else { state.interval };
-        let mut jiffies = interval.div_ceil(tick);
-        if busy {
-            jiffies -= 1;
-        }
-        let most = (self.shared.nr_cpus() as u64 * 100_000_000 / tick).max(1);
-        jiffies.clamp(1, most) * tick
-    }
-
     /// Looks for work for `cpu`, which has none (`newidle_balance`).
     pub(crate) fn newidle(&mut self, cpu: CpuId) {
         let shared = self.shared;
@@ -137,8 +133,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
 
     /// When a domain should next be balanced by its idle CPU.
     fn next_of(&mut self, cpu: CpuId, position: usize) -> u64 {
-        let state = self.rqs.rq(cpu).balance.domains[position].clone();
-        state.last_balance + self.interval(&state, false)
+        let state = &self.rqs.rq(cpu).balance.domains[position];
+        state.last_balance + interval(self.shared, state, false)
     }
 
     /// Whether `dst` is the CPU of its group that balances this domain.
@@ -442,17 +438,20 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     drop(rq);
     let mut idle = idle;
     let mut next_balance = balancing.now + 60_000_000_000;
+    let tick = shared.config.tunables.tick_ns();
     let count = shared.domains.of(cpu).count();
     for position in 0..count {
         let Some(domain) = shared.domains.at(cpu, position) else { break };
         let now = balancing.now;
-        balancing.rqs.rq(cpu).balance.domains[position].decay_newidle(now);
         let busy = !idle && !shared.cpu(cpu).is_sched_idle();
-        let state = balancing.rqs.rq(cpu).balance.domains[position].clone();
-        let mut interval = balancing.interval(&state, busy);
-        let due = balancing.jiffy(now) >= balancing.jiffy(state.last_balance + interval);
+        let mut rq = balancing.rqs.rq(cpu);
+        let state = &mut rq.balance.domains[position];
+        state.decay_newidle(now);
+        let mut next = state.last_balance + interval(shared, state, busy);
+        drop(rq);
         let mut go_on = true;
-        if due {
+        // By the count of ticks: an interval is over at the first tick of its last period.
+        if now / tick >= next / tick {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
             let outcome = balancing.load_balance(cpu, position, domain, kind);
             go_on = outcome.go_on;
@@ -461,13 +460,11 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
             }
             let busy = !idle && !shared.cpu(cpu).is_sched_idle();
             let mut rq = balancing.rqs.rq(cpu);
-            rq.balance.domains[position].last_balance = now;
-            let state = rq.balance.domains[position].clone();
-            drop(rq);
-            interval = balancing.interval(&state, busy);
+            let state = &mut rq.balance.domains[position];
+            state.last_balance = now;
+            next = now + interval(shared, state, busy);
         }
-        let last = balancing.rqs.rq(cpu).balance.domains[position].last_balance;
-        next_balance = next_balance.min(last + interval);
+        next_balance = next_balance.min(next);
         if !go_on {
             break;
         }
@@ -486,22 +483,22 @@ fn busiest_queue<P: Policy>(
     let mut best: Option<(CpuId, u64, u64)> = None;
     for &cpu in &group.cpus {
         let published = shared.cpu(cpu);
-        let fair = published.fair();
-        if excluded.contains(cpu) || fair.h_nr_runnable == 0 || cpu == dst {
+        let (h_nr_runnable, load) = (published.h_nr_runnable(), published.load());
+        if excluded.contains(cpu) || h_nr_runnable == 0 || cpu == dst {
             continue;
         }
         let capacity = u64::from(shared.capacity(cpu));
         // A lone task gains nothing on a CPU that is no bigger.
-        let lone = fair.h_nr_runnable == 1;
+        let lone = h_nr_runnable == 1;
         if lone && capacity < 1024 && u64::from(shared.capacity(dst)) < capacity {
             continue;
         }
         let (value, per) = match imbalance.migration {
             MigrationType::Load => {
-                if lone && fair.load > imbalance.amount {
+                if lone && load > imbalance.amount {
                     continue;
                 }
-                (fair.load, capacity)
+                (load, capacity)
             }
             MigrationType::Util => {
                 if lone {
@@ -509,8 +506,8 @@ fn busiest_queue<P: Policy>(
                 }
                 (published.util(), 1)
             }
-            MigrationType::Task => (u64::from(fair.h_nr_runnable), 1),
-            MigrationType::Misfit => (fair.load, 1),
+            MigrationType::Task => (u64::from(h_nr_runnable), 1),
+            MigrationType::Misfit => (load, 1),
         };
         if best.is_none_or(|(_, top, top_per)| value * top_per > top * per) {
             best = Some((cpu, value, per));

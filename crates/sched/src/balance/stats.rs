@@ -41,39 +41,59 @@ pub(crate) struct GroupStats {
     pub(crate) overloaded_cpu: bool,
 }
 
+/// Sums over CPUs.
+#[derive(Default)]
+struct Sums {
+    load: u64,
+    util: u64,
+    runnable: u64,
+    nr_running: u32,
+    h_nr_running: u32,
+    idle_cpus: u32,
+    most_running: u32,
+}
+
+impl Sums {
+    #[inline]
+    fn add(&mut self, cpu: &Published) {
+        let nr_running = cpu.nr_running();
+        self.load += cpu.load();
+        self.util += cpu.util().min(u64::from(cpu.capacity()));
+        self.runnable += cpu.runnable();
+        self.nr_running += nr_running;
+        self.h_nr_running += cpu.h_nr_runnable();
+        self.idle_cpus += u32::from(cpu.is_idle());
+        self.most_running = self.most_running.max(nr_running);
+    }
+}
+
 impl GroupStats {
     pub(crate) fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
+        // On a large machine this sum is most of the balancer's work: it reads one cache line a CPU, and what is rare is
+        // kept out of it.
+        let mut sums = Sums::default();
+        if excluded.is_empty() {
+            for run in &group.runs {
+                shared.cpus(run.clone()).iter().for_each(|published| sums.add(published));
+            }
+        } else {
+            let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu));
+            counted.for_each(|&cpu| sums.add(shared.cpu(cpu)));
+        }
         let mut stats = Self {
             kind: GroupType::HasSpare,
-            load: 0,
-            util: 0,
-            runnable: 0,
-            nr_running: 0,
-            h_nr_running: 0,
-            idle_cpus: 0,
+            load: sums.load,
+            util: sums.util,
+            runnable: sums.runnable,
+            nr_running: sums.nr_running,
+            h_nr_running: sums.h_nr_running,
+            idle_cpus: sums.idle_cpus,
             weight: group.cpus.len() as u32,
             capacity: group.capacity,
             misfit: 0,
             avg_load: 0,
-            overloaded_cpu: false,
+            overloaded_cpu: sums.most_running > 1,
         };
-        // On a large machine this loop is most of the balancer's work: it reads one cache line a CPU, and what is rare is
-        // kept out of it.
-        let any_excluded = !excluded.is_empty();
-        let counted = group.cpus.iter().filter(|&&cpu| !any_excluded || !excluded.contains(cpu));
-        let counted = counted.map(|&cpu| shared.cpu(cpu));
-        let mut most_running = 0;
-        for published in counted.clone() {
-            let nr_running = published.nr_running();
-            stats.load += published.load();
-            stats.util += published.util().min(u64::from(published.capacity()));
-            stats.runnable += published.runnable();
-            stats.nr_running += nr_running;
-            stats.h_nr_running += published.h_nr_runnable();
-            stats.idle_cpus += u32::from(published.is_idle());
-            most_running = most_running.max(nr_running);
-        }
-        stats.overloaded_cpu = most_running > 1;
         if domain.asym_capacity {
             // A task that does not leave its CPU a fifth to spare wants a bigger one.
             let misfit = |published: &Published| {
@@ -81,6 +101,7 @@ impl GroupStats {
                     && published.h_nr_runnable() == 1
                     && !super::super::class::fair::fits(published.util(), published.capacity())
             };
+            let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
             let loads = counted.filter(|published| misfit(published)).map(|published| published.load().max(1));
             stats.misfit = loads.max().unwrap_or(0);
         }
@@ -144,7 +165,6 @@ impl<'a> DomainStats<'a> {
         newidle: bool,
         excluded: &CpuMask,
     ) -> Self {
-        let count = domain.groups.len();
         let local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         let mut stats = Self {
             local,
@@ -154,8 +174,8 @@ impl<'a> DomainStats<'a> {
             overloaded_cpu: local.overloaded_cpu,
         };
         let mut util = local.util;
-        for step in 1..count {
-            let group = &domain.groups[(here + step) % count];
+        let (before, after) = domain.groups.split_at(here);
+        for group in after.iter().skip(1).chain(before) {
             let mut found = GroupStats::of(shared, group, domain, excluded);
             if found.kind == GroupType::Misfit && group.min_capacity >= u64::from(shared.capacity(cpu)) {
                 // This CPU is no bigger: it cannot help.

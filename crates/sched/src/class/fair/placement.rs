@@ -234,11 +234,10 @@ fn idlest_stats<D: Discipline, T: Tunables>(
     let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
     for &cpu in &group.cpus {
         let published = shared.cpu(cpu);
-        let fair = published.fair();
         idle_cpus += u32::from(published.is_idle());
         util += published.util();
-        load += fair.load;
-        runnable += fair.runnable;
+        load += published.load();
+        runnable += published.runnable();
         running += published.nr_running();
     }
     let weight = group.cpus.len() as u32;
