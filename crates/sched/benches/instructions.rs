@@ -21,7 +21,9 @@ use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
-use vruntime_sched::{CpuMask, CpuPlace, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Topology, kernel};
+use vruntime_sched::{
+    CpuMask, CpuPlace, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel,
+};
 
 /// Calls in a series.
 const CALLS: u64 = 64;
@@ -102,7 +104,7 @@ struct Machine;
 impl Host for Machine {
     fn resched(&mut self, _cpu: CpuId) {}
     fn kick_nohz(&mut self, _cpu: CpuId) {}
-    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
         black_box(event);
     }

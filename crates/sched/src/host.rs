@@ -1,7 +1,31 @@
 //! What the scheduler calls out to.
 
 use crate::event::Event;
-use crate::ids::CpuId;
+use crate::ids::{CpuId, GroupId};
+
+/// A high-resolution timer of the scheduler: what it is for, and whose it is. There is one of each, armed or not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Timer {
+    /// The end of the slice that runs on a CPU. It fires on that CPU.
+    Hrtick(CpuId),
+    /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
+    RtPeriod,
+    /// The end of a group's period of CPU bandwidth (`cpu.max`).
+    GroupPeriod(GroupId),
+    /// A while after a group's CPUs returned runtime they did not use: it is handed to those that ran out of theirs.
+    GroupSlack(GroupId),
+}
+
+impl Timer {
+    /// The CPU a timer belongs to, on which alone it may fire; others fire on the CPU that armed them.
+    #[inline]
+    pub const fn cpu(self) -> Option<CpuId> {
+        match self {
+            Self::Hrtick(cpu) => Some(cpu),
+            Self::RtPeriod | Self::GroupPeriod(_) | Self::GroupSlack(_) => None,
+        }
+    }
+}
 
 /// The machine around the scheduler. Everything the scheduler wants done outside passes here.
 pub trait Host {
@@ -12,9 +36,9 @@ pub trait Host {
     /// An idle CPU whose tick is stopped must run [`nohz_balance`](crate::Scheduler::nohz_balance) soon.
     fn kick_nohz(&mut self, cpu: CpuId);
 
-    /// [`hrtick`](crate::Scheduler::hrtick) must be called on `cpu` at `at`, nanoseconds; `None` cancels. Replaces any
-    /// earlier wish of that CPU.
-    fn hrtick(&mut self, cpu: CpuId, at: Option<u64>);
+    /// [`timer`](crate::Scheduler::timer) must be called for `timer` at `at`, nanoseconds; `None` cancels. Replaces any
+    /// earlier wish for the same timer. A time that has passed already means at once.
+    fn arm(&mut self, timer: Timer, at: Option<u64>);
 
     /// Something happened on `cpu` at `at`, nanoseconds.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
@@ -27,8 +51,9 @@ impl<H: Host + ?Sized> Host for &mut H {
     fn kick_nohz(&mut self, cpu: CpuId) {
         (**self).kick_nohz(cpu);
     }
-    fn hrtick(&mut self, cpu: CpuId, at: Option<u64>) {
-        (**self).hrtick(cpu, at);
+    #[inline]
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        (**self).arm(timer, at);
     }
     #[inline]
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {

@@ -44,7 +44,7 @@ pub mod tunables;
 pub mod weight;
 
 pub use cpumask::CpuMask;
-pub use host::Host;
+pub use host::{Host, Timer};
 pub use kernels::{Kernel, PolicyKind, kernel, kernels};
 pub use policy::Policy;
 pub use rq::{Rq, Rqs};

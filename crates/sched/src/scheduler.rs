@@ -4,7 +4,7 @@ use crate::balance::active::Push;
 use crate::balance::{self, Balancing};
 use crate::event::{Event, MigrateCause, PrevState, Running};
 use crate::features::Feature;
-use crate::host::Host;
+use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
@@ -43,7 +43,7 @@ fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) 
         /// Shorter timers cost more than they gain.
         const LEAST_NS: u64 = 10_000;
         let left = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
-        host.hrtick(rq.cpu, left);
+        host.arm(Timer::Hrtick(rq.cpu), left);
     }
 }
 
@@ -364,8 +364,18 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// The high-resolution timer armed through [`Host::hrtick`] went off: the running task's slice is over.
-    pub fn hrtick(&mut self, cpu: CpuId) {
+    /// A timer armed through [`Host::arm`] went off, on the CPU `on`: its own ([`Timer::cpu`]), or else the one it was armed on.
+    pub fn timer(&mut self, timer: Timer, on: CpuId) {
+        debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
+        match timer {
+            Timer::Hrtick(cpu) => self.hrtick(cpu),
+            // Nobody arms these yet.
+            Timer::RtPeriod | Timer::GroupPeriod(_) | Timer::GroupSlack(_) => {}
+        }
+    }
+
+    /// The running task's slice is over.
+    fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, self.shared);
         if let Some(curr) = rq.curr {

@@ -10,7 +10,7 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::{Standing, check, standings};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Tunables;
-use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Topology, kernel};
+use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
 
 const CPU: CpuId = CpuId(0);
 
@@ -23,7 +23,7 @@ impl Host for Wish {
         self.0 = true;
     }
     fn kick_nohz(&mut self, _cpu: CpuId) {}
-    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 

@@ -10,8 +10,8 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    CpuMask, CpuPlace, Host, Policy, PolicyKind, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Topology, invariants,
-    kernel,
+    CpuMask, CpuPlace, Host, Policy, PolicyKind, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology,
+    invariants, kernel,
 };
 
 /// A host that does at once what it is asked to do.
@@ -28,7 +28,7 @@ impl Host for Wishes {
     fn kick_nohz(&mut self, cpu: CpuId) {
         self.kicks.push(cpu);
     }
-    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 

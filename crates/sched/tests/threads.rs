@@ -14,7 +14,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::TaskState;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedPolicy, Scheduler, Shared, TaskAttrs, Topology, invariants, kernel,
+    CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants,
+    kernel,
 };
 
 const CPUS: usize = 4;
@@ -75,7 +76,7 @@ impl<P: Policy> Host for Wires<'_, P> {
     fn kick_nohz(&mut self, cpu: CpuId) {
         self.0.mail[cpu.index()].kick.store(true, Ordering::SeqCst);
     }
-    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
         if matches!(event, Event::Migrate { .. }) {
             self.0.pulls.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::{Defaults, Knobs, Tunables};
-use vruntime_sched::{Host, Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Topology, kernel};
+use vruntime_sched::{Host, Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
 
 /// [`Defaults`], as values.
 fn knobs() -> Knobs {
@@ -38,7 +38,7 @@ impl Host for Recorder {
     fn kick_nohz(&mut self, cpu: CpuId) {
         self.kicks.push(cpu);
     }
-    fn hrtick(&mut self, _cpu: CpuId, _at: Option<u64>) {}
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.events.push((at, cpu, *event));
     }

@@ -1,25 +1,33 @@
 //! What the scheduler calls out to: the part of the machine it may touch while one of its verbs runs.
 
-use vruntime_sched::Host;
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::CpuId;
+use vruntime_sched::{Host, Timer};
 use vruntime_trace::Sink;
 
 use crate::costs::Costs;
 use crate::cpu::{Cpu, NOHZ, RESCHED};
 use crate::events::{Queue, Source};
+use crate::timers::Timers;
 
-/// Fixed sources of a CPU; tasks' timers come after all of them.
+/// Fixed sources of a CPU. After those of all CPUs comes that of the scheduler's other timers, then those of the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
 pub(crate) const HRTICK: u32 = 3;
 pub(crate) const SOURCES_PER_CPU: u32 = 4;
 
+/// Sources of a machine of `cpus` CPUs that are there before any task.
+pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
+    cpus as u32 * SOURCES_PER_CPU + 1
+}
+
 /// What fires, for a CPU.
 pub(crate) enum Fires {
     /// One of its fixed sources: [`EXEC`], [`TICK`], ...
     Cpu(usize, u32),
+    /// The first of the scheduler's timers that are not a CPU's own.
+    Timers,
     /// A task's timer.
     Task(u32),
 }
@@ -30,6 +38,7 @@ pub(crate) struct Core<'a, S> {
     /// When the run stops, if that is known: overheads are not reported beyond it.
     pub(crate) end: Option<u64>,
     pub(crate) queue: Queue,
+    pub(crate) timers: Timers,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) costs: Costs,
     /// The CPU whose code calls the scheduler.
@@ -94,17 +103,24 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// The event source of a CPU: all executions first, then what else each CPU has, then the tasks' timers.
+    /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers, then the
+    /// tasks' timers.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
         if kind == EXEC { cpu as u32 } else { cpus + cpu as u32 * (SOURCES_PER_CPU - 1) + kind - 1 }
     }
 
+    /// The event source of the scheduler's timers that are not a CPU's own.
+    #[inline]
+    pub(crate) fn timers_source(&self) -> Source {
+        fixed_sources(self.cpus.len()) - 1
+    }
+
     /// The event source of a task's timer.
     #[inline]
     pub(crate) fn task_source(&self, task: u32) -> Source {
-        self.cpus.len() as u32 * SOURCES_PER_CPU + task
+        fixed_sources(self.cpus.len()) + task
     }
 
     /// Whose source that is.
@@ -116,8 +132,19 @@ impl<S: Sink> Core<'_, S> {
         } else if source < cpus * SOURCES_PER_CPU {
             let other = source - cpus;
             Fires::Cpu((other / (SOURCES_PER_CPU - 1)) as usize, 1 + other % (SOURCES_PER_CPU - 1))
+        } else if source > cpus * SOURCES_PER_CPU {
+            Fires::Task(source - cpus * SOURCES_PER_CPU - 1)
         } else {
-            Fires::Task(source - cpus * SOURCES_PER_CPU)
+            Fires::Timers
+        }
+    }
+
+    /// Arms the event of the first of the scheduler's timers.
+    pub(crate) fn arm_timers(&mut self) {
+        let source = self.timers_source();
+        match self.timers.next() {
+            Some(at) => self.queue.arm(source, at.max(self.now)),
+            None => self.queue.cancel(source),
         }
     }
 
@@ -150,11 +177,20 @@ impl<S: Sink> Host for Core<'_, S> {
         self.interrupt(cpu, NOHZ);
     }
 
-    fn hrtick(&mut self, cpu: CpuId, at: Option<u64>) {
-        let source = self.source(cpu.index(), HRTICK);
-        match at {
-            Some(at) => self.queue.arm(source, at.max(self.now)),
-            None => self.queue.cancel(source),
+    #[inline]
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        match (timer, at) {
+            (Timer::Hrtick(cpu), Some(at)) => self.queue.arm(self.source(cpu.index(), HRTICK), at.max(self.now)),
+            (Timer::Hrtick(cpu), None) => self.queue.cancel(self.source(cpu.index(), HRTICK)),
+            (timer, Some(at)) => {
+                let cpu = timer.cpu().unwrap_or(self.executing);
+                self.timers.arm(timer, at.max(self.now), cpu.0);
+                self.arm_timers();
+            }
+            (timer, None) => {
+                self.timers.cancel(timer);
+                self.arm_timers();
+            }
         }
     }
 

@@ -331,7 +331,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
-        if self.tasks.len() >= MAX_TASKS || self.tasks.len() + self.core.cpus.len() * 4 >= MAX_SOURCES {
+        if self.tasks.len() >= MAX_TASKS || self.core.task_source(self.tasks.len() as u32) as usize >= MAX_SOURCES {
             self.error = Some(Error::TooMany { limit: MAX_TASKS });
             return;
         }

@@ -3,7 +3,7 @@
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{Policy, Scheduler};
+use vruntime_sched::{Policy, Scheduler, Timer};
 use vruntime_trace::Sink;
 
 use crate::cpu::NOHZ;
@@ -82,7 +82,30 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return;
         }
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
-        sched!(self, cpu).hrtick(CpuId(cpu as u32));
+        let id = CpuId(cpu as u32);
+        sched!(self, cpu).timer(Timer::Hrtick(id), id);
+        self.leave_interrupt(cpu);
+    }
+
+    /// The first of the scheduler's own timers is due. Those of the same instant follow one after the other.
+    pub(crate) fn on_timers(&mut self) {
+        let Some((timer, cpu)) = self.core.timers.first(self.core.now) else {
+            self.core.arm_timers();
+            return;
+        };
+        let cpu = cpu as usize;
+        let source = self.core.timers_source();
+        if !self.enter_interrupt(cpu, source) {
+            // The CPU wakes up first. Others that are due meanwhile, on other CPUs, need not wait for it.
+            let awake_at = self.core.cpus[cpu].awake_at;
+            self.core.timers.arm(timer, awake_at, cpu as u32);
+            self.core.arm_timers();
+            return;
+        }
+        self.core.timers.cancel(timer);
+        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        sched!(self, cpu).timer(timer, CpuId(cpu as u32));
+        self.core.arm_timers();
         self.leave_interrupt(cpu);
     }
 

@@ -36,6 +36,7 @@ mod rng;
 mod switch;
 mod sync;
 mod task;
+mod timers;
 pub mod topology;
 
 use std::ops::ControlFlow;

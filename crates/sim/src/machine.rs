@@ -25,13 +25,14 @@ use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
-use crate::host::{Core, EXEC, Fires, IPI, SOURCES_PER_CPU, TICK};
+use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::interpreter::MAX_TASKS;
 use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
 use crate::sync::Objects;
 use crate::task::Task;
+use crate::timers::Timers;
 
 /// The watcher is asked once in so many events of the machine.
 const WATCH_EVERY: u64 = 1 << 16;
@@ -100,9 +101,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let spec = &config.machine;
         let places = spec.topology.cpus();
         let cpus = places.len();
-        let sources = cpus * SOURCES_PER_CPU as usize + workload.tasks.len();
+        let fixed = fixed_sources(cpus) as usize;
+        let sources = fixed + workload.tasks.len();
         if workload.tasks.len() > MAX_TASKS || sources > MAX_SOURCES {
-            return Err(Error::TooMany { limit: MAX_TASKS.min(MAX_SOURCES - cpus * SOURCES_PER_CPU as usize) });
+            return Err(Error::TooMany { limit: MAX_TASKS.min(MAX_SOURCES - fixed) });
         }
         let range = |what, value: u32, low, high, expected| {
             let value = i64::from(value);
@@ -147,6 +149,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 now: 0,
                 end,
                 queue: Queue::new(cpus, sources),
+                timers: Timers::default(),
                 cpus: places.iter().map(|place| Cpu::new(place.capacity)).collect(),
                 costs: spec.costs.clone(),
                 executing: CpuId(0),
@@ -293,6 +296,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             Fires::Cpu(cpu, TICK) => self.on_tick(cpu),
             Fires::Cpu(cpu, IPI) => self.on_ipi(cpu),
             Fires::Cpu(cpu, _) => self.on_hrtick(cpu),
+            Fires::Timers => self.on_timers(),
             Fires::Task(task) => self.on_task_timer(task),
         }
     }

@@ -1,0 +1,67 @@
+//! The scheduler's own timers that are not one a CPU: of bandwidth, of groups. Few are armed at a time, and they are all
+//! one source of the event queue, armed for the first of them.
+
+use std::collections::BTreeMap;
+
+use vruntime_sched::Timer;
+
+/// The timers that are armed.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    /// In the order in which they fire: time, then order of arming; each with the CPU that takes the interrupt.
+    due: BTreeMap<(u64, u64), (Timer, u32)>,
+    /// Where each is in `due`.
+    armed: BTreeMap<Timer, (u64, u64)>,
+    sequence: u64,
+}
+
+impl Timers {
+    /// `timer` fires at `at` on `cpu`, instead of whenever it was armed for before.
+    pub(crate) fn arm(&mut self, timer: Timer, at: u64, cpu: u32) {
+        self.cancel(timer);
+        let key = (at, self.sequence);
+        self.sequence += 1;
+        self.due.insert(key, (timer, cpu));
+        self.armed.insert(timer, key);
+    }
+
+    pub(crate) fn cancel(&mut self, timer: Timer) {
+        if let Some(key) = self.armed.remove(&timer) {
+            self.due.remove(&key);
+        }
+    }
+
+    /// When the first fires.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.due.keys().next().map(|&(at, _)| at)
+    }
+
+    /// The first, with its CPU, if it is due at `now`.
+    pub(crate) fn first(&self, now: u64) -> Option<(Timer, u32)> {
+        self.due.first_key_value().filter(|((at, _), _)| *at <= now).map(|(_, &timer)| timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vruntime_sched::ids::GroupId;
+
+    #[test]
+    fn they_fire_in_order_of_time_and_a_timer_is_armed_once() {
+        let (period, slack) = (Timer::GroupPeriod(GroupId(1)), Timer::GroupSlack(GroupId(1)));
+        let mut timers = Timers::default();
+        timers.arm(period, 9, 0);
+        timers.arm(slack, 5, 1);
+        timers.arm(Timer::RtPeriod, 5, 2);
+        timers.arm(period, 7, 3);
+        assert_eq!((timers.next(), timers.first(4)), (Some(5), None));
+        let mut order = Vec::new();
+        while let Some((timer, cpu)) = timers.first(8) {
+            timers.cancel(timer);
+            order.push((timer, cpu));
+        }
+        assert_eq!(order, [(slack, 1), (Timer::RtPeriod, 2), (period, 3)]);
+        assert_eq!(timers.next(), None);
+    }
+}
