@@ -6,7 +6,7 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use vruntime_report::Collector;
-use vruntime_trace::{CpuId, Digest, Event, GroupId, PrevState, Running, Sink, TaskId, TaskInfo};
+use vruntime_trace::{CpuId, Digest, Event, PrevState, Running, Sink, TaskId, TaskInfo};
 
 const ROUNDS: u32 = 100_000;
 
@@ -17,7 +17,7 @@ fn main() {
 fn announce(sink: &mut impl Sink, tasks: u32) {
     for id in 0..tasks {
         let name = format!("messenger-{id}");
-        sink.task(TaskId(id), &TaskInfo { name: &name, class: "messenger", group: GroupId::ROOT, nice: 0 });
+        sink.task(TaskId(id), &TaskInfo { name: &name, class: "messenger", ..TaskInfo::default() });
     }
 }
 

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
-    BalanceKind, CpuId, Event, GroupId, GroupInfo, MigrateCause, PrevState, Running, Sink, TaskId, TaskInfo,
+    BalanceKind, CpuId, Event, GroupId, GroupInfo, MigrateCause, PrevState, Running, SchedPolicy, Sink, TaskId,
+    TaskInfo,
 };
 
 use crate::entitlement::{Claim, divide, group_weight, nice_weight};
@@ -50,6 +51,8 @@ enum State {
 struct Task {
     state: State,
     nice: i8,
+    policy: SchedPolicy,
+    rt_priority: u8,
     class: u32,
     group: u32,
     since: u64,
@@ -212,6 +215,8 @@ impl Collector {
                     class: task.class as usize,
                     group: task.group as usize,
                     nice: task.nice,
+                    policy: task.policy,
+                    rt_priority: task.rt_priority,
                     account: task.account,
                     wakeup_latency: detail.wakeup_latency.latency(),
                     sleep_return: detail.sleep_return.latency(),
@@ -254,7 +259,7 @@ impl Collector {
         for missing in self.tasks.len()..=id.index() {
             let name = format!("task-{missing}");
             let id = TaskId(missing as u32);
-            self.task(id, &TaskInfo { name: &name, class: &name, group: GroupId::ROOT, nice: 0 });
+            self.task(id, &TaskInfo { name: &name, class: &name, ..TaskInfo::default() });
         }
     }
 
@@ -385,6 +390,7 @@ impl Sink for Collector {
         task.class = class;
         task.group = info.group.0;
         task.nice = info.nice;
+        (task.policy, task.rt_priority) = (info.policy, info.rt_priority);
     }
 
     #[inline]
@@ -392,7 +398,7 @@ impl Sink for Collector {
         self.now = self.now.max(at);
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
-            Event::Waking { .. } => {}
+            Event::Waking { .. } | Event::PiSetprio { .. } => {}
             Event::Wakeup { task, .. } => self.runnable(at, task, State::Woken),
             Event::WakeupNew { task, .. } => self.runnable(at, task, State::Waiting),
             Event::Overhead { ns, .. } => {
@@ -425,6 +431,10 @@ impl Sink for Collector {
             }
             Event::Exit { task } => self.end_of_life(at, task),
             Event::SetNice { task, nice } => self.task_mut(task).nice = nice,
+            Event::SetPolicy { task, policy, rt_priority } => {
+                let task = self.task_mut(task);
+                (task.policy, task.rt_priority) = (policy, rt_priority);
+            }
             Event::MoveGroup { task, group } => {
                 self.task_mut(task);
                 self.ensure_group(group);

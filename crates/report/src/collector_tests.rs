@@ -9,7 +9,7 @@ const CPU1: CpuId = CpuId(1);
 const IDLE: Running = Running::Idle;
 
 fn task(collector: &mut Collector, id: u32, name: &str, class: &str, group: u32) -> Running {
-    collector.task(TaskId(id), &TaskInfo { name, class, group: GroupId(group), nice: 0 });
+    collector.task(TaskId(id), &TaskInfo { name, class, group: GroupId(group), ..TaskInfo::default() });
     Running::Task(TaskId(id))
 }
 

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::collector::Collector;
-use vruntime_trace::{CpuId, Event, GroupId, PrevState, Running, Sink, TaskId, TaskInfo};
+use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId, TaskInfo};
 
 /// A run of one second in which `web` got `cpu_ms` and was `late_us` late each time, beside a constant `hog`.
 fn run(cpu_ms: u64, late_us: u64) -> Results {
     let mut c = Collector::new(2);
     for (id, name) in [(0, "web"), (1, "hog")] {
-        c.task(TaskId(id), &TaskInfo { name, class: name, group: GroupId::ROOT, nice: 0 });
+        c.task(TaskId(id), &TaskInfo { name, class: name, ..TaskInfo::default() });
         let (cpu, task) = (CpuId(id), TaskId(id));
         c.event(0, cpu, &Event::Fork { parent: None, child: task });
         let next = Running::Task(task);

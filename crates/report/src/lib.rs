@@ -7,7 +7,7 @@
 //!
 //! let task = TaskId(0);
 //! let mut collector = Collector::new(1);
-//! collector.task(task, &TaskInfo { name: "web-0", class: "web", group: GroupId::ROOT, nice: 0 });
+//! collector.task(task, &TaskInfo { name: "web-0", class: "web", ..TaskInfo::default() });
 //! let cpu = CpuId(0);
 //! collector.event(0, cpu, &Event::Fork { parent: None, child: task });
 //! collector.event(0, cpu, &Event::WakeupNew { task, target: cpu });

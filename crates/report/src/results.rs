@@ -1,6 +1,6 @@
 //! What came out of a run: plain data, exact to the nanosecond.
 
-use vruntime_trace::{BalanceKind, MigrateCause};
+use vruntime_trace::{BalanceKind, MigrateCause, SchedPolicy};
 
 use crate::latency::Latency;
 
@@ -72,6 +72,10 @@ pub struct TaskResult {
     pub group: usize,
     /// Its nice value at the end.
     pub nice: i8,
+    /// Its policy at the end.
+    pub policy: SchedPolicy,
+    /// Its real-time priority at the end, 1..=99; 0 if it is no real-time task.
+    pub rt_priority: u8,
     /// Time and counts.
     pub account: Account,
     /// From wakeup to running.
@@ -167,7 +171,7 @@ impl CpuResult {
     }
 }
 
-const CAUSES: [MigrateCause; 9] = [
+const CAUSES: [MigrateCause; 11] = [
     MigrateCause::Wakeup,
     MigrateCause::Fork,
     MigrateCause::Exec,
@@ -177,6 +181,8 @@ const CAUSES: [MigrateCause; 9] = [
     MigrateCause::Active,
     MigrateCause::Affinity,
     MigrateCause::Hotplug,
+    MigrateCause::RtPush,
+    MigrateCause::RtPull,
 ];
 
 /// Migrations by cause.
@@ -211,6 +217,8 @@ const fn name(cause: MigrateCause) -> &'static str {
         MigrateCause::Active => "active",
         MigrateCause::Affinity => "affinity",
         MigrateCause::Hotplug => "hotplug",
+        MigrateCause::RtPush => "rt_push",
+        MigrateCause::RtPull => "rt_pull",
     }
 }
 

@@ -2,8 +2,10 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::ids::CpuId;
+use crate::sync::{AtomicU32, AtomicU64};
 
 /// A set of CPUs, a bit each.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -130,6 +132,65 @@ impl FromIterator<CpuId> for CpuMask {
             mask.insert(cpu);
         }
         mask
+    }
+}
+
+/// A set of CPUs that all CPUs may read and change.
+#[derive(Debug)]
+pub(crate) struct AtomicCpuMask {
+    words: Vec<AtomicU64>,
+    nr: AtomicU32,
+}
+
+impl AtomicCpuMask {
+    /// The empty set, of a machine of `nr_cpus` CPUs.
+    pub(crate) fn new(nr_cpus: usize) -> Self {
+        Self { words: (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), nr: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn insert(&self, cpu: CpuId) {
+        let bit = 1 << (cpu.0 % 64);
+        if self.words[cpu.index() / 64].fetch_or(bit, Relaxed) & bit == 0 {
+            self.nr.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn remove(&self, cpu: CpuId) {
+        let bit = 1 << (cpu.0 % 64);
+        if self.words[cpu.index() / 64].fetch_and(!bit, Relaxed) & bit != 0 {
+            self.nr.fetch_sub(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        self.words[cpu.index() / 64].load(Relaxed) >> (cpu.0 % 64) & 1 == 1
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nr.load(Relaxed) == 0
+    }
+
+    /// The CPUs, ascending, from `start` and wrapping around.
+    pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
+        let words = self.words.len();
+        let begin = start.index() / 64;
+        (0..=words).flat_map(move |step| {
+            let index = (begin + step) % words;
+            let mut rest = self.words[index].load(Relaxed);
+            if step == 0 {
+                rest &= u64::MAX << (start.0 % 64);
+            } else if step == words {
+                rest &= !(u64::MAX << (start.0 % 64));
+            }
+            core::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros();
+                    rest &= rest - 1;
+                    CpuId(index as u32 * 64 + bit)
+                })
+            })
+        })
     }
 }
 

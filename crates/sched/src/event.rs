@@ -4,6 +4,7 @@
 //! `Copy`; the CPU it happened on and the time, in nanoseconds, travel beside it (see `vruntime_trace::Sink`).
 
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::task::SchedPolicy;
 
 /// Why a task left the CPU: `prev_state` of `sched_switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +42,10 @@ pub enum MigrateCause {
     Affinity,
     /// Its CPU went offline.
     Hotplug,
+    /// Pushed by a CPU that has more real-time tasks than it can run.
+    RtPush,
+    /// Pulled by a CPU about to run something less urgent.
+    RtPull,
 }
 
 /// Which task runs: a user's, or one of the CPU's own.
@@ -153,6 +158,25 @@ pub enum Event {
         task: TaskId,
         /// -20..=19.
         nice: i8,
+    },
+    /// A task's policy or real-time priority changed (`sched_setscheduler`).
+    SetPolicy {
+        /// The task.
+        task: TaskId,
+        /// Its policy from now on.
+        policy: SchedPolicy,
+        /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
+        rt_priority: u8,
+    },
+    /// `sched_pi_setprio`: a task was lent the urgency of one that waits for it, or gave it back. The kernel's `prio`: 0 to 98 for
+    /// real-time tasks, 120 + nice for the fair class.
+    PiSetprio {
+        /// The task.
+        task: TaskId,
+        /// Before.
+        old: i16,
+        /// From now on.
+        new: i16,
     },
     /// `cgroup_attach_task`: a task moved to another group.
     MoveGroup {

@@ -4,10 +4,12 @@ use alloc::format;
 use alloc::string::String;
 
 pub use crate::class::fair::lags::{Standing, standings};
+use crate::class::{ClassKind, rt};
 use crate::event::Running;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
+use crate::task::Task;
 
 /// Checks one run queue: every count is the count of what it counts, every sum the sum of its parts, what is published is
 /// what is kept. Takes time in proportion to the tasks on it.
@@ -16,20 +18,32 @@ use crate::shared::Shared;
 ///
 /// The first thing that does not hold, in words.
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
-    let queued = rq.tasks.iter().filter(|(_, task)| task.on_rq).count() as u32;
+    let throttled = rq.rt.throttled();
+    let counted = |task: &Task<P>| task.on_rq && !(throttled && task.kind() == ClassKind::Rt);
+    let queued = rq.tasks.iter().filter(|(_, task)| counted(task)).count() as u32;
+    let ordinary = rq.tasks.iter().filter(|(_, task)| task.on_rq && task.kind() == ClassKind::Fair).count() as u32;
     if queued != rq.nr_running {
         return Err(format!("CPU {}: nr_running is {}, but {queued} tasks are queued", rq.cpu, rq.nr_running));
     }
     let listed = rq.listed().count() as u32;
-    if listed != queued {
-        return Err(format!("CPU {}: {queued} tasks queued, {listed} listed", rq.cpu));
+    if listed != ordinary || ordinary != rq.nr_ordinary() {
+        return Err(format!("CPU {}: {ordinary} ordinary tasks queued, {listed} listed", rq.cpu));
     }
+    if rq.curr != rq.current.filter(|&current| rq.tasks[current].kind() == ClassKind::Fair) {
+        return Err(format!("CPU {}: {:?} runs, to the ordinary class {:?}", rq.cpu, rq.current, rq.curr));
+    }
+    for (_, task) in rq.tasks.iter() {
+        if task.kind() != ClassKind::of(task.policy, task.boost) {
+            return Err(format!("CPU {}: task {} is in the wrong class", rq.cpu, task.id));
+        }
+    }
+    rt::check(rq, shared)?;
     for (index, task) in rq.tasks.iter() {
         if shared.locate(task.id) != Some((rq.cpu, index)) {
             return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));
         }
     }
-    match (rq.running, rq.curr) {
+    match (rq.running, rq.current) {
         (Running::Task(id), Some(index)) if rq.tasks[index].id == id => {}
         (Running::Idle | Running::Stopper, None) => {}
         // `schedule` let go of the run queue to look for work elsewhere: whoever ran has left the CPU, nobody follows yet.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::balance::Balancer;
+use crate::class::rt::Limit;
 use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
 
@@ -50,6 +51,8 @@ pub struct KernelRow {
     pub base_slice_ns: u64,
     /// The balancer.
     pub balancer: Balancer,
+    /// What keeps real-time tasks from taking all of a CPU.
+    pub rt_limit: Limit,
     /// What changed, and why.
     pub change: &'static str,
 }
@@ -111,6 +114,7 @@ static KERNELS: &[KernelRow] = &[
         ]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
+        rt_limit: Limit::Throttle,
         change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
                  credit, slices come from the latency target.",
     },
@@ -121,6 +125,7 @@ static KERNELS: &[KernelRow] = &[
         features: Features::of(EEVDF_6_6),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
+        rt_limit: Limit::Throttle,
         change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
                  comes back with the lag it left with, and gets no credit.",
     },
@@ -131,6 +136,7 @@ static KERNELS: &[KernelRow] = &[
         features: with(EEVDF_6_6, EEVDF_6_12),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
+        rt_limit: Limit::FairServer,
         change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
                  which may preempt longer ones; a base slice that is no multiple of common ticks.",
     },
@@ -141,6 +147,7 @@ static KERNELS: &[KernelRow] = &[
         features: with(EEVDF_6_6, EEVDF_6_12),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
+        rt_limit: Limit::FairServer,
         change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
                  it asks for a reschedule.",
     },
@@ -159,6 +166,8 @@ pub struct Kernel {
     pub features: Features,
     /// The balancer.
     pub balancer: Balancer,
+    /// What keeps real-time tasks from taking all of a CPU.
+    pub rt_limit: Limit,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -248,6 +257,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         eevdf: row.eevdf,
         features: row.features,
         balancer: row.balancer,
+        rt_limit: row.rt_limit,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })
@@ -262,6 +272,9 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("idle_min_granularity_ns", "CFS: shortest slice of SCHED_IDLE entities"),
     ("migration_cost_ns", "a task that ran less than this ago is cache-hot"),
     ("nr_migrate", "most tasks a balancing pass looks at"),
+    ("sched_rr_timeslice_ms", "slice of a SCHED_RR task, milliseconds; whole ticks, at least one"),
+    ("sched_rt_period_us", "period of real-time bandwidth, microseconds, at least 1"),
+    ("sched_rt_runtime_us", "what real-time tasks may have of it, microseconds; the period or more: no limit"),
 ];
 
 impl Kernel {
@@ -303,6 +316,9 @@ impl Kernel {
             migration_cost_ns: 500_000,
             nr_migrate: 32,
             tick_ns: 1_000_000_000 / u64::from(hz.max(1)),
+            rr_timeslice_ns: 100 * MS,
+            rt_period_ns: 1000 * MS,
+            rt_runtime_ns: 950 * MS,
         };
         for (name, value) in &self.overrides {
             match name.as_str() {
@@ -312,6 +328,9 @@ impl Kernel {
                 "idle_min_granularity_ns" => knobs.idle_min_granularity_ns = *value,
                 "migration_cost_ns" => knobs.migration_cost_ns = *value,
                 "nr_migrate" => knobs.nr_migrate = (*value).min(u64::from(u32::MAX)) as u32,
+                "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = value.saturating_mul(MS),
+                "sched_rt_period_us" => knobs.rt_period_ns = value.saturating_mul(1000).max(1000),
+                "sched_rt_runtime_us" => knobs.rt_runtime_ns = value.saturating_mul(1000),
                 _ => {}
             }
         }

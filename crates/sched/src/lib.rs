@@ -31,6 +31,7 @@ pub mod host;
 pub mod ids;
 pub mod invariants;
 pub mod kernels;
+mod list;
 #[cfg(all(loom, test))]
 mod loom_model;
 pub mod policy;
@@ -48,7 +49,7 @@ pub use host::{Host, Timer};
 pub use kernels::{Kernel, PolicyKind, kernel, kernels};
 pub use policy::Policy;
 pub use rq::{Rq, Rqs};
-pub use scheduler::{NextTask, Scheduler};
+pub use scheduler::{NextTask, SchedAttr, Scheduler};
 pub use shared::Shared;
-pub use task::{SchedPolicy, TaskAttrs};
+pub use task::{Boost, SchedPolicy, TaskAttrs};
 pub use topology::{CpuPlace, Topology, TopologyError};

@@ -61,7 +61,10 @@ pub struct Wake {
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. To have the running task
-/// rescheduled it calls [`Rq::resched`].
+/// rescheduled it calls [`Rq::resched`]. Tasks of the classes above (`class`) are on the run queue, too, but a policy never
+/// sees them: it is asked when none of them may run, and [`Rq::curr`] is none while one of them does. A task that leaves for
+/// such a class is dequeued, and comes to the policy's queue again, later, with [`Enqueue::Restore`] or, if it was asleep,
+/// [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// Where its tunables come from.
     type Tunables: Tunables;
@@ -154,13 +157,13 @@ pub trait Policy: Sized + Debug + 'static {
 
     /// Publishes what other CPUs may read. The core has published the number of tasks.
     fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
-        let nr = u64::from(rq.nr_running);
+        let nr = u64::from(rq.nr_ordinary());
         shared.cpu(rq.cpu).publish_fair(crate::shared::FairStats {
             load: nr * crate::weight::NICE_0_WEIGHT,
             runnable: nr * crate::weight::NICE_0_WEIGHT,
             util: nr.min(1) * crate::weight::NICE_0_WEIGHT,
             util_est: 0,
-            h_nr_runnable: rq.nr_running,
+            h_nr_runnable: rq.nr_ordinary(),
             h_nr_idle: 0,
         });
     }

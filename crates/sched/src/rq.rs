@@ -5,12 +5,15 @@ use core::ops::DerefMut;
 
 use crate::arena::Arena;
 use crate::balance::RqBalance;
+use crate::class::rt::RtRq;
 use crate::clock::Clock;
 use crate::event::Running;
+use crate::host::Timer;
 use crate::ids::{CpuId, TaskId};
+use crate::list::TaskList;
 use crate::policy::Policy;
 use crate::shared::Shared;
-use crate::task::{NIL, Task};
+use crate::task::Task;
 
 /// One CPU.
 #[derive(Debug)]
@@ -23,10 +26,14 @@ pub struct Rq<P: Policy> {
     pub tasks: Arena<Task<P>>,
     /// The policy's own state.
     pub class: P::Rq,
-    /// Tasks that are queued, the running one included.
+    /// Tasks that are queued, of every class, the running one included; throttled real-time tasks are not counted.
     pub nr_running: u32,
     /// The running task, if it is one of the policy's.
     pub curr: Option<u32>,
+    /// The running task, of whatever class.
+    pub current: Option<u32>,
+    /// Its real-time tasks.
+    pub rt: RtRq,
     pub(crate) running: Running,
     pub(crate) need_resched: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
@@ -34,9 +41,10 @@ pub struct Rq<P: Policy> {
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
     pub(crate) balance: RqBalance,
-    /// Ends of the list of queued tasks: most and least recently run.
-    newest: u32,
-    oldest: u32,
+    /// The queued tasks of the ordinary class, the one that ran longest ago first.
+    movable: TaskList,
+    /// Timers to be armed or cancelled.
+    pub(crate) timers: Vec<(Timer, Option<u64>)>,
 }
 
 impl<P: Policy> Rq<P> {
@@ -49,13 +57,15 @@ impl<P: Policy> Rq<P> {
             class: P::new_rq(shared, cpu),
             nr_running: 0,
             curr: None,
+            current: None,
+            rt: RtRq::default(),
             running: Running::Idle,
             need_resched: false,
             newidle: false,
             push: None,
             balance: RqBalance::new(shared, cpu),
-            newest: NIL,
-            oldest: NIL,
+            movable: TaskList::default(),
+            timers: Vec::new(),
         }
     }
 
@@ -101,39 +111,24 @@ impl<P: Policy> Rq<P> {
         self.nr_running -= 1;
     }
 
+    /// Has a timer armed, or (`None`) cancelled, when this run queue is let go of.
+    pub(crate) fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        self.timers.push((timer, at));
+    }
+
     /// Puts a task at the recently-run end of the list of movable tasks.
     pub(crate) fn list(&mut self, index: u32) {
-        let older = self.newest;
-        let task = &mut self.tasks[index];
-        task.newer = NIL;
-        task.older = older;
-        if older == NIL {
-            self.oldest = index;
-        } else {
-            self.tasks[older].newer = index;
-        }
-        self.newest = index;
+        self.movable.push_back(&mut self.tasks, index);
     }
 
     pub(crate) fn unlist(&mut self, index: u32) {
-        let task = &self.tasks[index];
-        let (newer, older) = (task.newer, task.older);
-        if newer == NIL {
-            self.newest = older;
-        } else {
-            self.tasks[newer].older = older;
-        }
-        if older == NIL {
-            self.oldest = newer;
-        } else {
-            self.tasks[older].newer = newer;
-        }
+        self.movable.remove(&mut self.tasks, index);
     }
 
     /// Moves a listed task to the recently-run end.
     #[inline]
     pub(crate) fn relist(&mut self, index: u32) {
-        if self.newest != index {
+        if self.movable.last() != Some(index) {
             self.unlist(index);
             self.list(index);
         }
@@ -142,15 +137,18 @@ impl<P: Policy> Rq<P> {
     /// The queued task that ran longest ago.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
-        (self.oldest != NIL).then_some(self.oldest)
+        self.movable.first()
     }
 
-    /// The queued tasks, the one that ran longest ago first.
+    /// The queued tasks that the balancer may move, the one that ran longest ago first.
     pub(crate) fn listed(&self) -> impl Iterator<Item = u32> + '_ {
-        core::iter::successors(self.oldest(), |&index| {
-            let newer = self.tasks[index].newer;
-            (newer != NIL).then_some(newer)
-        })
+        self.movable.iter(&self.tasks)
+    }
+
+    /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones.
+    #[inline]
+    pub fn nr_ordinary(&self) -> u32 {
+        self.nr_running - if self.rt.throttled() { 0 } else { self.rt.nr_running() }
     }
 
     /// Takes a task away, to be put on another run queue or dropped.

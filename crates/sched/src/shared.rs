@@ -13,6 +13,7 @@ use once_cell::race::OnceBox;
 use crate::balance::domains::Domains;
 use crate::balance::nohz::Nohz;
 use crate::balance::{Balancer, LlcShared};
+use crate::class::rt::{Cpupri, Limit};
 use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
@@ -38,6 +39,11 @@ pub struct Config<T> {
     /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
     /// host says what it takes on its machine.
     pub newidle_cost_ns: u64,
+    /// What keeps real-time tasks from taking all of a CPU.
+    pub rt_limit: Limit,
+    /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
+    /// been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task wakes.
+    pub rt_period_phase_ns: Option<u64>,
 }
 
 impl Config<Knobs> {
@@ -49,6 +55,8 @@ impl Config<Knobs> {
             eevdf: kernel.eevdf,
             balancer: kernel.balancer,
             newidle_cost_ns: 5_000,
+            rt_limit: kernel.rt_limit,
+            rt_period_phase_ns: None,
         }
     }
 }
@@ -84,6 +92,8 @@ pub struct Published {
     pub(crate) need_resched: AtomicBool,
     /// A copy of the topology's: whoever sums over CPUs finds all he needs in one cache line.
     capacity: u32,
+    /// What classes above the fair one leave of it.
+    capacity_of: AtomicU32,
 }
 
 impl Published {
@@ -134,6 +144,12 @@ impl Published {
     #[inline]
     pub fn capacity(&self) -> u32 {
         self.capacity
+    }
+
+    /// Computing power that is left for the fair class, of 1024 (`capacity_of`).
+    #[inline]
+    pub fn capacity_of(&self) -> u32 {
+        self.capacity_of.load(Relaxed)
     }
 
     #[inline]
@@ -247,6 +263,10 @@ pub struct Shared<P: Policy> {
     pub(crate) domains: Domains,
     pub(crate) llcs: Vec<LlcShared>,
     pub(crate) nohz: Nohz,
+    pub(crate) rt: Cpupri,
+    max_capacity: u32,
+    /// On some CPU a class above the fair one takes some of the time.
+    pressed: AtomicBool,
     overloaded: AtomicBool,
     cpus: Vec<Published>,
     tasks: Locations,
@@ -263,11 +283,15 @@ impl<P: Policy> Shared<P> {
         let cpus = topology.cpus().iter().map(|place| Published {
             idle: AtomicBool::new(true),
             capacity: place.capacity,
+            capacity_of: AtomicU32::new(place.capacity),
             ..Published::default()
         });
         let shared = Self {
             cpus: cpus.collect(),
             nohz: Nohz::new(topology.nr_cpus()),
+            rt: Cpupri::new(topology.nr_cpus()),
+            max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
+            pressed: AtomicBool::new(false),
             overloaded: AtomicBool::new(false),
             config,
             domains,
@@ -317,6 +341,27 @@ impl<P: Policy> Shared<P> {
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u32 {
         self.cpu(cpu).capacity
+    }
+
+    /// The biggest CPU's computing power.
+    #[inline]
+    pub(crate) fn max_capacity(&self) -> u32 {
+        self.max_capacity
+    }
+
+    /// Whether any CPU has less for the fair class than all it has.
+    #[inline]
+    pub(crate) fn pressed(&self) -> bool {
+        self.pressed.load(Relaxed)
+    }
+
+    /// What is left of a CPU for the fair class, of 1024.
+    pub(crate) fn set_capacity_of(&self, cpu: CpuId, left: u32) {
+        let this = self.cpu(cpu);
+        if this.capacity_of.load(Relaxed) != left {
+            this.capacity_of.store(left, Relaxed);
+            self.pressed.store(true, Relaxed);
+        }
     }
 
     /// A new group inside `parent` with `shares` in the scheduler's scale.

@@ -2,11 +2,13 @@
 
 use alloc::sync::Arc;
 
+use crate::class::ClassKind;
+use crate::class::rt::RtTask;
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::Policy;
 
-/// Scheduling policies of the fair class.
+/// Scheduling policies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum SchedPolicy {
     /// SCHED_OTHER, called SCHED_NORMAL in the kernel.
@@ -16,6 +18,35 @@ pub enum SchedPolicy {
     Batch,
     /// SCHED_IDLE: a weight of 3, and gives way to everybody else at once.
     Idle,
+    /// SCHED_FIFO: runs until it sleeps, yields or somebody more urgent comes.
+    Fifo,
+    /// SCHED_RR: as SCHED_FIFO, but takes turns with its equals.
+    RoundRobin,
+}
+
+impl SchedPolicy {
+    /// Whether its tasks have a real-time priority.
+    #[inline]
+    pub const fn is_rt(self) -> bool {
+        matches!(self, Self::Fifo | Self::RoundRobin)
+    }
+}
+
+/// What a task is lent by the most urgent of those that wait for something it holds (priority inheritance).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Boost {
+    /// A real-time priority, 1..=99, 99 the most urgent.
+    Rt(u8),
+}
+
+impl Boost {
+    /// The real-time priority it makes.
+    #[inline]
+    pub(crate) const fn rt_priority(self) -> u8 {
+        match self {
+            Self::Rt(priority) => priority,
+        }
+    }
 }
 
 /// CPUs a task may run on; `None` for all.
@@ -28,6 +59,8 @@ pub struct TaskAttrs {
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
+    /// 1..=99, 99 the most urgent; means something only to SCHED_FIFO and SCHED_RR.
+    pub rt_priority: u8,
     /// A slice of its own, nanoseconds, 100 us to 100 ms (6.12 on; others ignore it).
     pub slice: Option<u64>,
     /// Its task group.
@@ -58,6 +91,16 @@ pub struct Task<P: Policy> {
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
+    /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
+    pub rt_priority: u8,
+    /// What it was lent.
+    pub(crate) boost: Option<Boost>,
+    /// The class that follows from the policy and what it was lent.
+    pub(crate) kind: ClassKind,
+    /// What the real-time class keeps.
+    pub(crate) rt: RtTask,
+    /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another CPU.
+    pub(crate) rejoins: bool,
     /// Its task group.
     pub group: GroupId,
     /// CPUs it may run on.
@@ -76,9 +119,9 @@ pub struct Task<P: Policy> {
     pub wakee_flips: u32,
     /// See `last_wakee`. Nanoseconds.
     pub wakee_flip_decay: u64,
-    /// Neighbours on the run queue's list of movable tasks, most recently run first.
-    pub(crate) newer: u32,
-    pub(crate) older: u32,
+    /// Neighbours on the list it is on: the run queue's of movable tasks, or that of its real-time priority.
+    pub(crate) before: u32,
+    pub(crate) after: u32,
     /// What its class keeps.
     pub class: P::Task,
 }

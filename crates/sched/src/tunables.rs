@@ -21,6 +21,18 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn nr_migrate(&self) -> u32;
     /// Nanoseconds between two ticks.
     fn tick_ns(&self) -> u64;
+    /// The slice of a SCHED_RR task (`sched_rr_timeslice_ms`).
+    fn rr_timeslice_ns(&self) -> u64 {
+        100_000_000
+    }
+    /// The period of real-time bandwidth (`sched_rt_period_us`).
+    fn rt_period_ns(&self) -> u64 {
+        1_000_000_000
+    }
+    /// What real-time tasks may have of each CPU in a period (`sched_rt_runtime_us`); all of it, or more: no limit.
+    fn rt_runtime_ns(&self) -> u64 {
+        950_000_000
+    }
 }
 
 /// Tunables as values that a run can set.
@@ -40,6 +52,12 @@ pub struct Knobs {
     pub nr_migrate: u32,
     /// See [`Tunables::tick_ns`].
     pub tick_ns: u64,
+    /// See [`Tunables::rr_timeslice_ns`].
+    pub rr_timeslice_ns: u64,
+    /// See [`Tunables::rt_period_ns`].
+    pub rt_period_ns: u64,
+    /// See [`Tunables::rt_runtime_ns`].
+    pub rt_runtime_ns: u64,
 }
 
 impl Tunables for Knobs {
@@ -70,6 +88,18 @@ impl Tunables for Knobs {
     #[inline]
     fn tick_ns(&self) -> u64 {
         self.tick_ns
+    }
+    #[inline]
+    fn rr_timeslice_ns(&self) -> u64 {
+        self.rr_timeslice_ns
+    }
+    #[inline]
+    fn rt_period_ns(&self) -> u64 {
+        self.rt_period_ns
+    }
+    #[inline]
+    fn rt_runtime_ns(&self) -> u64 {
+        self.rt_runtime_ns
     }
 }
 

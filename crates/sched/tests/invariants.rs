@@ -1,17 +1,19 @@
 //! Random calls from a host that knows nothing but the rules: the invariants hold after every one, under every kernel.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
+use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    CpuMask, CpuPlace, Host, Policy, PolicyKind, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology,
-    invariants, kernel,
+    Boost, CpuMask, CpuPlace, Host, Policy, PolicyKind, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs,
+    Timer, Topology, invariants, kernel,
 };
 
 /// A host that does at once what it is asked to do.
@@ -19,6 +21,7 @@ use vruntime_sched::{
 struct Wishes {
     resched: Vec<CpuId>,
     kicks: Vec<CpuId>,
+    timers: BTreeMap<Timer, u64>,
 }
 
 impl Host for Wishes {
@@ -28,7 +31,12 @@ impl Host for Wishes {
     fn kick_nohz(&mut self, cpu: CpuId) {
         self.kicks.push(cpu);
     }
-    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        match at {
+            Some(at) => self.timers.insert(timer, at),
+            None => self.timers.remove(&timer),
+        };
+    }
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
@@ -44,7 +52,8 @@ enum Call {
     Group { task: u8, group: u8 },
     Weight { group: u8, weight: u16 },
     Affinity { task: u8, cpus: u8 },
-    Policy { task: u8, policy: u8 },
+    Policy { task: u8, policy: u8, priority: u8 },
+    Boost { task: u8, priority: Option<u8> },
     Pass { us: u32 },
 }
 
@@ -62,7 +71,9 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (any::<u8>(), any::<u8>()).prop_map(|(task, group)| Group { task, group }),
         1 => (any::<u8>(), 1u16..10_000).prop_map(|(group, weight)| Weight { group, weight }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(task, cpus)| Affinity { task, cpus }),
-        1 => (any::<u8>(), any::<u8>()).prop_map(|(task, policy)| Call::Policy { task, policy }),
+        2 => (any::<u8>(), any::<u8>(), 1u8..6)
+            .prop_map(|(task, policy, priority)| Call::Policy { task, policy, priority }),
+        1 => (any::<u8>(), prop::option::of(1u8..8)).prop_map(|(task, priority)| Call::Boost { task, priority }),
         12 => (1u32..6000).prop_map(|us| Pass { us }),
     ]
 }
@@ -71,6 +82,8 @@ fn policy_of(byte: u8) -> SchedPolicy {
     match byte % 8 {
         0 => SchedPolicy::Idle,
         1 => SchedPolicy::Batch,
+        2 => SchedPolicy::Fifo,
+        3 => SchedPolicy::RoundRobin,
         _ => SchedPolicy::Normal,
     }
 }
@@ -100,7 +113,10 @@ struct Bench<P: Policy> {
 
 impl<P: Policy<Tunables = Knobs>> Bench<P> {
     fn new(topology: Topology, name: &str) -> Self {
-        let kernel = kernel(name).unwrap();
+        let mut kernel = kernel(name).unwrap();
+        // Short enough for real-time tasks to be throttled often.
+        kernel.set("sched_rt_period_us", 20_000).unwrap();
+        kernel.set("sched_rt_runtime_us", 12_000).unwrap();
         let config = Config::new(&kernel, &topology, 250);
         let shared = Shared::new(topology, config);
         let mut bench = Self {
@@ -145,6 +161,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                     nice,
                     slice: (policy > 200).then_some(300_000),
                     group: self.groups[group as usize % self.groups.len()],
+                    rt_priority: 1 + policy / 64,
                     affinity: mask_of(cpus, self.rqs.len()),
                 };
                 let task = self.with(|s| {
@@ -197,15 +214,36 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                     self.with(|s| s.set_affinity(task, mask));
                 }
             }
-            Call::Policy { task, policy } => {
+            Call::Policy { task, policy, priority } => {
                 if let Some(task) = self.task(task) {
-                    self.with(|s| s.set_policy(task, policy_of(policy), 0, None));
+                    let attr = SchedAttr { policy: policy_of(policy), rt_priority: priority, ..SchedAttr::default() };
+                    self.with(|s| s.set_scheduler(task, attr));
                 }
             }
-            Call::Pass { us } => self.now += u64::from(us) * 1000,
+            Call::Boost { task, priority } => {
+                if let Some(task) = self.task(task) {
+                    self.with(|s| s.set_boost(task, priority.map(Boost::Rt)));
+                }
+            }
+            Call::Pass { us } => self.pass(u64::from(us) * 1000),
         }
         self.obey();
         self.check();
+    }
+
+    /// Time passes, and timers go off when they are due, here on the first CPU.
+    fn pass(&mut self, ns: u64) {
+        let end = self.now + ns;
+        while let Some((&timer, &at)) =
+            self.wishes.timers.iter().min_by_key(|(_, at)| **at).filter(|(_, at)| **at <= end)
+        {
+            self.now = self.now.max(at);
+            self.wishes.timers.remove(&timer);
+            self.with(|s| s.timer(timer, timer.cpu().unwrap_or(CpuId(0))));
+            self.obey();
+            self.check();
+        }
+        self.now = end;
     }
 
     fn give_up(&mut self, cpu: u8, state: PrevState) {
@@ -255,8 +293,11 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which nobody woke", rq.cpu);
             }
             // Nothing runnable waits on a CPU that idles.
-            let waits =
-                rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == vruntime_sched::task::TaskState::Runnable);
+            let may_run = |task: &Task<P>| {
+                let throttled = task.kind() == ClassKind::Rt && rq.rt.throttled();
+                task.on_rq && task.state == TaskState::Runnable && !throttled
+            };
+            let waits = rq.tasks.iter().any(|(_, task)| may_run(task));
             assert!(rq.running() != Running::Idle || !waits, "CPU {} idles before a waiting task", rq.cpu);
         }
         let alive: usize = self.rqs.iter().map(|rq| rq.tasks.len()).sum();

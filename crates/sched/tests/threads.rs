@@ -7,21 +7,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use generator::Generator;
+use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
-use vruntime_sched::task::TaskState;
+use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants,
-    kernel,
+    Boost, CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology,
+    invariants, kernel,
 };
 
 const CPUS: usize = 4;
 const CALLS: u32 = 100_000;
 /// So many tasks live at most: few enough for CPUs to run dry, many enough to crowd.
 const TASKS: usize = 24;
+
+const POLICIES: [SchedPolicy; 5] =
+    [SchedPolicy::Normal, SchedPolicy::Batch, SchedPolicy::Idle, SchedPolicy::Fifo, SchedPolicy::RoundRobin];
 
 /// One lock a CPU.
 struct Locks<'l, P: Policy>(&'l [Mutex<Rq<P>>]);
@@ -61,6 +65,8 @@ struct World<P: Policy> {
     shared: Shared<P>,
     mail: Vec<Mailbox>,
     clock: AtomicU64,
+    /// When the timer of real-time bandwidth goes off.
+    rt_period: AtomicU64,
     alive: Mutex<Vec<TaskId>>,
     groups: Vec<GroupId>,
     pulls: AtomicU64,
@@ -76,7 +82,11 @@ impl<P: Policy> Host for Wires<'_, P> {
     fn kick_nohz(&mut self, cpu: CpuId) {
         self.0.mail[cpu.index()].kick.store(true, Ordering::SeqCst);
     }
-    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        if timer == Timer::RtPeriod {
+            self.0.rt_period.store(at.unwrap_or(u64::MAX), Ordering::SeqCst);
+        }
+    }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
         if matches!(event, Event::Migrate { .. }) {
             self.0.pulls.fetch_add(1, Ordering::Relaxed);
@@ -95,13 +105,17 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             capacity: if cpu == 3 { 700 } else { 1024 },
         };
         let topology = Topology::new((0..CPUS as u32).map(place).collect(), None).unwrap();
-        let config = Config::new(&kernel(name).unwrap(), &topology, 250);
+        let mut kernel = kernel(name).unwrap();
+        kernel.set("sched_rt_period_us", 50_000).unwrap();
+        kernel.set("sched_rt_runtime_us", 30_000).unwrap();
+        let config = Config::new(&kernel, &topology, 250);
         let shared = Shared::new(topology, config);
         let mut world = Self {
             rqs: Rq::all(&shared).into_iter().map(Mutex::new).collect(),
             shared,
             mail: (0..CPUS).map(|_| Mailbox::default()).collect(),
             clock: AtomicU64::new(1_000_000),
+            rt_period: AtomicU64::new(u64::MAX),
             alive: Mutex::default(),
             groups: vec![GroupId::ROOT],
             pulls: AtomicU64::new(0),
@@ -177,6 +191,12 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
     fn step(&mut self) {
         let (world, cpu) = (self.world, self.id);
         world.clock.fetch_add(self.random.below(400_000), Ordering::Relaxed);
+        let period = world.rt_period.load(Ordering::SeqCst);
+        if world.clock.load(Ordering::Relaxed) >= period
+            && world.rt_period.compare_exchange(period, u64::MAX, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            world.with(|s| s.timer(Timer::RtPeriod, cpu));
+        }
         match self.random.below(40) {
             0..4 => {
                 let mut alive = world.alive.lock().unwrap();
@@ -184,10 +204,11 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                     return;
                 }
                 let attrs = TaskAttrs {
-                    policy: [SchedPolicy::Normal, SchedPolicy::Batch, SchedPolicy::Idle][self.random.below(3) as usize],
+                    policy: POLICIES[self.random.below(5) as usize],
                     nice: self.random.below(40) as i8 - 20,
                     slice: (self.random.below(4) == 0).then_some(300_000),
                     group: world.groups[self.random.below(world.groups.len() as u64) as usize],
+                    rt_priority: self.random.below(4) as u8 + 1,
                     affinity: None,
                 };
                 let task = world.with(|s| s.new_task(&attrs, cpu));
@@ -235,8 +256,9 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 let group = world.groups[number as usize % world.groups.len()];
                 let mask = self.some_mask();
                 world.with(|s| match kind {
-                    34 | 35 => s.set_nice(task, number as i8 - 20),
-                    36 => s.set_policy(task, SchedPolicy::Idle, 0, None),
+                    34 => s.set_boost(task, (number < 10).then_some(Boost::Rt(number as u8 + 1))),
+                    35 => s.set_nice(task, number as i8 - 20),
+                    36 => s.set_policy(task, POLICIES[number as usize % 5], 0, None),
                     37 => s.move_group(task, group),
                     _ => s.set_affinity(task, mask),
                 });
@@ -281,7 +303,8 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         world.check(cpu);
         let rq = world.rqs[cpu.index()].lock().unwrap();
         found.extend(rq.tasks.iter().map(|(_, task)| task.id));
-        let waits = rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == TaskState::Runnable);
+        let may_run = |task: &Task<P>| !(task.kind() == ClassKind::Rt && rq.rt.throttled());
+        let waits = rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == TaskState::Runnable && may_run(task));
         assert!(rq.running() != Running::Idle || !waits, "CPU {cpu} idles before a waiting task");
         assert_eq!(rq.need_resched(), world.with_told(cpu), "CPU {cpu}: a reschedule was asked for and not passed on");
         for (_, task) in rq.tasks.iter().filter(|(_, task)| task.on_rq && task.state == TaskState::Runnable) {

@@ -20,6 +20,9 @@ fn knobs() -> Knobs {
         migration_cost_ns: Defaults.migration_cost_ns(),
         nr_migrate: Defaults.nr_migrate(),
         tick_ns: Defaults.tick_ns(),
+        rr_timeslice_ns: Defaults.rr_timeslice_ns(),
+        rt_period_ns: Defaults.rt_period_ns(),
+        rt_runtime_ns: Defaults.rt_runtime_ns(),
     }
 }
 
@@ -54,6 +57,8 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
         eevdf: like.eevdf,
         balancer: like.balancer,
         newidle_cost_ns: like.newidle_cost_ns,
+        rt_limit: like.rt_limit,
+        rt_period_phase_ns: like.rt_period_phase_ns,
     };
     let shared = Shared::<P>::new(topology, config);
     let mut rqs = Rq::all(&shared);

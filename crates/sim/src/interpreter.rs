@@ -6,7 +6,7 @@
 
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{Policy, SchedPolicy, Scheduler};
+use vruntime_sched::{Policy, Scheduler};
 use vruntime_trace::Sink;
 
 use crate::error::Error;
@@ -348,9 +348,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
-        if let Some((policy, nice, slice)) = attributes.policy {
-            let nice = if policy == SchedPolicy::Idle { 0 } else { nice };
-            sched!(self, cpu).set_policy(id, policy, nice, slice);
+        if let Some(attr) = attributes.policy {
+            sched!(self, cpu).set_scheduler(id, attr);
         }
         if let Some(group) = attributes.group {
             let group = self.group(group);

@@ -93,6 +93,12 @@ where
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
+    if config.seed != 0 {
+        // Real-time threads of its own keep the timer of real-time bandwidth running on a machine that has been up for a
+        // while: when a workload begins a period is under way.
+        let period = scheduler.tunables.rt_period_ns;
+        scheduler.rt_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0x3c6e_f372_fe94_f82b).below(period));
+    }
     let shared = Shared::<P>::new(spec.topology.clone(), scheduler);
     // Without a known end they would keep a deadlocked run going for ever.
     let ends = config.duration.or(workload.duration).is_some();

@@ -17,7 +17,7 @@
 use std::ops::ControlFlow;
 
 use vruntime_sched::ids::{CpuId, GroupId};
-use vruntime_sched::{Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs};
+use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{GroupInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
@@ -225,20 +225,22 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     pub(crate) fn new_task(&mut self, template: usize, name: &str, cpu: usize) -> u32 {
         let task = &self.workload.tasks[template];
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
-        let (policy, nice, slice) = initial.policy.unwrap_or((SchedPolicy::Normal, 0, None));
+        let attr = initial.policy.unwrap_or_default();
+        let SchedAttr { policy, nice, rt_priority, .. } = attr;
         let group = if template < self.own {
             self.groups[initial.group.unwrap_or(0) as usize]
         } else {
             // Kernel threads are in no session, hence in no autogroup.
             GroupId::ROOT
         };
-        let attrs = TaskAttrs { policy, nice, slice, group, affinity: initial.affinity.clone() };
+        let affinity = initial.affinity.clone();
+        let attrs = TaskAttrs { policy, nice, rt_priority, slice: attr.slice, group, affinity };
         let id = sched!(self, cpu).new_task(&attrs, CpuId(cpu as u32));
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, self.programs.entry[template], times(task.repeat)));
         // The machine's own threads do not keep it running.
         self.live += usize::from(template < self.own);
-        self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice });
+        self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice, policy, rt_priority });
         id.0
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vruntime_sched::{CpuMask, SchedPolicy};
+use vruntime_sched::{CpuMask, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, Workload};
 
 use crate::costs::Costs;
@@ -81,7 +81,7 @@ pub(crate) enum Code {
 /// Attributes as the scheduler takes them; `None` stays as it was.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Attributes {
-    pub(crate) policy: Option<(SchedPolicy, i8, Option<u64>)>,
+    pub(crate) policy: Option<SchedAttr>,
     pub(crate) affinity: Option<Arc<CpuMask>>,
     pub(crate) group: Option<u32>,
 }
@@ -285,22 +285,28 @@ impl<'a> Compiler<'a> {
     fn settings(&mut self, task: &'a Task, settings: &Settings) -> Result<u32, Error> {
         let who = || format!("task `{}`", task.name);
         let unsupported = |what: String| Err(Error::Unsupported { who: who(), what });
+        let range = |what, value: i64, least, most, expected| {
+            let fine = (least..=most).contains(&value);
+            if fine { Ok(()) } else { Err(Error::OutOfRange { who: who(), what, value, expected }) }
+        };
+        let fair = |policy, nice: i8, slice| {
+            range("nice", nice.into(), -20, 19, "-20 to 19")?;
+            Ok(Some(SchedAttr { policy, nice, slice, ..SchedAttr::default() }))
+        };
+        let realtime = |policy, rt_priority: u8| {
+            range("real-time priority", rt_priority.into(), 1, 99, "1 to 99, 99 the most urgent")?;
+            Ok(Some(SchedAttr { policy, rt_priority, ..SchedAttr::default() }))
+        };
         let policy = match settings.policy {
             None => None,
-            Some(Policy::Other { nice, slice }) => Some((SchedPolicy::Normal, nice, slice)),
-            Some(Policy::Batch { nice, slice }) => Some((SchedPolicy::Batch, nice, slice)),
-            Some(Policy::Idle) => Some((SchedPolicy::Idle, 0, None)),
-            Some(Policy::Fifo { priority }) => return unsupported(format!("SCHED_FIFO at priority {priority}")),
-            Some(Policy::RoundRobin { priority }) => return unsupported(format!("SCHED_RR at priority {priority}")),
+            Some(Policy::Other { nice, slice }) => fair(SchedPolicy::Normal, nice, slice)?,
+            Some(Policy::Batch { nice, slice }) => fair(SchedPolicy::Batch, nice, slice)?,
+            Some(Policy::Idle) => fair(SchedPolicy::Idle, 0, None)?,
+            Some(Policy::Fifo { priority }) => realtime(SchedPolicy::Fifo, priority)?,
+            Some(Policy::RoundRobin { priority }) => realtime(SchedPolicy::RoundRobin, priority)?,
             Some(Policy::Deadline { .. }) => return unsupported("SCHED_DEADLINE".to_owned()),
         };
         let mut attributes = Attributes { policy, ..Attributes::default() };
-        if let Some((_, nice, _)) = policy
-            && !(-20..=19).contains(&nice)
-        {
-            let value = i64::from(nice);
-            return Err(Error::OutOfRange { who: who(), what: "nice", value, expected: "-20 to 19" });
-        }
         if let Some(cpus) = &settings.cpus {
             if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu as usize >= self.cpus) {
                 return Err(Error::UnknownCpu { task: task.name.clone(), cpu, cpus: self.cpus });

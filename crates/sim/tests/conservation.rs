@@ -58,6 +58,8 @@ fn settings(cpus: usize) -> impl Strategy<Value = Settings> {
         3 => (-20i8..=19).prop_map(|nice| Policy::Other { nice, slice: None }),
         1 => (-20i8..=19).prop_map(|nice| Policy::Batch { nice, slice: None }),
         1 => Just(Policy::Idle),
+        1 => (1u8..5).prop_map(|priority| Policy::Fifo { priority }),
+        1 => (1u8..5).prop_map(|priority| Policy::RoundRobin { priority }),
     ];
     let affinity = prop::collection::btree_set(0..cpus as u32, 1..=cpus).prop_map(|set| set.into_iter().collect());
     (prop::option::of(policy), prop::option::of(affinity), prop::option::of(0usize..4))

@@ -8,8 +8,7 @@ use std::io::{self, Write};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use vruntime_trace::{
-    CpuId, Digest, Event, FtraceWriter, GroupId, PerfettoOptions, PerfettoWriter, PrevState, Running, Sink, TaskId,
-    TaskInfo,
+    CpuId, Digest, Event, FtraceWriter, PerfettoOptions, PerfettoWriter, PrevState, Running, Sink, TaskId, TaskInfo,
 };
 
 const ROUNDS: u32 = 50_000;
@@ -22,7 +21,7 @@ fn main() {
 fn feed(sink: &mut impl Sink) {
     for id in 0..64 {
         let name = format!("messenger-{id}");
-        let info = TaskInfo { name: &name, class: "messenger", group: GroupId::ROOT, nice: 0 };
+        let info = TaskInfo { name: &name, class: "messenger", ..TaskInfo::default() };
         sink.task(TaskId(id), &info);
     }
     let mut at = 0;

@@ -12,8 +12,8 @@ use crate::{GroupInfo, Sink, TaskInfo};
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
-/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `cgroup_attach_task`. Events
-/// the kernel has no tracepoint for (nice changes, balancing, overheads, ends of loops) are not written. Names are
+/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`. Events
+/// the kernel has no tracepoint for (changes of nice and policy, balancing, overheads, ends of loops) are not written. Names are
 /// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid).
 ///
@@ -136,7 +136,17 @@ impl<W: Write> FtraceWriter<W> {
                 push_field(buffer, b" comm=", who.comm);
                 buffer.push(b'\n');
             }
+            Event::PiSetprio { task, old, new } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_pi_setprio:     ");
+                let who = names.task(task);
+                push_field(buffer, b"comm=", who.comm);
+                push_signed(buffer, b" pid=", who.pid);
+                push_signed(buffer, b" oldprio=", i32::from(old));
+                push_signed(buffer, b" newprio=", i32::from(new));
+                buffer.push(b'\n');
+            }
             Event::SetNice { .. }
+            | Event::SetPolicy { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }

@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
+use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
@@ -49,7 +50,7 @@ pub const fn stopper_pid(cpu: CpuId) -> i32 {
 pub(crate) struct Who<'a> {
     pub(crate) comm: &'a Bytes,
     pub(crate) pid: i32,
-    /// The kernel's `prio`: 120 + nice; 0 for a stopper.
+    /// The kernel's `prio`: 120 + nice; 99 - the priority of a real-time task; 0 for a stopper.
     pub(crate) prio: i32,
 }
 
@@ -57,8 +58,20 @@ pub(crate) struct Who<'a> {
 struct Task {
     comm: Bytes,
     nice: i8,
+    policy: SchedPolicy,
+    rt_priority: u8,
+    /// The `prio` that priority inheritance has given it.
+    lent: Option<i16>,
     /// `task_cpu()`: the CPU it is on or was on last.
     cpu: CpuId,
+}
+
+impl Task {
+    #[inline]
+    fn prio(&self) -> i32 {
+        let own = if self.policy.is_rt() { 99 - i32::from(self.rt_priority) } else { 120 + i32::from(self.nice) };
+        self.lent.map_or(own, |lent| own.min(i32::from(lent)))
+    }
 }
 
 #[derive(Debug)]
@@ -97,7 +110,7 @@ impl Names {
         if !info.name.is_empty() {
             task.comm = Bytes::from(printable(info.name));
         }
-        task.nice = info.nice;
+        (task.nice, task.policy, task.rt_priority) = (info.nice, info.policy, info.rt_priority);
         Ok(())
     }
 
@@ -147,6 +160,8 @@ impl Names {
             Event::Exit { task }
             | Event::Waking { task }
             | Event::SetNice { task, .. }
+            | Event::SetPolicy { task, .. }
+            | Event::PiSetprio { task, .. }
             | Event::LoopEnd { task, .. }
             | Event::SleepReturn { task, .. } => self.admit_task(task),
             Event::Balance { .. } | Event::Overhead { .. } => Ok(()),
@@ -205,7 +220,7 @@ impl Names {
     #[inline]
     pub(crate) fn task(&self, task: TaskId) -> Who<'_> {
         let row = &self.tasks[task.index()];
-        Who { comm: &row.comm, pid: task_pid(task), prio: 120 + i32::from(row.nice) }
+        Who { comm: &row.comm, pid: task_pid(task), prio: row.prio() }
     }
 
     #[inline]
@@ -250,6 +265,15 @@ impl Names {
                 }
             }
             Event::SetNice { task, nice } => self.tasks[task.index()].nice = nice,
+            Event::SetPolicy { task, policy, rt_priority } => {
+                let task = &mut self.tasks[task.index()];
+                (task.policy, task.rt_priority) = (policy, rt_priority);
+            }
+            Event::PiSetprio { task, new, .. } => {
+                let task = &mut self.tasks[task.index()];
+                task.lent = None;
+                task.lent = (i32::from(new) != task.prio()).then_some(new);
+            }
             _ => {}
         }
     }
@@ -272,7 +296,7 @@ mod tests {
     #[test]
     fn a_name_cannot_break_a_line() -> io::Result<()> {
         let mut names = Names::default();
-        let info = TaskInfo { name: "two\nlines\0", class: "two", group: GroupId::ROOT, nice: -5 };
+        let info = TaskInfo { name: "two\nlines\0", class: "two", nice: -5, ..TaskInfo::default() };
         names.announce(TaskId(2), &info)?;
         assert_eq!(names.task(TaskId(2)).comm.as_ref(), b"two?lines?");
         assert_eq!(names.task(TaskId(2)).prio, 115);

@@ -1,10 +1,11 @@
 //! Where events go.
 
+use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
 /// What a reader of a trace wants to know of a task besides its events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskInfo<'a> {
     /// The task's name (`comm`), such as `web-3`.
     pub name: &'a str,
@@ -14,6 +15,10 @@ pub struct TaskInfo<'a> {
     pub group: GroupId,
     /// -20..=19.
     pub nice: i8,
+    /// The policy it starts with.
+    pub policy: SchedPolicy,
+    /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
+    pub rt_priority: u8,
 }
 
 /// What a reader of a trace wants to know of a task group.
@@ -188,6 +193,8 @@ impl Sink for Digest {
                 (12, u64::from(task.0), duration)
             }
             Event::SleepReturn { task, late } => (13, u64::from(task.0), late),
+            Event::SetPolicy { task, policy, rt_priority } => (14, pair(task.0, policy as u32), u64::from(rt_priority)),
+            Event::PiSetprio { task, old, new } => (15, u64::from(task.0), pair(old as u32, new as u32)),
         };
         self.word(u64::from(cpu.0) << 8 | tag);
         self.word(a);

@@ -5,7 +5,7 @@ use prost::Message;
 use vruntime_trace::perfetto::proto::{Data, Trace};
 use vruntime_trace::{
     BalanceKind, CpuId, Event, FtraceWriter, GroupId, GroupInfo, MigrateCause, OverheadKind, PerfettoWriter, PrevState,
-    Running, Sink, TaskId, TaskInfo,
+    Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
 fn task() -> impl Strategy<Value = TaskId> {
@@ -41,6 +41,8 @@ fn cause() -> impl Strategy<Value = MigrateCause> {
         MigrateCause::Active,
         MigrateCause::Affinity,
         MigrateCause::Hotplug,
+        MigrateCause::RtPush,
+        MigrateCause::RtPull,
     ])
 }
 
@@ -59,6 +61,12 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         (task(), cpu(), cpu(), cause()).prop_map(|(task, from, to, cause)| Event::Migrate { task, from, to, cause }),
         (task(), any::<i8>()).prop_map(|(task, nice)| Event::SetNice { task, nice }),
+        (task(), 1..100_u8).prop_map(|(task, rt_priority)| Event::SetPolicy {
+            task,
+            policy: SchedPolicy::Fifo,
+            rt_priority
+        }),
+        (task(), any::<i16>(), any::<i16>()).prop_map(|(task, old, new)| Event::PiSetprio { task, old, new }),
         (task(), group).prop_map(|(task, group)| Event::MoveGroup { task, group }),
         (cpu(), any::<u32>()).prop_map(|(cpu, pulled)| Event::Balance {
             kind: BalanceKind::Idle,
@@ -77,11 +85,17 @@ fn is_traced(event: &Event) -> bool {
     !matches!(
         event,
         Event::SetNice { .. }
+            | Event::SetPolicy { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
             | Event::SleepReturn { .. }
     )
+}
+
+/// Whether Perfetto's trace has it.
+fn is_perfetto(event: &Event) -> bool {
+    is_traced(event) && !matches!(event, Event::PiSetprio { .. })
 }
 
 /// Announcements between the events; names of any kind, and some missing.
@@ -91,7 +105,10 @@ fn feed(sink: &mut impl Sink, names: &[String], events: &[(u64, CpuId, Event)]) 
         if let Some((name, id)) = names.next() {
             let group = GroupId(id % 5);
             sink.group(group, &GroupInfo { path: name, parent: id.checked_sub(1).map(GroupId), weight: 100 });
-            sink.task(TaskId(id), &TaskInfo { name, class: "class", group, nice: (id % 40) as i8 - 20 });
+            sink.task(
+                TaskId(id),
+                &TaskInfo { name, class: "class", group, nice: (id % 40) as i8 - 20, ..TaskInfo::default() },
+            );
         }
         sink.event(*at, *cpu, event);
     }
@@ -117,7 +134,7 @@ proptest! {
         let mut perfetto = PerfettoWriter::new(Vec::new());
         feed(&mut perfetto, &names, &events);
         let omitted = perfetto.omitted() as usize;
-        prop_assert_eq!(omitted, events.iter().filter(|(_, cpu, event)| is_traced(event) && cpu.0 >= 1024).count());
+        prop_assert_eq!(omitted, events.iter().filter(|(_, cpu, event)| is_perfetto(event) && cpu.0 >= 1024).count());
         let bytes = perfetto.finish_writing().expect("memory does not fail");
         let trace = Trace::decode(bytes.as_slice()).expect("what was written can be read");
         let mut read = 0;
@@ -128,7 +145,7 @@ proptest! {
                 read += bundle.event.len();
             }
         }
-        prop_assert_eq!(read + omitted, traced);
+        prop_assert_eq!(read + omitted, events.iter().filter(|event| is_perfetto(&event.2)).count());
         // Encoding what was decoded gives as many bytes: no field was lost or unknown.
         prop_assert_eq!(trace.encoded_len(), bytes.len());
 

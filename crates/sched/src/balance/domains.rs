@@ -8,6 +8,8 @@ use core::sync::atomic::AtomicBool;
 use super::Balancer;
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
 use crate::topology::{CpuPlace, Topology};
 
 /// What the CPUs of a domain have in common.
@@ -43,6 +45,17 @@ pub(crate) struct SchedGroup {
 fn runs(cpus: &[CpuId]) -> Vec<Range<usize>> {
     let consecutive = cpus.chunk_by(|a, b| a.0 + 1 == b.0);
     consecutive.map(|run| run[0].index()..run[0].index() + run.len()).collect()
+}
+
+impl SchedGroup {
+    /// What the classes above the fair one leave of the CPUs' capacities.
+    #[inline]
+    pub(crate) fn capacity_of<P: Policy>(&self, shared: &Shared<P>) -> u64 {
+        if !shared.pressed() {
+            return self.capacity;
+        }
+        self.cpus.iter().map(|&cpu| u64::from(shared.cpu(cpu).capacity_of())).sum()
+    }
 }
 
 /// A level of one or more CPUs' hierarchy.

@@ -7,6 +7,7 @@ use super::domains::{BUSY_FACTOR, Domain};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::{DomainStats, GroupType};
 use super::{Balancer, DomainState};
+use crate::class;
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::features::Feature;
@@ -86,7 +87,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             rq.balance.next_balance = rq.balance.next_balance.min(next);
             return;
         }
-        P::update_blocked_averages(&mut rq, shared);
+        class::update_blocked_averages(&mut rq, shared);
         rq.publish(shared);
         drop(rq);
         let mut cost = 0;
@@ -279,7 +280,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let stubborn =
             env.imbalance.migration == MigrationType::Task && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
-        let (here, there) = (u64::from(shared.capacity(env.dst)), u64::from(shared.capacity(busiest)));
+        let left = |cpu| u64::from(shared.cpu(cpu).capacity_of());
+        let (here, there) = (left(env.dst), left(busiest));
         // A lone task on a CPU that is much slower than this idle one.
         let lone_on_slow = env.kind != BalanceKind::Busy
             && shared.cpu(busiest).h_nr_runnable() == 1
@@ -291,7 +293,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         drop(rq);
         let mut rq = self.rqs.rq(busiest);
-        let may_move = rq.curr.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
+        let may_move = rq.current.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
         if may_move && rq.push.is_none() && !rq.balance.active_balance {
             rq.balance.active_balance = true;
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
@@ -314,7 +316,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut looked = 0;
         let mut stop_after = BREAK;
         // Where the walk began: a task that cannot move goes to the other end of the list.
-        let mut left = from.nr_running;
+        let mut left = from.nr_ordinary();
         while let Some(index) = from.oldest() {
             if env.imbalance.amount == 0 || left == 0 {
                 break;
@@ -433,7 +435,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     let shared = balancing.shared;
     let mut rq = balancing.rqs.rq(cpu);
     rq.update_clock(balancing.now, shared);
-    P::update_blocked_averages(&mut rq, shared);
+    class::update_blocked_averages(&mut rq, shared);
     rq.publish(shared);
     drop(rq);
     let mut idle = idle;
@@ -487,10 +489,10 @@ fn busiest_queue<P: Policy>(
         if excluded.contains(cpu) || h_nr_runnable == 0 || cpu == dst {
             continue;
         }
-        let capacity = u64::from(shared.capacity(cpu));
+        let capacity = u64::from(published.capacity_of());
         // A lone task gains nothing on a CPU that is no bigger.
         let lone = h_nr_runnable == 1;
-        if lone && capacity < 1024 && u64::from(shared.capacity(dst)) < capacity {
+        if lone && shared.capacity(cpu) < 1024 && u64::from(shared.capacity(dst)) < capacity {
             continue;
         }
         let (value, per) = match imbalance.migration {

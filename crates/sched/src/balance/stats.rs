@@ -89,7 +89,7 @@ impl GroupStats {
             h_nr_running: sums.h_nr_running,
             idle_cpus: sums.idle_cpus,
             weight: group.cpus.len() as u32,
-            capacity: group.capacity,
+            capacity: group.capacity_of(shared),
             misfit: 0,
             avg_load: 0,
             overloaded_cpu: sums.most_running > 1,

@@ -1,5 +1,164 @@
-//! Scheduling classes. `fair` is here; the classes above it (stop, deadline, rt) and the historical O(1) have their
-//! places beside it. The stop and idle classes need no file of their own: a CPU's stopper is a flag on its run queue
-//! that comes before everything, the idle task is what is left when nothing else wants the CPU.
+//! Scheduling classes, and the order in which they are asked.
+//!
+//! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
+//! or from what it was lent by those that wait for it ([`ClassKind::of`]), and is kept in [`Task::kind`]; the core calls
+//! the class through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and idle classes need
+//! no file of their own: a CPU's stopper is a flag on its run queue that comes before everything, the idle task is what
+//! is left when nothing else wants the CPU.
 
 pub mod fair;
+pub mod rt;
+
+use crate::ids::CpuId;
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::{Boost, SchedPolicy, Task};
+
+/// The classes that have tasks, highest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ClassKind {
+    /// SCHED_FIFO and SCHED_RR, or whoever holds a mutex that such a task waits for.
+    Rt,
+    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
+    Fair,
+}
+
+impl ClassKind {
+    /// The class of a task of `policy` to which `boost` is lent.
+    pub(crate) fn of(policy: SchedPolicy, boost: Option<Boost>) -> Self {
+        match (policy, boost) {
+            (SchedPolicy::Fifo | SchedPolicy::RoundRobin, _) | (_, Some(Boost::Rt(_))) => Self::Rt,
+            (SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle, None) => Self::Fair,
+        }
+    }
+}
+
+/// Queues a task that is on `rq` but not queued, and counts it.
+#[inline]
+pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
+    match rq.tasks[index].kind {
+        ClassKind::Fair => {
+            P::enqueue(rq, shared, index, why);
+            rq.tasks[index].on_rq = true;
+            rq.list(index);
+            rq.nr_running += 1;
+        }
+        ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
+    }
+}
+
+/// Takes a task off its queue and the count; false if the policy keeps it for a while.
+#[inline]
+pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
+    match rq.tasks[index].kind {
+        ClassKind::Fair => {
+            let gone = P::dequeue(rq, shared, index, why);
+            if gone {
+                rq.finish_delayed(index);
+            }
+            gone
+        }
+        ClassKind::Rt => {
+            rt::dequeue(rq, shared, index);
+            true
+        }
+    }
+}
+
+/// Who should run next.
+#[inline]
+pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
+    if rq.rt.runnable() { rt::pick(rq) } else { P::pick(rq, shared) }
+}
+
+/// The CPU passes from `rq.current` to `next`; they differ.
+#[inline]
+pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>) {
+    // Without one of the policy's own the running task is of a higher class.
+    let fair = rq.curr;
+    if fair.is_none()
+        && let Some(prev) = rq.current
+    {
+        rt::put_prev(rq, shared, prev);
+    }
+    let next_fair = next.filter(|&next| rq.tasks[next].kind == ClassKind::Fair);
+    if fair.is_some() || next_fair.is_some() {
+        P::switch(rq, shared, fair, next_fair);
+        rq.curr = next_fair;
+    }
+    rq.current = next;
+    if next_fair.is_none()
+        && let Some(next) = next
+    {
+        rt::set_next(rq, shared, next);
+    }
+}
+
+/// `index` was just queued while another task runs: whether that one has to give way.
+#[inline]
+pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32, wake: Wake) {
+    let (running, woken) = (rq.tasks[curr].kind, rq.tasks[index].kind);
+    if woken == running {
+        match woken {
+            ClassKind::Fair => P::wakeup_preempt(rq, shared, index, wake),
+            ClassKind::Rt => rt::wakeup_preempt(rq, shared, curr, index),
+        }
+    } else if woken < running {
+        rq.resched();
+    }
+}
+
+/// The scheduler's tick hits the running task.
+#[inline]
+pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let Some(current) = rq.current else { return };
+    match rq.tasks[current].kind {
+        ClassKind::Fair => P::tick(rq, shared, current),
+        ClassKind::Rt => rt::tick(rq, shared, current),
+    }
+}
+
+/// The running task gives way to its like.
+pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let Some(current) = rq.current else { return };
+    match rq.tasks[current].kind {
+        ClassKind::Fair => P::yield_task(rq, shared),
+        ClassKind::Rt => rt::requeue(rq, current, rt::End::Tail),
+    }
+}
+
+/// Brings the running task's accounts up to the run queue's clock.
+pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let Some(current) = rq.current else { return };
+    match rq.tasks[current].kind {
+        ClassKind::Fair => P::update_curr(rq, shared),
+        ClassKind::Rt => rt::update_curr(rq, shared),
+    }
+}
+
+/// A CPU for a task that wakes, or is new.
+#[inline]
+pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
+    match rq.tasks[index].kind {
+        ClassKind::Fair => P::select_cpu(rq, shared, index, on, wake),
+        ClassKind::Rt => rt::select_cpu(rq, shared, index, on),
+    }
+}
+
+/// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair class.
+pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    if rq.rt.has_load() {
+        rt::update_load(rq, shared);
+        rt::update_capacity(rq, shared);
+    }
+    P::update_blocked_averages(rq, shared);
+}
+
+impl<P: Policy> Task<P> {
+    /// The class it is in now.
+    #[inline]
+    pub fn kind(&self) -> ClassKind {
+        self.kind
+    }
+}

@@ -11,8 +11,11 @@ pub(crate) fn story(sink: &mut impl Sink) {
     let (web, batch) = (TaskId(0), TaskId(1));
     sink.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100 });
     sink.group(GroupId(1), &GroupInfo { path: "/web/api", parent: Some(GroupId::ROOT), weight: 300 });
-    sink.task(web, &TaskInfo { name: "web-0", class: "web", group: GroupId(1), nice: 0 });
-    sink.task(batch, &TaskInfo { name: "a batch job with a long name", class: "batch", group: GroupId::ROOT, nice: 5 });
+    sink.task(web, &TaskInfo { name: "web-0", class: "web", group: GroupId(1), ..TaskInfo::default() });
+    sink.task(
+        batch,
+        &TaskInfo { name: "a batch job with a long name", class: "batch", nice: 5, ..TaskInfo::default() },
+    );
     let on = Running::Task;
     let switch = |prev, prev_state, next| Event::Switch { prev, prev_state, next };
     let events = [

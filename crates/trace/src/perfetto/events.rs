@@ -77,6 +77,8 @@ impl<W: Write> PerfettoWriter<W> {
                 })
             }
             Event::SetNice { .. }
+            | Event::SetPolicy { .. }
+            | Event::PiSetprio { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }

@@ -428,6 +428,8 @@ const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
         MigrateCause::Active => Some("pushed: active balance"),
         MigrateCause::Affinity => Some("moved: affinity"),
         MigrateCause::Hotplug => Some("moved: hotplug"),
+        MigrateCause::RtPush => Some("pushed: real-time overload"),
+        MigrateCause::RtPull => Some("pulled: real-time"),
     }
 }
 

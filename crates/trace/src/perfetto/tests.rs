@@ -135,7 +135,7 @@ fn processes_are_classes_in_groups_and_threads_are_tasks() {
         if id == 0 {
             writer.group(GroupId(1), &GroupInfo { path: "/site", parent: Some(GroupId::ROOT), weight: 100 });
         }
-        writer.task(TaskId(id as u32), &TaskInfo { name, class, group: GroupId(group), nice: 0 });
+        writer.task(TaskId(id as u32), &TaskInfo { name, class, group: GroupId(group), ..TaskInfo::default() });
     }
     let trace = decode(writer);
     for packet in &trace.packet {
@@ -250,7 +250,7 @@ fn very_many_cpus_share_the_memory() {
     let mut writer =
         PerfettoWriter::with_options(Vec::new(), &PerfettoOptions { counters: false, ..PerfettoOptions::default() });
     let name = "n".repeat(8000);
-    writer.task(TaskId(0), &TaskInfo { name: &name, class: &name, group: GroupId::ROOT, nice: 0 });
+    writer.task(TaskId(0), &TaskInfo { name: &name, class: &name, ..TaskInfo::default() });
     let mut most = 0;
     for at in 0..3 {
         for cpu in 0..1024 {

@@ -90,7 +90,10 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
             return Err(format!("CPU {} group {}: delayed though not empty, or not queued", rq.cpu, group.id));
         }
     }
-    let idle = rq.tasks.iter().filter(|(_, task)| task.on_rq && task.policy == SchedPolicy::Idle).count() as u32;
+    // One that was lent a higher class is elsewhere.
+    let queued = |index: u32| rq.class.entities[index].on_rq;
+    let idle =
+        rq.tasks.iter().filter(|(index, task)| queued(*index) && task.policy == SchedPolicy::Idle).count() as u32;
     if rq.class.groups[ROOT].cfs.h_nr_idle < idle {
         return Err(format!("CPU {}: {idle} SCHED_IDLE tasks, fewer counted", rq.cpu));
     }

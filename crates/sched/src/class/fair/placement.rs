@@ -95,8 +95,8 @@ fn wake_affine<D: Discipline, T: Tunables>(
             this_load *= 100;
             prev_load *= 100 + (domain.imbalance_pct as i64 - 100) / 2;
         }
-        this_load *= i64::from(shared.capacity(prev));
-        prev_load *= i64::from(shared.capacity(on));
+        this_load *= i64::from(there.capacity_of());
+        prev_load *= i64::from(here.capacity_of());
         if wake.sync {
             prev_load += 1;
         }
@@ -241,10 +241,11 @@ fn idlest_stats<D: Discipline, T: Tunables>(
         running += published.nr_running();
     }
     let weight = group.cpus.len() as u32;
-    let overloaded = running > weight
-        && (group.capacity * 100 < util * imbalance_pct || group.capacity * imbalance_pct < runnable * 100);
-    let has_spare = running < weight
-        || (group.capacity * imbalance_pct >= runnable * 100 && group.capacity * 100 > util * imbalance_pct);
+    let capacity = group.capacity_of(shared);
+    let overloaded =
+        running > weight && (capacity * 100 < util * imbalance_pct || capacity * imbalance_pct < runnable * 100);
+    let has_spare =
+        running < weight || (capacity * imbalance_pct >= runnable * 100 && capacity * 100 > util * imbalance_pct);
     let crowd = if overloaded {
         Crowd::Overloaded
     } else if has_spare {
@@ -252,7 +253,7 @@ fn idlest_stats<D: Discipline, T: Tunables>(
     } else {
         Crowd::FullyBusy
     };
-    Idlest { crowd, idle_cpus, util, load, capacity: group.capacity }
+    Idlest { crowd, idle_cpus, util, load, capacity }
 }
 
 /// The slow path, for tasks without a past: down the domains of `on`, each time into the idlest group.

@@ -1,0 +1,221 @@
+//! Real-time tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's most urgent tasks run.
+
+use super::set_pushable;
+use crate::class::ClassKind;
+use crate::event::{Event, MigrateCause};
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::{Enqueue, Policy};
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::{Scheduler, activate, deactivate, settle};
+use crate::shared::Shared;
+use crate::task::Task;
+
+/// What is to be done about other CPUs once a run queue is let go of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Callback {
+    /// It has more than it can run.
+    Push,
+    /// It is about to run something less urgent than before.
+    Pull,
+}
+
+/// A search for a CPU is given up when what it found has changed so often meanwhile.
+const MAX_TRIES: u32 = 3;
+
+/// Where CPUs differ, a real-time task that says nothing else wants one of the biggest (`uclamp_min` of 1024, its default).
+pub(super) fn fits<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
+    shared.capacity(cpu) >= shared.max_capacity()
+}
+
+/// `select_task_rq_rt`: the task stays where it slept, unless somebody as urgent runs there who should not be disturbed, or
+/// cannot go elsewhere himself.
+pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
+    let prev = rq.cpu;
+    let task = &rq.tasks[index];
+    let contested = rq.current.is_some_and(|current| {
+        let current = &rq.tasks[current];
+        current.kind < ClassKind::Fair
+            && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
+    });
+    if !contested && fits(shared, prev) {
+        return prev;
+    }
+    let Some(target) = find_lowest(shared, task, prev, on) else { return prev };
+    if !contested && !fits(shared, target) {
+        return prev;
+    }
+    if task.rt_level() < shared.rt.highest(target) { target } else { prev }
+}
+
+/// `find_lowest_rq`: of the CPUs that run the least urgent things the nearest to `cpu`, where the task was last; `on` is the
+/// CPU that asks, and is cheaper to disturb than another as near.
+fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
+    if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
+        return None;
+    }
+    let lowest = shared.rt.lowest(shared, task);
+    if lowest.is_empty() || lowest.contains(&cpu) {
+        return lowest.first().map(|_| cpu);
+    }
+    let here = lowest.contains(&on);
+    for (_, domain) in shared.domains.of(cpu) {
+        if here && domain.span.contains(on) {
+            return Some(on);
+        }
+        let near: alloc::vec::Vec<CpuId> = lowest.iter().copied().filter(|&cpu| domain.span.contains(cpu)).collect();
+        if let Some(best) = shared.rt.distribute(&near) {
+            return Some(best);
+        }
+    }
+    if here { Some(on) } else { shared.rt.distribute(&lowest) }
+}
+
+/// The most urgent task that others may take, of those that `may` go; of equals the one that has waited longest for it.
+fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
+    let mut levels = rq.rt.pushable;
+    while levels != 0 {
+        let queue = rq.rt.list(levels.trailing_zeros() as u8);
+        let candidates = queue.iter(&rq.tasks).filter(|&index| rq.tasks[index].rt.pushable && may(&rq.tasks[index]));
+        if let Some(index) = candidates.min_by_key(|&index| rq.tasks[index].rt.since) {
+            return Some(index);
+        }
+        levels &= levels - 1;
+    }
+    None
+}
+
+/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there is as
+/// urgent, or cannot go elsewhere (`task_woken_rt`).
+pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
+    let task = &rq.tasks[index];
+    task.kind == ClassKind::Rt
+        && task.rt.pushable
+        && !rq.need_resched()
+        && rq.current.is_some_and(|current| {
+            let current = &rq.tasks[current];
+            current.kind < ClassKind::Fair
+                && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
+        })
+}
+
+/// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks (`need_pull_rt_task`).
+pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
+    !shared.rt.overloaded().is_empty() && i16::from(rq.rt.highest()) > prev
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Does what a run queue, which has been let go of, asked for.
+    #[inline]
+    pub(crate) fn rt_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
+        match callback {
+            None => {}
+            Some(Callback::Push) => self.push_rt_tasks(cpu),
+            Some(Callback::Pull) => self.pull_rt_task(cpu, true),
+        }
+    }
+
+    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU.
+    pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId) {
+        while self.push_rt_task(cpu) {}
+    }
+
+    fn push_rt_task(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        for _ in 0..MAX_TRIES {
+            let mut rq = self.rqs.rq(cpu);
+            let Some(index) = pick_pushable(&rq, |_| true) else { return false };
+            // It came while the CPU was between two tasks, and is more urgent than who runs: it will run here.
+            if rq.current.is_some_and(|current| rq.tasks[index].prio() < rq.tasks[current].prio()) {
+                rq.resched();
+                settle(&mut rq, shared, self.host);
+                return false;
+            }
+            let task = &rq.tasks[index];
+            let (id, level) = (task.id, task.rt_level());
+            let Some(target) = find_lowest(shared, task, cpu, cpu) else { return false };
+            if target == cpu || shared.rt.highest(target) <= level {
+                return false;
+            }
+            drop(rq);
+            let (mut from, mut to) = self.rqs.pair(cpu, target);
+            from.update_clock(self.now, shared);
+            to.update_clock(self.now, shared);
+            // Both were let go of: does it still hold?
+            let index = pick_pushable(&from, |_| true);
+            let Some(index) = index.filter(|&index| from.tasks[index].id == id && from.tasks[index].allowed(target))
+            else {
+                continue;
+            };
+            if to.rt.highest() <= from.tasks[index].rt_level() {
+                continue;
+            }
+            let event = Event::Migrate { task: id, from: cpu, to: target, cause: MigrateCause::RtPush };
+            self.host.event(self.now, cpu, &event);
+            carry(&mut from, &mut to, shared, index);
+            to.resched();
+            to.balance.idle_ended(self.now);
+            settle(&mut from, shared, self.host);
+            settle(&mut to, shared, self.host);
+            return true;
+        }
+        false
+    }
+
+    /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`. `tell`: have it rescheduled
+    /// if there was one.
+    pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
+        let shared = self.shared;
+        let others: alloc::vec::Vec<CpuId> =
+            shared.rt.overloaded().iter_from(CpuId(0)).filter(|&other| other != cpu).collect();
+        for src in others {
+            if shared.rt.next(src) >= shared.rt.highest(cpu) {
+                continue;
+            }
+            let (mut from, mut to) = self.rqs.pair(src, cpu);
+            from.update_clock(self.now, shared);
+            to.update_clock(self.now, shared);
+            let Some(index) = pick_pushable(&from, |task| task.allowed(cpu)) else { continue };
+            let level = from.tasks[index].rt_level();
+            if level >= to.rt.highest() {
+                continue;
+            }
+            // One that was woken a moment ago and is about to preempt stays where it is.
+            if from.current.is_some_and(|current| i16::from(level) < from.tasks[current].prio()) {
+                continue;
+            }
+            let event = Event::Migrate { task: from.tasks[index].id, from: src, to: cpu, cause: MigrateCause::RtPull };
+            self.host.event(self.now, cpu, &event);
+            carry(&mut from, &mut to, shared, index);
+            settle(&mut from, shared, self.host);
+            if tell {
+                to.resched();
+                settle(&mut to, shared, self.host);
+            } else {
+                to.publish(shared);
+            }
+        }
+    }
+}
+
+/// Moves a queued task from one run queue to the other.
+fn carry<P: Policy>(from: &mut Rq<P>, to: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    deactivate(from, shared, index, crate::policy::Dequeue::Move);
+    P::detach(from, shared, index);
+    let mut task = from.take(shared, index);
+    task.migrated = true;
+    task.last_ran = 0;
+    let index = to.adopt(shared, task);
+    P::attach(to, shared, index);
+    activate(to, shared, index, Enqueue::Move);
+}
+
+/// The CPUs a queued task may run on have changed.
+pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if rq.tasks[index].kind != ClassKind::Rt || !rq.tasks[index].on_rq {
+        return;
+    }
+    let waits = rq.current != Some(index);
+    set_pushable(rq, shared, index, waits);
+    shared.rt.publish(rq.cpu, &rq.rt);
+}

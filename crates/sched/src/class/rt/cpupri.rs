@@ -1,0 +1,142 @@
+//! What all CPUs may read of each other's real-time tasks: the highest priority of each CPU, sorted by priority, and
+//! which CPUs have more than they can run.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{MAX_RT_PRIO, RtBandwidth, RtRq};
+use crate::cpumask::AtomicCpuMask;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
+use crate::sync::AtomicU32;
+use crate::task::Task;
+
+/// Each CPU's highest priorities.
+#[derive(Debug)]
+struct CpuPrio {
+    /// `prio` of the most urgent real-time task; [`super::NO_RT_PRIO`] if there is none.
+    curr: AtomicU32,
+    /// `prio` of the most urgent one that others may take.
+    next: AtomicU32,
+}
+
+/// The machine's real-time priorities (`cpupri`), and who is overloaded.
+#[derive(Debug)]
+pub(crate) struct Cpupri {
+    cpus: Vec<CpuPrio>,
+    /// By `prio`: the CPUs whose highest is that. The last: those without a real-time task.
+    levels: Vec<AtomicCpuMask>,
+    /// CPUs with tasks that others may take (`rto_mask`).
+    overloaded: AtomicCpuMask,
+    /// Where the next search for one among equals begins.
+    distribute: AtomicU32,
+    pub(super) bandwidth: RtBandwidth,
+}
+
+const NONE: u32 = super::NO_RT_PRIO as u32;
+
+impl Cpupri {
+    pub(crate) fn new(nr_cpus: usize) -> Self {
+        let levels: Vec<AtomicCpuMask> = (0..MAX_RT_PRIO).map(|_| AtomicCpuMask::new(nr_cpus)).collect();
+        for cpu in (0..nr_cpus as u32).map(CpuId) {
+            levels[NONE as usize].insert(cpu);
+        }
+        let fresh = || CpuPrio { curr: AtomicU32::new(NONE), next: AtomicU32::new(NONE) };
+        Self {
+            cpus: (0..nr_cpus).map(|_| fresh()).collect(),
+            levels,
+            overloaded: AtomicCpuMask::new(nr_cpus),
+            distribute: AtomicU32::new(0),
+            bandwidth: RtBandwidth::default(),
+        }
+    }
+
+    /// Publishes what has changed on a CPU.
+    pub(super) fn publish(&self, cpu: CpuId, rt: &RtRq) {
+        let this = &self.cpus[cpu.index()];
+        let highest = u32::from(rt.highest());
+        let before = this.curr.load(Relaxed);
+        if highest != before {
+            self.levels[highest as usize].insert(cpu);
+            self.levels[before as usize].remove(cpu);
+            this.curr.store(highest, Relaxed);
+        }
+        let next = u32::from(rt.highest_pushable());
+        if this.next.load(Relaxed) != next {
+            this.next.store(next, Relaxed);
+        }
+        if rt.pushable != 0 {
+            self.overloaded.insert(cpu);
+        } else {
+            self.overloaded.remove(cpu);
+        }
+    }
+
+    /// Whether what is published of a CPU is what is there.
+    pub(super) fn shows(&self, cpu: CpuId, rt: &RtRq) -> bool {
+        let this = &self.cpus[cpu.index()];
+        let highest = u32::from(rt.highest());
+        this.curr.load(Relaxed) == highest
+            && this.next.load(Relaxed) == u32::from(rt.highest_pushable())
+            && (0u32..).zip(&self.levels).all(|(level, mask)| mask.contains(cpu) == (level == highest))
+            && self.overloaded.contains(cpu) == (rt.pushable != 0)
+    }
+
+    /// `prio` of the most urgent real-time task of a CPU.
+    #[inline]
+    pub(super) fn highest(&self, cpu: CpuId) -> u8 {
+        self.cpus[cpu.index()].curr.load(Relaxed) as u8
+    }
+
+    /// `prio` of the most urgent task of a CPU that others may take.
+    #[inline]
+    pub(super) fn next(&self, cpu: CpuId) -> u8 {
+        self.cpus[cpu.index()].next.load(Relaxed) as u8
+    }
+
+    /// CPUs that have tasks others may take.
+    #[inline]
+    pub(crate) fn overloaded(&self) -> &AtomicCpuMask {
+        &self.overloaded
+    }
+
+    /// The CPUs that run the least urgent things, among those that a task may run on and that run something less urgent
+    /// than it; none if it is the least urgent everywhere. Where CPUs differ, those that are big enough come first.
+    pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>) -> Vec<CpuId> {
+        let fits = |cpu: &CpuId| super::balance::fits(shared, *cpu);
+        let mut second_best = Vec::new();
+        for level in (u32::from(task.rt_level()) + 1..=NONE).rev() {
+            let mask = &self.levels[level as usize];
+            if mask.is_empty() {
+                continue;
+            }
+            let found: Vec<CpuId> = mask.iter_from(CpuId(0)).filter(|&cpu| task.allowed(cpu)).collect();
+            if found.is_empty() {
+                continue;
+            }
+            let big: Vec<CpuId> = found.iter().copied().filter(fits).collect();
+            if !big.is_empty() {
+                return big;
+            }
+            if second_best.is_empty() {
+                second_best = found;
+            }
+        }
+        second_best
+    }
+
+    /// Whether a task could run at once on some CPU.
+    pub(super) fn has_lower<P: Policy>(&self, _shared: &Shared<P>, task: &Task<P>) -> bool {
+        let mut levels = (u32::from(task.rt_level()) + 1..=NONE).map(|level| &self.levels[level as usize]);
+        levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(|cpu| task.allowed(cpu)))
+    }
+
+    /// One of `cpus`, which are ascending: the next after the one chosen last, so that tasks spread.
+    pub(super) fn distribute(&self, cpus: &[CpuId]) -> Option<CpuId> {
+        let last = self.distribute.load(Relaxed);
+        let chosen = *cpus.iter().find(|cpu| cpu.0 > last).or_else(|| cpus.first())?;
+        self.distribute.store(chosen.0, Relaxed);
+        Some(chosen)
+    }
+}

@@ -1,0 +1,415 @@
+//! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first, always.
+//!
+//! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its place
+//! at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class keeps the
+//! machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower ([`select_cpu`]), a CPU
+//! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU the
+//! class may have is in `bandwidth`.
+//!
+//! Not modelled: real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): all real-time tasks
+//! of a CPU are in one queue, whatever their group. Pulling asks no interrupt of the overloaded CPU (feature RT_PUSH_IPI):
+//! the tasks are taken over directly, as the recorded kernels do.
+
+mod balance;
+mod bandwidth;
+mod cpupri;
+
+pub(crate) use balance::{Callback, affinity_changed, needs_pull, select_cpu, woken};
+pub use bandwidth::Limit;
+use bandwidth::RtBandwidth;
+pub(crate) use cpupri::Cpupri;
+
+use alloc::boxed::Box;
+
+use super::ClassKind;
+use super::fair::pelt::Avg;
+use crate::list::TaskList;
+use crate::policy::Policy;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::{SchedPolicy, Task, TaskState};
+use crate::tunables::Tunables;
+
+/// Priorities that real-time tasks can have: the kernel's `prio` is below this, 0 the highest.
+pub(crate) const MAX_RT_PRIO: u8 = 100;
+/// `prio` where no real-time task is.
+pub(crate) const NO_RT_PRIO: u8 = MAX_RT_PRIO - 1;
+
+/// What a task keeps for this class.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RtTask {
+    /// The queue it is in, by its `prio`.
+    level: u8,
+    /// It is on its CPU's list of those that others may take: queued, not running, allowed elsewhere.
+    pushable: bool,
+    /// SCHED_RR: ticks left of its slice; 0 before its first.
+    time_slice: u32,
+    /// Since when it has been pushable, in the run queue's count.
+    since: u64,
+}
+
+/// Which end of its queue a task joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// It is the next of its priority.
+    Head,
+    /// It is the last of its priority.
+    Tail,
+}
+
+/// A CPU's queues, by `prio`.
+#[derive(Debug)]
+struct Queues {
+    lists: [TaskList; MAX_RT_PRIO as usize],
+    /// How many tasks of each are pushable.
+    pushable: [u32; MAX_RT_PRIO as usize],
+}
+
+/// A CPU's real-time tasks.
+#[derive(Debug, Default)]
+pub struct RtRq {
+    /// Which queues are not empty, a bit each, by `prio`.
+    active: u128,
+    /// Made when the first task comes.
+    queues: Option<Box<Queues>>,
+    /// Which queues have pushable tasks, a bit each.
+    pushable: u128,
+    /// Tasks of the class, the running one included, throttled or not.
+    nr_running: u32,
+    /// How often a task became pushable.
+    pushed: u64,
+    /// The class has used up what it may have of this CPU: nobody of it runs until the period ends.
+    throttled: bool,
+    /// CPU time of the class in this period of its bandwidth, nanoseconds.
+    rt_time: u64,
+    /// Accounts are settled up to here.
+    exec_start: u64,
+    /// How much of the CPU the class takes, on average.
+    avg: Avg,
+    /// What is to be done about other CPUs once this one is let go of.
+    pub(crate) callback: Option<Callback>,
+}
+
+impl RtRq {
+    /// Tasks of the class on this CPU, the running one included, throttled or not.
+    #[inline]
+    pub fn nr_running(&self) -> u32 {
+        self.nr_running
+    }
+
+    /// The class has used up its part of this CPU and waits for the next period (up to 6.6).
+    #[inline]
+    pub fn throttled(&self) -> bool {
+        self.throttled
+    }
+
+    /// CPU time of the class in this period of its bandwidth, nanoseconds.
+    pub fn rt_time(&self) -> u64 {
+        self.rt_time
+    }
+
+    /// Part of the CPU's time that the class takes, on average, of 1024.
+    pub fn util_avg(&self) -> u64 {
+        self.avg.util_avg
+    }
+
+    /// Somebody of the class may run.
+    #[inline]
+    pub(crate) fn runnable(&self) -> bool {
+        self.active != 0 && !self.throttled
+    }
+
+    /// The highest `prio` of the queued tasks.
+    #[inline]
+    pub(crate) fn highest(&self) -> u8 {
+        if self.active == 0 { NO_RT_PRIO } else { self.active.trailing_zeros() as u8 }
+    }
+
+    #[inline]
+    pub(crate) fn has_load(&self) -> bool {
+        self.avg.last_update != 0
+    }
+
+    /// The highest `prio` of the tasks that other CPUs may take.
+    #[inline]
+    fn highest_pushable(&self) -> u8 {
+        if self.pushable == 0 { NO_RT_PRIO } else { self.pushable.trailing_zeros() as u8 }
+    }
+
+    fn queues(&mut self) -> &mut Queues {
+        let none = [TaskList::default(); MAX_RT_PRIO as usize];
+        self.queues.get_or_insert_with(|| Box::new(Queues { lists: none, pushable: [0; MAX_RT_PRIO as usize] }))
+    }
+
+    fn list(&self, level: u8) -> TaskList {
+        self.queues.as_ref().map_or_else(TaskList::default, |queues| queues.lists[usize::from(level)])
+    }
+}
+
+impl<P: Policy> Task<P> {
+    /// The kernel's `prio`, what it was lent by priority inheritance included: 0 (real-time priority 99) to 98 for real-time
+    /// tasks, 120 + nice for the fair class. Lower is more urgent.
+    pub fn prio(&self) -> i16 {
+        match self.kind {
+            ClassKind::Rt => i16::from(self.rt_level()),
+            ClassKind::Fair => 120 + i16::from(self.nice),
+        }
+    }
+
+    /// Its `prio` as a real-time task.
+    pub(crate) fn rt_level(&self) -> u8 {
+        let own = match self.policy {
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,
+            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle => 0,
+        };
+        let lent = self.boost.map_or(0, crate::task::Boost::rt_priority);
+        MAX_RT_PRIO - 1 - own.max(lent).clamp(1, 99)
+    }
+}
+
+/// Queues a task of the class and counts it.
+pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, end: End) {
+    bandwidth::start(rq, shared);
+    insert(rq, index, end);
+    rq.tasks[index].on_rq = true;
+    rq.tasks[index].state = TaskState::Runnable;
+    rq.rt.nr_running += 1;
+    if !rq.rt.throttled {
+        rq.nr_running += 1;
+    }
+    if rq.current != Some(index) {
+        set_pushable(rq, shared, index, true);
+    }
+    shared.rt.publish(rq.cpu, &rq.rt);
+}
+
+/// Takes a task of the class off its queue and the count.
+pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    update_curr(rq, shared);
+    set_pushable(rq, shared, index, false);
+    remove(rq, index);
+    rq.tasks[index].on_rq = false;
+    rq.rt.nr_running -= 1;
+    if !rq.rt.throttled {
+        rq.nr_running -= 1;
+    }
+    shared.rt.publish(rq.cpu, &rq.rt);
+}
+
+fn insert<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
+    let level = rq.tasks[index].rt_level();
+    rq.tasks[index].rt.level = level;
+    let mut queue = rq.rt.list(level);
+    match end {
+        End::Head => queue.push_front(&mut rq.tasks, index),
+        End::Tail => queue.push_back(&mut rq.tasks, index),
+    }
+    rq.rt.queues().lists[usize::from(level)] = queue;
+    rq.rt.active |= 1 << level;
+}
+
+fn remove<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    let level = rq.tasks[index].rt.level;
+    let mut queue = rq.rt.list(level);
+    queue.remove(&mut rq.tasks, index);
+    rq.rt.queues().lists[usize::from(level)] = queue;
+    if queue.first().is_none() {
+        rq.rt.active &= !(1 << level);
+    }
+}
+
+/// Moves a queued task to an end of its queue.
+pub(crate) fn requeue<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
+    remove(rq, index);
+    insert(rq, index, end);
+}
+
+/// The priority of a queued task has changed: whether it is in another queue now.
+pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, index: u32) -> bool {
+    rq.tasks[index].rt.level != rq.tasks[index].rt_level()
+}
+
+/// The priority of a queued task has changed. POSIX: one that is raised goes to the tail, one that is lowered to the head.
+pub(crate) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    let lowered = rq.tasks[index].rt_level() > rq.tasks[index].rt.level;
+    set_pushable(rq, shared, index, false);
+    requeue(rq, index, if lowered { End::Head } else { End::Tail });
+    set_pushable(rq, shared, index, rq.current != Some(index));
+    shared.rt.publish(rq.cpu, &rq.rt);
+}
+
+/// Notes whether other CPUs may take a queued task; one that may run nowhere else never is to be had.
+pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, pushable: bool) {
+    let pushable = pushable && rq.tasks[index].nr_cpus_allowed(shared.nr_cpus()) > 1;
+    let task = &mut rq.tasks[index].rt;
+    if task.pushable == pushable {
+        return;
+    }
+    task.pushable = pushable;
+    let level = task.level;
+    if pushable {
+        task.since = rq.rt.pushed;
+        rq.rt.pushed += 1;
+    }
+    let count = &mut rq.rt.queues().pushable[usize::from(level)];
+    *count = count.wrapping_add_signed(if pushable { 1 } else { -1 });
+    if *count > 0 {
+        rq.rt.pushable |= 1 << level;
+    } else {
+        rq.rt.pushable &= !(1 << level);
+    }
+}
+
+/// The first of the highest priority; there is one.
+pub(crate) fn pick<P: Policy>(rq: &Rq<P>) -> Option<u32> {
+    rq.rt.list(rq.rt.highest()).first()
+}
+
+/// A task of the class gets the CPU.
+pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    update_load_as(rq, shared, false);
+    rq.rt.exec_start = rq.clock.now();
+    set_pushable(rq, shared, index, false);
+    shared.rt.publish(rq.cpu, &rq.rt);
+    if rq.rt.pushable != 0 {
+        rq.rt.callback = Some(Callback::Push);
+    }
+}
+
+/// A task of the class, queued or not, gives the CPU up.
+pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    update_curr(rq, shared);
+    update_load_as(rq, shared, true);
+    if rq.tasks[index].on_rq {
+        set_pushable(rq, shared, index, true);
+        shared.rt.publish(rq.cpu, &rq.rt);
+    }
+}
+
+/// Whether a task of this class has the CPU.
+fn running<P: Policy>(rq: &Rq<P>) -> bool {
+    rq.current.is_some_and(|current| rq.tasks[current].kind == ClassKind::Rt)
+}
+
+/// Charges the class for the time its task has run.
+pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    if !running(rq) {
+        return;
+    }
+    let now = rq.clock.now();
+    let delta = now.saturating_sub(rq.rt.exec_start);
+    rq.rt.exec_start = now;
+    if delta > 0 {
+        bandwidth::charge(rq, shared, delta);
+    }
+}
+
+/// The tick finds a task of the class running.
+pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    update_curr(rq, shared);
+    update_load_as(rq, shared, true);
+    let task = &mut rq.tasks[index];
+    if task.policy != SchedPolicy::RoundRobin {
+        return;
+    }
+    let tunables = &shared.config.tunables;
+    let slice = (tunables.rr_timeslice_ns() / tunables.tick_ns().max(1)).clamp(1, u64::from(u32::MAX)) as u32;
+    if task.rt.time_slice == 0 {
+        task.rt.time_slice = slice;
+    }
+    task.rt.time_slice -= 1;
+    if task.rt.time_slice > 0 {
+        return;
+    }
+    task.rt.time_slice = slice;
+    // Alone in its queue it goes on.
+    let queue = rq.rt.list(rq.tasks[index].rt.level);
+    if queue.first() != queue.last() {
+        requeue(rq, index, End::Tail);
+        rq.resched();
+    }
+}
+
+/// `index` was queued while `curr`, of this class too, runs.
+pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32) {
+    let (running, woken) = (rq.tasks[curr].rt_level(), rq.tasks[index].rt_level());
+    if woken < running {
+        rq.resched();
+    } else if woken == running && !rq.need_resched() {
+        // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting the
+        // other run: it will be pushed away.
+        let elsewhere = |task: u32| {
+            rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1 && shared.rt.has_lower(shared, &rq.tasks[task])
+        };
+        if elsewhere(curr) && !elsewhere(index) {
+            requeue(rq, index, End::Head);
+            rq.resched();
+        }
+    }
+}
+
+/// Brings the average of the CPU's time that the class takes up to date.
+pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let running = running(rq);
+    update_load_as(rq, shared, running);
+}
+
+fn update_load_as<P: Policy>(rq: &mut Rq<P>, _shared: &Shared<P>, running: bool) {
+    let now = rq.clock.pelt();
+    let avg = &mut rq.rt.avg;
+    if avg.last_update == 0 {
+        avg.last_update = now & !1023;
+    }
+    if avg.accumulate(now, u64::from(running), u64::from(running), running) {
+        avg.average(1);
+        if !running && avg.util_sum == 0 {
+            // Forgotten: until a task of the class runs again there is nothing to keep up to date.
+            *avg = Avg::default();
+        }
+    }
+}
+
+/// Publishes what the class leaves of the CPU for the fair one (`scale_rt_capacity`).
+pub(crate) fn update_capacity<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let whole = shared.capacity(rq.cpu);
+    let left = u64::from(whole).saturating_sub(rq.rt.avg.util_avg).max(1);
+    shared.set_capacity_of(rq.cpu, left as u32);
+}
+
+/// Queues, counts and what is published agree. For tests: slow.
+pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), alloc::string::String> {
+    let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
+    let mut listed = 0;
+    for level in 0..MAX_RT_PRIO {
+        let queue = rq.rt.list(level);
+        if queue.first().is_some() != (rq.rt.active >> level & 1 == 1) {
+            return wrong("the bitmap of real-time priorities is not that of the queues");
+        }
+        for index in queue.iter(&rq.tasks) {
+            let task = &rq.tasks[index];
+            listed += 1;
+            if task.kind != ClassKind::Rt || !task.on_rq || task.rt_level() != level {
+                return wrong("a real-time queue holds a task that does not belong there");
+            }
+        }
+    }
+    let of_class = |(_, task): &(u32, &Task<P>)| task.kind == ClassKind::Rt && task.on_rq;
+    let queued = rq.tasks.iter().filter(of_class).count() as u32;
+    if listed != rq.rt.nr_running || queued != rq.rt.nr_running {
+        return wrong("real-time tasks queued, listed and counted are not as many");
+    }
+    let mut pushable = [0; MAX_RT_PRIO as usize];
+    for (index, task) in rq.tasks.iter().filter(of_class) {
+        if rq.current != Some(index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1 {
+            pushable[usize::from(task.rt_level())] += 1;
+        }
+    }
+    let bits = (0u8..).zip(&pushable).fold(0, |bits: u128, (level, &count)| bits | u128::from(count > 0) << level);
+    if bits != rq.rt.pushable || rq.rt.queues.as_ref().is_some_and(|queues| queues.pushable != pushable) {
+        return wrong("the pushable real-time tasks are miscounted");
+    }
+    if !shared.rt.shows(rq.cpu, &rq.rt) {
+        return wrong("what is published of the real-time class is not what is there");
+    }
+    Ok(())
+}

@@ -1,0 +1,330 @@
+//! Changes of a task's attributes, wherever it is: policy, priority, nice, group, CPUs.
+
+use super::{Scheduler, activate, allowed_cpu, check_preempt, deactivate, push_running, rq_of, settle};
+use crate::class::{ClassKind, rt};
+use crate::event::{Event, MigrateCause, Running};
+use crate::host::Host;
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::{Rq, Rqs};
+use crate::shared::{Place, Shared};
+use crate::task::{Affinity, Boost, SchedPolicy, Task, TaskState};
+
+/// What `sched_setattr` sets: a policy and what belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SchedAttr {
+    /// The policy.
+    pub policy: SchedPolicy,
+    /// -20..=19; for SCHED_OTHER and SCHED_BATCH.
+    pub nice: i8,
+    /// 1..=99, 99 the most urgent; for SCHED_FIFO and SCHED_RR.
+    pub rt_priority: u8,
+    /// A slice of its own, nanoseconds, 100 us to 100 ms (6.12 on); for SCHED_OTHER and SCHED_BATCH.
+    pub slice: Option<u64>,
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Changes a task's nice value (clamped to -20..=19).
+    pub fn set_nice(&mut self, task: TaskId, nice: i8) {
+        let nice = nice.clamp(-20, 19);
+        let cpu = self.change(task, |rq, shared, index| {
+            rq.tasks[index].nice = nice;
+            P::attrs_changed(rq, shared, index, None);
+        });
+        if let Some(cpu) = cpu {
+            self.host.event(self.now, cpu, &Event::SetNice { task, nice });
+        }
+    }
+
+    /// Changes a task's policy, nice value and slice. One that becomes a real-time task gets the lowest priority: see
+    /// [`Self::set_scheduler`].
+    pub fn set_policy(&mut self, task: TaskId, policy: SchedPolicy, nice: i8, slice: Option<u64>) {
+        self.set_scheduler(task, SchedAttr { policy, nice, slice, rt_priority: 1 });
+    }
+
+    /// Changes a task's policy with all that belongs to it (`sched_setattr`). Values out of range are brought to the
+    /// nearest end.
+    pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) {
+        let nice = attr.nice.clamp(-20, 19);
+        let rt_priority = if attr.policy.is_rt() { attr.rt_priority.clamp(1, 99) } else { 0 };
+        let mut before = (attr.policy, rt_priority);
+        let cpu = self.change(task, |rq, shared, index| {
+            let this = &mut rq.tasks[index];
+            before = (this.policy, this.rt_priority);
+            this.policy = attr.policy;
+            this.rt_priority = rt_priority;
+            // Real-time tasks keep their nice value for later.
+            if !attr.policy.is_rt() {
+                this.nice = nice;
+            }
+            P::attrs_changed(rq, shared, index, attr.slice);
+        });
+        let Some(cpu) = cpu else { return };
+        if before != (attr.policy, rt_priority) {
+            let event = Event::SetPolicy { task, policy: attr.policy, rt_priority };
+            self.host.event(self.now, cpu, &event);
+        }
+        if !attr.policy.is_rt() {
+            self.host.event(self.now, cpu, &Event::SetNice { task, nice });
+        }
+    }
+
+    /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`): the
+    /// kernel's `rt_mutex_setprio`. Who holds what, and who waits for it, is the host's to know. Less urgent than what the
+    /// task has itself, it changes nothing; nice values are not lent.
+    pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
+        let mut prios = (0, 0);
+        let cpu = self.change(task, |rq, _, index| {
+            let this = &mut rq.tasks[index];
+            let old = this.prio();
+            this.boost = boost;
+            this.kind = ClassKind::of(this.policy, boost);
+            prios = (old, this.prio());
+        });
+        if let Some(cpu) = cpu
+            && prios.0 != prios.1
+        {
+            self.host.event(self.now, cpu, &Event::PiSetprio { task, old: prios.0, new: prios.1 });
+        }
+    }
+
+    /// Moves a task to another group.
+    pub fn move_group(&mut self, task: TaskId, group: GroupId) {
+        let cpu = self.change(task, |rq, shared, index| {
+            if rq.tasks[index].group != group {
+                rq.tasks[index].group = group;
+                P::group_changed(rq, shared, index);
+            }
+        });
+        if let Some(cpu) = cpu {
+            self.host.event(self.now, cpu, &Event::MoveGroup { task, group });
+        }
+    }
+
+    /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU it is
+    /// on; none if it has ended.
+    fn change(&mut self, task: TaskId, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
+        let shared = self.shared;
+        let (mut rq, index) = rq_of!(self, task)?;
+        let cpu = rq.cpu;
+        rq.update_clock(self.now, shared);
+        let running = rq.current == Some(index);
+        let asleep = rq.tasks[index].state != TaskState::Runnable;
+        let queued = rq.tasks[index].on_rq;
+        let (old, old_prio) = (rq.tasks[index].kind, rq.tasks[index].prio());
+        if old == ClassKind::Fair {
+            if running {
+                P::switch(&mut rq, shared, Some(index), None);
+                rq.curr = None;
+                rq.current = None;
+            }
+            if queued {
+                if asleep {
+                    // Its dequeue was delayed; a change of attributes ends that.
+                    deactivate(&mut rq, shared, index, Dequeue::Delayed);
+                } else {
+                    P::dequeue(&mut rq, shared, index, Dequeue::Save);
+                    rq.tasks[index].on_rq = false;
+                }
+            }
+        }
+        let queued = queued && !asleep;
+
+        with(&mut rq, shared, index);
+
+        let this = &mut rq.tasks[index];
+        let new = ClassKind::of(this.policy, this.boost);
+        // Until it has left its old class it is of that.
+        this.kind = old;
+        if new == old {
+            match new {
+                ClassKind::Fair => {
+                    if queued {
+                        P::enqueue(&mut rq, shared, index, Enqueue::Restore);
+                        rq.tasks[index].on_rq = true;
+                    }
+                    if running {
+                        P::switch(&mut rq, shared, None, Some(index));
+                        rq.curr = Some(index);
+                        rq.current = Some(index);
+                    }
+                }
+                ClassKind::Rt => {
+                    if queued && rt::has_moved(&rq, index) {
+                        rt::update_curr(&mut rq, shared);
+                        rt::reprioritise(&mut rq, shared, index);
+                    }
+                }
+            }
+        } else {
+            change_class(&mut rq, shared, index, new, queued, running);
+        }
+        if queued {
+            class_changed(&mut rq, shared, index, old, old_prio);
+        }
+        settle(&mut rq, shared, self.host);
+        let callback = rq.rt.callback.take();
+        drop(rq);
+        self.rt_callback(cpu, callback);
+        Some(cpu)
+    }
+
+    /// Changes the CPUs a task may run on. If it is on another now, it moves: at once when it waits, through the stopper when
+    /// it runs, at its next wakeup when it sleeps.
+    pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) {
+        let shared = self.shared;
+        let Some((mut rq, index)) = rq_of!(self, task) else { return };
+        let cpu = rq.cpu;
+        rq.update_clock(self.now, shared);
+        rq.tasks[index].affinity = affinity;
+        rt::affinity_changed(&mut rq, shared, index);
+        let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
+        let runnable = rq.tasks[index].state == TaskState::Runnable && rq.tasks[index].on_rq;
+        if target == cpu || !runnable {
+            if target != cpu && rq.tasks[index].on_rq {
+                deactivate(&mut rq, shared, index, Dequeue::Delayed);
+            }
+            settle(&mut rq, shared, self.host);
+            return;
+        }
+        if rq.current == Some(index) {
+            push_running(&mut rq);
+            settle(&mut rq, shared, self.host);
+            return;
+        }
+        drop(rq);
+        self.push_forbidden(cpu);
+    }
+
+    /// Moves every queued task that may no longer run on `cpu`.
+    pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
+        loop {
+            let mut rq = self.rqs.rq(cpu);
+            rq.update_clock(self.now, self.shared);
+            let stray = rq.tasks.iter().find(|(index, task)| {
+                task.on_rq && task.state == TaskState::Runnable && !task.allowed(cpu) && rq.current != Some(*index)
+            });
+            let Some((index, _)) = stray else {
+                // One that began to run a moment ago is a matter for the stopper.
+                if let Some(current) = rq.current
+                    && rq.push.is_none()
+                    && allowed_cpu(self.shared, &rq.tasks[current].affinity, cpu, cpu) != cpu
+                {
+                    push_running(&mut rq);
+                    settle(&mut rq, self.shared, self.host);
+                }
+                return;
+            };
+            let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
+            if target == cpu {
+                return;
+            }
+            deactivate(&mut rq, self.shared, index, Dequeue::Move);
+            P::detach(&mut rq, self.shared, index);
+            let mut moving = rq.take(self.shared, index);
+            settle(&mut rq, self.shared, self.host);
+            drop(rq);
+            moving.migrated = true;
+            moving.last_ran = 0;
+            let task = moving.id;
+            let cause = MigrateCause::Affinity;
+            self.host.event(self.now, cpu, &Event::Migrate { task, from: cpu, to: target, cause });
+            self.arrive(moving, target);
+        }
+    }
+
+    /// A runnable task that was taken from another run queue joins that of `cpu`.
+    fn arrive(&mut self, moving: Task<P>, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        let index = rq.adopt(self.shared, moving);
+        P::attach(&mut rq, self.shared, index);
+        activate(&mut rq, self.shared, index, Enqueue::Move);
+        check_preempt(&mut rq, self.shared, index, Wake::default());
+        settle(&mut rq, self.shared, self.host);
+    }
+}
+
+/// A task goes from its class, which it has left if that is the ordinary one, to another.
+fn change_class<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    index: u32,
+    new: ClassKind,
+    queued: bool,
+    running: bool,
+) {
+    match rq.tasks[index].kind {
+        ClassKind::Fair => {
+            if queued {
+                rq.finish_delayed(index);
+            }
+            // As if it went to another CPU, and this one were it.
+            P::detach(rq, shared, index);
+            P::attach(rq, shared, index);
+            rq.tasks[index].rejoins = false;
+        }
+        ClassKind::Rt => {
+            if queued {
+                rt::dequeue(rq, shared, index);
+            }
+            if running {
+                rt::put_prev(rq, shared, index);
+                rq.current = None;
+            }
+            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
+        }
+    }
+    rq.tasks[index].kind = new;
+    match new {
+        ClassKind::Fair => {
+            if queued {
+                activate(rq, shared, index, Enqueue::Restore);
+            }
+            if running {
+                P::switch(rq, shared, None, Some(index));
+                rq.curr = Some(index);
+                rq.current = Some(index);
+            }
+        }
+        ClassKind::Rt => {
+            if running {
+                rq.current = Some(index);
+            }
+            if queued {
+                rt::enqueue(rq, shared, index, rt::End::Tail);
+            }
+            if running {
+                rt::set_next(rq, shared, index);
+            }
+        }
+    }
+}
+
+/// A queued task has another class, priority, weight or place: who should run is to be looked at again
+/// (`check_class_changed`).
+fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old: ClassKind, old_prio: i16) {
+    let this = &rq.tasks[index];
+    let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
+    match (new, running) {
+        (ClassKind::Fair, true) => rq.resched(),
+        (ClassKind::Fair, false) => check_preempt(rq, shared, index, Wake::default()),
+        (ClassKind::Rt, true) => {
+            if prio > i16::from(rq.rt.highest()) {
+                rq.resched();
+            }
+        }
+        (ClassKind::Rt, false) => {
+            let urgent = rq.current.is_none_or(|current| prio < rq.tasks[current].prio());
+            if urgent && (old != new || prio != old_prio) && rq.running != Running::Stopper {
+                rq.resched();
+            } else if old != new {
+                rq.rt.callback = Some(rt::Callback::Push);
+            }
+        }
+    }
+    let lowered = old == ClassKind::Rt && running && prio > old_prio;
+    if lowered || (old == ClassKind::Rt && new != old && rq.rt.nr_running() == 0) {
+        rq.rt.callback = Some(rt::Callback::Pull);
+    }
+}

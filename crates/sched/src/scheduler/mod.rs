@@ -1,0 +1,273 @@
+//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), changes of attributes (`attrs`); here are fork, tick, timers and
+//! what all verbs share.
+
+mod attrs;
+mod switch;
+mod wake;
+
+pub use attrs::SchedAttr;
+pub use switch::NextTask;
+
+use crate::balance::active::Push;
+use crate::balance::{self, Balancing};
+use crate::class::rt::RtTask;
+use crate::class::{self, ClassKind};
+use crate::event::Running;
+use crate::features::Feature;
+use crate::host::{Host, Timer};
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::{Rq, Rqs};
+use crate::shared::Shared;
+use crate::task::{Affinity, NIL, Task, TaskAttrs, TaskState};
+use crate::weight;
+
+/// The scheduler, borrowed for one call: the run queues, what they share, the host, and the time.
+#[derive(Debug)]
+pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
+    /// The run queues.
+    pub rqs: &'a mut R,
+    /// What they share.
+    pub shared: &'a Shared<P>,
+    /// The machine around.
+    pub host: &'a mut H,
+    /// Now, nanoseconds.
+    pub now: u64,
+}
+
+/// With the feature HRTICK: has the end of the running task's slice timed.
+fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
+    if shared.config.features.has(Feature::Hrtick) {
+        /// Shorter timers cost more than they gain.
+        const LEAST_NS: u64 = 10_000;
+        let left = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
+        host.arm(Timer::Hrtick(rq.cpu), left);
+    }
+}
+
+/// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
+pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+    rq.publish(shared);
+    if !rq.timers.is_empty() {
+        for (timer, at) in core::mem::take(&mut rq.timers) {
+            host.arm(timer, at);
+        }
+    }
+    if rq.need_resched {
+        let told = &shared.cpu(rq.cpu).need_resched;
+        if !told.swap(true, core::sync::atomic::Ordering::Relaxed) {
+            host.resched(rq.cpu);
+        }
+    }
+}
+
+/// Queues a task that is on `rq` but not queued.
+pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
+    class::enqueue(rq, shared, index, why);
+    rq.tasks[index].state = TaskState::Runnable;
+    if rq.nr_running >= 2 {
+        shared.set_overloaded(true);
+    }
+}
+
+/// Takes a task off the queue; false if the policy keeps it for a while.
+pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
+    class::dequeue(rq, shared, index, why)
+}
+
+/// A task joined `rq`: whoever runs there may have to give way.
+pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
+    match (rq.running, rq.current) {
+        (Running::Idle, _) => rq.resched(),
+        (Running::Task(_), Some(current)) => class::wakeup_preempt(rq, shared, current, index, wake),
+        // Without `current` the CPU is between two tasks: it is about to pick.
+        (Running::Task(_), None) | (Running::Stopper, _) => {}
+    }
+}
+
+/// The running task may no longer run here: the stopper shall push it away. That comes before an active balance.
+fn push_running<P: Policy>(rq: &mut Rq<P>) {
+    rq.push = Some(Push::Affinity);
+    rq.balance.active_balance = false;
+    rq.resched();
+}
+
+/// `chosen` if the affinity allows it, else `prev`, else the first that it allows.
+fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
+    match affinity {
+        None => chosen,
+        Some(mask) if mask.contains(chosen) => chosen,
+        Some(mask) if mask.contains(prev) => prev,
+        Some(mask) => mask.iter().find(|cpu| cpu.index() < shared.nr_cpus()).unwrap_or(prev),
+    }
+}
+
+/// Takes the run queue a task is on: that, and the task's index there; none if it has ended. Where locks guard the run
+/// queues the task may move between the look and the taking: then it looks again. (A macro, as a function cannot return
+/// a guard from a loop that lets go of others.)
+macro_rules! rq_of {
+    ($scheduler:ident, $task:expr) => {
+        loop {
+            match $scheduler.shared.place($task) {
+                Place::Gone => break None,
+                // On its way to another run queue: it will be there in a moment.
+                Place::InFlight => crate::sync::spin(),
+                Place::On(cpu, _) => {
+                    let rq = $scheduler.rqs.rq(cpu);
+                    if let Some(index) = rq.find($scheduler.shared, $task) {
+                        break Some((rq, index));
+                    }
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use rq_of;
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Makes a task group inside `parent` with cgroup weight `weight` (1..=10000).
+    pub fn new_group(&mut self, parent: GroupId, weight: u32, idle: bool) -> GroupId {
+        let shares = if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(weight) };
+        self.shared.new_group(parent, shares, idle)
+    }
+
+    /// Gives a group another cgroup weight (1..=10000).
+    pub fn set_group_weight(&mut self, group: GroupId, weight: u32) {
+        if group == GroupId::ROOT {
+            return;
+        }
+        self.shared.group(group).set_shares(weight::of_cgroup(weight));
+        for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
+            let mut rq = self.rqs.rq(cpu);
+            rq.update_clock(self.now, self.shared);
+            P::group_weight_changed(&mut rq, self.shared, group);
+            settle(&mut rq, self.shared, self.host);
+        }
+    }
+
+    /// Makes a task, on the run queue of the CPU that forks it. It does not run before [`Self::wake_new`].
+    pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
+        let id = self.shared.new_task_id();
+        let task = Task {
+            id,
+            state: TaskState::New,
+            policy: attrs.policy,
+            nice: attrs.nice.clamp(-20, 19),
+            rt_priority: if attrs.policy.is_rt() { attrs.rt_priority.clamp(1, 99) } else { 0 },
+            boost: None,
+            kind: ClassKind::of(attrs.policy, None),
+            rt: RtTask::default(),
+            rejoins: false,
+            group: attrs.group,
+            affinity: attrs.affinity.clone(),
+            on_rq: false,
+            migrated: false,
+            last_ran: 0,
+            recent_used_cpu: on,
+            last_wakee: None,
+            wakee_flips: 0,
+            wakee_flip_decay: 0,
+            before: NIL,
+            after: NIL,
+            class: P::new_task(self.shared, attrs),
+        };
+        let mut rq = self.rqs.rq(on);
+        let index = rq.adopt(self.shared, task);
+        P::attach(&mut rq, self.shared, index);
+        id
+    }
+
+    /// The scheduler's tick on `cpu`. True when the balancing softirq is due: call [`Self::balance`] next.
+    #[must_use]
+    pub fn tick(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, shared);
+        class::tick(&mut rq, shared);
+        let due = self.now >= rq.balance.next_balance;
+        settle(&mut rq, shared, self.host);
+        let kick = balance::nohz_kick(&mut rq, shared, self.now);
+        drop(rq);
+        if let Some(target) = kick {
+            self.host.kick_nohz(target);
+        }
+        due
+    }
+
+    /// A timer armed through [`Host::arm`] went off, on the CPU `on`: its own ([`Timer::cpu`]), or else the one it was armed on.
+    pub fn timer(&mut self, timer: Timer, on: CpuId) {
+        debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
+        match timer {
+            Timer::Hrtick(cpu) => self.hrtick(cpu),
+            Timer::RtPeriod => self.rt_period_timer(),
+            // Nobody arms these yet.
+            Timer::GroupPeriod(_) | Timer::GroupSlack(_) => {}
+        }
+    }
+
+    /// The running task's slice is over.
+    fn hrtick(&mut self, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        if rq.curr.is_some() {
+            class::tick(&mut rq, self.shared);
+            rq.resched();
+        }
+        settle(&mut rq, self.shared, self.host);
+    }
+
+    /// The balancing softirq of `cpu`.
+    pub fn balance(&mut self, cpu: CpuId) {
+        let idle = self.shared.cpu(cpu).is_idle();
+        let mut balancing =
+            Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };
+        balance::rebalance_domains(&mut balancing, cpu, idle);
+    }
+
+    /// `cpu`, idle and without a tick, was kicked to balance for all CPUs like it.
+    pub fn nohz_balance(&mut self, cpu: CpuId) {
+        let mut balancing =
+            Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };
+        balancing.nohz_idle(cpu);
+    }
+
+    /// The host stopped the tick of an idle CPU.
+    pub fn tick_stopped(&mut self, cpu: CpuId) {
+        self.rqs.rq(cpu).balance.tick_stopped = true;
+        self.shared.nohz.enter(cpu);
+    }
+
+    /// The stopper has the CPU: does what it was woken for. Then the host calls [`Self::schedule`] with
+    /// [`PrevState::Sleeping`].
+    pub fn stopper_work(&mut self, cpu: CpuId) {
+        let push = self.rqs.rq(cpu).push.take();
+        match push {
+            Some(Push::Balance { to, position }) => {
+                let mut balancing =
+                    Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };
+                balancing.push(cpu, to, position);
+            }
+            Some(Push::Affinity) => self.push_forbidden(cpu),
+            None => {}
+        }
+    }
+
+    /// The running task of `cpu` reads its own CPU clock, which brings its accounts up to date (and may end its slice).
+    pub fn update_curr(&mut self, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        class::update_curr(&mut rq, self.shared);
+        settle(&mut rq, self.shared, self.host);
+    }
+
+    /// Whether a reschedule of `cpu` was asked for.
+    pub fn need_resched(&self, cpu: CpuId) -> bool {
+        self.shared.cpu(cpu).need_resched.load(core::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Who has a CPU.
+    pub fn running(&mut self, cpu: CpuId) -> Running {
+        self.rqs.rq(cpu).running
+    }
+}

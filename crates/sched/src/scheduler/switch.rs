@@ -1,0 +1,153 @@
+//! `schedule`: who runs next, and the switch to it.
+
+use super::{Scheduler, deactivate, settle, time_slice};
+use crate::balance::Balancing;
+use crate::class::{self, rt};
+use crate::event::{Event, PrevState, Running};
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::{Dequeue, Policy};
+use crate::rq::{Rq, Rqs};
+use crate::shared::Shared;
+use crate::task::TaskState;
+
+/// What a CPU does after [`Scheduler::schedule`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct NextTask {
+    /// Who had the CPU.
+    pub prev: Running,
+    /// Who has it now; equal to `prev` when nothing changes.
+    pub next: Running,
+    /// `next` is a task that ran last on another CPU: its cache is cold here.
+    pub migrated: bool,
+}
+
+/// The stopper's urgency: above all.
+const STOPPER_PRIO: i16 = -2;
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before the CPU
+    /// runs something less urgent than before, or goes idle, it looks for work elsewhere.
+    pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
+        let shared = self.shared;
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, shared);
+        let (prev, prev_index) = (rq.running, rq.current);
+        // Once real-time tasks come into it: what `prev` was, if it is not going on.
+        let mut left_rt = (prev == Running::Stopper).then_some(STOPPER_PRIO);
+        if let Some(index) = prev_index {
+            if rq.curr.is_none() {
+                // Before anybody is chosen: that may be what throttles its class.
+                class::update_curr(&mut rq, shared);
+                if !matches!(prev_state, PrevState::Preempted | PrevState::Yielded) {
+                    left_rt = Some(rq.tasks[index].prio());
+                }
+            }
+            match prev_state {
+                PrevState::Preempted | PrevState::Yielded => {}
+                PrevState::Sleeping | PrevState::Blocked => {
+                    rq.tasks[index].state = TaskState::Sleeping;
+                    deactivate(&mut rq, shared, index, Dequeue::Sleep);
+                }
+                PrevState::Dead => {
+                    deactivate(&mut rq, shared, index, Dequeue::Dead);
+                }
+            }
+        }
+
+        let wants_stopper = |rq: &Rq<P>| rq.push.is_some() && prev != Running::Stopper;
+        let mut next = None;
+        let mut left = false;
+        let mut stopper = wants_stopper(&rq);
+        if !stopper
+            && let Some(prio) = left_rt
+            && rt::needs_pull(&rq, shared, prio)
+        {
+            left |= let_go(&mut rq, shared, self.now);
+            drop(rq);
+            self.pull_rt_task(cpu, false);
+            rq = self.rqs.rq(cpu);
+            rq.newidle = false;
+            stopper = wants_stopper(&rq);
+        }
+        if !stopper {
+            next = class::pick(&mut rq, shared);
+            if next.is_none() {
+                // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
+                // that, so `prev` must be off the CPU first: somebody may wake it and take it to another.
+                left |= let_go(&mut rq, shared, self.now);
+                drop(rq);
+                let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
+                balancing.newidle(cpu);
+                rq = self.rqs.rq(cpu);
+                rq.newidle = false;
+                stopper = wants_stopper(&rq);
+                if !stopper {
+                    next = class::pick(&mut rq, shared);
+                }
+            }
+        }
+
+        rq.need_resched = false;
+        shared.cpu(cpu).need_resched.store(false, core::sync::atomic::Ordering::Relaxed);
+        let running = match next {
+            _ if stopper => Running::Stopper,
+            Some(index) => Running::Task(rq.tasks[index].id),
+            None => Running::Idle,
+        };
+        let mut migrated = false;
+        let curr = rq.current;
+        if next != curr {
+            class::switch(&mut rq, shared, next);
+            let now = self.now;
+            if let Some(index) = curr {
+                rq.tasks[index].last_ran = now;
+            }
+            if let Some(index) = next {
+                migrated = core::mem::replace(&mut rq.tasks[index].migrated, false);
+            }
+        }
+        rq.running = running;
+        time_slice(&rq, shared, self.host);
+        if running != prev {
+            self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
+        } else if left && prev.task().is_some() {
+            // Woken, by another CPU, before this one had found anything else to do: it went, and it came back.
+            let idle = Running::Idle;
+            self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: idle });
+            let prev_state = PrevState::Preempted;
+            self.host.event(self.now, cpu, &Event::Switch { prev: idle, prev_state, next: running });
+        }
+        if let (Some(index), PrevState::Dead) = (prev_index, prev_state) {
+            P::detach(&mut rq, shared, index);
+            let task = rq.take(shared, index);
+            shared.forget(task.id);
+        }
+        settle(&mut rq, shared, self.host);
+        let callback = rq.rt.callback.take();
+        drop(rq);
+        self.rt_callback(cpu, callback);
+        NextTask { prev, next: running, migrated }
+    }
+
+    /// The running task yields (`sched_yield`); the host calls [`Self::schedule`] with [`PrevState::Yielded`] next.
+    pub fn yield_task(&mut self, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        class::yield_task(&mut rq, self.shared);
+        settle(&mut rq, self.shared, self.host);
+    }
+}
+
+/// `prev` leaves the CPU before it is known who follows, for the run queue is to be let go of. Whether there was one.
+fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
+    let prev = rq.current;
+    if let Some(index) = prev {
+        rq.tasks[index].last_ran = now;
+        class::switch(rq, shared, None);
+    }
+    rq.newidle = true;
+    rq.publish(shared);
+    prev.is_some()
+}

@@ -1,0 +1,119 @@
+//! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
+
+use super::{Scheduler, activate, allowed_cpu, check_preempt, rq_of, settle, time_slice};
+use crate::class::{self, ClassKind, rt};
+use crate::event::{Event, MigrateCause};
+use crate::host::Host;
+use crate::ids::{CpuId, TaskId};
+use crate::policy::{Enqueue, Policy, Wake};
+use crate::rq::{Rq, Rqs};
+use crate::shared::Place;
+use crate::task::TaskState;
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Lets a new task run for the first time, from code running on `on` (`wake_up_new_task`).
+    pub fn wake_new(&mut self, task: TaskId, on: CpuId) {
+        let wake = Wake { fork: true, ..Wake::default() };
+        self.wake_from(task, on, wake, TaskState::New);
+    }
+
+    /// Wakes a task from code running on `on`. `sync`: the waker is about to sleep. `irq`: an interrupt handler wakes. False
+    /// if the task is not asleep.
+    pub fn wake(&mut self, task: TaskId, on: CpuId, sync: bool, irq: bool) -> bool {
+        self.wake_from(task, on, Wake { sync, irq, ..Wake::default() }, TaskState::Sleeping)
+    }
+
+    fn wake_from(&mut self, task: TaskId, on: CpuId, mut wake: Wake, from: TaskState) -> bool {
+        if !wake.fork {
+            let mut waker = self.rqs.rq(on);
+            record_wakee(&mut waker, self.now, task);
+            if let Some(current) = waker.current {
+                wake.waker_flips = waker.tasks[current].wakee_flips;
+                if wake.sync && waker.tasks[current].kind == ClassKind::Fair {
+                    wake.waker_load = P::task_load(&mut waker, self.shared, current);
+                }
+            }
+        }
+        let Some((mut rq, index)) = rq_of!(self, task) else { return false };
+        let prev = rq.cpu;
+        if rq.tasks[index].state != from {
+            return false;
+        }
+        if !wake.fork {
+            self.host.event(self.now, on, &Event::Waking { task });
+        }
+        rq.update_clock(self.now, self.shared);
+
+        if rq.tasks[index].on_rq {
+            // It never left: its dequeue was delayed.
+            P::enqueue(&mut rq, self.shared, index, Enqueue::Delayed);
+            rq.tasks[index].state = TaskState::Runnable;
+            if rq.current != Some(index) {
+                check_preempt(&mut rq, self.shared, index, wake);
+            }
+            self.host.event(self.now, on, &Event::Wakeup { task, target: prev });
+            settle(&mut rq, self.shared, self.host);
+            return true;
+        }
+
+        let chosen = class::select_cpu(&mut rq, self.shared, index, on, wake);
+        let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
+        let mut why = if wake.fork { Enqueue::New } else { Enqueue::Wakeup };
+        if core::mem::take(&mut rq.tasks[index].rejoins) {
+            why = Enqueue::WakeupMigrated;
+        }
+        let (mut rq, index) = if target == prev {
+            (rq, index)
+        } else {
+            P::detach(&mut rq, self.shared, index);
+            let mut moving = rq.take(self.shared, index);
+            rq.publish(self.shared);
+            drop(rq);
+            moving.migrated = true;
+            moving.last_ran = 0;
+            if !wake.fork {
+                why = Enqueue::WakeupMigrated;
+            }
+            let cause = if wake.fork { MigrateCause::Fork } else { MigrateCause::Wakeup };
+            if !wake.fork {
+                self.host.event(self.now, on, &Event::Migrate { task, from: prev, to: target, cause });
+            }
+            let mut rq = self.rqs.rq(target);
+            let index = rq.adopt(self.shared, moving);
+            P::attach(&mut rq, self.shared, index);
+            (rq, index)
+        };
+        rq.update_clock(self.now, self.shared);
+        activate(&mut rq, self.shared, index, why);
+        check_preempt(&mut rq, self.shared, index, wake);
+        let now = self.now;
+        rq.balance.idle_ended(now);
+        time_slice(&rq, self.shared, self.host);
+        let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
+        self.host.event(now, on, &event);
+        let push = rt::woken(&rq, self.shared, index);
+        settle(&mut rq, self.shared, self.host);
+        if push {
+            drop(rq);
+            self.push_rt_tasks(target);
+        }
+        true
+    }
+}
+
+/// Remembers whom the running task wakes: one that wakes many different tasks is a master of many, and they had better be
+/// spread (`wake_wide`).
+fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
+    /// The count of changes halves once a second.
+    const DECAY_NS: u64 = 1_000_000_000;
+    let Some(current) = rq.current else { return };
+    let task = &mut rq.tasks[current];
+    if now > task.wakee_flip_decay + DECAY_NS {
+        task.wakee_flips >>= 1;
+        task.wakee_flip_decay = now;
+    }
+    if task.last_wakee != Some(wakee) {
+        task.last_wakee = Some(wakee);
+        task.wakee_flips += 1;
+    }
+}
