@@ -1,5 +1,6 @@
 //! One task as the machine sees it: where it is in its program. The scheduler keeps the rest.
 
+use vruntime_sched::Boost;
 use vruntime_sched::event::OverheadKind;
 
 /// No task.
@@ -55,6 +56,9 @@ pub(crate) struct Task {
     pub(crate) behind: u32,
     /// The CPU whose timer wakes it.
     pub(crate) timer_cpu: u32,
+    /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
+    /// [`crate::sync::Mutex::next_held`].
+    pub(crate) held: u32,
     /// Loops left of the phase.
     pub(crate) loops: u64,
     /// Rounds left of the program, this one included.
@@ -72,6 +76,8 @@ pub(crate) struct Task {
     pub(crate) soft: u32,
     pub(crate) soft_kind: OverheadKind,
     pub(crate) unscaled: bool,
+    /// What it was lent by those that wait for what it holds.
+    pub(crate) boost: Option<Boost>,
     /// It slept in a system call, and pays the way out when it runs.
     pub(crate) owes_return: bool,
     /// Woken on its way to sleep.
@@ -87,6 +93,7 @@ impl Task {
             pc,
             behind: NOBODY,
             timer_cpu: 0,
+            held: NOBODY,
             loops: 0,
             rounds,
             loop_start: 0,
@@ -97,6 +104,7 @@ impl Task {
             soft: 0,
             soft_kind: OverheadKind::Migration,
             unscaled: false,
+            boost: None,
             owes_return: false,
             woken: false,
             next: Next::Fetch,
@@ -143,6 +151,40 @@ impl WaitQueue {
         self.first = tasks[first as usize].behind;
         Some(first)
     }
+
+    /// Before the first of those whom it `overtakes`.
+    pub(crate) fn insert(&mut self, tasks: &mut [Task], task: u32, overtakes: impl Fn(u32) -> bool) {
+        let (mut before, mut after) = (NOBODY, self.first);
+        while after != NOBODY && !overtakes(after) {
+            (before, after) = (after, tasks[after as usize].behind);
+        }
+        if after == NOBODY {
+            self.push(tasks, task);
+            return;
+        }
+        tasks[task as usize].behind = after;
+        match before {
+            NOBODY => self.first = task,
+            before => tasks[before as usize].behind = task,
+        }
+    }
+
+    /// Takes a task out that is in it.
+    pub(crate) fn remove(&mut self, tasks: &mut [Task], task: u32) {
+        let after = tasks[task as usize].behind;
+        if self.first == task {
+            self.first = after;
+            return;
+        }
+        let mut before = self.first;
+        while tasks[before as usize].behind != task {
+            before = tasks[before as usize].behind;
+        }
+        tasks[before as usize].behind = after;
+        if self.last == task {
+            self.last = before;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -160,6 +202,24 @@ mod tests {
         queue.push(&mut tasks, 1);
         let rest: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
         assert_eq!(rest, [0, 3, 1]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn the_urgent_overtake_and_anybody_may_leave() {
+        let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, 0, 1)).collect();
+        let mut queue = WaitQueue::default();
+        // Lower numbers are more urgent; 3 and 4 are equals.
+        let rank = |task: u32| if task == 4 { 3 } else { task };
+        for task in [3, 5, 1, 4, 0, 2] {
+            queue.insert(&mut tasks, task, |other| rank(task) < rank(other));
+        }
+        queue.remove(&mut tasks, 1);
+        queue.remove(&mut tasks, 5);
+        queue.push(&mut tasks, 5);
+        queue.remove(&mut tasks, 0);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
+        assert_eq!(order, [2, 3, 4, 5]);
         assert!(queue.is_empty());
     }
 

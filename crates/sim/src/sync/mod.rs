@@ -5,6 +5,7 @@
 
 mod barrier;
 mod condition;
+mod inherit;
 mod mutex;
 mod pipe;
 mod semaphore;

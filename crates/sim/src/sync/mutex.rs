@@ -1,9 +1,8 @@
 //! Mutexes.
 //!
 //! An ordinary one is glibc's: an unlock frees it and wakes who waits longest; whoever is there first takes it, and the
-//! woken task waits again if it comes too late. One with priority inheritance is handed to the longest waiter. The
-//! boost itself is nothing to do here yet: in Linux a task of the fair class lends its owner no weight, and the classes
-//! that do lend are refused before the run begins.
+//! woken task waits again if it comes too late. One with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
+//! rt_mutex) is handed to the most urgent waiter, and while tasks wait it lends its owner their urgency: see `inherit`.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -19,12 +18,16 @@ use crate::task::{NOBODY, Next, WaitQueue};
 pub(crate) struct Mutex {
     pub(crate) owner: u32,
     pub(crate) waiters: WaitQueue,
-    handed_over: bool,
+    /// It lends its owner the urgency of its waiters.
+    pub(crate) inherits: bool,
+    /// The next of the contended ones that its owner holds: see [`crate::task::Task::held`].
+    pub(crate) next_held: u32,
 }
 
 impl Mutex {
     pub(crate) fn new(mutex: &vruntime_workload::program::Mutex) -> Self {
-        Self { owner: NOBODY, waiters: WaitQueue::default(), handed_over: mutex.priority_inheritance }
+        let inherits = mutex.priority_inheritance;
+        Self { owner: NOBODY, waiters: WaitQueue::default(), inherits, next_held: NOBODY }
     }
 
     fn take(&mut self, task: u32) -> bool {
@@ -57,14 +60,19 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// In the kernel: the mutex may have become free on the way, otherwise the task waits for it.
     pub(crate) fn enter_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
-        let mutex = &mut self.objects.mutexes[mutex_of(code) as usize];
+        let index = mutex_of(code);
+        let mutex = &mut self.objects.mutexes[index as usize];
         if mutex.take(task) {
             return Flow::Done;
         }
-        mutex.waiters.push(&mut self.tasks, task);
         let this = &mut self.tasks[task as usize];
         this.next = Next::ReturnLock;
         this.due = self.core.now;
+        if mutex.inherits {
+            self.wait_and_lend(cpu, task, index);
+        } else {
+            mutex.waiters.push(&mut self.tasks, task);
+        }
         self.block(cpu, task, PrevState::Sleeping)
     }
 
@@ -88,11 +96,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         contended
     }
 
-    /// Gives the mutex back and wakes who waits longest for it.
+    /// Gives the mutex back and wakes its first waiter.
     pub(crate) fn release(&mut self, cpu: usize, mutex: u32) {
         let this = &mut self.objects.mutexes[mutex as usize];
-        let waiter = this.waiters.pop(&mut self.tasks);
-        this.owner = if this.handed_over { waiter.unwrap_or(NOBODY) } else { NOBODY };
+        let waiter = if this.inherits {
+            self.hand_over(cpu, mutex)
+        } else {
+            this.owner = NOBODY;
+            this.waiters.pop(&mut self.tasks)
+        };
         if let Some(waiter) = waiter {
             self.wake_from_call(cpu, waiter, false);
         }

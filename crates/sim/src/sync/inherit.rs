@@ -1,0 +1,136 @@
+//! Priority inheritance: whoever holds a mutex that a more urgent task waits for runs as urgently as that, so that nobody
+//! in between can keep the mutex from being given back; and so does who he waits for himself, along the whole chain.
+//!
+//! As in Linux it is the real-time classes that lend; a task of the fair class lends its owner no weight. Waiters queue by
+//! urgency, those of the fair class all alike, equals in order of arrival.
+
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::{Boost, Policy, Rq, Scheduler, Shared};
+use vruntime_trace::Sink;
+
+use super::mutex_of;
+use crate::machine::{Machine, sched};
+use crate::task::{Life, NOBODY, Next};
+
+/// The kernel's `DEFAULT_PRIO`, which all of the fair class have as waiters.
+const DEFAULT_PRIO: i16 = 120;
+/// The `prio` of real-time priority 0: one is less urgent than all there are.
+const RT_PRIO_0: i16 = 99;
+
+/// The kernel's `prio` of a task, lower is more urgent: what it was lent included.
+fn prio<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> i16 {
+    let place = shared.locate(TaskId(task));
+    place.map_or(DEFAULT_PRIO, |(cpu, index)| rqs[cpu.index()].tasks[index].prio())
+}
+
+/// The same, as it counts in a queue of waiters.
+fn waiter_prio<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> i16 {
+    let prio = prio(rqs, shared, task);
+    if prio < RT_PRIO_0 { prio } else { DEFAULT_PRIO }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// The running task of `cpu` joins the waiters for a mutex, and lends its owner its urgency.
+    pub(super) fn wait_and_lend(&mut self, cpu: usize, task: u32, mutex: u32) {
+        let owner = self.objects.mutexes[mutex as usize].owner;
+        if self.objects.mutexes[mutex as usize].waiters.is_empty() {
+            self.note_held(owner, mutex);
+        }
+        self.queue_by_urgency(task, mutex);
+        self.adjust(cpu, owner);
+    }
+
+    /// A mutex that others wait for goes from its owner to its first waiter, who is returned. What the owner was lent for it
+    /// goes with it.
+    pub(super) fn hand_over(&mut self, cpu: usize, mutex: u32) -> Option<u32> {
+        let this = &mut self.objects.mutexes[mutex as usize];
+        let old = this.owner;
+        let waiter = this.waiters.pop(&mut self.tasks);
+        this.owner = waiter.unwrap_or(NOBODY);
+        let others_wait = !this.waiters.is_empty();
+        let new = waiter?;
+        self.forget_held(old, mutex);
+        if others_wait {
+            self.note_held(new, mutex);
+        }
+        self.adjust(cpu, old);
+        self.adjust(cpu, new);
+        waiter
+    }
+
+    fn note_held(&mut self, owner: u32, mutex: u32) {
+        let held = &mut self.tasks[owner as usize].held;
+        self.objects.mutexes[mutex as usize].next_held = *held;
+        *held = mutex;
+    }
+
+    fn forget_held(&mut self, owner: u32, mutex: u32) {
+        let after = self.objects.mutexes[mutex as usize].next_held;
+        let first = &mut self.tasks[owner as usize].held;
+        if *first == mutex {
+            *first = after;
+            return;
+        }
+        let mut at = *first;
+        while at != NOBODY {
+            let next = self.objects.mutexes[at as usize].next_held;
+            if next == mutex {
+                self.objects.mutexes[at as usize].next_held = after;
+                return;
+            }
+            at = next;
+        }
+    }
+
+    fn queue_by_urgency(&mut self, task: u32, mutex: u32) {
+        let Self { objects, tasks, rqs, shared, .. } = self;
+        let own = waiter_prio(rqs, shared, task);
+        let overtakes = |other| own < waiter_prio(rqs, shared, other);
+        objects.mutexes[mutex as usize].waiters.insert(tasks, task, overtakes);
+    }
+
+    /// The most urgent of those that wait for what a task holds, as what is to be lent.
+    fn owed(&self, task: u32) -> Option<Boost> {
+        let some = |mutex: u32| (mutex != NOBODY).then_some(mutex);
+        let next = |&mutex: &u32| some(self.objects.mutexes[mutex as usize].next_held);
+        let held = std::iter::successors(some(self.tasks[task as usize].held), next);
+        let first_waiters = held.filter_map(|mutex| self.objects.mutexes[mutex as usize].waiters.first());
+        let urgent = first_waiters.map(|waiter| prio(&self.rqs, &self.shared, waiter)).min()?;
+        (urgent < RT_PRIO_0).then(|| Boost::Rt((RT_PRIO_0 - urgent) as u8))
+    }
+
+    /// Gives a task the urgency it is owed; if that changes it, those it waits for follow (`rt_mutex_adjust_prio_chain`). In a
+    /// circle of tasks that wait for each other it comes to rest when all are as urgent as the most urgent.
+    fn adjust(&mut self, cpu: usize, task: u32) {
+        let mut task = task;
+        loop {
+            if self.tasks[task as usize].life == Life::Dead {
+                return;
+            }
+            let before = prio(&self.rqs, &self.shared, task);
+            let boost = self.owed(task);
+            if self.tasks[task as usize].boost == boost {
+                return;
+            }
+            self.tasks[task as usize].boost = boost;
+            sched!(self, cpu).set_boost(TaskId(task), boost);
+            if prio(&self.rqs, &self.shared, task) == before {
+                return;
+            }
+            // Does it wait itself? Then its place among the waiters has changed, and what they lend.
+            let this = &self.tasks[task as usize];
+            if this.next != Next::ReturnLock || this.life != Life::Asleep {
+                return;
+            }
+            let mutex = mutex_of(self.programs.code[this.pc as usize]);
+            let that = &mut self.objects.mutexes[mutex as usize];
+            if !that.inherits || that.owner == task {
+                return;
+            }
+            that.waiters.remove(&mut self.tasks, task);
+            let owner = that.owner;
+            self.queue_by_urgency(task, mutex);
+            task = owner;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Priority inheritance, and what happens without it.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::Event;
+use vruntime_sched::ids::TaskId;
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+fn run(us: u64) -> Op {
+    Op::Run { work: us * US }
+}
+
+fn fifo(mut task: Task, priority: u8) -> Task {
+    task.settings.policy = Some(Policy::Fifo { priority });
+    task
+}
+
+fn config(machine: &str) -> Config {
+    let mut config = exact("6.12", machine);
+    config.kernel.set("sched_rt_runtime_us", 1_000_000).unwrap();
+    config
+}
+
+/// The index of the mutex with priority inheritance, and of one without, in `support::workload`.
+const PI: usize = 2;
+const PLAIN: usize = 0;
+
+/// Mars Pathfinder, 1997: the bus manager (urgent) waits for a mutex held by the meteorological task (not urgent), which a
+/// long communications task (in between) keeps from running. When the urgent one has its mutex, microseconds.
+fn pathfinder(mutex: usize) -> u64 {
+    let meteo = fifo(once("meteo", vec![Op::Lock(mutex), run(1000), Op::Unlock(mutex), run(5000)]), 10);
+    let bus = starting(fifo(once("bus", vec![Op::Lock(mutex), run(100), Op::Unlock(mutex)]), 30), 200 * US);
+    let comm = starting(fifo(once("comm", vec![run(50_000)]), 20), 300 * US);
+    let mut log = Log::default();
+    simulate(&workload(vec![meteo, bus, comm]), &config("1"), &mut log).unwrap();
+    log.exit("bus").unwrap() / US
+}
+
+#[test]
+fn mars_pathfinder_resets_without_inheritance_and_not_with_it() {
+    // It waits for all of the communications task.
+    assert_eq!(pathfinder(PLAIN), 51_100);
+    // It waits for what is left of the critical section: 800 us.
+    assert_eq!(pathfinder(PI), 1100);
+}
+
+#[test]
+fn what_was_lent_goes_with_the_mutex() {
+    let low = fifo(once("low", vec![Op::Lock(PI), run(1000), Op::Unlock(PI), run(1000)]), 10);
+    let high = starting(fifo(once("high", vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), 30), 200 * US);
+    let mut log = Log::default();
+    simulate(&workload(vec![low, high]), &config("1"), &mut log).unwrap();
+    let lent = log.pick(|at, event| match event {
+        Event::PiSetprio { task, old, new } => Some((at / US, task, old, new)),
+        _ => None,
+    });
+    assert_eq!(lent, [(200, TaskId(0), 89, 69), (1000, TaskId(0), 69, 89)]);
+}
+
+/// The fair class neither lends nor is it lent a weight; a real-time task lends a fair one its class.
+#[test]
+fn a_fair_owner_becomes_a_real_time_task() {
+    let fair = once("fair", vec![Op::Lock(PI), run(3000), Op::Unlock(PI), run(3000)]);
+    let between = starting(fifo(once("between", vec![run(20_000)]), 5), 100 * US);
+    let urgent = starting(fifo(once("urgent", vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), 30), 50 * US);
+    let also_fair = starting(once("also_fair", vec![Op::Lock(PI), Op::Unlock(PI)]), 10 * US);
+    let mut log = Log::default();
+    simulate(&workload(vec![fair, between, urgent, also_fair]), &config("1"), &mut log).unwrap();
+    assert_eq!(log.exit("urgent"), Some(3100 * US));
+    let lent = log.pick(|_, event| match event {
+        Event::PiSetprio { task, old, new } => Some((task, old, new)),
+        _ => None,
+    });
+    assert_eq!(lent, [(TaskId(0), 120, 69), (TaskId(0), 69, 120)]);
+}
+
+#[test]
+fn waiters_are_served_by_urgency_not_by_arrival() {
+    let owner = fifo(once("owner", vec![Op::Lock(PI), run(1000), Op::Unlock(PI)]), 40);
+    let waiter = |name: &str, start: u64, priority| {
+        starting(fifo(once(name, vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), priority), start * US)
+    };
+    let tasks = vec![owner, waiter("low", 100, 50), waiter("high", 200, 70), waiter("middle", 300, 60)];
+    let mut log = Log::default();
+    simulate(&workload(tasks), &config("1"), &mut log).unwrap();
+    let order = log.pick(|_, event| match event {
+        Event::Exit { task } if task != TaskId(0) => Some(task.0),
+        _ => None,
+    });
+    assert_eq!(order, [2, 3, 1]);
+}
+
+/// Five mutexes, five owners, each waiting for the next one's, on two CPUs: the urgency of the last to come reaches the
+/// first owner at once, in spite of hogs in between on both CPUs.
+#[test]
+fn a_chain_of_five_across_two_cpus() {
+    let mutex = |index: usize| Mutex { name: format!("m{index}"), priority_inheritance: true };
+    let at = |task: Task, index: usize| pinned(task, &[index as u32 % 2]);
+    let mut tasks = Vec::new();
+    // Task n holds mutex n and wants n - 1; the first only works.
+    for index in 0..5 {
+        let mut ops = vec![Op::Lock(index), run(400)];
+        if index > 0 {
+            ops.push(Op::Lock(index - 1));
+        }
+        ops.push(run(600));
+        if index > 0 {
+            ops.push(Op::Unlock(index - 1));
+        }
+        ops.push(Op::Unlock(index));
+        // Each starts when the one before it has its mutex and before it is done.
+        let start = 10 * index as u64 * US;
+        tasks.push(at(starting(fifo(once(&format!("t{index}"), ops), 10 + index as u8), start), index));
+    }
+    tasks.push(at(starting(fifo(once("urgent", vec![Op::Lock(4), run(100), Op::Unlock(4)]), 60), 3000 * US), 1));
+    for cpu in 0..2 {
+        let hog = fifo(once(&format!("hog{cpu}"), vec![run(100_000)]), 30);
+        tasks.push(at(starting(hog, 2900 * US), cpu));
+    }
+    let chain = |inherit: bool| {
+        let mut workload = workload(tasks.clone());
+        workload.mutexes = (0..5).map(mutex).collect();
+        workload.mutexes.iter_mut().for_each(|mutex| mutex.priority_inheritance = inherit);
+        // The first owner is not done by the time the hogs come.
+        let mut first = workload.tasks[0].phases.to_vec();
+        first[0].ops = vec![Op::Lock(0), run(20_000), Op::Unlock(0)];
+        workload.tasks[0].phases = first.into();
+        let mut log = Log::default();
+        simulate(&workload, &config("2"), &mut log).unwrap();
+        log
+    };
+    let with = chain(true);
+    let boosted: Vec<u32> = with.pick(|at, event| match event {
+        Event::PiSetprio { task, new: 39, .. } if at == 3000 * US => Some(task.0),
+        _ => None,
+    });
+    assert_eq!(boosted, [4, 3, 2, 1, 0], "the whole chain at once");
+    // The first needs the rest of its 20 ms, each of the others 600 us, the last 100.
+    let done = with.exit("urgent").unwrap();
+    assert!(done < 30_000 * US, "{done}");
+    assert!(with.exit("hog0").unwrap() > 100_000 * US);
+    let back = with.pick(|_, event| match event {
+        Event::PiSetprio { task, new, .. } => Some((task.0, new)),
+        _ => None,
+    });
+    for task in 0..5u32 {
+        let last = back.iter().rev().find(|(who, _)| *who == task).unwrap();
+        assert_eq!(last.1, 99 - (10 + task as i16), "task {task} gave back all it was lent");
+    }
+    // Without inheritance the hogs come first.
+    assert!(chain(false).exit("urgent").unwrap() > 100_000 * US);
+}
+
+/// A circle is a deadlock with or without inheritance; lending around it comes to an end.
+#[test]
+fn a_circle_comes_to_rest() {
+    let task = |name: &str, own, other, priority| {
+        fifo(once(name, vec![Op::Lock(own), Op::Sleep { time: MS }, Op::Lock(other)]), priority)
+    };
+    let tasks = vec![task("a", 0, 1, 10), task("b", 1, 2, 20), task("c", 2, 0, 30)];
+    let mut workload = workload(tasks);
+    workload.mutexes.iter_mut().for_each(|mutex| mutex.priority_inheritance = true);
+    let mut log = Log::default();
+    let outcome = simulate(&workload, &config("1"), &mut log).unwrap();
+    assert!(outcome.notes.iter().any(|note| note.starts_with("deadlock")), "{:?}", outcome.notes);
+}

@@ -1,0 +1,343 @@
+//! SCHED_FIFO and SCHED_RR, to the nanosecond: on a machine that costs nothing the schedule is what the textbooks say.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use support::*;
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sim::Config;
+use vruntime_trace::{Sink, TaskInfo};
+use vruntime_workload::program::*;
+
+fn run(ns: u64) -> Op {
+    Op::Run { work: ns }
+}
+
+fn with_policy(mut task: Task, policy: Policy) -> Task {
+    task.settings.policy = Some(policy);
+    task
+}
+
+fn hog(name: &str, policy: Policy) -> Task {
+    with_policy(task(name, vec![phase(vec![run(MS)], Repeat::Forever)]), policy)
+}
+
+/// Nothing ever throttles.
+fn unlimited(kernel: &str, machine: &str) -> Config {
+    let mut config = exact(kernel, machine);
+    config.kernel.set("sched_rt_runtime_us", 1_000_000).unwrap();
+    config
+}
+
+/// Who ran when: (from, to, task).
+#[derive(Default)]
+struct Turns {
+    running: BTreeMap<u32, (u64, TaskId)>,
+    turns: Vec<(u64, u64, TaskId)>,
+}
+
+impl Sink for Turns {
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        let Event::Switch { next, .. } = *event else { return };
+        if let Some((since, task)) = self.running.remove(&cpu.0)
+            && at > since
+        {
+            self.turns.push((since, at, task));
+        }
+        if let Running::Task(task) = next {
+            self.running.insert(cpu.0, (at, task));
+        }
+    }
+    fn finish(&mut self, at: u64) {
+        for (since, task) in std::mem::take(&mut self.running).into_values() {
+            self.turns.push((since, at, task));
+        }
+    }
+}
+
+impl Turns {
+    fn cpu_time(&self, task: u32) -> u64 {
+        self.turns.iter().filter(|turn| turn.2 == TaskId(task)).map(|(from, to, _)| to - from).sum()
+    }
+}
+
+/// Worst-case response times by the classical analysis, for tasks (cost, period) in order of priority (Joseph & Pandya,
+/// "Finding response times in a real-time system", 1986). `None` from the first that misses its period on.
+fn response_times(tasks: &[(u64, u64)]) -> Vec<Option<u64>> {
+    let mut all = Vec::new();
+    for (index, &(cost, period)) in tasks.iter().enumerate() {
+        let mut response = cost;
+        let found = loop {
+            let interference: u64 = tasks[..index].iter().map(|&(c, t)| response.div_ceil(t) * c).sum();
+            if cost + interference == response {
+                break Some(response);
+            }
+            response = cost + interference;
+            if response >= period {
+                break None;
+            }
+        };
+        all.push(found);
+        if found.is_none() {
+            break;
+        }
+    }
+    all
+}
+
+/// All tasks released at `RELEASE`, and every period from then on.
+const RELEASE: u64 = 7 * MS;
+
+fn periodic(index: usize, cost: u64, period: u64, priority: u8) -> Task {
+    let wait = |period| Op::Timer { timer: index, period, mode: TimerMode::Absolute };
+    let first = phase(vec![wait(RELEASE)], Repeat::Times(1));
+    let job = phase(vec![run(cost), wait(period)], Repeat::Forever);
+    with_policy(task(&format!("t{index}"), vec![first, job]), Policy::Fifo { priority })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The first job of each task meets all more urgent ones at once: its response time is the analysis's, and no job's is longer.
+    #[test]
+    fn response_times_are_those_of_the_analysis(
+        kernel in prop::sample::select(vec!["6.1", "6.12"]),
+        set in prop::collection::vec((50_000u64..4_000_000, 2_000_000u64..40_000_000), 1..7),
+        first in 20u8..99,
+    ) {
+        let set: Vec<(u64, u64)> = set.into_iter().map(|(cost, period)| (cost.min(period - 1), period)).collect();
+        let expected = response_times(&set);
+        let fit = expected.iter().take_while(|found| found.is_some()).count();
+        prop_assume!(fit > 0);
+        let tasks: Vec<Task> = set[..fit]
+            .iter()
+            .enumerate()
+            .map(|(index, &(cost, period))| periodic(index, cost, period, first - index as u8))
+            .collect();
+        let timers = (0..fit).map(|index| format!("t{index}")).collect();
+        let workload = Workload { timers, ..workload(tasks) };
+        let horizon = set[..fit].iter().map(|(_, period)| *period).max().unwrap() * 12;
+        let config = Config { duration: Some(RELEASE + horizon), ..unlimited(kernel, "1") };
+        let mut log = Log::default();
+        simulate(&workload, &config, &mut log).unwrap();
+        for (index, &(_, period)) in set[..fit].iter().enumerate() {
+            let id = TaskId(index as u32);
+            let done = log.pick(|at, event| match event {
+                Event::Switch { prev: Running::Task(task), prev_state: PrevState::Sleeping, .. } if task == id && at >= RELEASE => Some(at),
+                _ => None,
+            });
+            // Before the release it has slept once, at time 0.
+            let responses: Vec<u64> =
+                done.iter().zip(0u64..).map(|(at, job)| at - RELEASE - job * period).collect();
+            let worst = expected[index].unwrap();
+            prop_assert!(responses.len() >= 11, "{} jobs of {id:?}", responses.len());
+            prop_assert_eq!(responses[0], worst, "first job of {:?}", id);
+            prop_assert!(responses.iter().all(|&response| response <= worst), "{responses:?} beyond {worst}");
+        }
+    }
+
+    /// Of all runnable real-time tasks the most urgent run, as many as there are CPUs, at every instant: what is waking or
+    /// finishing is pushed and pulled at once.
+    #[test]
+    fn the_most_urgent_run(
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        machine in prop::sample::select(vec!["2", "3", "pack:2 core:2 pu:1", "pack:1 core:3 pu:2"]),
+        tasks in prop::collection::vec((1u8..12, 10_000u64..3_000_000, 10_000u64..3_000_000, 0u64..2_000_000), 1..16),
+        fair in 0usize..4,
+    ) {
+        let mut all: Vec<Task> = tasks
+            .iter()
+            .enumerate()
+            .map(|(index, &(priority, work, sleep, start))| {
+                let phases = vec![phase(vec![run(work), Op::Sleep { time: sleep }], Repeat::Forever)];
+                starting(with_policy(task(&format!("t{index}"), phases), Policy::Fifo { priority }), start)
+            })
+            .collect();
+        all.extend((0..fair).map(|index| hog(&format!("fair{index}"), Policy::Other { nice: 0, slice: None })));
+        let mut config = unlimited(kernel, machine);
+        config.duration = Some(60 * MS);
+        config.machine.smt_speed_permille = 1000;
+        let mut watch = Watch::new(config.machine.topology.nr_cpus());
+        simulate(&workload(all), &config, &mut watch).unwrap();
+        prop_assert!(watch.wrong.is_none(), "{}", watch.wrong.unwrap());
+    }
+}
+
+/// Looks at the end of each instant whether the most urgent run.
+struct Watch {
+    cpus: usize,
+    now: u64,
+    /// Real-time priority of each task, 0 for others.
+    priority: Vec<u8>,
+    runnable: Vec<bool>,
+    running: BTreeMap<u32, TaskId>,
+    wrong: Option<String>,
+}
+
+impl Watch {
+    fn new(cpus: usize) -> Self {
+        Self { cpus, now: 0, priority: vec![], runnable: vec![], running: BTreeMap::new(), wrong: None }
+    }
+
+    fn look(&mut self) {
+        let mut wanted: Vec<u8> =
+            (0..self.priority.len()).filter(|&task| self.runnable[task]).map(|task| self.priority[task]).collect();
+        wanted.retain(|&priority| priority > 0);
+        wanted.sort_unstable_by(|a, b| b.cmp(a));
+        wanted.truncate(self.cpus);
+        let mut have: Vec<u8> = self.running.values().map(|task| self.priority[task.index()]).collect();
+        have.retain(|&priority| priority > 0);
+        have.sort_unstable_by(|a, b| b.cmp(a));
+        if wanted != have && self.wrong.is_none() {
+            self.wrong = Some(format!("at {} priorities {have:?} run, {wanted:?} should", self.now));
+        }
+    }
+}
+
+impl Sink for Watch {
+    fn task(&mut self, _id: TaskId, info: &TaskInfo<'_>) {
+        self.priority.push(info.rt_priority);
+        self.runnable.push(false);
+    }
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if at > self.now {
+            self.look();
+            self.now = at;
+        }
+        match *event {
+            Event::Wakeup { task, .. } | Event::WakeupNew { task, .. } => self.runnable[task.index()] = true,
+            Event::Switch { prev, prev_state, next } => {
+                if let Running::Task(task) = prev
+                    && matches!(prev_state, PrevState::Sleeping | PrevState::Blocked | PrevState::Dead)
+                {
+                    self.runnable[task.index()] = false;
+                }
+                self.running.remove(&cpu.0);
+                if let Running::Task(task) = next {
+                    self.running.insert(cpu.0, task);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn round_robin_takes_turns_of_exactly_its_slice() {
+    for (slice_ms, kernel) in [(100, "6.12"), (40, "6.1")] {
+        let mut config = unlimited(kernel, "1");
+        config.kernel.set("sched_rr_timeslice_ms", slice_ms).unwrap();
+        config.duration = Some(3000 * MS);
+        let tasks = (0..3).map(|index| hog(&format!("rr{index}"), Policy::RoundRobin { priority: 7 })).collect();
+        let mut turns = Turns::default();
+        simulate(&workload(tasks), &config, &mut turns).unwrap();
+        assert_eq!(turns.turns.len() as u64, 3000 / slice_ms);
+        for (turn, &(from, to, task)) in (0u64..).zip(&turns.turns) {
+            assert_eq!((from, to - from), (turn * slice_ms * MS, slice_ms * MS));
+            assert_eq!(u64::from(task.0), turn % 3);
+        }
+    }
+}
+
+#[test]
+fn fifo_does_not_take_turns_and_yields_to_its_equals_only() {
+    let config = Config { duration: Some(1000 * MS), ..unlimited("6.12", "1") };
+    let fifo = Policy::Fifo { priority: 7 };
+    let mut turns = Turns::default();
+    simulate(&workload(vec![hog("a", fifo), hog("b", fifo)]), &config, &mut turns).unwrap();
+    assert_eq!(turns.turns, [(0, 1000 * MS, TaskId(0))]);
+
+    let polite = |name| with_policy(task(name, vec![phase(vec![run(MS), Op::Yield], Repeat::Times(5))]), fifo);
+    let low = hog("low", Policy::Fifo { priority: 6 });
+    let mut turns = Turns::default();
+    simulate(&workload(vec![polite("a"), polite("b"), low]), &config, &mut turns).unwrap();
+    let order: Vec<u32> = turns.turns.iter().map(|turn| turn.2.0).collect();
+    assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2]);
+}
+
+/// A preempted task goes on before its equals that wait; its turn is not over.
+#[test]
+fn a_preempted_task_keeps_its_place() {
+    let equal = Policy::Fifo { priority: 5 };
+    let (a, b) = (with_policy(once("a", vec![run(10 * MS)]), equal), with_policy(once("b", vec![run(10 * MS)]), equal));
+    let urgent = starting(with_policy(once("urgent", vec![run(MS)]), Policy::Fifo { priority: 6 }), 3 * MS);
+    let mut turns = Turns::default();
+    simulate(&workload(vec![a, b, urgent]), &unlimited("6.12", "1"), &mut turns).unwrap();
+    let expected =
+        [(0, 3, 0), (3, 4, 2), (4, 11, 0), (11, 21, 1)].map(|(from, to, id)| (from * MS, to * MS, TaskId(id)));
+    assert_eq!(turns.turns, expected);
+}
+
+/// POSIX: a task whose priority is lowered goes to the head of its new queue, one whose priority is raised to the tail.
+#[test]
+fn a_lowered_task_is_the_first_of_its_equals_and_a_raised_one_the_last() {
+    let change = |name: &str, from, to| {
+        let mut second = phase(vec![run(2 * MS)], Repeat::Times(1));
+        second.settings.policy = Some(Policy::Fifo { priority: to });
+        let task = task(name, vec![phase(vec![run(2 * MS)], Repeat::Times(1)), second]);
+        with_policy(task, Policy::Fifo { priority: from })
+    };
+    let order = |changing, waiting: u8| {
+        let waits = with_policy(once("waits", vec![run(2 * MS)]), Policy::Fifo { priority: waiting });
+        let mut turns = Turns::default();
+        simulate(&workload(vec![changing, waits]), &unlimited("6.12", "1"), &mut turns).unwrap();
+        turns.turns.iter().map(|turn| turn.2.0).collect::<Vec<u32>>()
+    };
+    assert_eq!(order(change("lowered", 9, 5), 5), [0, 1], "it goes on before its equal");
+    assert_eq!(order(change("raised", 3, 5), 4), [1, 0], "the more urgent runs first, then both halves");
+}
+
+#[test]
+fn throttling_leaves_a_twentieth() {
+    let tasks = || vec![hog("rt", Policy::Fifo { priority: 50 }), hog("fair", Policy::Other { nice: 0, slice: None })];
+    for kernel in ["6.1", "6.6"] {
+        let config = Config { duration: Some(10_000 * MS), ..exact(kernel, "1") };
+        let mut turns = Turns::default();
+        simulate(&workload(tasks()), &config, &mut turns).unwrap();
+        // The tick ends what the class may have: up to one too late, which is taken off the next period.
+        let share = turns.cpu_time(1);
+        assert!((500 * MS - 4 * MS..=500 * MS).contains(&share), "{kernel}: {share}");
+        let windows: Vec<_> = turns.turns.iter().filter(|turn| turn.2 == TaskId(1)).collect();
+        assert_eq!(windows.len(), 10);
+        for (period, window) in (1u64..).zip(windows) {
+            assert_eq!(window.1, period * 1000 * MS, "it ends with the period");
+            assert!((46 * MS..=54 * MS).contains(&(window.1 - window.0)), "{window:?}");
+        }
+    }
+    // All of the period is no limit; nor is there one from 6.12 on, where the fair server takes its place.
+    let mut turns = Turns::default();
+    simulate(&workload(tasks()), &Config { duration: Some(3000 * MS), ..unlimited("6.1", "1") }, &mut turns).unwrap();
+    assert_eq!(turns.cpu_time(0), 3000 * MS);
+}
+
+#[test]
+fn a_throttled_cpu_idles_rather_than_run_them() {
+    let config = Config { duration: Some(2000 * MS), ..exact("6.1", "2") };
+    let mut turns = Turns::default();
+    let lone = pinned(hog("rt", Policy::Fifo { priority: 50 }), &[0]);
+    let outcome = simulate(&workload(vec![lone]), &config, &mut turns).unwrap();
+    assert!((1900 * MS..=1904 * MS).contains(&turns.cpu_time(0)), "{}", turns.cpu_time(0));
+    assert!(outcome.cpus[0].idle >= 96 * MS);
+}
+
+/// What a real-time task takes of a CPU the fair class does not have: of six hogs on four CPUs, one of which it uses to 60 %,
+/// at most one is there at a time (two would have 2 s each).
+#[test]
+fn the_balancer_knows_what_is_left_of_a_cpu() {
+    for kernel in ["6.1", "6.12"] {
+        let rt = with_policy(
+            task("rt", vec![phase(vec![run(6 * MS), Op::Sleep { time: 4 * MS }], Repeat::Forever)]),
+            Policy::Fifo { priority: 10 },
+        );
+        let mut tasks = vec![pinned(rt, &[0])];
+        tasks.extend((0..6).map(|index| hog(&format!("h{index}"), Policy::Other { nice: 0, slice: None })));
+        let config = Config { duration: Some(10_000 * MS), ..exact(kernel, "4") };
+        let mut turns = Turns::default();
+        simulate(&workload(tasks), &config, &mut turns).unwrap();
+        let shares: Vec<u64> = (1..7).map(|task| turns.cpu_time(task) / MS).collect();
+        assert!(shares.iter().all(|share| (3500..=6900).contains(share)), "{kernel}: {shares:?}");
+    }
+}
