@@ -479,9 +479,15 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupRe
         .collect();
     let mut members: Vec<Vec<Member>> = vec![Vec::new(); groups.len()];
     let mut demand = vec![0_u64; groups.len()];
+    let mut realtime = vec![0_u64; groups.len()];
     for task in tasks {
         let group = task.group as usize;
         results[group].tasks += 1;
+        if task.policy.is_rt() {
+            // It takes what it wants, whatever its group's weight.
+            realtime[group] += task.account.cpu_ns;
+            continue;
+        }
         let wants = task.account.demand_ns();
         demand[group] += wants;
         if wants > 0 {
@@ -498,11 +504,12 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupRe
         sum.run_delay_ns += part.run_delay_ns;
         sum.switches += part.switches;
         demand[parent] += demand[index];
+        realtime[parent] += realtime[index];
         let claim = Claim { weight: group_weight(part.weight), demand: demand[index] };
         members[parent].push(Member { group: Some(index), claim });
     }
     if let Some(root) = results.first_mut() {
-        root.entitled_ns = capacity;
+        root.entitled_ns = capacity.saturating_sub(realtime[0]);
     }
     for index in 0..results.len() {
         let claims: Vec<Claim> = members[index].iter().map(|member| member.claim).collect();
@@ -512,6 +519,9 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupRe
                 results[child].entitled_ns = part;
             }
         }
+    }
+    for (result, realtime) in results.iter_mut().zip(realtime) {
+        result.entitled_ns += realtime;
     }
     results
 }

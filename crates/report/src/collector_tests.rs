@@ -156,6 +156,29 @@ fn groups(c: &mut Collector) {
     }
 }
 
+/// A real-time task takes what it wants, whatever its group's weight: the others divide what is left.
+#[test]
+fn real_time_tasks_are_entitled_to_what_they_took() {
+    let mut c = Collector::new(1);
+    groups(&mut c);
+    let a = task(&mut c, 0, "a", "a", 1);
+    let b = task(&mut c, 1, "b", "b", 2);
+    let x = task(&mut c, 2, "x", "x", 3);
+    c.event(0, CPU0, &Event::SetPolicy { task: TaskId(1), policy: SchedPolicy::Fifo, rt_priority: 50 });
+    for id in 0..3 {
+        fork(&mut c, 0, CPU0, id);
+    }
+    switch(&mut c, 0, CPU0, IDLE, PrevState::Preempted, b);
+    switch(&mut c, 300, CPU0, b, PrevState::Sleeping, a);
+    switch(&mut c, 900, CPU0, a, PrevState::Preempted, x);
+    c.finish(1200);
+    let results = c.into_results();
+    assert_eq!((results.tasks[1].policy, results.tasks[1].rt_priority), (SchedPolicy::Fifo, 50));
+    let entitled: Vec<u64> = results.groups.iter().map(|group| group.entitled_ns).collect();
+    // 900 are left: /a : /b = 2 : 1, and all of /b's part is /b/x's.
+    assert_eq!(entitled, [1200, 600, 300 + 300, 300]);
+}
+
 #[test]
 fn groups_sum_up_the_tree_and_are_entitled_down_it() {
     let mut c = Collector::new(1);
