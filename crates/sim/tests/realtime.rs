@@ -323,6 +323,33 @@ fn a_throttled_cpu_idles_rather_than_run_them() {
     assert!(outcome.cpus[0].idle >= 96 * MS);
 }
 
+/// A lone hog does not stay beside a real-time task while another CPU idles.
+#[test]
+fn a_squeezed_task_leaves_for_an_idle_cpu() {
+    for kernel in ["6.1", "6.12"] {
+        // It runs in short bursts, and is rarely there when somebody looks.
+        let rt = with_policy(
+            task("rt", vec![phase(vec![run(500 * US), Op::Sleep { time: 500 * US }], Repeat::Forever)]),
+            Policy::Fifo { priority: 10 },
+        );
+        let late = starting(hog("hog", Policy::Other { nice: 0, slice: None }), 100 * MS);
+        let other = pinned(once("other", vec![run(500 * MS)]), &[1]);
+        let config = Config { duration: Some(3000 * MS), ..exact(kernel, "2") };
+        let mut log = (Turns::default(), Log::default());
+        simulate(&workload(vec![pinned(rt, &[0]), late, other]), &config, &mut log).unwrap();
+        // From 500 ms on the other CPU idles: from a second on the hog has all of it.
+        let late: u64 = log
+            .0
+            .turns
+            .iter()
+            .filter(|turn| turn.2 == TaskId(1) && turn.0 < 1000 * MS)
+            .map(|turn| turn.1.min(1000 * MS) - turn.0)
+            .sum();
+        let had = log.0.cpu_time(1) - late;
+        assert!(had >= 1990 * MS, "{kernel}: {had}");
+    }
+}
+
 /// What a real-time task takes of a CPU the fair class does not have: of six hogs on four CPUs, one of which it uses to 60 %,
 /// at most one is there at a time (two would have 2 s each).
 #[test]

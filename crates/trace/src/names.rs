@@ -304,6 +304,26 @@ mod tests {
     }
 
     #[test]
+    fn real_time_priorities_and_what_is_lent_are_the_kernels_prio() -> io::Result<()> {
+        let mut names = Names::default();
+        let (task, zero) = (TaskId(0), CpuId(0));
+        let info = TaskInfo { name: "rt", policy: SchedPolicy::Fifo, rt_priority: 99, ..TaskInfo::default() };
+        names.announce(task, &info)?;
+        assert_eq!(names.task(task).prio, 0);
+        names.observe(zero, &Event::SetPolicy { task, policy: SchedPolicy::RoundRobin, rt_priority: 10 });
+        assert_eq!(names.task(task).prio, 89);
+        names.observe(zero, &Event::PiSetprio { task, old: 89, new: 69 });
+        assert_eq!(names.task(task).prio, 69);
+        // What it has itself changes below what it was lent.
+        names.observe(zero, &Event::SetPolicy { task, policy: SchedPolicy::Normal, rt_priority: 0 });
+        assert_eq!(names.task(task).prio, 69);
+        names.observe(zero, &Event::PiSetprio { task, old: 69, new: 120 });
+        names.observe(zero, &Event::SetNice { task, nice: -5 });
+        assert_eq!(names.task(task).prio, 115);
+        Ok(())
+    }
+
+    #[test]
     fn an_impossible_id_is_refused_before_it_costs_memory() {
         let mut names = Names::default();
         let task = TaskId(u32::MAX);

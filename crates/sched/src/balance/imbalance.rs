@@ -98,7 +98,11 @@ fn calculate(
 ) -> Imbalance {
     let local = &stats.local;
     match busiest.kind {
-        GroupType::Misfit => return Imbalance { migration: MigrationType::Misfit, amount: 1 },
+        GroupType::Misfit if domain.asym_capacity => {
+            return Imbalance { migration: MigrationType::Misfit, amount: 1 };
+        }
+        // A lone task beside real-time ones.
+        GroupType::Misfit => return Imbalance { migration: MigrationType::Load, amount: busiest.misfit },
         // Whatever can move should: affinity will limit it.
         GroupType::Imbalanced => return tasks(1),
         _ => {}

@@ -184,7 +184,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let balanced = loop {
             all_pinned = false;
             let shared = self.shared;
-            let stats = DomainStats::of(shared, domain, here, dst, kind == BalanceKind::NewIdle, &excluded);
+            let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
             if shared.domains.of(dst).count() == position + 1 {
                 shared.set_overloaded(stats.overloaded_cpu);
             }
@@ -591,6 +591,13 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
     true
 }
 
+/// A fair task shares this CPU with real-time ones that leave it little.
+fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
+    let this = shared.cpu(rq.cpu);
+    let lowest = shared.domains.of(rq.cpu).next();
+    this.h_nr_runnable() >= 1 && lowest.is_some_and(|(_, domain)| super::stats::is_reduced(this, domain.imbalance_pct))
+}
+
 /// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).
 pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> Option<CpuId> {
     if shared.cpu(rq.cpu).is_idle() {
@@ -609,6 +616,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
             (llc.weight as usize) < shared.nr_cpus()
                 && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
         }) || shared.domains.of(rq.cpu).any(|(_, domain)| domain.asym_capacity)
+            || (shared.pressed() && squeezed_here(rq, shared))
     };
     if !wanted {
         return None;

@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, SchedGroup};
 use crate::cpumask::CpuMask;
+use crate::event::BalanceKind;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::{Published, Shared};
@@ -162,9 +163,10 @@ impl<'a> DomainStats<'a> {
         domain: &'a Domain,
         here: usize,
         cpu: CpuId,
-        newidle: bool,
+        kind: BalanceKind,
         excluded: &CpuMask,
     ) -> Self {
+        let squeezes = kind != BalanceKind::Busy && shared.pressed() && !domain.asym_capacity;
         let local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         let mut stats = Self {
             local,
@@ -181,6 +183,12 @@ impl<'a> DomainStats<'a> {
                 // This CPU is no bigger: it cannot help.
                 found.kind = GroupType::HasSpare;
             }
+            if squeezes && found.kind < GroupType::Misfit {
+                found.misfit = squeezed(shared, group, domain);
+                if found.misfit > 0 {
+                    found.kind = GroupType::Misfit;
+                }
+            }
             stats.total_load += found.load;
             stats.total_capacity += found.capacity;
             stats.overloaded_cpu |= found.overloaded_cpu;
@@ -192,11 +200,23 @@ impl<'a> DomainStats<'a> {
                 stats.busiest = Some((group, found));
             }
         }
-        if domain.share_llc && !newidle && shared.domains.llc_size(cpu) == domain.weight {
+        if domain.share_llc && kind != BalanceKind::NewIdle && shared.domains.llc_size(cpu) == domain.weight {
             update_idle_scan(shared, domain, cpu, util);
         }
         stats
     }
+}
+
+/// Whether classes above the fair one leave noticeably less of a CPU than it has (`check_cpu_capacity`).
+pub(crate) fn is_reduced(cpu: &Published, imbalance_pct: u64) -> bool {
+    u64::from(cpu.capacity_of()) * imbalance_pct < u64::from(cpu.capacity()) * 100
+}
+
+/// The greatest load of a lone fair task that shares its CPU with real-time ones, and would be better off on an idle one.
+fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> u64 {
+    let cpus = group.cpus.iter().map(|&cpu| shared.cpu(cpu));
+    let lone = cpus.filter(|cpu| cpu.h_nr_runnable() == 1 && is_reduced(cpu, domain.imbalance_pct));
+    lone.map(|cpu| cpu.load().max(1)).max().unwrap_or(0)
 }
 
 /// How far a search for an idle CPU in this cache may go: far while it is little used, not at all when it is full.
