@@ -148,11 +148,14 @@ impl AtomicCpuMask {
         Self { words: (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), nr: AtomicU32::new(0) }
     }
 
-    pub(crate) fn insert(&self, cpu: CpuId) {
+    /// Adds a CPU; false if it is there already.
+    pub(crate) fn insert(&self, cpu: CpuId) -> bool {
         let bit = 1 << (cpu.0 % 64);
-        if self.words[cpu.index() / 64].fetch_or(bit, Relaxed) & bit == 0 {
+        let added = self.words[cpu.index() / 64].fetch_or(bit, Relaxed) & bit == 0;
+        if added {
             self.nr.fetch_add(1, Relaxed);
         }
+        added
     }
 
     pub(crate) fn remove(&self, cpu: CpuId) {

@@ -402,12 +402,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Balances for every idle CPU without a tick whose time has come.
+    /// Balances for every idle CPU without a tick whose time has come, and finds out when the next one's will.
     pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
         let shared = self.shared;
+        let balance = shared.nohz.balance.swap(false, Relaxed);
+        shared.nohz.needs_update.store(false, Relaxed);
         let start = CpuId((cpu.0 + 1) % shared.nr_cpus() as u32);
         let idle: alloc::vec::Vec<CpuId> = shared.nohz.iter_from(start).collect();
-        let mut next = self.now + 60_000_000_000;
+        let mut next = u64::MAX;
         for other in idle {
             if !shared.cpu(other).is_idle() {
                 continue;
@@ -417,12 +419,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 next = self.now;
                 break;
             }
-            if self.now >= self.rqs.rq(other).balance.next_balance {
+            if balance && self.now >= self.rqs.rq(other).balance.next_balance {
                 rebalance_domains(self, other, true);
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);
         }
-        shared.nohz.next_balance.store(next, Relaxed);
+        // Whoever was idle when the kick was sent may have work by now: then nobody said when to kick next.
+        if next < u64::MAX {
+            shared.nohz.next_balance.store(next, Relaxed);
+        }
     }
 }
 
@@ -606,22 +611,26 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     if core::mem::take(&mut rq.balance.tick_stopped) {
         shared.nohz.exit(rq.cpu);
     }
-    if shared.nohz.is_empty() || now < shared.nohz.next_balance.load(Relaxed) {
+    if shared.nohz.is_empty() {
         return None;
     }
-    let wanted = rq.nr_running >= 2 || {
-        // Several busy caches, this one with more than one busy CPU: another could take some.
-        let llc = shared.domains.llc_domain(rq.cpu);
-        llc.is_some_and(|llc| {
-            (llc.weight as usize) < shared.nr_cpus()
-                && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
-        }) || shared.domains.of(rq.cpu).any(|(_, domain)| domain.asym_capacity)
-            || (shared.pressed() && squeezed_here(rq, shared))
-    };
-    if !wanted {
+    let wanted = now >= shared.nohz.next_balance.load(Relaxed)
+        && (rq.nr_running >= 2 || {
+            // Several busy caches, this one with more than one busy CPU: another could take some.
+            let llc = shared.domains.llc_domain(rq.cpu);
+            llc.is_some_and(|llc| {
+                (llc.weight as usize) < shared.nr_cpus()
+                    && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
+            }) || shared.domains.of(rq.cpu).any(|(_, domain)| domain.asym_capacity)
+                || (shared.pressed() && squeezed_here(rq, shared))
+        });
+    if !wanted && !shared.nohz.needs_update.load(Relaxed) {
         return None;
     }
     let target = shared.nohz.iter_from(CpuId(0)).find(|&cpu| cpu != rq.cpu && shared.cpu(cpu).is_idle())?;
-    shared.nohz.next_balance.store(now + shared.config.tunables.tick_ns(), Relaxed);
+    if wanted {
+        shared.nohz.balance.store(true, Relaxed);
+        shared.nohz.next_balance.store(now + shared.config.tunables.tick_ns(), Relaxed);
+    }
     Some(target)
 }
