@@ -173,7 +173,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut excluded = CpuMask::new();
         let own = &domain.groups[here].mask;
         let mut pulled = 0;
-        let mut all_pinned;
+        // Affinity left nobody to pull from the last CPU that was tried.
+        let mut all_pinned = false;
         let mut busiest_seen = None;
         let failed = self.rqs.rq(dst).balance.domains[position].nr_balance_failed;
         let cause = match kind {
@@ -182,7 +183,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             BalanceKind::Busy => MigrateCause::Periodic,
         };
         let balanced = loop {
-            all_pinned = false;
             let shared = self.shared;
             let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
             if shared.domains.of(dst).count() == position + 1 {
@@ -227,17 +227,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 {
                     parent.groups[above].imbalance.store(true, Relaxed);
                 }
-                if env.all_pinned {
+                all_pinned = env.all_pinned;
+                if all_pinned {
                     // Look again without it, as long as there is anybody outside our own group.
                     excluded.insert(busiest);
                     if domain.span.iter().any(|cpu| !excluded.contains(cpu) && !own.contains(cpu)) {
                         continue;
                     }
-                    all_pinned = true;
+                    if pulled == 0 {
+                        break true;
+                    }
                 }
-            }
-            if all_pinned && pulled == 0 {
-                break true;
             }
             if pulled == 0 {
                 self.push_or_wait(&env, busiest, group_stats.kind);
