@@ -6,7 +6,9 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use vruntime_report::Collector;
-use vruntime_trace::{CpuId, Digest, Event, PrevState, Running, Sink, TaskId, TaskInfo};
+use vruntime_trace::{
+    CpuId, CpuMask, Digest, DomainInfo, Event, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
+};
 
 const ROUNDS: u32 = 100_000;
 
@@ -38,6 +40,8 @@ fn feed(sink: &mut impl Sink, tasks: u32) {
 #[divan::bench(args = [64, 1_000, 100_000])]
 fn collector(bencher: Bencher<'_, '_>, tasks: u32) {
     let mut collector = Collector::new(8);
+    let domains = [DomainInfo { span: CpuMask::all(8), interval_ns: 16_000_000 }];
+    collector.machine(&MachineInfo { cpus: 8, tick_ns: 4_000_000, domains: &domains });
     announce(&mut collector, tasks);
     bencher.counter(ItemsCount::new(4 * ROUNDS)).bench_local(|| feed(black_box(&mut collector), tasks));
 }

@@ -7,13 +7,15 @@
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
-    BalanceKind, CpuId, Event, GroupId, GroupInfo, MigrateCause, PrevState, Running, SchedPolicy, Sink, TaskId,
-    TaskInfo,
+    BalanceKind, CpuId, CpuMask, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState, Running, SchedPolicy,
+    Sink, TaskId, TaskInfo,
 };
 
+use crate::conservation::Conservation;
 use crate::entitlement::{Claim, divide, group_weight, nice_weight};
 use crate::latency::Recorder;
-use crate::results::{Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount, Results, TaskResult};
+use crate::results::{self, Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount};
+use crate::results::{Results, TaskResult};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
@@ -29,6 +31,8 @@ pub struct Collector {
     groups: Vec<Group>,
     cpus: Vec<Cpu>,
     migrations: MigrationCount,
+    /// Watches waits beside idle CPUs, once the machine is known.
+    conservation: Option<Conservation>,
     unexplained: u64,
     now: u64,
     finished: bool,
@@ -172,7 +176,7 @@ impl Collector {
             let now = self.now;
             self.finish(now);
         }
-        let Self { mut tasks, mut classes, groups, cpus, migrations, unexplained, now, .. } = self;
+        let Self { mut tasks, mut classes, groups, cpus, migrations, conservation, unexplained, now, .. } = self;
         let mut class_results: Vec<ClassResult> = classes
             .iter()
             .map(|class| ClassResult {
@@ -232,6 +236,11 @@ impl Collector {
             cpus: cpus.iter().map(|cpu| cpu.result).collect(),
             account,
             migrations,
+            conservation: conservation.map(|watch| results::Conservation {
+                least_interval_ns: watch.range.0,
+                most_interval_ns: watch.range.1,
+                worst: watch.worst,
+            }),
             unexplained,
             wakeup_latency: all_wakeups.latency(),
         }
@@ -282,14 +291,17 @@ impl Collector {
     }
 
     #[inline]
-    fn runnable(&mut self, at: u64, id: TaskId, state: State) {
+    fn runnable(&mut self, at: u64, id: TaskId, state: State, cpu: CpuId) {
         self.task_mut(id);
-        let Self { tasks, groups, .. } = self;
+        let Self { tasks, groups, conservation, .. } = self;
         let task = &mut tasks[id.index()];
         // A task woken before it had left its CPU just runs on; one already waiting goes on waiting.
         if matches!(task.state, State::Unborn | State::Sleeping) {
             task.be_born(at);
             task.enter(at, state, groups);
+            if let Some(watch) = conservation {
+                watch.waits(at, id, cpu);
+            }
         }
     }
 
@@ -311,9 +323,14 @@ impl Collector {
         for id in [prev.task(), next.task()].into_iter().flatten() {
             self.task_mut(id);
         }
-        let Self { tasks, groups, classes, unexplained, .. } = self;
+        let Self { tasks, groups, classes, unexplained, conservation, .. } = self;
         if prev == next {
             return;
+        }
+        if let Some(watch) = conservation
+            && prev == Running::Idle
+        {
+            watch.gets_busy(at, cpu);
         }
         if let Running::Task(id) = prev {
             let task = &mut tasks[id.index()];
@@ -333,6 +350,11 @@ impl Collector {
                 task.account.involuntary += 1;
             }
             groups[task.group as usize].switches += 1;
+            if let Some(watch) = conservation
+                && state == State::Waiting
+            {
+                watch.waits(at, id, cpu);
+            }
         }
         if let Running::Task(id) = next {
             let task = &mut tasks[id.index()];
@@ -344,10 +366,21 @@ impl Collector {
             if woken {
                 task.detail(id.index(), classes).wakeup_latency.record(waited);
             }
+            if let Some(watch) = conservation {
+                watch.runs(at, id, &mut task.account);
+            }
+        }
+        if let Some(watch) = conservation
+            && next == Running::Idle
+        {
+            watch.goes_idle(at, cpu);
         }
     }
 
-    fn migrate(&mut self, id: TaskId, cause: MigrateCause) {
+    fn migrate(&mut self, id: TaskId, to: CpuId, cause: MigrateCause) {
+        if let Some(watch) = &mut self.conservation {
+            watch.moves(id, to);
+        }
         let counted = cause != MigrateCause::Fork;
         let task = self.task_mut(id);
         task.account.migrations += u64::from(counted);
@@ -358,16 +391,30 @@ impl Collector {
 
     fn end_of_life(&mut self, at: u64, id: TaskId) {
         self.task_mut(id);
-        let Self { tasks, groups, .. } = self;
+        let Self { tasks, groups, conservation, .. } = self;
         let task = &mut tasks[id.index()];
         // A running task announces its exit, then runs until it is switched out for good.
         if task.state != State::Running {
             task.enter(at, State::Dead, groups);
+            if let Some(watch) = conservation {
+                watch.runs(at, id, &mut task.account);
+            }
         }
     }
 }
 
 impl Sink for Collector {
+    fn machine(&mut self, info: &MachineInfo<'_>) {
+        self.conservation = Conservation::new(info);
+    }
+
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        self.task_mut(task);
+        if let Some(watch) = &mut self.conservation {
+            watch.affinity(at, task, cpus, &mut self.tasks[task.index()].account);
+        }
+    }
+
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         self.ensure_group(id);
         let group = &mut self.groups[id.index()];
@@ -399,14 +446,14 @@ impl Sink for Collector {
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
             Event::Waking { .. } | Event::PiSetprio { .. } => {}
-            Event::Wakeup { task, .. } => self.runnable(at, task, State::Woken),
-            Event::WakeupNew { task, .. } => self.runnable(at, task, State::Waiting),
+            Event::Wakeup { task, target } => self.runnable(at, task, State::Woken, target),
+            Event::WakeupNew { task, target } => self.runnable(at, task, State::Waiting, target),
             Event::Overhead { ns, .. } => {
                 let cpu = self.cpu_mut(cpu);
                 cpu.advance(at);
                 cpu.owed += ns;
             }
-            Event::Migrate { task, cause, .. } => self.migrate(task, cause),
+            Event::Migrate { task, to, cause, .. } => self.migrate(task, to, cause),
             Event::Balance { kind, pulled, .. } => {
                 let count: &mut BalanceCount = &mut self.cpu_mut(cpu).result.balance[kind as usize];
                 count.attempts += 1;
@@ -450,11 +497,14 @@ impl Sink for Collector {
     fn finish(&mut self, at: u64) {
         self.now = self.now.max(at);
         self.finished = true;
-        let Self { tasks, groups, cpus, now, .. } = self;
-        for task in tasks {
+        let Self { tasks, groups, cpus, now, conservation, .. } = self;
+        for (id, task) in tasks.iter_mut().enumerate() {
             let state = task.state;
             task.enter(*now, state, groups);
             task.account.life_ns = task.since - task.born;
+            if let Some(watch) = conservation {
+                watch.runs(*now, TaskId(id as u32), &mut task.account);
+            }
         }
         for cpu in cpus {
             cpu.advance(*now);

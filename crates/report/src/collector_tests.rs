@@ -63,6 +63,7 @@ fn times_and_counts_are_exact() {
             migrations: 0,
             loops: 1,
             loop_work_ns: 100,
+            idle_waits: results::IdleWaits::default(),
         }
     );
     let b = results.tasks[1].account;

@@ -42,6 +42,7 @@ enum Family {
     Latency,
     Cpu,
     Moves,
+    Conservation,
 }
 
 /// What a program sees when it has timed sleeps; else the wait that follows its wakeups.
@@ -49,7 +50,7 @@ fn late(class: &ClassResult) -> Option<crate::Latency> {
     class.sleep_return.or(class.wakeup_latency)
 }
 
-const METRICS: [Metric; 9] = [
+const METRICS: [Metric; 10] = [
     Metric {
         name: "CPU %",
         phrase: "CPU time",
@@ -140,7 +141,20 @@ const METRICS: [Metric; 9] = [
         format: time,
         floor: 50_000.0,
     },
+    Metric {
+        name: "idle waits",
+        phrase: "time spent waiting beside an idle CPU, beyond a balance interval,",
+        key: IDLE_WAITS,
+        unit: "ns",
+        family: Family::Conservation,
+        value: |results, class| results.conservation.map(|_| class.account.idle_waits.total_ns as f64),
+        format: time,
+        floor: 1_000_000.0,
+    },
 ];
+
+/// Hardly ever other than 0, and then left out.
+const IDLE_WAITS: &str = "idle_waits";
 
 /// Mean and range over a variant's runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -386,6 +400,9 @@ pub fn spread_table(runs: &[Results]) -> String {
     let mut lines = Vec::new();
     for row in all.rows() {
         let Some(spread) = row.cells[0] else { continue };
+        if row.metric.key == IDLE_WAITS && spread.max == 0.0 {
+            continue;
+        }
         let name = if last_class == Some(row.class) { String::new() } else { name_of(row.class, row.tasks) };
         last_class = Some(row.class);
         let mut line = vec![name, row.metric.name.to_owned()];

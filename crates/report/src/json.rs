@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::latency::Latency;
-use crate::results::{Account, CpuResult, MigrationCount, Results};
+use crate::results::{Account, CpuResult, IdleWaits, MigrationCount, Results};
 
 /// What was run: the head of the JSON. The names are those of the recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -66,6 +66,16 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             nr_migrations: results.account.migrations,
             unexplained_switches: results.unexplained,
             migrations: Causes(results.migrations),
+            work_conservation: results.conservation.map(|conservation| WorkConservation {
+                balance_interval_us: [conservation.least_interval_ns, conservation.most_interval_ns].map(micros),
+                idle_waits: Waits::new(&results.account.idle_waits),
+                worst: conservation.worst.map(|worst| WorstWait {
+                    task: results.tasks[worst.task].name.clone(),
+                    cpu: worst.cpu,
+                    waited_from_s: seconds(worst.since),
+                    waited_until_s: seconds(worst.at),
+                }),
+            }),
             wakeup_to_run_us: results.wakeup_latency.map(Percentiles::new),
         },
     })
@@ -201,6 +211,21 @@ struct More {
     sleeping_s: f64,
     life_s: f64,
     loop_work_s: f64,
+    idle_waits: Waits,
+}
+
+/// Waits beyond a balance interval beside an idle CPU.
+#[derive(Serialize)]
+struct Waits {
+    count: u64,
+    total_us: f64,
+    worst_us: f64,
+}
+
+impl Waits {
+    fn new(waits: &IdleWaits) -> Self {
+        Self { count: waits.count, total_us: micros(waits.total_ns), worst_us: micros(waits.worst_ns) }
+    }
 }
 
 impl More {
@@ -211,6 +236,7 @@ impl More {
             sleeping_s: seconds(account.sleeping_ns),
             life_s: seconds(account.life_ns),
             loop_work_s: seconds(account.loop_work_ns),
+            idle_waits: Waits::new(&account.idle_waits),
         }
     }
 }
@@ -278,5 +304,23 @@ struct Machine {
     nr_migrations: u64,
     unexplained_switches: u64,
     migrations: Causes,
+    /// Null for a machine of one CPU: there is nothing to balance.
+    work_conservation: Option<WorkConservation>,
     wakeup_to_run_us: Option<Percentiles>,
+}
+
+#[derive(Serialize)]
+struct WorkConservation {
+    /// The shortest and the longest of two CPUs of the machine.
+    balance_interval_us: [f64; 2],
+    idle_waits: Waits,
+    worst: Option<WorstWait>,
+}
+
+#[derive(Serialize)]
+struct WorstWait {
+    task: String,
+    cpu: u32,
+    waited_from_s: f64,
+    waited_until_s: f64,
 }

@@ -27,6 +27,7 @@
 
 mod collector;
 mod compare;
+mod conservation;
 mod entitlement;
 pub mod fidelity;
 mod json;
@@ -39,5 +40,8 @@ pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_table};
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
-pub use results::{Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount, Results, TaskResult};
+pub use results::{
+    Account, BalanceCount, ClassResult, Conservation, CpuResult, GroupResult, IdleWaits, MigrationCount, Results,
+    TaskResult, WorstIdleWait,
+};
 pub use table::{WIDTH, grid, results_table};

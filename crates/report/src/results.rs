@@ -4,6 +4,46 @@ use vruntime_trace::{BalanceKind, MigrateCause, SchedPolicy};
 
 use crate::latency::Latency;
 
+/// Waits that were too long: for more than a balance interval a CPU that the task may run on was idle all along.
+///
+/// The balance interval is that of the lowest scheduling domain with the idle CPU and the one the task waits on: the
+/// longest time between two looks of an idle CPU for work there (`max_interval`), in whole ticks and a tick more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleWaits {
+    /// How many waits.
+    pub count: u64,
+    /// What they went on beyond the balance interval, nanoseconds.
+    pub total_ns: u64,
+    /// The most that one wait did, nanoseconds.
+    pub worst_ns: u64,
+}
+
+/// The worst of all [`IdleWaits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstIdleWait {
+    /// Who waited: index in [`Results::tasks`].
+    pub task: usize,
+    /// The CPU it waited on at the end.
+    pub cpu: u32,
+    /// When the wait began, nanoseconds.
+    pub since: u64,
+    /// When it ended, nanoseconds.
+    pub at: u64,
+    /// What of it was too long, nanoseconds.
+    pub ns: u64,
+}
+
+/// Work conservation: no CPU should stay idle for longer than a balance interval while a task that may run there waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conservation {
+    /// The shortest balance interval of two CPUs of the machine, nanoseconds.
+    pub least_interval_ns: u64,
+    /// The longest one, nanoseconds.
+    pub most_interval_ns: u64,
+    /// The worst wait beyond it, if there was any.
+    pub worst: Option<WorstIdleWait>,
+}
+
 /// The time and the counts of one task, or the sum of them over several.
 ///
 /// Always: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
@@ -28,6 +68,8 @@ pub struct Account {
     pub loops: u64,
     /// CPU work those loops asked for, nanoseconds.
     pub loop_work_ns: u64,
+    /// Waits beyond a balance interval beside an idle CPU.
+    pub idle_waits: IdleWaits,
 }
 
 impl Account {
@@ -57,6 +99,9 @@ impl Account {
         self.migrations += other.migrations;
         self.loops += other.loops;
         self.loop_work_ns += other.loop_work_ns;
+        self.idle_waits.count += other.idle_waits.count;
+        self.idle_waits.total_ns += other.idle_waits.total_ns;
+        self.idle_waits.worst_ns = self.idle_waits.worst_ns.max(other.idle_waits.worst_ns);
     }
 }
 
@@ -241,6 +286,8 @@ pub struct Results {
     pub migrations: MigrationCount,
     /// From wakeup to running, over all tasks.
     pub wakeup_latency: Option<Latency>,
+    /// Whether work was conserved; none if the stream does not tell the machine's scheduling domains, or it has none.
+    pub conservation: Option<Conservation>,
     /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
     /// scheduler runs whom it must not. 0 for every run of the simulator.
     pub unexplained: u64,

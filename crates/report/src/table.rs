@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
 use crate::latency::Latency;
-use crate::results::{Account, Results};
+use crate::results::{Account, IdleWaits, Results};
 use crate::units::{count, percent, time};
 
 /// No table is wider than this many columns.
@@ -48,6 +48,38 @@ pub fn results_table(results: &Results) -> String {
     }
     text.push('\n');
     text.push_str(&cpus(results));
+    if results.account.idle_waits.count > 0 {
+        text.push('\n');
+        text.push_str(&idle_waits(results));
+    }
+    text
+}
+
+/// Where work was not conserved: who waited for longer than a balance interval beside an idle CPU.
+fn idle_waits(results: &Results) -> String {
+    let Some(conservation) = &results.conservation else { return String::new() };
+    let row = |name: String, waits: &IdleWaits| {
+        vec![name, count(waits.count as f64), time(waits.total_ns as f64), time(waits.worst_ns as f64)]
+    };
+    let affected = results.classes.iter().filter(|class| class.account.idle_waits.count > 0);
+    let total = affected.clone().count();
+    let mut rows: Vec<Vec<String>> =
+        affected.take(ROWS).map(|class| row(name_of(&class.name, class.tasks), &class.account.idle_waits)).collect();
+    if total > 1 {
+        rows.push(row("all".to_owned(), &results.account.idle_waits));
+    }
+    let (least, most) = (time(conservation.least_interval_ns as f64), time(conservation.most_interval_ns as f64));
+    let interval = if least == most { least } else { format!("{least} to {most}") };
+    let mut text =
+        format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:\n");
+    text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
+    more(&mut text, total, "classes of tasks");
+    if let Some(worst) = conservation.worst {
+        let name = results.tasks.get(worst.task).map_or("?", |task| task.name.as_str());
+        let [since, at] = [worst.since, worst.at].map(|ns| ns as f64 / 1e9);
+        let line = format!("worst: {name} waited on CPU {} from {since:.6} s to {at:.6} s\n", worst.cpu);
+        text.push_str(&line);
+    }
     text
 }
 

@@ -260,7 +260,8 @@ pub struct Shared<P: Policy> {
     pub config: Config<P::Tunables>,
     /// What the machine looks like.
     pub topology: Topology,
-    pub(crate) domains: Domains,
+    /// Between which CPUs load is balanced.
+    pub domains: Domains,
     pub(crate) llcs: Vec<LlcShared>,
     pub(crate) nohz: Nohz,
     pub(crate) rt: Cpupri,

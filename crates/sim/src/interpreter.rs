@@ -356,6 +356,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             sched!(self, cpu).move_group(id, group);
         }
         if attributes.affinity.is_some() {
+            self.core.sink.affinity(self.core.now, id, attributes.affinity.as_deref());
             sched!(self, cpu).set_affinity(id, attributes.affinity);
         }
     }

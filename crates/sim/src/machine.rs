@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
-use vruntime_trace::{GroupInfo, Sink, TaskInfo};
+use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
 use crate::config::{Config, Outcome, Preempt, Progress};
@@ -183,12 +183,22 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
         };
+        machine.describe();
         machine.create_groups(config.autogroup);
         machine.create_tasks(config.seed, &mut rng);
         for cpu in 0..cpus {
             sched!(machine, cpu).tick_stopped(CpuId(cpu as u32));
         }
         Ok(machine)
+    }
+
+    /// Tells the observers what machine this is.
+    fn describe(&mut self) {
+        let domains = self.shared.domains.intervals();
+        let domains: Vec<DomainInfo> =
+            domains.map(|(span, interval_ns)| DomainInfo { span: span.clone(), interval_ns }).collect();
+        let (cpus, tick_ns) = (self.core.cpus.len(), self.tick_period);
+        self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains });
     }
 
     fn create_groups(&mut self, autogroup: bool) {
@@ -241,6 +251,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         // The machine's own threads do not keep it running.
         self.live += usize::from(template < self.own);
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice, policy, rt_priority });
+        if let Some(cpus) = &attrs.affinity {
+            self.core.sink.affinity(self.core.now, id, Some(cpus));
+        }
         id.0
     }
 

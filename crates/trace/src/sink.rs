@@ -1,6 +1,6 @@
 //! Where events go.
 
-use vruntime_sched::SchedPolicy;
+use vruntime_sched::{CpuMask, SchedPolicy};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
@@ -32,15 +32,39 @@ pub struct GroupInfo<'a> {
     pub weight: u32,
 }
 
+/// CPUs among which load is balanced at one level of the machine: a scheduling domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainInfo {
+    /// Its CPUs.
+    pub span: CpuMask,
+    /// The longest time between two looks of an idle CPU for work here, nanoseconds (`max_interval`).
+    pub interval_ns: u64,
+}
+
+/// What a reader of a trace wants to know of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineInfo<'a> {
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// Nanoseconds from one tick to the next.
+    pub tick_ns: u64,
+    /// Its scheduling domains, those of a lower level first.
+    pub domains: &'a [DomainInfo],
+}
+
 /// Receives everything that happens, in order of time; events of the same nanosecond come in the order they happened.
 ///
 /// `at` is nanoseconds since the start of the run. Groups and tasks are announced before the first event that names
 /// them.
 pub trait Sink {
+    /// The machine, before anything else.
+    fn machine(&mut self, _info: &MachineInfo<'_>) {}
     /// A task group exists.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
     /// A task exists.
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
+    /// From `at` on a task may run on these CPUs only; `None`: on all, as every task may until this is called for it.
+    fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
     /// Something happened on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
     /// The run ended.
@@ -57,6 +81,12 @@ impl Sink for NoSink {
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
+    fn machine(&mut self, info: &MachineInfo<'_>) {
+        (**self).machine(info);
+    }
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        (**self).affinity(at, task, cpus);
+    }
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         (**self).group(id, info);
     }
@@ -73,6 +103,16 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 }
 
 impl<S: Sink> Sink for Option<S> {
+    fn machine(&mut self, info: &MachineInfo<'_>) {
+        if let Some(sink) = self {
+            sink.machine(info);
+        }
+    }
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        if let Some(sink) = self {
+            sink.affinity(at, task, cpus);
+        }
+    }
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         if let Some(sink) = self {
             sink.group(id, info);
@@ -99,6 +139,12 @@ impl<S: Sink> Sink for Option<S> {
 macro_rules! tuple_sink {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Sink),+> Sink for ($($name,)+) {
+            fn machine(&mut self, info: &MachineInfo<'_>) {
+                $(self.$index.machine(info);)+
+            }
+            fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+                $(self.$index.affinity(at, task, cpus);)+
+            }
             fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
                 $(self.$index.group(id, info);)+
             }
@@ -119,6 +165,7 @@ tuple_sink!(A 0);
 tuple_sink!(A 0, B 1);
 tuple_sink!(A 0, B 1, C 2);
 tuple_sink!(A 0, B 1, C 2, D 3);
+tuple_sink!(A 0, B 1, C 2, D 3, E 4);
 
 /// A 64-bit digest of the event stream: equal digests mean equal runs.
 ///

@@ -245,6 +245,12 @@ impl Domains {
         (domain.level == Level::Smt).then_some(&domain.span)
     }
 
+    /// Every domain of the machine, those of a lower level first: its CPUs, and the longest time between two balancing
+    /// passes of an idle CPU there, nanoseconds (`max_interval`).
+    pub fn intervals(&self) -> impl Iterator<Item = (&CpuMask, u64)> {
+        self.all.iter().map(|domain| (&domain.span, domain.max_interval))
+    }
+
     /// Names and sizes of a CPU's domains, from the lowest up, as people print them.
     pub fn describe(&self, cpu: CpuId) -> Vec<(Level, u32)> {
         self.of(cpu).map(|(_, domain)| (domain.level, domain.weight)).collect()

@@ -1,0 +1,257 @@
+//! Work conservation: whether a task waits while a CPU that may run it is idle, for longer than balancing takes to notice.
+//!
+//! An idle CPU looks for work in each of its scheduling domains once in a while, at the latest after the domain's
+//! `max_interval`; the look falls on a tick (its own, or that of the busy CPU that kicks it). So a task that waits on one
+//! CPU while another is idle should be seen within the interval of the lowest domain with both of them, rounded up to
+//! ticks, and a tick more: that is the *balance interval* of the two here. What a wait goes on beyond it, while the same
+//! CPU stays idle and the task may run there, is too long, and is counted.
+//!
+//! A wait and an idle interval overlap until the first of the two ends; only then is there anything to look at, and only
+//! if it was longer than the shortest balance interval. Waiting tasks and idle CPUs are each kept in order of their
+//! beginning, so that only those long enough are looked at: every other event costs a list's push or removal.
+
+use std::collections::BTreeMap;
+
+use vruntime_trace::{CpuId, CpuMask, MachineInfo, TaskId};
+
+use crate::results::{Account, WorstIdleWait};
+
+/// Nothing, in [`Since`].
+const NONE: u32 = u32::MAX;
+
+/// Indices in the order in which something began for them: a list through an array.
+#[derive(Clone, Debug)]
+struct Since {
+    nodes: Vec<Node>,
+    oldest: u32,
+    newest: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    since: u64,
+    older: u32,
+    newer: u32,
+    listed: bool,
+}
+
+impl Default for Since {
+    fn default() -> Self {
+        Self { nodes: Vec::new(), oldest: NONE, newest: NONE }
+    }
+}
+
+impl Since {
+    /// It begins for `index`, not before it began for any other; nothing happens if it has begun already.
+    #[inline]
+    fn begin(&mut self, index: usize, at: u64) {
+        if index >= self.nodes.len() {
+            self.nodes.resize(index + 1, Node { since: 0, older: NONE, newer: NONE, listed: false });
+        }
+        if self.nodes[index].listed {
+            return;
+        }
+        let older = self.newest;
+        self.nodes[index] = Node { since: at, older, newer: NONE, listed: true };
+        match older {
+            NONE => self.oldest = index as u32,
+            older => self.nodes[older as usize].newer = index as u32,
+        }
+        self.newest = index as u32;
+    }
+
+    /// It ends for `index`: since when it has been so, if it has.
+    #[inline]
+    fn end(&mut self, index: usize) -> Option<u64> {
+        let node = self.nodes.get_mut(index).filter(|node| node.listed)?;
+        node.listed = false;
+        let Node { since, older, newer, .. } = *node;
+        match older {
+            NONE => self.oldest = newer,
+            older => self.nodes[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.nodes[newer as usize].older = older,
+        }
+        Some(since)
+    }
+
+    /// Those for which it has lasted longest first, with since when.
+    fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let node = |index: u32| (index != NONE).then_some(index);
+        std::iter::successors(node(self.oldest), move |&index| node(self.nodes[index as usize].newer))
+            .map(|index| (index as usize, self.nodes[index as usize].since))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Waiter {
+    /// Where it waits.
+    cpu: u32,
+    /// Where it may run; none: anywhere.
+    allowed: Option<Box<CpuMask>>,
+}
+
+/// The counter. It is told what tasks and CPUs do, and books what is too long to the tasks' accounts.
+#[derive(Clone, Debug)]
+pub(crate) struct Conservation {
+    waiting: Since,
+    idle: Since,
+    waiters: Vec<Waiter>,
+    domains: Vec<(CpuMask, u64)>,
+    /// For each CPU its domains, from the lowest up.
+    chains: Vec<Vec<u32>>,
+    /// The shortest and the longest balance interval, nanoseconds.
+    pub(crate) range: (u64, u64),
+    /// Of waits that are still going on: the times that were too long, apart from each other and in order.
+    excess: BTreeMap<u32, Vec<(u64, u64)>>,
+    pub(crate) worst: Option<WorstIdleWait>,
+}
+
+impl Conservation {
+    /// For a machine whose CPUs are all idle. None if it has nothing to balance between.
+    pub(crate) fn new(info: &MachineInfo<'_>) -> Option<Self> {
+        let tick = info.tick_ns.max(1);
+        let interval = |ns: u64| ns.div_ceil(tick).saturating_mul(tick).saturating_add(tick);
+        let domains: Vec<(CpuMask, u64)> =
+            info.domains.iter().map(|domain| (domain.span.clone(), interval(domain.interval_ns))).collect();
+        let least = domains.iter().map(|&(_, interval)| interval).min()?;
+        let most = domains.iter().map(|&(_, interval)| interval).max()?;
+        let mut chains = vec![Vec::new(); info.cpus];
+        for (index, (span, _)) in domains.iter().enumerate() {
+            for cpu in span.iter().filter(|cpu| cpu.index() < info.cpus) {
+                chains[cpu.index()].push(index as u32);
+            }
+        }
+        let mut idle = Since::default();
+        for cpu in 0..info.cpus {
+            idle.begin(cpu, 0);
+        }
+        let (waiting, waiters, excess) = (Since::default(), Vec::new(), BTreeMap::new());
+        Some(Self { waiting, idle, waiters, domains, chains, range: (least, most), excess, worst: None })
+    }
+
+    #[inline]
+    fn waiter(&mut self, task: TaskId) -> &mut Waiter {
+        if task.index() >= self.waiters.len() {
+            self.waiters.resize_with(task.index() + 1, Waiter::default);
+        }
+        &mut self.waiters[task.index()]
+    }
+
+    /// A task begins to wait on `cpu`.
+    #[inline]
+    pub(crate) fn waits(&mut self, at: u64, task: TaskId, cpu: CpuId) {
+        self.waiter(task).cpu = cpu.0;
+        self.waiting.begin(task.index(), at);
+    }
+
+    /// A task is on another CPU; if it waits, it goes on waiting there.
+    #[inline]
+    pub(crate) fn moves(&mut self, task: TaskId, to: CpuId) {
+        self.waiter(task).cpu = to.0;
+    }
+
+    /// A task that waited, if it did, waits no more.
+    #[inline]
+    pub(crate) fn runs(&mut self, at: u64, task: TaskId, account: &mut Account) {
+        let Some(since) = self.waiting.end(task.index()) else { return };
+        if at.saturating_sub(since) > self.range.0 {
+            self.long_wait(at, task, since, account);
+        }
+    }
+
+    /// A CPU goes idle.
+    #[inline]
+    pub(crate) fn goes_idle(&mut self, at: u64, cpu: CpuId) {
+        if cpu.index() < self.chains.len() {
+            self.idle.begin(cpu.index(), at);
+        }
+    }
+
+    /// A CPU has something to do.
+    #[inline]
+    pub(crate) fn gets_busy(&mut self, at: u64, cpu: CpuId) {
+        let Some(since) = self.idle.end(cpu.index()) else { return };
+        if at.saturating_sub(since) > self.range.0 {
+            self.long_idle(at, cpu, since);
+        }
+    }
+
+    /// The CPUs a task may run on change: a wait begins anew.
+    pub(crate) fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>, account: &mut Account) {
+        let waits = self.waiting.nodes.get(task.index()).is_some_and(|node| node.listed);
+        self.runs(at, task, account);
+        self.waiter(task).allowed = cpus.cloned().map(Box::new);
+        if waits {
+            self.waiting.begin(task.index(), at);
+        }
+    }
+
+    /// Balance interval of an idle CPU and one where a task waits.
+    fn interval(&self, idle: usize, waits_on: u32) -> u64 {
+        let chain = self.chains[idle].iter().map(|&domain| &self.domains[domain as usize]);
+        let shared = chain.clone().find(|(span, _)| span.contains(CpuId(waits_on)));
+        // CPUs that no domain has in common: nothing will ever be balanced between them.
+        shared.map_or(self.range.1, |&(_, interval)| interval)
+    }
+
+    #[cold]
+    fn long_wait(&mut self, at: u64, task: TaskId, since: u64, account: &mut Account) {
+        let waiter = &self.waiters[task.index()];
+        let mut found: Option<u64> = None;
+        for (cpu, idle_since) in self.idle.iter() {
+            let begin = idle_since.max(since);
+            if at.saturating_sub(begin) <= self.range.0 {
+                break;
+            }
+            let too_long = begin + self.interval(cpu, waiter.cpu);
+            if too_long < at && waiter.allowed.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32))) {
+                found = Some(found.map_or(too_long, |earliest| earliest.min(too_long)));
+            }
+        }
+        if let Some(begin) = found {
+            add(self.excess.entry(task.0).or_default(), begin, at);
+        }
+        let Some(parts) = self.excess.remove(&task.0) else { return };
+        let ns = parts.iter().map(|(begin, end)| end - begin).sum();
+        let waits = &mut account.idle_waits;
+        waits.count += 1;
+        waits.total_ns += ns;
+        waits.worst_ns = waits.worst_ns.max(ns);
+        if self.worst.is_none_or(|worst| worst.ns < ns) {
+            self.worst = Some(WorstIdleWait { task: task.index(), cpu: self.waiters[task.index()].cpu, since, at, ns });
+        }
+    }
+
+    #[cold]
+    fn long_idle(&mut self, at: u64, cpu: CpuId, since: u64) {
+        for (task, waits_since) in self.waiting.iter() {
+            let begin = waits_since.max(since);
+            if at.saturating_sub(begin) <= self.range.0 {
+                break;
+            }
+            let waiter = &self.waiters[task];
+            let too_long = begin + self.interval(cpu.index(), waiter.cpu);
+            if too_long < at && waiter.allowed.as_ref().is_none_or(|mask| mask.contains(cpu)) {
+                add(self.excess.entry(task as u32).or_default(), too_long, at);
+            }
+        }
+    }
+}
+
+/// Adds an interval that ends no earlier than all of them.
+fn add(parts: &mut Vec<(u64, u64)>, mut begin: u64, end: u64) {
+    while let Some(&(earlier, until)) = parts.last()
+        && until >= begin
+    {
+        begin = begin.min(earlier);
+        parts.pop();
+    }
+    parts.push((begin, end));
+}
+
+#[cfg(test)]
+#[path = "conservation_tests.rs"]
+mod tests;

@@ -1,0 +1,114 @@
+//! Waits beside idle CPUs, made by hand.
+
+use vruntime_trace::DomainInfo;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn mask(cpus: impl IntoIterator<Item = u32>) -> CpuMask {
+    cpus.into_iter().map(CpuId).collect()
+}
+
+/// Two pairs of CPUs: 3 ms within a pair (5 with the ticks), 7 ms between them (9).
+fn watch() -> Conservation {
+    let domain = |cpus: std::ops::Range<u32>, ms: u64| DomainInfo { span: mask(cpus), interval_ns: ms * MS };
+    let domains = [domain(0..2, 3), domain(2..4, 3), domain(0..4, 7)];
+    let mut watch = Conservation::new(&MachineInfo { cpus: 4, tick_ns: 2 * MS, domains: &domains }).unwrap();
+    assert_eq!(watch.range, (6 * MS, 10 * MS));
+    for cpu in 0..4 {
+        watch.gets_busy(0, CpuId(cpu));
+    }
+    watch
+}
+
+fn waits(account: &Account) -> (u64, u64, u64) {
+    let waits = account.idle_waits;
+    (waits.count, waits.total_ns / MS, waits.worst_ns / MS)
+}
+
+const TASK: TaskId = TaskId(0);
+
+#[test]
+fn a_wait_counts_from_a_balance_interval_after_both_began() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.waits(MS, TASK, CpuId(0));
+    watch.goes_idle(3 * MS, CpuId(1));
+    watch.runs(9 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (0, 0, 0), "exactly the interval is not beyond it");
+    watch.waits(10 * MS, TASK, CpuId(0));
+    watch.runs(17 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 1, 1));
+    assert_eq!(watch.worst, Some(WorstIdleWait { task: 0, cpu: 0, since: 10 * MS, at: 17 * MS, ns: MS }));
+}
+
+#[test]
+fn farther_cpus_have_longer_intervals() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.goes_idle(0, CpuId(3));
+    watch.waits(0, TASK, CpuId(0));
+    watch.runs(10 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (0, 0, 0));
+    watch.waits(10 * MS, TASK, CpuId(0));
+    watch.runs(30 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 10, 10));
+}
+
+#[test]
+fn idle_intervals_that_end_first_add_up_without_counting_twice() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.waits(0, TASK, CpuId(0));
+    // Too long from 6 to 10 beside CPU 1, from 15 to 17 beside CPU 2, from 10 to 20 beside CPU 3.
+    watch.goes_idle(0, CpuId(1));
+    watch.goes_idle(0, CpuId(3));
+    watch.goes_idle(5 * MS, CpuId(2));
+    watch.gets_busy(10 * MS, CpuId(1));
+    watch.gets_busy(17 * MS, CpuId(2));
+    watch.gets_busy(20 * MS, CpuId(3));
+    watch.runs(40 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 14, 14));
+    assert!(watch.excess.is_empty());
+}
+
+#[test]
+fn cpus_that_affinity_forbids_do_not_count() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.goes_idle(0, CpuId(1));
+    watch.affinity(0, TASK, Some(&mask([0, 2])), &mut account);
+    watch.waits(0, TASK, CpuId(0));
+    watch.runs(50 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (0, 0, 0));
+    // A wait begins anew where the affinity changes: 8 ms, of which 2 are too many.
+    watch.waits(60 * MS, TASK, CpuId(0));
+    watch.affinity(70 * MS, TASK, None, &mut account);
+    watch.runs(78 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 2, 2));
+}
+
+#[test]
+fn its_own_cpu_counts_too() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.goes_idle(0, CpuId(0));
+    watch.waits(2 * MS, TASK, CpuId(0));
+    watch.gets_busy(10 * MS, CpuId(0));
+    watch.runs(10 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 2, 2));
+}
+
+#[test]
+fn a_machine_of_one_cpu_has_nothing_to_watch() {
+    assert!(Conservation::new(&MachineInfo { cpus: 1, tick_ns: MS, domains: &[] }).is_none());
+}
+
+#[test]
+fn what_ends_was_listed_in_order() {
+    let mut list = Since::default();
+    for (index, at) in [(3, 1), (0, 2), (7, 3), (0, 4)] {
+        list.begin(index, at);
+    }
+    assert_eq!(list.iter().collect::<Vec<_>>(), [(3, 1), (0, 2), (7, 3)]);
+    assert_eq!((list.end(0), list.end(0), list.end(5), list.end(99)), (Some(2), None, None, None));
+    list.begin(5, 9);
+    assert_eq!((list.end(3), list.end(7)), (Some(1), Some(3)));
+    assert_eq!(list.iter().collect::<Vec<_>>(), [(5, 9)]);
+}
