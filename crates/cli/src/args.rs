@@ -55,7 +55,8 @@ pub(crate) enum Command {
             results.json            what --json prints\n  \
             trace.perfetto-trace    open it on https://ui.perfetto.dev, or query it with trace_processor\n  \
             trace.txt               as `trace-cmd report` prints it\n  \
-            digest                  a digest of all events for each seed"
+            digest                  a digest of all events for each seed\n\n\
+            --rtapp-log DIR leaves rt-app-NAME-N.log for each task, a row a loop, as rt-app would."
     )]
     Run(Run),
     /// Run workloads under several kernels or on several machines, and tell what differs
@@ -146,6 +147,9 @@ pub(crate) struct Run {
     /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` [default: 8]
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
+    /// Leave a log for each task in this folder, in rt-app's own form
+    #[arg(long, value_name = "DIR")]
+    pub(crate) rtapp_log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: Options,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording::{self, Recording};
-use vruntime_workload::rtapp::{self, Options};
+use vruntime_workload::rtapp::{self, Global, Options};
 use vruntime_workload::scenario::{self, Scenario};
 use vruntime_workload::{Error, Severity, SourceMap, check};
 
@@ -30,8 +30,8 @@ pub(crate) struct Input {
 /// What a file says besides its tasks.
 #[derive(Debug)]
 pub(crate) enum Says {
-    /// Nothing: rt-app.
-    Nothing,
+    /// What concerns rt-app itself.
+    RtApp(Box<Global>),
     /// A scenario's settings.
     Scenario(Box<Scenario>),
     /// Where it was recorded.
@@ -93,7 +93,8 @@ type Read3 = (Input, SourceMap, Vec<Error>);
 
 fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Read3> {
     let file = rtapp::parse(name, bytes, options)?;
-    let input = Input { name: stem.to_owned(), folder, workload: file.workload, says: Says::Nothing };
+    let input =
+        Input { name: stem.to_owned(), folder, workload: file.workload, says: Says::RtApp(Box::new(file.global)) };
     Ok((input, file.places, file.warnings))
 }
 

@@ -8,6 +8,7 @@ mod interrupt;
 mod machine;
 mod output;
 mod plan;
+mod rtapp_log;
 mod simulate;
 
 use std::process::ExitCode;

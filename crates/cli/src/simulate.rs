@@ -15,8 +15,10 @@ use vruntime_report::{Collector, Results};
 use vruntime_sim::{Config, Outcome, Progress};
 use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
 use vruntime_workload::program::Workload;
+use vruntime_workload::rtapp::Global;
 
 use crate::interrupt;
+use crate::rtapp_log::RtAppLog;
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct Job<'a> {
     pub(crate) config: Config,
     /// Folder to leave traces in, if they are wanted.
     pub(crate) traces: Option<PathBuf>,
+    /// Folder for logs in rt-app's form, and what the file says of them, if they are wanted.
+    pub(crate) rtapp_log: Option<(PathBuf, Global)>,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
 }
@@ -96,23 +100,33 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
     let perfetto = traces.map(|folder| create(folder, "trace.perfetto-trace")).transpose().map_err(Failure::Output)?;
     let ftrace = traces.map(|folder| create(folder, "trace.txt")).transpose().map_err(Failure::Output)?;
     let options = PerfettoOptions { kernel: job.kernel.clone(), ..PerfettoOptions::default() };
+    let log = job.rtapp_log.as_ref().map(|(folder, global)| {
+        RtAppLog::new(folder, job.workload, global)
+            .into_diagnostic()
+            .wrap_err_with(|| format!("cannot write logs in {}", folder.display()))
+    });
     let mut sink = (
         Digest::default(),
         Collector::new(cpus),
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
         ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
+        log.transpose().map_err(Failure::Output)?,
     );
     let mut watch = |progress| {
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let outcome = vruntime_sim::run(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
-    let (digest, collector, perfetto, ftrace) = sink;
+    let (digest, collector, perfetto, ftrace, log) = sink;
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
         .into_diagnostic()
         .wrap_err("cannot write a trace")
+        .and_then(|()| {
+            let written = log.map_or(Ok(()), RtAppLog::finish_writing);
+            written.into_diagnostic().wrap_err("cannot write a log in rt-app's form")
+        })
         .map_err(Failure::Output)?;
     Ok(Done { results: collector.into_results(), outcome, digest: digest.value(), seed: job.config.seed })
 }

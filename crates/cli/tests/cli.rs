@@ -303,3 +303,24 @@ fn ctrl_c_keeps_what_there_is() {
     assert_eq!(status.code(), Some(130), "{printed}");
     assert!(printed.contains("stopped by Ctrl-C") && printed.contains("digest"), "{printed}");
 }
+
+#[test]
+fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = folder.path().join("logs");
+    let path = logs.to_str().unwrap();
+    let exact = ["--machine", "1", "--costs", "zero", "--seed", "0", "--rtapp-log", path];
+    well(&[&["run", "logged.json"], exact.as_slice()].concat());
+    let mut names: Vec<String> =
+        fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["run-child-2.log", "run-late-1.log", "run-timer-0.log"]);
+    let log = |name: &str| fs::read_to_string(logs.join(name)).unwrap();
+    insta::assert_snapshot!(
+        "rtapp-logs",
+        [log("run-timer-0.log"), log("run-late-1.log"), log("run-child-2.log")].concat()
+    );
+    let file = logs.join("run-timer-0.log");
+    let message = fails(&["run", "logged.json", "--rtapp-log", file.to_str().unwrap()]);
+    assert!(message.contains("cannot write logs in"), "{message}");
+}

@@ -33,7 +33,15 @@ impl Code {
     /// Whether it may begin while debts are still to be paid: nothing visible happens at its beginning but that more
     /// is owed, so the two can be paid in one go.
     fn may_begin_in_debt(self) -> bool {
-        matches!(self, Self::Run(_) | Self::Runtime(_) | Self::PipeRead { .. } | Self::PipeWrite { .. } | Self::Fork(_))
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Runtime(_)
+                | Self::Mem(_)
+                | Self::PipeRead { .. }
+                | Self::PipeWrite { .. }
+                | Self::Fork(_)
+        )
     }
 }
 
@@ -56,7 +64,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     }
                     self.fetch(cpu, task, code)
                 }
-                Next::Worked => Flow::Done,
+                Next::Worked => {
+                    self.work_ends(cpu, task, code);
+                    Flow::Done
+                }
                 Next::Enter => self.enter(cpu, task, code),
                 Next::Sleep => self.go_to_sleep(cpu, task),
                 Next::Return => self.come_back(cpu, task, code),
@@ -142,16 +153,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Loop => {
                 this.loop_start = now;
                 this.loop_work = 0;
+                self.loop_begins(task);
                 Flow::Done
             }
             Code::LoopEnd { back } => {
-                let event =
-                    Event::LoopEnd { task: TaskId(task), duration: now - this.loop_start, work: this.loop_work };
+                let duration = now - this.loop_start;
+                let event = Event::LoopEnd { task: TaskId(task), duration, work: this.loop_work };
                 let again = again(&mut this.loops);
                 if again {
                     this.pc = back;
                 }
                 self.core.emit(cpu, &event);
+                self.loop_ends(task, duration);
                 if again { Flow::Stage } else { Flow::Done }
             }
             Code::Repeat { back } => {
@@ -162,12 +175,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     Flow::Done
                 }
             }
-            Code::Run(work) | Code::Runtime(work) => {
+            Code::Run(work) | Code::Runtime(work) | Code::Mem(work) => {
                 this.loop_work = this.loop_work.saturating_add(work);
                 this.next = Next::Worked;
                 let this = &mut self.core.cpus[cpu];
                 this.work = work;
                 this.unscaled = matches!(code, Code::Runtime(_));
+                self.work_begins(task);
                 Flow::Stage
             }
             Code::Sleep(time) => {
@@ -179,14 +193,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let beat = &mut self.objects.timers[timer as usize];
                 let due = beat.unwrap_or(this.loop_start).saturating_add(period);
                 *beat = Some(due);
-                if due > now {
-                    this.due = due;
-                    return self.call(cpu, task, 0);
-                }
-                if matches!(code, Code::Timer { .. }) {
+                if due <= now && matches!(code, Code::Timer { .. }) {
                     *beat = Some(now);
                 }
-                Flow::Done
+                this.due = due;
+                self.comes_to_timer(task, period, due);
+                if due > now { self.call(cpu, task, 0) } else { Flow::Done }
             }
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
             Code::Unlock(mutex) => {
@@ -280,6 +292,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Repeat { .. }
             | Code::Run(_)
             | Code::Runtime(_)
+            | Code::Mem(_)
             | Code::Lock(_) => unreachable!("these never enter the kernel this way"),
         }
         Flow::Done
@@ -290,6 +303,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         match code {
             Code::Sleep(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let late = self.core.now.saturating_sub(self.tasks[task as usize].due);
+                if !matches!(code, Code::Sleep(_)) {
+                    self.returns_from_timer(task, late);
+                }
                 self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
                 Flow::Done
             }

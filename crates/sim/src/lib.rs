@@ -28,6 +28,7 @@ mod execution;
 mod host;
 mod interpreter;
 mod interrupts;
+mod loops;
 mod machine;
 mod notes;
 mod overcommit;

@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::interpreter::MAX_TASKS;
+use crate::loops::Loop;
 use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
@@ -72,6 +73,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
     notes: Vec<String>,
+    /// For each task the loop it is in, if an observer wants to know.
+    pub(crate) loops: Option<Vec<Loop>>,
     /// How many of the workload's tasks are its own; those after them are the machine's.
     pub(crate) own: usize,
     /// Draws how late interrupts come.
@@ -144,6 +147,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let skew = if spec.skew_tick { tick_period / 2 / cpus as u64 } else { 0 };
         let rqs = Rq::all(&shared);
         let notes = programs.notes.clone();
+        let loops = sink.wants_loops().then(Vec::new);
         let mut machine = Self {
             core: Core {
                 now: 0,
@@ -179,6 +183,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             live: 0,
             forked: vec![0; workload.tasks.len()],
             notes,
+            loops,
             own,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),

@@ -39,6 +39,8 @@ pub(crate) enum Code {
     Run(u64),
     /// CPU time at any capacity.
     Runtime(u64),
+    /// As `Run`, for memory or a device: rt-app counts it neither as `run` nor as `perf`.
+    Mem(u64),
     Sleep(u64),
     Timer {
         timer: u32,
@@ -248,10 +250,10 @@ impl<'a> Compiler<'a> {
             Op::SemWait(index) => Code::SemWait(check("semaphore", index, workload.semaphores.len())?),
             Op::Suspend { condition: c } => Code::Suspend(condition(c)?),
             Op::Resume { condition: c } => Code::Broadcast(condition(c)?),
-            Op::Mem { bytes } => Code::Run(per_kib(bytes, self.costs.mem_ns_per_kib)),
-            Op::MemRun(ref run) => Code::Run(self.memrun(run)),
+            Op::Mem { bytes } => Code::Mem(per_kib(bytes, self.costs.mem_ns_per_kib)),
+            Op::MemRun(ref run) => Code::Mem(self.memrun(run)),
             Op::Io { bytes } => {
-                self.out.code.push(Code::Run(per_kib(bytes, self.costs.io_ns_per_kib)));
+                self.out.code.push(Code::Mem(per_kib(bytes, self.costs.io_ns_per_kib)));
                 Code::Device(per_kib(bytes, self.costs.io_device_ns_per_kib))
             }
             Op::Yield => Code::Yield,

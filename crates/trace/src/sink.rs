@@ -52,6 +52,26 @@ pub struct MachineInfo<'a> {
     pub domains: &'a [DomainInfo],
 }
 
+/// One loop of a task's program as rt-app logs it: what [`Event::LoopEnd`] does not say. Nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopTimes {
+    /// Work that `run` and `runtime` asked for together (`c_duration`).
+    pub asked: u64,
+    /// From the beginning to the end of each of them, together, waits for the CPU included (`run`).
+    pub run: u64,
+    /// Work done in them, as time at full capacity (`perf`, a count of rt-app's calibrated loops).
+    pub work: u64,
+    /// Periods of the loop's timers together (`c_period`).
+    pub period: u64,
+    /// What was left of the last timer's period when the task came to it; negative: it came too late (`slack`).
+    pub slack: i64,
+    /// The same, of all its timers together (`slack` with `cumulative_slack`).
+    pub cumulative_slack: i64,
+    /// How late the task returned from its timers, together; a timer that it did not have to wait for sets it to 0
+    /// (`wu_lat`).
+    pub wakeup_latency: u64,
+}
+
 /// Receives everything that happens, in order of time; events of the same nanosecond come in the order they happened.
 ///
 /// `at` is nanoseconds since the start of the run. Groups and tasks are announced before the first event that names
@@ -65,6 +85,13 @@ pub trait Sink {
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
     /// From `at` on a task may run on these CPUs only; `None`: on all, as every task may until this is called for it.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
+    /// Whether [`Sink::loop_end`] shall be called: gathering what it tells costs a little time.
+    fn wants_loops(&self) -> bool {
+        false
+    }
+    /// The workload's `task` completed a loop that began `duration` ago; called right after its [`Event::LoopEnd`], and
+    /// only if [`Sink::wants_loops`] says so when the run begins.
+    fn loop_end(&mut self, _at: u64, _task: TaskId, _duration: u64, _times: &LoopTimes) {}
     /// Something happened on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
     /// The run ended.
@@ -81,6 +108,12 @@ impl Sink for NoSink {
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
+    fn wants_loops(&self) -> bool {
+        (**self).wants_loops()
+    }
+    fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
+        (**self).loop_end(at, task, duration, times);
+    }
     fn machine(&mut self, info: &MachineInfo<'_>) {
         (**self).machine(info);
     }
@@ -103,6 +136,14 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 }
 
 impl<S: Sink> Sink for Option<S> {
+    fn wants_loops(&self) -> bool {
+        self.as_ref().is_some_and(Sink::wants_loops)
+    }
+    fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
+        if let Some(sink) = self {
+            sink.loop_end(at, task, duration, times);
+        }
+    }
     fn machine(&mut self, info: &MachineInfo<'_>) {
         if let Some(sink) = self {
             sink.machine(info);
@@ -139,6 +180,12 @@ impl<S: Sink> Sink for Option<S> {
 macro_rules! tuple_sink {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Sink),+> Sink for ($($name,)+) {
+            fn wants_loops(&self) -> bool {
+                $(self.$index.wants_loops())||+
+            }
+            fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
+                $(self.$index.loop_end(at, task, duration, times);)+
+            }
             fn machine(&mut self, info: &MachineInfo<'_>) {
                 $(self.$index.machine(info);)+
             }

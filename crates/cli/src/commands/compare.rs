@@ -29,6 +29,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
                 workload: &side.input.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
+                rtapp_log: None,
                 kernel: side.plan.kernel.clone(),
             });
         }

@@ -59,6 +59,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
                     ..scenario.plan.config.clone()
                 },
                 traces: None,
+                rtapp_log: None,
                 kernel: scenario.plan.kernel.clone(),
             })
         })

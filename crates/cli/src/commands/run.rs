@@ -1,9 +1,11 @@
 //! `vruntime run`.
 
 use vruntime_report::{results_table, spread_table};
+use vruntime_workload::rtapp::Global;
 
 use super::{digests, leave_results, runs_json, tell_notes};
 use crate::args::Run;
+use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, input, output, simulate};
@@ -23,6 +25,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
                 ..plan.config.clone()
             },
             traces: options.out.clone().filter(|_| index == 0),
+            rtapp_log: run.rtapp_log.clone().filter(|_| index == 0).map(|folder| (folder, log_settings(&input))),
             kernel: plan.kernel.clone(),
         })
         .collect();
@@ -43,6 +46,14 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// What a file says of rt-app's logs; rt-app's defaults if it is not rt-app's.
+fn log_settings(input: &Input) -> Global {
+    match &input.says {
+        Says::RtApp(global) => (**global).clone(),
+        Says::Scenario(_) | Says::Recording(_) => Global::default(),
+    }
 }
 
 fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {

@@ -1,0 +1,218 @@
+//! `--rtapp-log`: a file a task, as rt-app writes them, so that whatever reads rt-app's logs reads these.
+//!
+//! Times are microseconds; `start`, `end` and `rel_st` count from the start of the run (rt-app's first two from the boot
+//! of the machine).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use vruntime_trace::{CpuId, Event, LoopTimes, Sink, TaskId, TaskInfo};
+use vruntime_workload::program::{Policy, Workload};
+use vruntime_workload::rtapp::{Calibration, Global};
+
+/// What rt-app finds when it calibrates itself on a machine of today.
+const NS_PER_LOOP: u64 = 15;
+/// A task's rows go to its file when there are so many bytes of them.
+const TASK_BYTES: usize = 16 << 10;
+/// All rows go to their files when there are so many bytes of them.
+const ALL_BYTES: usize = 64 << 20;
+
+const COLUMNS: &str = "#idx     perf      run   period           start             end          rel_st      slack \
+                       c_duration   c_period     wu_lat\n";
+
+/// Writes the logs.
+#[derive(Debug)]
+pub(crate) struct RtAppLog {
+    folder: PathBuf,
+    basename: String,
+    ns_per_loop: u64,
+    cumulative_slack: bool,
+    /// The first line of a task's log by its class.
+    headers: BTreeMap<String, String>,
+    tasks: Vec<Log>,
+    buffered: usize,
+    /// What went wrong first.
+    error: Option<io::Error>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    /// None for what is not the workload's.
+    path: Option<PathBuf>,
+    rows: String,
+}
+
+impl RtAppLog {
+    /// Logs in `folder`, which is made if need be, of the tasks of `workload`; `global` is what their file says of logs.
+    pub(crate) fn new(folder: &Path, workload: &Workload, global: &Global) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let headers = workload.tasks.iter().map(|task| (task.class.clone(), header(task.settings.policy)));
+        Ok(Self {
+            folder: folder.to_owned(),
+            basename: safe(&global.log_basename),
+            ns_per_loop: match global.calibration {
+                Calibration::NsPerLoop(ns) => ns.max(1),
+                Calibration::Cpu(_) => NS_PER_LOOP,
+            },
+            cumulative_slack: global.cumulative_slack,
+            headers: headers.collect(),
+            tasks: Vec::new(),
+            buffered: 0,
+            error: None,
+        })
+    }
+
+    /// Writes what is left.
+    pub(crate) fn finish_writing(mut self) -> io::Result<()> {
+        self.flush();
+        self.error.map_or(Ok(()), Err)
+    }
+
+    fn keep(&mut self, done: io::Result<()>) {
+        if let Err(error) = done {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn flush(&mut self) {
+        for index in 0..self.tasks.len() {
+            self.flush_task(index);
+        }
+    }
+
+    /// No file stays open: there may be more tasks than open files are allowed.
+    fn flush_task(&mut self, index: usize) {
+        let log = &mut self.tasks[index];
+        let (Some(path), false) = (&log.path, log.rows.is_empty()) else { return };
+        let done = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(log.rows.as_bytes()));
+        self.buffered -= log.rows.len();
+        log.rows.clear();
+        self.keep(done);
+    }
+}
+
+impl Sink for RtAppLog {
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        if self.tasks.len() <= id.index() {
+            self.tasks.resize_with(id.index() + 1, Log::default);
+        }
+        // The machine's own threads are in no log of rt-app's.
+        let Some(header) = self.headers.get(info.class) else { return };
+        let path = self.folder.join(format!("{}-{}-{}.log", self.basename, safe(info.class), id.0));
+        let done = File::create(&path).and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
+        self.tasks[id.index()].path = Some(path);
+        self.keep(done);
+    }
+
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+
+    fn wants_loops(&self) -> bool {
+        true
+    }
+
+    fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
+        let slack = if self.cumulative_slack { times.cumulative_slack } else { times.slack };
+        let perf = times.work / self.ns_per_loop;
+        let [run, period, start, end, asked, timers, late] =
+            [times.run, duration, at - duration, at, times.asked, times.period, times.wakeup_latency]
+                .map(|ns| ns / 1000);
+        let rows = &mut self.tasks[task.index()].rows;
+        let before = rows.len();
+        // Writing to a string cannot fail.
+        let _written = writeln!(
+            rows,
+            "{:>4} {perf:>8} {run:>8} {period:>8} {start:>15} {end:>15} {start:>15} {:>10} {asked:>10} {timers:>10} \
+             {late:>10}",
+            task.0,
+            slack / 1000,
+        );
+        self.buffered += rows.len() - before;
+        if self.buffered >= ALL_BYTES {
+            self.flush();
+        } else if rows.len() >= TASK_BYTES {
+            self.flush_task(task.index());
+        }
+    }
+}
+
+/// The first line of a log, after the attributes its task starts with.
+fn header(policy: Option<Policy>) -> String {
+    let (name, priority) = match policy {
+        None => ("SCHED_OTHER", 0),
+        Some(Policy::Other { nice, .. }) => ("SCHED_OTHER", i64::from(nice)),
+        Some(Policy::Batch { nice, .. }) => ("SCHED_BATCH", i64::from(nice)),
+        Some(Policy::Idle) => ("SCHED_IDLE", 0),
+        Some(Policy::Fifo { priority }) => ("SCHED_FIFO", i64::from(priority)),
+        Some(Policy::RoundRobin { priority }) => ("SCHED_RR", i64::from(priority)),
+        Some(Policy::Deadline { .. }) => ("SCHED_DEADLINE", 0),
+    };
+    format!("# Policy : {name} priority : {priority}\n")
+}
+
+/// A name as a part of a file's.
+fn safe(name: &str) -> String {
+    let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
+    name.chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vruntime_trace::GroupId;
+    use vruntime_workload::rtapp::{self, Options};
+
+    /// Rows that rt-app 1.0 wrote on a real machine (`docs/rt-app.md` has the file), from the times they stand for.
+    #[test]
+    fn rows_are_rt_apps_to_the_byte() {
+        let file = br#"{"global": {"calibration": 100, "log_basename": "x"},
+            "tasks": {"timer": {"run": 2000, "timer": {"ref": "unique", "period": 10000}}, "over": {"run": 1000}}}"#;
+        let file = rtapp::parse("x.json", file, &Options::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = RtAppLog::new(folder.path(), &file.workload, &file.global).unwrap();
+        for (id, name) in [(0, "timer"), (1, "over"), (2, "kworker")] {
+            log.task(TaskId(id), &TaskInfo { name, class: name, group: GroupId::ROOT, nice: 0 });
+        }
+        let us = 1000;
+        let times = LoopTimes {
+            asked: 2000 * us,
+            run: 4163 * us,
+            work: 2000 * us,
+            period: 10_000 * us,
+            slack: 5587_000,
+            cumulative_slack: 1,
+            wakeup_latency: 5348 * us,
+        };
+        log.loop_end(19_319 * us, TaskId(0), 15_098 * us, &times);
+        let times = LoopTimes { asked: 1000 * us, work: 1000 * us, slack: -9_920_999, ..LoopTimes::default() };
+        log.loop_end(14_391 * us, TaskId(1), 10_158 * us, &times);
+        log.finish_writing().unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(
+            read("x-timer-0.log"),
+            "# Policy : SCHED_OTHER priority : 0\n\
+             #idx     perf      run   period           start             end          rel_st      slack c_duration   \
+             c_period     wu_lat\n   \
+             0    20000     4163    15098            4221           19319            4221       5587       2000      \
+             10000       5348\n"
+        );
+        assert!(read("x-over-1.log").ends_with("      -9920       1000          0          0\n"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_an_error_not_a_panic() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(RtAppLog::new(&file.path().join("x"), &Workload::default(), &Global::default()).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let workload =
+            rtapp::parse("x.json", br#"{"tasks": {"a": {"run": 1}}}"#, &Options::default()).unwrap().workload;
+        let mut log = RtAppLog::new(folder.path(), &workload, &Global::default()).unwrap();
+        log.task(TaskId(0), &TaskInfo { name: "a", class: "a", group: GroupId::ROOT, nice: 0 });
+        fs::remove_dir_all(folder.path()).unwrap();
+        log.loop_end(10, TaskId(0), 5, &LoopTimes::default());
+        assert!(log.finish_writing().is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! What rt-app would log of each loop, gathered only for an observer who wants it ([`Sink::wants_loops`]).
+
+use vruntime_sched::Policy;
+use vruntime_sched::ids::TaskId;
+use vruntime_trace::{LoopTimes, Sink};
+
+use crate::machine::Machine;
+use crate::program::Code;
+
+/// The loop a task is in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loop {
+    times: LoopTimes,
+    /// When its `run` or `runtime` began.
+    began: u64,
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// The loop of a task, if anybody wants to know.
+    #[inline]
+    fn loop_of(&mut self, task: u32) -> Option<&mut Loop> {
+        let loops = self.loops.as_mut()?;
+        if task as usize >= loops.len() {
+            loops.resize(self.tasks.len(), Loop::default());
+        }
+        loops.get_mut(task as usize)
+    }
+
+    /// A loop begins.
+    #[inline]
+    pub(crate) fn loop_begins(&mut self, task: u32) {
+        if let Some(this) = self.loop_of(task) {
+            *this = Loop::default();
+        }
+    }
+
+    /// A `run` or `runtime` begins.
+    #[inline]
+    pub(crate) fn work_begins(&mut self, task: u32) {
+        let now = self.core.now;
+        if let Some(this) = self.loop_of(task) {
+            this.began = now;
+        }
+    }
+
+    /// A `run` or `runtime` ends, on `cpu`.
+    #[inline]
+    pub(crate) fn work_ends(&mut self, cpu: usize, task: u32, code: Code) {
+        if self.loops.is_none() {
+            return;
+        }
+        let (now, capacity) = (self.core.now, u64::from(self.capacity[cpu]));
+        let (asked, done) = match code {
+            Code::Run(work) => (work, work),
+            // As much as this CPU does in that time.
+            Code::Runtime(time) => (time, (u128::from(time) * u128::from(capacity) / 1024) as u64),
+            _ => return,
+        };
+        if let Some(this) = self.loop_of(task) {
+            let times = &mut this.times;
+            times.asked = times.asked.saturating_add(asked);
+            times.work = times.work.saturating_add(done);
+            times.run += now - this.began;
+        }
+    }
+
+    /// The task comes to a timer of this `period` that is due at `due`.
+    #[inline]
+    pub(crate) fn comes_to_timer(&mut self, task: u32, period: u64, due: u64) {
+        let now = self.core.now;
+        if let Some(this) = self.loop_of(task) {
+            let times = &mut this.times;
+            let slack = due as i64 - now as i64;
+            times.period = times.period.saturating_add(period);
+            times.slack = slack;
+            times.cumulative_slack = times.cumulative_slack.saturating_add(slack);
+            if slack <= 0 {
+                times.wakeup_latency = 0;
+            }
+        }
+    }
+
+    /// The task is back from a timer, so late.
+    #[inline]
+    pub(crate) fn returns_from_timer(&mut self, task: u32, late: u64) {
+        if let Some(this) = self.loop_of(task) {
+            this.times.wakeup_latency += late;
+        }
+    }
+
+    /// A loop ends that began `duration` ago.
+    #[inline]
+    pub(crate) fn loop_ends(&mut self, task: u32, duration: u64) {
+        let own = (self.tasks[task as usize].template as usize) < self.own;
+        if let Some(this) = self.loop_of(task)
+            && own
+        {
+            let times = this.times;
+            self.core.sink.loop_end(self.core.now, TaskId(task), duration, &times);
+        }
+    }
+}
