@@ -122,6 +122,12 @@ pub trait Policy: Sized + Debug + 'static {
         cpus.min_by_key(|&cpu| load(cpu)).unwrap_or(here)
     }
 
+    /// Chooses a CPU for the running task of `rq` as it execs, when there is the least to lose by going elsewhere. The core
+    /// makes sure the answer is allowed. By default: it stays.
+    fn select_cpu_exec(rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> CpuId {
+        rq.cpu
+    }
+
     /// A sleeping or dequeued task leaves this run queue for another.
     fn detach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 

@@ -47,6 +47,7 @@ enum Call {
     Block { cpu: u8 },
     Exit { cpu: u8 },
     Yield { cpu: u8 },
+    Exec { cpu: u8 },
     Tick { cpu: u8 },
     Nice { task: u8, nice: i8 },
     Group { task: u8, group: u8 },
@@ -58,7 +59,7 @@ enum Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    use Call::{Affinity, Block, Exit, Fork, Group, Nice, Pass, Tick, Wake, Weight, Yield};
+    use Call::{Affinity, Block, Exec, Exit, Fork, Group, Nice, Pass, Tick, Wake, Weight, Yield};
     prop_oneof![
         3 => (any::<u8>(), -20i8..20, any::<u8>(), any::<u8>(), any::<u8>())
             .prop_map(|(cpu, nice, policy, group, cpus)| Fork { cpu, nice, policy, group, cpus }),
@@ -66,6 +67,7 @@ fn call() -> impl Strategy<Value = Call> {
         7 => any::<u8>().prop_map(|cpu| Block { cpu }),
         1 => any::<u8>().prop_map(|cpu| Exit { cpu }),
         1 => any::<u8>().prop_map(|cpu| Yield { cpu }),
+        1 => any::<u8>().prop_map(|cpu| Exec { cpu }),
         8 => any::<u8>().prop_map(|cpu| Tick { cpu }),
         1 => (any::<u8>(), -20i8..20).prop_map(|(task, nice)| Nice { task, nice }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(task, group)| Group { task, group }),
@@ -185,6 +187,12 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 if self.rqs[at.index()].running().task().is_some() {
                     self.with(|s| s.yield_task(at));
                     self.give_up(cpu, PrevState::Yielded);
+                }
+            }
+            Call::Exec { cpu } => {
+                let at = self.cpu(cpu);
+                if self.with(|s| s.exec(at)) {
+                    self.give_up(cpu, PrevState::Preempted);
                 }
             }
             Call::Tick { cpu } => {

@@ -87,6 +87,8 @@ costs! {
     wakeup_ns:                 0,     500,     800,  12_000;
     /// Creating a task.
     fork_ns:                   0,  20_000,  40_000, 500_000;
+    /// Loading another program into a task (`execve`).
+    exec_ns:                   0, 200_000, 400_000, 5_000_000;
     /// Refilling caches: extra time on the first run after a migration.
     migration_ns:              0,   5_000,  10_000,  20_000;
     /// Looking for work to pull, for each scheduling domain searched.

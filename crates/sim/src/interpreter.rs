@@ -233,7 +233,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Sync { .. }
             | Code::Suspend(_)
             | Code::Barrier(_)
-            | Code::Yield => self.call(cpu, task, 0),
+            | Code::Yield
+            | Code::Exec => self.call(cpu, task, 0),
         }
     }
 
@@ -282,6 +283,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 this.next = Next::Fetch;
                 self.schedule(cpu, PrevState::Yielded);
                 return Flow::Gone;
+            }
+            Code::Exec => {
+                // First it goes where it is to run, then the new program is loaded.
+                let moves = sched!(self, cpu).exec(CpuId(cpu as u32));
+                self.core.charge_soft(cpu, OverheadKind::Syscall, self.core.costs.exec_ns);
+                if moves {
+                    let this = &mut self.tasks[task as usize];
+                    this.pc += 1;
+                    this.next = Next::Fetch;
+                    self.schedule(cpu, PrevState::Preempted);
+                    return Flow::Gone;
+                }
             }
             Code::Fork(template) => self.fork(cpu, task, template as usize),
             Code::PipeWrite { pipe, bytes } => return self.write(cpu, task, pipe, bytes),

@@ -69,6 +69,7 @@ pub(crate) enum Code {
     SemWait(u32),
     Suspend(u32),
     Yield,
+    Exec,
     Fork(u32),
     PipeWrite {
         pipe: u32,
@@ -257,6 +258,7 @@ impl<'a> Compiler<'a> {
                 Code::Device(per_kib(bytes, self.costs.io_device_ns_per_kib))
             }
             Op::Yield => Code::Yield,
+            Op::Exec => Code::Exec,
             Op::Fork(index) => Code::Fork(check("task", index, workload.tasks.len())?),
             Op::PipeWrite { pipe, bytes } => Code::PipeWrite { pipe: self.pipe(task, pipe, bytes)?, bytes },
             Op::PipeRead { pipe, bytes } => Code::PipeRead { pipe: self.pipe(task, pipe, bytes)?, bytes },

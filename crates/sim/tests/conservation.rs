@@ -21,6 +21,7 @@ fn op() -> impl Strategy<Value = Op> {
             mode: if relative { TimerMode::Relative } else { TimerMode::Absolute },
         }),
         2 => Just(Op::Yield),
+        1 => Just(Op::Exec),
         2 => Just(Op::SemPost(0)),
         1 => Just(Op::SemWait(0)),
         2 => Just(Op::Signal(0)),

@@ -184,7 +184,8 @@ impl Offsets {
             | Op::Mem { .. }
             | Op::Io { .. }
             | Op::MemRun(_)
-            | Op::Yield => op.clone(),
+            | Op::Yield
+            | Op::Exec => op.clone(),
         }
     }
 }

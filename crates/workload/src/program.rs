@@ -264,6 +264,8 @@ pub enum Op {
     MemRun(Box<MemRun>),
     /// `sched_yield`.
     Yield,
+    /// `execve`: the task becomes another program. It goes to the idlest CPU first.
+    Exec,
     /// Start another task of the workload: an instance of the class with this index in [`Workload::tasks`].
     Fork(usize),
     /// Write one message.

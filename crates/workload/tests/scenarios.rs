@@ -224,3 +224,13 @@ fn a_million_tasks_in_ten_thousand_groups() {
     );
     assert_eq!((scenario.workload.tasks.len(), scenario.workload.groups.len()), (1_000_000, 10_001));
 }
+
+#[test]
+fn a_task_that_execs_does_so_at_the_beginning_of_each_loop() {
+    let scenario = read("[[task]]\nname = \"make\"\nexec = true\nrun = \"5ms\"\nsleep = \"1ms\"\n");
+    let ops = &scenario.workload.tasks[0].phases[0].ops;
+    assert_eq!(*ops, [Op::Exec, Op::Run { work: 5_000_000 }, Op::Sleep { time: 1_000_000 }]);
+    let nothing = "[[task]]\nname = \"make\"\nexec = true\n";
+    let error = scenario::parse("t.toml", nothing.as_bytes(), &Options::default(), &mut files).unwrap_err();
+    assert!(error.to_string().contains("does nothing"), "{error}");
+}

@@ -1,6 +1,6 @@
 //! Active balance: when only a running task could be moved, the stopper of its CPU pushes it away.
 
-use crate::ids::CpuId;
+use crate::ids::{CpuId, TaskId};
 
 /// What the stopper of a CPU is asked to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,4 +14,11 @@ pub(crate) enum Push {
     },
     /// The running task may no longer run here: move it to a CPU it may run on.
     Affinity,
+    /// This task, which execs, had better go on at `to`.
+    Exec {
+        /// Who execs.
+        task: TaskId,
+        /// The idlest CPU.
+        to: CpuId,
+    },
 }

@@ -146,6 +146,14 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     }
 }
 
+/// A CPU for the running task, which execs. A real-time one stays.
+pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> CpuId {
+    match rq.tasks[index].kind {
+        ClassKind::Fair => P::select_cpu_exec(rq, shared, index),
+        ClassKind::Rt => rq.cpu,
+    }
+}
+
 /// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair class.
 pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if rq.rt.has_load() {

@@ -1,6 +1,6 @@
 //! Changes of a task's attributes, wherever it is: policy, priority, nice, group, CPUs.
 
-use super::{Scheduler, activate, allowed_cpu, check_preempt, deactivate, push_running, rq_of, settle};
+use super::{Scheduler, activate, allowed_cpu, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::class::{ClassKind, rt};
 use crate::event::{Event, MigrateCause, Running};
 use crate::host::Host;
@@ -219,23 +219,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if target == cpu {
                 return;
             }
-            deactivate(&mut rq, self.shared, index, Dequeue::Move);
-            P::detach(&mut rq, self.shared, index);
-            let mut moving = rq.take(self.shared, index);
-            settle(&mut rq, self.shared, self.host);
+            let moving = take_away(&mut rq, self.shared, self.host, index);
             drop(rq);
-            moving.migrated = true;
-            moving.last_ran = 0;
-            let task = moving.id;
-            let cause = MigrateCause::Affinity;
-            self.host.event(self.now, cpu, &Event::Migrate { task, from: cpu, to: target, cause });
-            self.arrive(moving, target);
+            self.arrive(moving, cpu, target, MigrateCause::Affinity);
         }
     }
 
-    /// A runnable task that was taken from another run queue joins that of `cpu`.
-    fn arrive(&mut self, moving: Task<P>, cpu: CpuId) {
-        let mut rq = self.rqs.rq(cpu);
+    /// A runnable task that was taken from the run queue of `from` joins that of `to`.
+    pub(super) fn arrive(&mut self, moving: Task<P>, from: CpuId, to: CpuId, cause: MigrateCause) {
+        self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
+        let mut rq = self.rqs.rq(to);
         rq.update_clock(self.now, self.shared);
         let index = rq.adopt(self.shared, moving);
         P::attach(&mut rq, self.shared, index);

@@ -1,7 +1,8 @@
-//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), changes of attributes (`attrs`); here are fork, tick, timers and
-//! what all verbs share.
+//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`); here are
+//! fork, tick, timers and what all verbs share.
 
 mod attrs;
+mod exec;
 mod switch;
 mod wake;
 
@@ -73,6 +74,17 @@ pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 /// Takes a task off the queue; false if the policy keeps it for a while.
 pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
     class::dequeue(rq, shared, index, why)
+}
+
+/// Takes a queued task off `rq`, for another run queue.
+fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, index: u32) -> Task<P> {
+    deactivate(rq, shared, index, Dequeue::Move);
+    P::detach(rq, shared, index);
+    let mut moving = rq.take(shared, index);
+    settle(rq, shared, host);
+    moving.migrated = true;
+    moving.last_ran = 0;
+    moving
 }
 
 /// A task joined `rq`: whoever runs there may have to give way.
@@ -249,6 +261,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 balancing.push(cpu, to, position);
             }
             Some(Push::Affinity) => self.push_forbidden(cpu),
+            Some(Push::Exec { task, to }) => self.push_exec(cpu, task, to),
             None => {}
         }
     }

@@ -83,6 +83,7 @@ pub(super) fn takes_time(phase: &Phase) -> bool {
         | Op::SemPost(_)
         | Op::Resume { .. }
         | Op::Yield
+        | Op::Exec
         | Op::Fork(_) => false,
     })
 }

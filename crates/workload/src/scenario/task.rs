@@ -29,6 +29,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let cpus = cpus(&mut fields);
     let group = group_path(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
+    let exec = fields.boolean("exec").unwrap_or(false);
     let run = fields.duration("run");
     let sleep = fields.duration("sleep");
     let loops = fields.integer("loops", -1..=i64::MAX, "a number of loops, or -1 for ever").unwrap_or(-1);
@@ -38,9 +39,9 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         let message = "`util_min` is above `util_max`".to_owned();
         fields.bad(span.clone(), message, "in this task", "the kernel refuses such a pair of clamps");
     }
-    let ops: Vec<Op> =
-        [run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })].into_iter().flatten().collect();
-    if ops.is_empty() && !fields.problems.has_errors() {
+    let steps = [exec.then_some(Op::Exec), run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })];
+    let ops: Vec<Op> = steps.into_iter().flatten().collect();
+    if run.is_none() && sleep.is_none() && !fields.problems.has_errors() {
         let message = "this task does nothing".to_owned();
         fields.bad(
             span.clone(),

@@ -215,6 +215,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         placement::select_cpu(rq, shared, task, on, wake)
     }
 
+    fn select_cpu_exec(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> CpuId {
+        placement::select_cpu_exec(rq, shared, task)
+    }
+
     fn detach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         // A task that was never woken has nothing here to take along.
         if rq.class.entities[task].avg.last_update != 0 {

@@ -22,7 +22,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
 ) -> CpuId {
     let prev = rq.cpu;
     if wake.fork {
-        return find_idlest(rq, shared, task, on);
+        return find_idlest(rq, shared, task, on, None);
     }
     if let Some(mask) = &rq.tasks[task].affinity
         && mask.count() == 1
@@ -37,6 +37,18 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         }
     }
     select_idle_sibling(rq, shared, task, target)
+}
+
+/// `select_task_rq_fair` for a task that execs: the idlest CPU, as at fork, reckoned without the task itself.
+pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
+    rq: &mut Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+) -> CpuId {
+    let load = rq.task_h_load(shared, task);
+    let avg = &rq.class.entities[task].avg;
+    let runs = Runs { cpu: rq.cpu, load, util: avg.util_avg.max(u64::from(avg.util_est)), runnable: avg.runnable_avg };
+    find_idlest(rq, shared, task, rq.cpu, Some(&runs))
 }
 
 /// Whether waker and wakee are a master and one of many workers, which had better be spread than pulled together.
@@ -218,6 +230,14 @@ enum Crowd {
     Overloaded,
 }
 
+/// What a task that runs on a CPU adds to its figures.
+struct Runs {
+    cpu: CpuId,
+    load: u64,
+    util: u64,
+    runnable: u64,
+}
+
 struct Idlest {
     crowd: Crowd,
     idle_cpus: u32,
@@ -230,6 +250,7 @@ fn idlest_stats<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &crate::balance::domains::SchedGroup,
     imbalance_pct: u64,
+    without: Option<&Runs>,
 ) -> Idlest {
     let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
     for &cpu in &group.cpus {
@@ -239,6 +260,13 @@ fn idlest_stats<D: Discipline, T: Tunables>(
         load += published.load();
         runnable += published.runnable();
         running += published.nr_running();
+        if let Some(task) = without.filter(|task| task.cpu == cpu) {
+            idle_cpus += u32::from(published.nr_running() == 1);
+            util -= task.util.min(published.util());
+            load -= task.load.min(published.load());
+            runnable -= task.runnable.min(published.runnable());
+            running -= published.nr_running().min(1);
+        }
     }
     let weight = group.cpus.len() as u32;
     let capacity = group.capacity_of(shared);
@@ -256,12 +284,13 @@ fn idlest_stats<D: Discipline, T: Tunables>(
     Idlest { crowd, idle_cpus, util, load, capacity }
 }
 
-/// The slow path, for tasks without a past: down the domains of `on`, each time into the idlest group.
+/// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`, each time into the idlest group.
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
     on: CpuId,
+    without: Option<&Runs>,
 ) -> CpuId {
     let task = &rq.tasks[task];
     let mut cpu = on;
@@ -274,7 +303,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
         };
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
-        let stats = |group| idlest_stats(shared, group, domain.imbalance_pct);
+        let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, without);
         let local = domain.groups.iter().find(|group| group.mask.contains(cpu));
         let mut best: Option<(&crate::balance::domains::SchedGroup, Idlest)> = None;
         for group in domain.groups.iter().filter(|group| !group.mask.contains(cpu) && any_allowed(&group.mask)) {

@@ -1,0 +1,52 @@
+//! A task that execs goes to the idlest CPU: it has the least to lose then.
+
+use super::{Scheduler, allowed_cpu, settle, take_away};
+use crate::balance::active::Push;
+use crate::class;
+use crate::event::MigrateCause;
+use crate::host::Host;
+use crate::ids::{CpuId, TaskId};
+use crate::policy::Policy;
+use crate::rq::Rqs;
+use crate::task::TaskState;
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// The running task of `cpu` execs (`sched_exec`): it has the least to lose now by going to another CPU, and does if one
+    /// is idler. True if so: the host calls [`Self::schedule`] with [`PrevState::Preempted`](crate::event::PrevState) at
+    /// once, and the stopper, which that picks, moves the task.
+    ///
+    /// A stopper that has a task to push already does not push another: then the task stays.
+    #[must_use]
+    pub fn exec(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, shared);
+        let Some(current) = rq.current else { return false };
+        if rq.push.is_some() {
+            return false;
+        }
+        let chosen = class::select_cpu_exec(&mut rq, shared, current);
+        let to = allowed_cpu(shared, &rq.tasks[current].affinity, chosen, cpu);
+        let moves = to != cpu;
+        if moves {
+            rq.push = Some(Push::Exec { task: rq.tasks[current].id, to });
+            rq.resched();
+        }
+        settle(&mut rq, shared, self.host);
+        moves
+    }
+
+    /// Moves a task that execs, if it still waits on `cpu` and may run on `to`.
+    pub(super) fn push_exec(&mut self, cpu: CpuId, task: TaskId, to: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        let Some(index) = rq.find(self.shared, task) else { return };
+        let execs = &rq.tasks[index];
+        if !execs.on_rq || execs.state != TaskState::Runnable || rq.current == Some(index) || !execs.allowed(to) {
+            return;
+        }
+        let moving = take_away(&mut rq, self.shared, self.host, index);
+        drop(rq);
+        self.arrive(moving, cpu, to, MigrateCause::Exec);
+    }
+}
