@@ -62,8 +62,9 @@ pub(crate) enum Command {
     /// Run workloads under several kernels or on several machines, and tell what differs
     #[command(
         long_about = "Runs every combination of the files, kernels and machines given, and prints them side by side: \
-                      the mean over the repeats, half their spread (±), and the change against the first. A ~ marks a \
-                      change within the spread. The last lines say what stands out.\n\nA kernel can carry features \
+                      what stands out, then the mean over the repeats, half their spread (±), and the change against the \
+                      first, where it is beyond the spread and large enough to matter. A ~ marks a change within the \
+                      spread.\n\nA kernel can carry features \
                       and tunables of its own, so that they can be compared: 6.12+NO_RUN_TO_PARITY, \
                       6.12+base_slice_ns=3000000.",
         after_long_help = "Examples:\n  \
@@ -165,6 +166,9 @@ pub(crate) struct Compare {
     /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Vec<String>,
+    /// Show changes within the spread, or too small to matter, as well
+    #[arg(long)]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) options: Options,
 }

@@ -182,6 +182,11 @@ impl Spread {
     }
 }
 
+/// What is certain of a change: the near ends of the two ranges; none if they share a value.
+fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
+    base.apart(other).then(|| if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) })
+}
+
 struct Row<'a> {
     class: &'a str,
     tasks: usize,
@@ -234,14 +239,63 @@ impl Comparison {
         rows
     }
 
-    /// The table: for each class of tasks the metrics that differ (and always its CPU time), each variant's mean with
-    /// its spread and the change against the first. A `~` marks a change within the spread.
+    /// The table: for each class of tasks the metrics that change, each variant's mean with its spread and the change
+    /// against the first. Changes within the spread (marked `~` where another variant's is beyond it) and those too small
+    /// to matter are left out, and told of in a line.
     pub fn table(&self) -> String {
-        let rows = self.rows();
+        let all = self.differing();
+        let count = all.len();
+        let mut silent: Vec<String> = Vec::new();
+        for row in &all {
+            let name = name_of(row.class, row.tasks);
+            if !silent.contains(&name) && !all.iter().any(|other| other.class == row.class && self.changes(other)) {
+                silent.push(name);
+            }
+        }
+        let rows: Vec<Row<'_>> = all.into_iter().filter(|row| self.changes(row)).collect();
+        let left_out = count - rows.len();
+        let mut text = if rows.is_empty() { String::new() } else { self.tables(&rows) };
+        if left_out > 0 {
+            let within = if self.repeats() > 1 { "within the spread or " } else { "" };
+            let mut line = format!("left out, {within}too small to matter: {left_out} of {count} rows");
+            if !silent.is_empty() {
+                line.extend([", all those of ", &silent.join(", ")]);
+            }
+            line.push_str(" (--all shows them)");
+            text.extend([&wrap(&line), "\n"]);
+        }
+        text
+    }
+
+    /// The table with every row that differs in any digit, and each class's CPU time.
+    pub fn whole_table(&self) -> String {
+        self.tables(&self.differing())
+    }
+
+    fn differing(&self) -> Vec<Row<'_>> {
+        let differs = |row: &Row<'_>| {
+            let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
+            row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
+        };
+        self.rows().into_iter().filter(differs).collect()
+    }
+
+    /// Whether a variant differs from the first beyond the spread, and by enough to matter.
+    fn changes(&self, row: &Row<'_>) -> bool {
+        (1..self.variants.len()).any(|variant| match (row.cells[0], row.cells[variant]) {
+            (Some(base), Some(other)) => {
+                certain(base, other).is_some_and(|(from, to)| (from - to).abs() >= row.metric.floor)
+            }
+            (None, None) => false,
+            _ => true,
+        })
+    }
+
+    fn tables(&self, rows: &[Row<'_>]) -> String {
         // Each block repeats the reference, so that a block fits the width.
         let per_block = if self.repeats() > 1 { 2 } else { 3 };
         let others: Vec<usize> = (1..self.variants.len()).collect();
-        let blocks = others.chunks(per_block).map(|block| self.block(&rows, block));
+        let blocks = others.chunks(per_block).map(|block| self.block(rows, block));
         blocks.collect::<Vec<String>>().join("\n")
     }
 
@@ -254,10 +308,6 @@ impl Comparison {
         let mut lines: Vec<Vec<String>> = Vec::new();
         for row in rows {
             let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
-            let differs = others.iter().any(|&other| shown[other] != shown[0]);
-            if !differs && row.metric.key != "share" {
-                continue;
-            }
             let name = if last_class == Some(row.class) { String::new() } else { name_of(row.class, row.tasks) };
             last_class = Some(row.class);
             let mut line = vec![name, row.metric.name.to_owned(), shown[0].clone()];
@@ -297,10 +347,9 @@ impl Comparison {
         for row in &rows {
             for variant in 1..self.variants.len() {
                 let (Some(base), Some(other)) = (row.cells[0], row.cells[variant]) else { continue };
-                // From the near ends of the two ranges: what is certain of the change.
-                let (from, to) = if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) };
+                let Some((from, to)) = certain(base, other) else { continue };
                 let floor = row.metric.floor;
-                if !base.apart(other) || (from - to).abs() < floor {
+                if (from - to).abs() < floor {
                     continue;
                 }
                 let score = ((to + floor) / (from + floor)).ln().abs();

@@ -57,10 +57,8 @@ pub struct KernelRow {
     pub change: &'static str,
 }
 
-const EEVDF_6_6: &[Feature] = &[
-    Feature::PlaceLag,
-    Feature::PlaceDeadlineInitial,
-    Feature::RunToParity,
+/// On in every kernel on offer.
+const COMMON: &[Feature] = &[
     Feature::CacheHotBuddy,
     Feature::WakeupPreemption,
     Feature::NontaskCapacity,
@@ -71,15 +69,20 @@ const EEVDF_6_6: &[Feature] = &[
     Feature::WaWeight,
     Feature::WaBias,
     Feature::UtilEst,
-    // Newer than 6.6, but in every stable kernel since late 2025: the recorded 6.1.y and 6.12.y list it.
+    // Newer than all of them, but in every stable kernel since late 2025: the recorded 6.1.y and 6.12.y list it.
     Feature::NiRandom,
 ];
 
-const fn with(base: &[Feature], more: &[Feature]) -> Features {
-    let mut all = Features::of(base);
+const CFS_6_1: &[Feature] =
+    &[Feature::GentleFairSleepers, Feature::StartDebit, Feature::LastBuddy, Feature::AltPeriod, Feature::BaseSlice];
+
+const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
+
+const fn features(lists: &[&[Feature]]) -> Features {
+    let mut all = Features::of(&[]);
     let mut index = 0;
-    while index < more.len() {
-        all = Features::union(all, Features::of(&[more[index]]));
+    while index < lists.len() {
+        all = Features::union(all, Features::of(lists[index]));
         index += 1;
     }
     all
@@ -94,24 +97,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.1",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: Features::of(&[
-            Feature::GentleFairSleepers,
-            Feature::StartDebit,
-            Feature::LastBuddy,
-            Feature::CacheHotBuddy,
-            Feature::WakeupPreemption,
-            Feature::NontaskCapacity,
-            Feature::TtwuQueue,
-            Feature::SisUtil,
-            Feature::AttachAgeLoad,
-            Feature::WaIdle,
-            Feature::WaWeight,
-            Feature::WaBias,
-            Feature::UtilEst,
-            Feature::AltPeriod,
-            Feature::BaseSlice,
-            Feature::NiRandom,
-        ]),
+        features: features(&[COMMON, CFS_6_1]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
         rt_limit: Limit::Throttle,
@@ -122,7 +108,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.6",
         policy: PolicyKind::Eevdf,
         eevdf: Eevdf::V6_6,
-        features: Features::of(EEVDF_6_6),
+        features: features(&[COMMON, EEVDF_6_6]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
         rt_limit: Limit::Throttle,
@@ -133,7 +119,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.12",
         policy: PolicyKind::Eevdf,
         eevdf: Eevdf::V6_12,
-        features: with(EEVDF_6_6, EEVDF_6_12),
+        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
@@ -144,7 +130,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.18",
         policy: PolicyKind::Eevdf,
         eevdf: Eevdf::V6_18,
-        features: with(EEVDF_6_6, EEVDF_6_12),
+        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,

@@ -52,7 +52,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     if options.json {
         output::print_json(&comparison.json());
     } else {
-        output::print(&report(&sides, &of_side, &comparison, options));
+        output::print(&report(&sides, &of_side, &comparison, options, compare.all));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
@@ -124,12 +124,13 @@ fn folder_name(label: &str) -> String {
     label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
 }
 
-fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options: &Options) -> String {
+fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options: &Options, all: bool) -> String {
     let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| what(side, runs)).collect();
     if options.repeat > 1 {
         lines.push(format!("mean of {} seeds, ± half the spread, ~ change within the spread", options.repeat));
     }
-    lines.extend([String::new(), comparison.table(), comparison.sentence(), String::new()]);
+    let table = if all { comparison.whole_table() } else { comparison.table() };
+    lines.extend([String::new(), comparison.sentence(), String::new(), table]);
     if let Some(out) = &options.out {
         let (out, first) = (out.display(), folder_name(&sides[0].label));
         lines.push(format!("results and traces are in {out}; open {out}/{first}/trace.perfetto-trace"));
