@@ -10,7 +10,7 @@ import sys
 command = ["compare", "scenarios/demo/demo.toml", "--repeat", "5"]
 output = subprocess.run([sys.argv[1], *command], capture_output=True, text=True, check=True).stdout.splitlines()
 
-wanted = ("tasks ", "──", "video/decoder", "video/slice", "build/cc1", "web/accept", "web/worker")
+wanted = ("tasks ", "──", "video/slice", "video/sound", "build/cc1", "web/accept", "web/worker")
 lines, keep = [], False
 for line in output:
     if line.startswith(wanted):
@@ -20,7 +20,8 @@ for line in output:
     if keep and line and (not line.startswith(" ") or any(word in line for word in ("wait %", "late p99", "switch/s", "migrations"))):
         lines.append(line)
 start = next(index for index, line in enumerate(output) if line.startswith("What stands out"))
-lines = ["$ vruntime " + " ".join(command), ""] + lines + [""] + output[start : start + 4]
+said = output[start : output.index("", start)]
+lines = ["$ vruntime " + " ".join(command), ""] + said + [""] + lines
 
 height, width, left = 18, max(map(len, lines)) * 8.43 + 32, 16
 print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{len(lines) * height + 32}" role="img" '

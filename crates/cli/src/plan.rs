@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use miette::miette;
 use vruntime_report::RunInfo;
+use vruntime_sched::features::FEATURES;
 use vruntime_sched::kernels::UnknownName;
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
@@ -13,7 +14,7 @@ use vruntime_workload::scenario::{self, Scenario, Spanned};
 
 use crate::args::{Options, PreemptName};
 use crate::input::{Input, Says};
-use crate::machine;
+use crate::{machine, output};
 
 /// The kernel of those who name none: the newest long-term one in wide use.
 const DEFAULT_KERNEL: &str = "6.12";
@@ -104,6 +105,11 @@ pub(crate) fn plan(
     }
     for name in &options.feature {
         kernel.feature(name).map_err(|error| unknown(&error))?;
+        let bare = name.strip_prefix("NO_").unwrap_or(name);
+        let known = FEATURES.iter().find(|(_, known)| *known == bare);
+        if let Some(why) = known.and_then(|(feature, _)| feature.without_effect()) {
+            output::note(&format!("{bare} makes no difference here: {why}"));
+        }
     }
     for (name, value) in &options.set {
         set(name, *value, &mut kernel, &mut costs)?;

@@ -181,7 +181,7 @@ mod tests {
             run: 4163 * us,
             work: 2000 * us,
             period: 10_000 * us,
-            slack: 5587_000,
+            slack: 5_587_000,
             cumulative_slack: 1,
             wakeup_latency: 5348 * us,
         };

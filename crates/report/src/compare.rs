@@ -184,7 +184,8 @@ impl Spread {
 
 /// What is certain of a change: the near ends of the two ranges; none if they share a value.
 fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
-    base.apart(other).then(|| if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) })
+    let ends = if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) };
+    base.apart(other).then_some(ends)
 }
 
 struct Row<'a> {

@@ -97,6 +97,30 @@ impl Feature {
     pub fn name(self) -> &'static str {
         FEATURES.iter().find(|(feature, _)| *feature == self).map_or("", |(_, name)| name)
     }
+
+    /// Why it makes no difference here, if it does not: a word for those who switch it.
+    ///
+    /// ```
+    /// use vruntime_sched::features::Feature;
+    /// assert!(Feature::TtwuQueue.without_effect().is_some());
+    /// assert_eq!(Feature::RunToParity.without_effect(), None);
+    /// ```
+    pub const fn without_effect(self) -> Option<&'static str> {
+        match self {
+            Self::TtwuQueue => Some(
+                "the waker enqueues a task on another CPU's run queue at once and pays for it (wakeup_ns); the other CPU \
+                 pays for the interrupt that tells it (ipi_ns)",
+            ),
+            Self::NontaskCapacity => Some(
+                "interrupts are charged to the task they interrupt, as without IRQ_TIME_ACCOUNTING, so the balancer sees \
+                 no capacity lost to them",
+            ),
+            Self::AttachAgeLoad => {
+                Some("averages of a task that changes its group are taken over as of their last update")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A set of features.

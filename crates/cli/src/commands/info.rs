@@ -25,7 +25,9 @@ fn table() -> String {
 fn features(name: &str) -> miette::Result<String> {
     let kernel = plan::parse_kernel(name)?;
     let lines = FEATURES.iter().map(|(feature, name)| {
-        vec![(*name).to_owned(), if kernel.features.has(*feature) { "on" } else { "off" }.to_owned()]
+        let state = if kernel.features.has(*feature) { "on" } else { "off" };
+        let effect = if feature.without_effect().is_some() { ", no effect here" } else { "" };
+        vec![(*name).to_owned(), format!("{state}{effect}")]
     });
     let mut text = format!("Linux {name}, {}\n\n", policy(kernel.policy));
     text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state"], 2, lines));
