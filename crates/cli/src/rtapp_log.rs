@@ -161,7 +161,6 @@ fn safe(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vruntime_trace::GroupId;
     use vruntime_workload::rtapp::{self, Options};
 
     /// Rows that rt-app 1.0 wrote on a real machine (`docs/rt-app.md` has the file), from the times they stand for.
@@ -173,7 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut log = RtAppLog::new(folder.path(), &file.workload, &file.global).unwrap();
         for (id, name) in [(0, "timer"), (1, "over"), (2, "kworker")] {
-            log.task(TaskId(id), &TaskInfo { name, class: name, group: GroupId::ROOT, nice: 0 });
+            log.task(TaskId(id), &TaskInfo { name, class: name, ..TaskInfo::default() });
         }
         let us = 1000;
         let times = LoopTimes {
@@ -210,7 +209,7 @@ mod tests {
         let workload =
             rtapp::parse("x.json", br#"{"tasks": {"a": {"run": 1}}}"#, &Options::default()).unwrap().workload;
         let mut log = RtAppLog::new(folder.path(), &workload, &Global::default()).unwrap();
-        log.task(TaskId(0), &TaskInfo { name: "a", class: "a", group: GroupId::ROOT, nice: 0 });
+        log.task(TaskId(0), &TaskInfo { name: "a", class: "a", ..TaskInfo::default() });
         fs::remove_dir_all(folder.path()).unwrap();
         log.loop_end(10, TaskId(0), 5, &LoopTimes::default());
         assert!(log.finish_writing().is_err());

@@ -1,8 +1,8 @@
 //! Where events go.
 
-use vruntime_sched::{CpuMask, SchedPolicy};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::{CpuMask, SchedPolicy};
 
 /// What a reader of a trace wants to know of a task besides its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
