@@ -1,7 +1,7 @@
 //! Scheduling classes, and the order in which they are asked.
 //!
 //! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
-//! or from what it was lent by those that wait for it ([`ClassKind::of`]), and is kept in [`Task::kind`]; the core calls
+//! or from what it was lent by those that wait for it (`ClassKind::of`), and is kept in [`Task::kind`]; the core calls
 //! the class through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and idle classes need
 //! no file of their own: a CPU's stopper is a flag on its run queue that comes before everything, the idle task is what
 //! is left when nothing else wants the CPU.

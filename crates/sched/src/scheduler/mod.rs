@@ -251,7 +251,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// The stopper has the CPU: does what it was woken for. Then the host calls [`Self::schedule`] with
-    /// [`PrevState::Sleeping`].
+    /// [`PrevState::Sleeping`](crate::event::PrevState::Sleeping).
     pub fn stopper_work(&mut self, cpu: CpuId) {
         let push = self.rqs.rq(cpu).push.take();
         match push {

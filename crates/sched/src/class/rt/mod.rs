@@ -2,7 +2,7 @@
 //!
 //! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its place
 //! at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class keeps the
-//! machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower ([`select_cpu`]), a CPU
+//! machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower (`select_cpu`), a CPU
 //! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU the
 //! class may have is in `bandwidth`.
 //!
