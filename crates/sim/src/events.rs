@@ -37,9 +37,9 @@ impl Line {
     /// Selections, not branches: which is least cannot be predicted.
     #[inline]
     fn least(&self) -> u128 {
-        let less = |a: u128, b: u128| if b < a { b } else { a };
-        let [a, b, c, d, e, f, g, h] = self.0;
-        less(less(less(a, b), less(c, d)), less(less(e, f), less(g, h)))
+        let less = |one: u128, other: u128| if other < one { other } else { one };
+        let [k0, k1, k2, k3, k4, k5, k6, k7] = self.0;
+        less(less(less(k0, k1), less(k2, k3)), less(less(k4, k5), less(k6, k7)))
     }
 }
 
