@@ -1,7 +1,7 @@
 //! Scheduling classes, and the order in which they are asked.
 //!
 //! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
-//! or from what it was lent by those that wait for it (`ClassKind::of`), and is kept in [`Task::kind`]; the core calls
+//! or from what it was lent by those that wait for it, and is kept with it ([`Task::kind`]); the core calls
 //! the class through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and idle classes need
 //! no file of their own: a CPU's stopper is a flag on its run queue that comes before everything, the idle task is what
 //! is left when nothing else wants the CPU.
@@ -34,10 +34,10 @@ impl ClassKind {
     }
 }
 
-/// Queues a task that is on `rq` but not queued, and counts it.
+/// Queues a task of class `kind` that is on `rq` but not queued, and counts it.
 #[inline]
-pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
-    match rq.tasks[index].kind {
+pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
+    match kind {
         ClassKind::Fair => {
             P::enqueue(rq, shared, index, why);
             rq.tasks[index].on_rq = true;
@@ -48,10 +48,16 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     }
 }
 
-/// Takes a task off its queue and the count; false if the policy keeps it for a while.
+/// Takes a task of class `kind` off its queue and the count; false if the policy keeps it for a while.
 #[inline]
-pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
-    match rq.tasks[index].kind {
+pub(crate) fn dequeue<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    kind: ClassKind,
+    index: u32,
+    why: Dequeue,
+) -> bool {
+    match kind {
         ClassKind::Fair => {
             let gone = P::dequeue(rq, shared, index, why);
             if gone {
@@ -66,15 +72,28 @@ pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     }
 }
 
-/// Who should run next.
+/// Who should run next, and its class.
 #[inline]
-pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
-    if rq.rt.runnable() { rt::pick(rq) } else { P::pick(rq, shared) }
+pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
+    if rq.rt.runnable() { (rt::pick(rq), ClassKind::Rt) } else { (P::pick(rq, shared), ClassKind::Fair) }
 }
 
-/// The CPU passes from `rq.current` to `next`; they differ.
+/// The CPU passes from `rq.current` to `next`, of class `kind` (Fair if it is none); they differ.
 #[inline]
-pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>) {
+pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
+    let prev = rq.curr;
+    if kind == ClassKind::Fair && (prev.is_some() || rq.current.is_none()) {
+        P::switch(rq, shared, prev, next);
+        rq.curr = next;
+        rq.current = next;
+    } else {
+        switch_between_classes(rq, shared, next, kind);
+    }
+}
+
+/// As [`switch`], if either is of a class above the ordinary one.
+#[cold]
+fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
     // Without one of the policy's own the running task is of a higher class.
     let fair = rq.curr;
     if fair.is_none()
@@ -82,40 +101,41 @@ pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option
     {
         rt::put_prev(rq, shared, prev);
     }
-    let next_fair = next.filter(|&next| rq.tasks[next].kind == ClassKind::Fair);
+    let next_fair = next.filter(|_| kind == ClassKind::Fair);
     if fair.is_some() || next_fair.is_some() {
         P::switch(rq, shared, fair, next_fair);
         rq.curr = next_fair;
     }
     rq.current = next;
-    if next_fair.is_none()
+    if kind == ClassKind::Rt
         && let Some(next) = next
     {
         rt::set_next(rq, shared, next);
     }
 }
 
-/// `index` was just queued while another task runs: whether that one has to give way.
+/// `index`, of class `kind`, was just queued while another task runs: whether that one has to give way.
 #[inline]
-pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32, wake: Wake) {
-    let (running, woken) = (rq.tasks[curr].kind, rq.tasks[index].kind);
-    if woken == running {
-        match woken {
-            ClassKind::Fair => P::wakeup_preempt(rq, shared, index, wake),
-            ClassKind::Rt => rt::wakeup_preempt(rq, shared, curr, index),
+pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
+    if kind == ClassKind::Fair && rq.curr.is_some() {
+        P::wakeup_preempt(rq, shared, index, wake);
+    } else if let Some(current) = rq.current {
+        let running = rq.tasks[current].kind;
+        if kind < running {
+            rq.resched();
+        } else if kind == running {
+            rt::wakeup_preempt(rq, shared, current, index);
         }
-    } else if woken < running {
-        rq.resched();
     }
 }
 
 /// The scheduler's tick hits the running task.
 #[inline]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let Some(current) = rq.current else { return };
-    match rq.tasks[current].kind {
-        ClassKind::Fair => P::tick(rq, shared, current),
-        ClassKind::Rt => rt::tick(rq, shared, current),
+    match (rq.curr, rq.current) {
+        (Some(current), _) => P::tick(rq, shared, current),
+        (None, Some(current)) => rt::tick(rq, shared, current),
+        (None, None) => {}
     }
 }
 
@@ -137,10 +157,17 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// A CPU for a task that wakes, or is new.
+/// A CPU for a task of class `kind` that wakes, or is new.
 #[inline]
-pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
-    match rq.tasks[index].kind {
+pub(crate) fn select_cpu<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    kind: ClassKind,
+    index: u32,
+    on: CpuId,
+    wake: Wake,
+) -> CpuId {
+    match kind {
         ClassKind::Fair => P::select_cpu(rq, shared, index, on, wake),
         ClassKind::Rt => rt::select_cpu(rq, shared, index, on),
     }

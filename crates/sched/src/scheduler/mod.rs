@@ -46,13 +46,18 @@ fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) 
     }
 }
 
+#[cold]
+fn arm_timers<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
+    for (timer, at) in rq.timers.drain(..) {
+        host.arm(timer, at);
+    }
+}
+
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
 pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     rq.publish(shared);
     if !rq.timers.is_empty() {
-        for (timer, at) in core::mem::take(&mut rq.timers) {
-            host.arm(timer, at);
-        }
+        arm_timers(rq, host);
     }
     if rq.need_resched {
         let told = &shared.cpu(rq.cpu).need_resched;
@@ -64,7 +69,14 @@ pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, hos
 
 /// Queues a task that is on `rq` but not queued.
 pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
-    class::enqueue(rq, shared, index, why);
+    let kind = rq.tasks[index].kind;
+    activate_as(rq, shared, kind, index, why);
+}
+
+/// As [`activate`], for a task of class `kind`.
+#[inline]
+fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
+    class::enqueue(rq, shared, kind, index, why);
     rq.tasks[index].state = TaskState::Runnable;
     if rq.nr_running >= 2 {
         shared.set_overloaded(true);
@@ -73,7 +85,8 @@ pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 
 /// Takes a task off the queue; false if the policy keeps it for a while.
 pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
-    class::dequeue(rq, shared, index, why)
+    let kind = rq.tasks[index].kind;
+    class::dequeue(rq, shared, kind, index, why)
 }
 
 /// Takes a queued task off `rq`, for another run queue.
@@ -89,11 +102,18 @@ fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut 
 
 /// A task joined `rq`: whoever runs there may have to give way.
 pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
-    match (rq.running, rq.current) {
-        (Running::Idle, _) => rq.resched(),
-        (Running::Task(_), Some(current)) => class::wakeup_preempt(rq, shared, current, index, wake),
+    let kind = rq.tasks[index].kind;
+    check_preempt_as(rq, shared, kind, index, wake);
+}
+
+/// As [`check_preempt`], for a task of class `kind`.
+#[inline]
+fn check_preempt_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
+    match rq.running {
+        Running::Idle => rq.resched(),
         // Without `current` the CPU is between two tasks: it is about to pick.
-        (Running::Task(_), None) | (Running::Stopper, _) => {}
+        Running::Task(_) => class::wakeup_preempt(rq, shared, kind, index, wake),
+        Running::Stopper => {}
     }
 }
 

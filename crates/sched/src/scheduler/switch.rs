@@ -1,8 +1,8 @@
 //! `schedule`: who runs next, and the switch to it.
 
-use super::{Scheduler, deactivate, settle, time_slice};
+use super::{Scheduler, settle, time_slice};
 use crate::balance::Balancing;
-use crate::class::{self, rt};
+use crate::class::{self, ClassKind, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
@@ -23,9 +23,6 @@ pub struct NextTask {
     pub migrated: bool,
 }
 
-/// The stopper's urgency: above all.
-const STOPPER_PRIO: i16 = -2;
-
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before the CPU
     /// runs something less urgent than before, or goes idle, it looks for work elsewhere.
@@ -34,36 +31,30 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, shared);
         let (prev, prev_index) = (rq.running, rq.current);
-        // Once real-time tasks come into it: what `prev` was, if it is not going on.
-        let mut left_rt = (prev == Running::Stopper).then_some(STOPPER_PRIO);
+        let ordinary = rq.curr.is_some();
         if let Some(index) = prev_index {
-            if rq.curr.is_none() {
+            let kind = if ordinary { ClassKind::Fair } else { rq.tasks[index].kind };
+            if !ordinary {
                 // Before anybody is chosen: that may be what throttles its class.
                 class::update_curr(&mut rq, shared);
-                if !matches!(prev_state, PrevState::Preempted | PrevState::Yielded) {
-                    left_rt = Some(rq.tasks[index].prio());
-                }
             }
             match prev_state {
                 PrevState::Preempted | PrevState::Yielded => {}
                 PrevState::Sleeping | PrevState::Blocked => {
                     rq.tasks[index].state = TaskState::Sleeping;
-                    deactivate(&mut rq, shared, index, Dequeue::Sleep);
+                    class::dequeue(&mut rq, shared, kind, index, Dequeue::Sleep);
                 }
                 PrevState::Dead => {
-                    deactivate(&mut rq, shared, index, Dequeue::Dead);
+                    class::dequeue(&mut rq, shared, kind, index, Dequeue::Dead);
                 }
             }
         }
 
         let wants_stopper = |rq: &Rq<P>| rq.push.is_some() && prev != Running::Stopper;
-        let mut next = None;
+        let (mut next, mut kind) = (None, ClassKind::Fair);
         let mut left = false;
         let mut stopper = wants_stopper(&rq);
-        if !stopper
-            && let Some(prio) = left_rt
-            && rt::needs_pull(&rq, shared, prio)
-        {
+        if !ordinary && prev != Running::Idle && !stopper && needs_pull(&rq, shared, prev_index) {
             left |= let_go(&mut rq, shared, self.now);
             drop(rq);
             self.pull_rt_task(cpu, false);
@@ -72,7 +63,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             stopper = wants_stopper(&rq);
         }
         if !stopper {
-            next = class::pick(&mut rq, shared);
+            (next, kind) = class::pick(&mut rq, shared);
             if next.is_none() {
                 // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
                 // that, so `prev` must be off the CPU first: somebody may wake it and take it to another.
@@ -84,7 +75,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 rq.newidle = false;
                 stopper = wants_stopper(&rq);
                 if !stopper {
-                    next = class::pick(&mut rq, shared);
+                    (next, kind) = class::pick(&mut rq, shared);
                 }
             }
         }
@@ -99,7 +90,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut migrated = false;
         let curr = rq.current;
         if next != curr {
-            class::switch(&mut rq, shared, next);
+            class::switch(&mut rq, shared, next, kind);
             let now = self.now;
             if let Some(index) = curr {
                 rq.tasks[index].last_ran = now;
@@ -125,9 +116,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             shared.forget(task.id);
         }
         settle(&mut rq, shared, self.host);
-        let callback = rq.rt.callback.take();
-        drop(rq);
-        self.rt_callback(cpu, callback);
+        if rq.rt.callback.is_some() {
+            let callback = rq.rt.callback.take();
+            drop(rq);
+            self.rt_callback(cpu, callback);
+        }
         NextTask { prev, next: running, migrated }
     }
 
@@ -140,12 +133,24 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
+/// A real-time task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait elsewhere may come before
+/// what is here.
+#[cold]
+fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> bool {
+    /// The stopper's: above all.
+    const STOPPER_PRIO: i16 = -2;
+    match prev {
+        None => rt::needs_pull(rq, shared, STOPPER_PRIO),
+        Some(index) => !rq.tasks[index].on_rq && rt::needs_pull(rq, shared, rq.tasks[index].prio()),
+    }
+}
+
 /// `prev` leaves the CPU before it is known who follows, for the run queue is to be let go of. Whether there was one.
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.current;
     if let Some(index) = prev {
         rq.tasks[index].last_ran = now;
-        class::switch(rq, shared, None);
+        class::switch(rq, shared, None, ClassKind::Fair);
     }
     rq.newidle = true;
     rq.publish(shared);

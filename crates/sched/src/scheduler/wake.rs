@@ -1,6 +1,6 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
-use super::{Scheduler, activate, allowed_cpu, check_preempt, rq_of, settle, time_slice};
+use super::{Scheduler, activate_as, allowed_cpu, check_preempt, check_preempt_as, rq_of, settle, time_slice};
 use crate::class::{self, ClassKind, rt};
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
@@ -29,7 +29,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             record_wakee(&mut waker, self.now, task);
             if let Some(current) = waker.current {
                 wake.waker_flips = waker.tasks[current].wakee_flips;
-                if wake.sync && waker.tasks[current].kind == ClassKind::Fair {
+                if wake.sync && waker.curr.is_some() {
                     wake.waker_load = P::task_load(&mut waker, self.shared, current);
                 }
             }
@@ -56,10 +56,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return true;
         }
 
-        let chosen = class::select_cpu(&mut rq, self.shared, index, on, wake);
+        let kind = rq.tasks[index].kind;
+        let chosen = class::select_cpu(&mut rq, self.shared, kind, index, on, wake);
         let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
+        let this = &mut rq.tasks[index];
         let mut why = if wake.fork { Enqueue::New } else { Enqueue::Wakeup };
-        if core::mem::take(&mut rq.tasks[index].rejoins) {
+        if this.rejoins {
+            this.rejoins = false;
             why = Enqueue::WakeupMigrated;
         }
         let (mut rq, index) = if target == prev {
@@ -84,14 +87,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             (rq, index)
         };
         rq.update_clock(self.now, self.shared);
-        activate(&mut rq, self.shared, index, why);
-        check_preempt(&mut rq, self.shared, index, wake);
+        activate_as(&mut rq, self.shared, kind, index, why);
+        check_preempt_as(&mut rq, self.shared, kind, index, wake);
         let now = self.now;
         rq.balance.idle_ended(now);
         time_slice(&rq, self.shared, self.host);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
         self.host.event(now, on, &event);
-        let push = rt::woken(&rq, self.shared, index);
+        let push = kind == ClassKind::Rt && rt::woken(&rq, self.shared, index);
         settle(&mut rq, self.shared, self.host);
         if push {
             drop(rq);

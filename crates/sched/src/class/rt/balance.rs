@@ -30,6 +30,7 @@ pub(super) fn fits<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
 
 /// `select_task_rq_rt`: the task stays where it slept, unless somebody as urgent runs there who should not be disturbed, or
 /// cannot go elsewhere himself.
+#[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
     let task = &rq.tasks[index];
@@ -87,6 +88,7 @@ fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Optio
 
 /// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there is as
 /// urgent, or cannot go elsewhere (`task_woken_rt`).
+#[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
     task.kind == ClassKind::Rt
@@ -106,7 +108,7 @@ pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Does what a run queue, which has been let go of, asked for.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn rt_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
             None => {}
@@ -116,6 +118,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU.
+    #[inline(never)]
     pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId) {
         while self.push_rt_task(cpu) {}
     }
@@ -164,6 +167,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`. `tell`: have it rescheduled
     /// if there was one.
+    #[inline(never)]
     pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;
         let others: alloc::vec::Vec<CpuId> =

@@ -2,13 +2,15 @@
 //!
 //! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its place
 //! at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class keeps the
-//! machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower (`select_cpu`), a CPU
+//! machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower, a CPU
 //! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU the
 //! class may have is in `bandwidth`.
 //!
 //! Not modelled: real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): all real-time tasks
 //! of a CPU are in one queue, whatever their group. Pulling asks no interrupt of the overloaded CPU (feature RT_PUSH_IPI):
 //! the tasks are taken over directly, as the recorded kernels do.
+//!
+//! What the core calls is not inlined: where there is no real-time task, its verbs stay as small as they are without.
 
 mod balance;
 mod bandwidth;
@@ -116,7 +118,7 @@ impl RtRq {
     /// Somebody of the class may run.
     #[inline]
     pub(crate) fn runnable(&self) -> bool {
-        self.active != 0 && !self.throttled
+        self.nr_running > 0 && !self.throttled
     }
 
     /// The highest `prio` of the queued tasks.
@@ -168,6 +170,7 @@ impl<P: Policy> Task<P> {
 }
 
 /// Queues a task of the class and counts it.
+#[inline(never)]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, end: End) {
     bandwidth::start(rq, shared);
     insert(rq, index, end);
@@ -184,6 +187,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
 }
 
 /// Takes a task of the class off its queue and the count.
+#[inline(never)]
 pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
     set_pushable(rq, shared, index, false);
@@ -219,6 +223,7 @@ fn remove<P: Policy>(rq: &mut Rq<P>, index: u32) {
 }
 
 /// Moves a queued task to an end of its queue.
+#[inline(never)]
 pub(crate) fn requeue<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
     remove(rq, index);
     insert(rq, index, end);
@@ -261,6 +266,7 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
 }
 
 /// The first of the highest priority; there is one.
+#[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &Rq<P>) -> Option<u32> {
     rq.rt.list(rq.rt.highest()).first()
 }
@@ -292,6 +298,7 @@ fn running<P: Policy>(rq: &Rq<P>) -> bool {
 }
 
 /// Charges the class for the time its task has run.
+#[inline(never)]
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if !running(rq) {
         return;
@@ -305,6 +312,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 }
 
 /// The tick finds a task of the class running.
+#[inline(never)]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
     update_load_as(rq, shared, true);
@@ -331,6 +339,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
 }
 
 /// `index` was queued while `curr`, of this class too, runs.
+#[inline(never)]
 pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32) {
     let (running, woken) = (rq.tasks[curr].rt_level(), rq.tasks[index].rt_level());
     if woken < running {
