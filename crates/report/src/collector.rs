@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
-    BalanceKind, CpuId, CpuMask, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState, Running, SchedPolicy,
-    Sink, TaskId, TaskInfo,
+    BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState, Running,
+    SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
 use crate::conservation::Conservation;
@@ -438,6 +438,9 @@ impl Sink for Collector {
         task.group = info.group.0;
         task.nice = info.nice;
         (task.policy, task.rt_priority) = (info.policy, info.rt_priority);
+        if info.policy == SchedPolicy::Deadline {
+            task.account.deadline.get_or_insert_default();
+        }
     }
 
     #[inline]
@@ -481,6 +484,20 @@ impl Sink for Collector {
             Event::SetPolicy { task, policy, rt_priority } => {
                 let task = self.task_mut(task);
                 (task.policy, task.rt_priority) = (policy, rt_priority);
+                if policy == SchedPolicy::Deadline {
+                    task.account.deadline.get_or_insert_default();
+                }
+            }
+            Event::Deadline { task, what } => {
+                let count = self.task_mut(task).account.deadline.get_or_insert_default();
+                match what {
+                    DeadlineEvent::Throttle => count.throttled += 1,
+                    DeadlineEvent::Miss { late } => {
+                        count.misses += 1;
+                        count.max_late_ns = count.max_late_ns.max(late);
+                    }
+                    DeadlineEvent::Replenish | DeadlineEvent::Overrun => {}
+                }
             }
             Event::MoveGroup { task, group } => {
                 self.task_mut(task);

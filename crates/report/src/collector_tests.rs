@@ -64,6 +64,7 @@ fn times_and_counts_are_exact() {
             loops: 1,
             loop_work_ns: 100,
             idle_waits: results::IdleWaits::default(),
+            deadline: None,
         }
     );
     let b = results.tasks[1].account;

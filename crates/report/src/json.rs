@@ -146,6 +146,16 @@ struct Counts {
     nr_involuntary_switches: u64,
     nr_migrations: u64,
     loops: u64,
+    /// Only of those that were under SCHED_DEADLINE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<Deadline>,
+}
+
+#[derive(Serialize)]
+struct Deadline {
+    misses: u64,
+    max_late_us: f64,
+    nr_throttled: u64,
 }
 
 impl Counts {
@@ -156,6 +166,11 @@ impl Counts {
             nr_involuntary_switches: account.involuntary,
             nr_migrations: account.migrations,
             loops: account.loops,
+            deadline: account.deadline.map(|deadline| Deadline {
+                misses: deadline.misses,
+                max_late_us: micros(deadline.max_late_ns),
+                nr_throttled: deadline.throttled,
+            }),
         }
     }
 }

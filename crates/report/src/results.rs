@@ -70,6 +70,28 @@ pub struct Account {
     pub loop_work_ns: u64,
     /// Waits beyond a balance interval beside an idle CPU.
     pub idle_waits: IdleWaits,
+    /// What became of its deadlines, if it ever was under SCHED_DEADLINE.
+    pub deadline: Option<DeadlineCount>,
+}
+
+/// Deadlines of a task under SCHED_DEADLINE, as the scheduler sees them: a job begins when the task wakes and ends when it
+/// sleeps, yields or exits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadlineCount {
+    /// Jobs that ended after their deadline.
+    pub misses: u64,
+    /// How late the latest was, nanoseconds.
+    pub max_late_ns: u64,
+    /// How often it had used up its runtime, or yielded, and had to wait for its next period.
+    pub throttled: u64,
+}
+
+impl DeadlineCount {
+    fn add(&mut self, other: Self) {
+        self.misses += other.misses;
+        self.max_late_ns = self.max_late_ns.max(other.max_late_ns);
+        self.throttled += other.throttled;
+    }
 }
 
 impl Account {
@@ -102,6 +124,9 @@ impl Account {
         self.idle_waits.count += other.idle_waits.count;
         self.idle_waits.total_ns += other.idle_waits.total_ns;
         self.idle_waits.worst_ns = self.idle_waits.worst_ns.max(other.idle_waits.worst_ns);
+        if let Some(deadline) = other.deadline {
+            self.deadline.get_or_insert_default().add(deadline);
+        }
     }
 }
 
@@ -216,7 +241,7 @@ impl CpuResult {
     }
 }
 
-const CAUSES: [MigrateCause; 11] = [
+const CAUSES: [MigrateCause; 13] = [
     MigrateCause::Wakeup,
     MigrateCause::Fork,
     MigrateCause::Exec,
@@ -228,6 +253,8 @@ const CAUSES: [MigrateCause; 11] = [
     MigrateCause::Hotplug,
     MigrateCause::RtPush,
     MigrateCause::RtPull,
+    MigrateCause::DlPush,
+    MigrateCause::DlPull,
 ];
 
 /// Migrations by cause.
@@ -264,6 +291,8 @@ const fn name(cause: MigrateCause) -> &'static str {
         MigrateCause::Hotplug => "hotplug",
         MigrateCause::RtPush => "rt_push",
         MigrateCause::RtPull => "rt_pull",
+        MigrateCause::DlPush => "dl_push",
+        MigrateCause::DlPull => "dl_pull",
     }
 }
 

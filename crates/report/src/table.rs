@@ -42,6 +42,10 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
 /// What a run gave: a table of classes of tasks, one of groups if there are any, one of CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
+    if results.account.deadline.is_some() {
+        text.push('\n');
+        text.push_str(&deadlines(results));
+    }
     if results.groups.len() > 1 {
         text.push('\n');
         text.push_str(&groups(results));
@@ -122,6 +126,18 @@ fn classes(results: &Results) -> String {
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.classes.len(), "classes of tasks");
+    text
+}
+
+/// Classes with deadline tasks: what became of the deadlines.
+fn deadlines(results: &Results) -> String {
+    let dated = || results.classes.iter().filter_map(|class| Some((class, class.account.deadline?)));
+    let rows = dated().take(ROWS).map(|(class, deadline)| {
+        let late = if deadline.misses == 0 { "-".to_owned() } else { time(deadline.max_late_ns as f64) };
+        vec![name_of(&class.name, class.tasks), count(deadline.throttled as f64), count(deadline.misses as f64), late]
+    });
+    let mut text = grid(&["deadline tasks", "throttled", "missed", "latest"], 1, rows);
+    more(&mut text, dated().count(), "classes of deadline tasks");
     text
 }
 

@@ -155,7 +155,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         let mut sched = self.sched();
         let task = sched.new_task(&attrs, on);
         sched.wake_new(task, on);
-        sched.set_affinity(task, None);
+        sched.set_affinity(task, None).expect("no deadline task");
         self.reschedule();
     }
 

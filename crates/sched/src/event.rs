@@ -46,6 +46,10 @@ pub enum MigrateCause {
     RtPush,
     /// Pulled by a CPU about to run something less urgent.
     RtPull,
+    /// Pushed by a CPU that has more deadline tasks than it can run.
+    DlPush,
+    /// Pulled by a CPU whose deadline task left.
+    DlPull,
 }
 
 /// Which task runs: a user's, or one of the CPU's own.
@@ -96,6 +100,22 @@ pub enum OverheadKind {
     Syscall,
     /// Refilling caches after a migration.
     Migration,
+}
+
+/// What happened to a deadline task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeadlineEvent {
+    /// It has used up its runtime, or yielded, and waits for its next period.
+    Throttle,
+    /// Its next period has begun: it has a new runtime and a later deadline.
+    Replenish,
+    /// It has used up its runtime and wanted to be told (SCHED_FLAG_DL_OVERRUN: the kernel sends SIGXCPU).
+    Overrun,
+    /// It has ended a job, by sleeping, yielding or exiting, after that job's deadline: so many nanoseconds.
+    Miss {
+        /// Nanoseconds.
+        late: u64,
+    },
 }
 
 /// Something that happened. `cpu` is the CPU the event was recorded on, unless the variant names another.
@@ -177,6 +197,13 @@ pub enum Event {
         old: i16,
         /// From now on.
         new: i16,
+    },
+    /// Something happened to a task under SCHED_DEADLINE.
+    Deadline {
+        /// The task.
+        task: TaskId,
+        /// What.
+        what: DeadlineEvent,
     },
     /// `cgroup_attach_task`: a task moved to another group.
     MoveGroup {

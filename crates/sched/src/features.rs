@@ -59,6 +59,8 @@ pub enum Feature {
     BaseSlice,
     /// The newly idle balance goes by its own chance of success.
     NiRandom,
+    /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
+    HrtickDl,
 }
 
 /// Every feature with its kernel name.
@@ -90,6 +92,7 @@ pub const FEATURES: &[(Feature, &str)] = &[
     (Feature::AltPeriod, "ALT_PERIOD"),
     (Feature::BaseSlice, "BASE_SLICE"),
     (Feature::NiRandom, "NI_RANDOM"),
+    (Feature::HrtickDl, "HRTICK_DL"),
 ];
 
 impl Feature {

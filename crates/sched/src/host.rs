@@ -8,6 +8,8 @@ use crate::ids::{CpuId, GroupId};
 pub enum Timer {
     /// The end of the slice that runs on a CPU. It fires on that CPU.
     Hrtick(CpuId),
+    /// The first timer of a CPU's deadline tasks: a new period, a 0-lag time. It fires on that CPU.
+    Deadline(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
     /// The end of a group's period of CPU bandwidth (`cpu.max`).
@@ -21,7 +23,7 @@ impl Timer {
     #[inline]
     pub const fn cpu(self) -> Option<CpuId> {
         match self {
-            Self::Hrtick(cpu) => Some(cpu),
+            Self::Hrtick(cpu) | Self::Deadline(cpu) => Some(cpu),
             Self::RtPeriod | Self::GroupPeriod(_) | Self::GroupSlack(_) => None,
         }
     }

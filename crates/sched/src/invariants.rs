@@ -4,12 +4,32 @@ use alloc::format;
 use alloc::string::String;
 
 pub use crate::class::fair::lags::{Standing, standings};
-use crate::class::{ClassKind, rt};
+use crate::class::{ClassKind, deadline, rt};
 use crate::event::Running;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::Task;
+
+/// Checks that what the root domain has promised is what the tasks of all its run queues, those that are gone but not past their
+/// 0-lag times, and the fair servers have.
+///
+/// # Errors
+///
+/// When it is not.
+pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(), String> {
+    let of_tasks = |rq: &Rq<P>| rq.tasks.iter().filter_map(|(_, task)| Some(task.dl.as_ref()?.bw)).sum::<u64>();
+    let tasks: u64 = rqs.iter().map(of_tasks).sum();
+    let departed: u64 = rqs.iter().map(|rq| rq.dl.departed_bw()).sum();
+    let servers = shared.dl.server.map_or(0, |server| server.bandwidth() * rqs.len() as u64);
+    let total = shared.dl.domain.total();
+    if tasks + departed + servers != total {
+        return Err(format!(
+            "{total} promised, but tasks have {tasks}, departed ones {departed}, fair servers {servers}"
+        ));
+    }
+    Ok(())
+}
 
 /// Checks one run queue: every count is the count of what it counts, every sum the sum of its parts, what is published is
 /// what is kept. Takes time in proportion to the tasks on it.
@@ -19,7 +39,9 @@ use crate::task::Task;
 /// The first thing that does not hold, in words.
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let throttled = rq.rt.throttled();
-    let counted = |task: &Task<P>| task.on_rq && !(throttled && task.kind() == ClassKind::Rt);
+    let counted = |task: &Task<P>| {
+        task.on_rq && !(throttled && task.kind() == ClassKind::Rt) && task.dl.as_ref().is_none_or(|se| se.queued())
+    };
     let queued = rq.tasks.iter().filter(|(_, task)| counted(task)).count() as u32;
     let ordinary = rq.tasks.iter().filter(|(_, task)| task.on_rq && task.kind() == ClassKind::Fair).count() as u32;
     if queued != rq.nr_running {
@@ -33,11 +55,12 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
         return Err(format!("CPU {}: {:?} runs, to the ordinary class {:?}", rq.cpu, rq.current, rq.curr));
     }
     for (_, task) in rq.tasks.iter() {
-        if task.kind() != ClassKind::of(task.policy, task.boost) {
+        if task.kind() != ClassKind::of(task.policy, task.lent) {
             return Err(format!("CPU {}: task {} is in the wrong class", rq.cpu, task.id));
         }
     }
     rt::check(rq, shared)?;
+    deadline::check(rq, shared)?;
     for (index, task) in rq.tasks.iter() {
         if shared.locate(task.id) != Some((rq.cpu, index)) {
             return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::balance::Balancer;
+use crate::class::deadline::{DlTunables, Grub};
 use crate::class::rt::Limit;
 use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
@@ -53,6 +54,8 @@ pub struct KernelRow {
     pub balancer: Balancer,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// How deadline tasks reclaim.
+    pub grub: Grub,
     /// What changed, and why.
     pub change: &'static str,
 }
@@ -101,6 +104,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
         rt_limit: Limit::Throttle,
+        grub: Grub::V4_13,
         change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
                  credit, slices come from the latency target.",
     },
@@ -112,6 +116,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
         rt_limit: Limit::Throttle,
+        grub: Grub::V6_5,
         change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
                  comes back with the lag it left with, and gets no credit.",
     },
@@ -123,6 +128,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
+        grub: Grub::V6_5,
         change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
                  which may preempt longer ones; a base slice that is no multiple of common ticks.",
     },
@@ -134,6 +140,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
+        grub: Grub::V6_5,
         change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
                  it asks for a reschedule.",
     },
@@ -154,6 +161,8 @@ pub struct Kernel {
     pub balancer: Balancer,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// How deadline tasks reclaim.
+    pub grub: Grub,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -244,6 +253,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         features: row.features,
         balancer: row.balancer,
         rt_limit: row.rt_limit,
+        grub: row.grub,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })
@@ -261,6 +271,10 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("sched_rr_timeslice_ms", "slice of a SCHED_RR task, milliseconds; whole ticks, at least one"),
     ("sched_rt_period_us", "period of real-time bandwidth, microseconds, at least 1"),
     ("sched_rt_runtime_us", "what real-time tasks may have of it, microseconds; the period or more: no limit"),
+    ("sched_deadline_period_min_us", "shortest period of a deadline task, microseconds"),
+    ("sched_deadline_period_max_us", "longest period of a deadline task, microseconds"),
+    ("fair_server/runtime", "6.12 on: what each CPU keeps for starving fair tasks, nanoseconds; 0: nothing"),
+    ("fair_server/period", "6.12 on: in each such period, nanoseconds, 100 us to 4.194304 s"),
 ];
 
 impl Kernel {
@@ -305,6 +319,7 @@ impl Kernel {
             rr_timeslice_ns: 100 * MS,
             rt_period_ns: 1000 * MS,
             rt_runtime_ns: 950 * MS,
+            deadline: DlTunables::default(),
         };
         for (name, value) in &self.overrides {
             match name.as_str() {
@@ -317,9 +332,15 @@ impl Kernel {
                 "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = value.saturating_mul(MS),
                 "sched_rt_period_us" => knobs.rt_period_ns = value.saturating_mul(1000).max(1000),
                 "sched_rt_runtime_us" => knobs.rt_runtime_ns = value.saturating_mul(1000),
+                "sched_deadline_period_min_us" => knobs.deadline.periods.min_us = *value,
+                "sched_deadline_period_max_us" => knobs.deadline.periods.max_us = *value,
+                "fair_server/runtime" => knobs.deadline.server.runtime = *value,
+                "fair_server/period" => knobs.deadline.server.period = (*value).clamp(MS / 10, (1 << 22) * 1000),
                 _ => {}
             }
         }
+        let server = &mut knobs.deadline.server;
+        server.runtime = server.runtime.min(server.period);
         knobs
     }
 }

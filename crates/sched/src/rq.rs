@@ -5,6 +5,7 @@ use core::ops::DerefMut;
 
 use crate::arena::Arena;
 use crate::balance::RqBalance;
+use crate::class::deadline::{self, DlRq};
 use crate::class::rt::RtRq;
 use crate::clock::Clock;
 use crate::event::Running;
@@ -26,7 +27,7 @@ pub struct Rq<P: Policy> {
     pub tasks: Arena<Task<P>>,
     /// The policy's own state.
     pub class: P::Rq,
-    /// Tasks that are queued, of every class, the running one included; throttled real-time tasks are not counted.
+    /// Tasks that are queued, of every class, the running one included; throttled real-time and deadline tasks are not counted.
     pub nr_running: u32,
     /// The running task, if it is one of the policy's.
     pub curr: Option<u32>,
@@ -34,6 +35,8 @@ pub struct Rq<P: Policy> {
     pub current: Option<u32>,
     /// Its real-time tasks.
     pub rt: RtRq,
+    /// Its deadline tasks, and its fair server.
+    pub dl: DlRq,
     pub(crate) running: Running,
     pub(crate) need_resched: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
@@ -59,6 +62,7 @@ impl<P: Policy> Rq<P> {
             curr: None,
             current: None,
             rt: RtRq::default(),
+            dl: DlRq::default(),
             running: Running::Idle,
             need_resched: false,
             newidle: false,
@@ -102,6 +106,9 @@ impl<P: Policy> Rq<P> {
     pub(crate) fn publish(&self, shared: &Shared<P>) {
         shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle);
         P::publish(self, shared);
+        if self.dl.in_use() {
+            shared.dl.publish(self.cpu, &self.dl);
+        }
     }
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.
@@ -148,11 +155,15 @@ impl<P: Policy> Rq<P> {
     /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
-        self.nr_running - if self.rt.throttled() { 0 } else { self.rt.nr_running() }
+        let realtime = if self.rt.throttled() { 0 } else { self.rt.nr_running() };
+        self.nr_running - realtime - self.dl.nr_running()
     }
 
     /// Takes a task away, to be put on another run queue or dropped.
     pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
+        if self.tasks[index].dl.is_some() {
+            deadline::detach(self, index);
+        }
         let task = self.tasks.remove(index);
         shared.set_location(task.id, None);
         task
@@ -163,6 +174,9 @@ impl<P: Policy> Rq<P> {
         let id = task.id;
         let index = self.tasks.insert(task);
         shared.set_location(id, Some((self.cpu, index)));
+        if self.tasks[index].dl.is_some() {
+            deadline::attach(self, index);
+        }
         index
     }
 

@@ -13,6 +13,7 @@ use once_cell::race::OnceBox;
 use crate::balance::domains::Domains;
 use crate::balance::nohz::Nohz;
 use crate::balance::{Balancer, LlcShared};
+use crate::class::deadline::{DlShared, Grub};
 use crate::class::rt::{Cpupri, Limit};
 use crate::features::Features;
 use crate::group::TaskGroup;
@@ -41,6 +42,8 @@ pub struct Config<T> {
     pub newidle_cost_ns: u64,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// How deadline tasks reclaim.
+    pub grub: Grub,
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
     /// been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
@@ -56,6 +59,7 @@ impl Config<Knobs> {
             balancer: kernel.balancer,
             newidle_cost_ns: 5_000,
             rt_limit: kernel.rt_limit,
+            grub: kernel.grub,
             rt_period_phase_ns: None,
         }
     }
@@ -265,6 +269,7 @@ pub struct Shared<P: Policy> {
     pub(crate) llcs: Vec<LlcShared>,
     pub(crate) nohz: Nohz,
     pub(crate) rt: Cpupri,
+    pub(crate) dl: DlShared,
     max_capacity: u32,
     /// On some CPU a class above the fair one takes some of the time.
     pressed: AtomicBool,
@@ -291,6 +296,7 @@ impl<P: Policy> Shared<P> {
             cpus: cpus.collect(),
             nohz: Nohz::new(topology.nr_cpus()),
             rt: Cpupri::new(topology.nr_cpus()),
+            dl: DlShared::new(&topology, &config),
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
             pressed: AtomicBool::new(false),
             overloaded: AtomicBool::new(false),

@@ -1,8 +1,10 @@
 //! A task as the core of the scheduler sees it; what its class keeps about it is in `class`.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use crate::class::ClassKind;
+use crate::class::deadline::{DlEntity, Donor};
 use crate::class::rt::RtTask;
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
@@ -22,6 +24,8 @@ pub enum SchedPolicy {
     Fifo,
     /// SCHED_RR: as SCHED_FIFO, but takes turns with its equals.
     RoundRobin,
+    /// SCHED_DEADLINE: a runtime in every period, earliest deadline first.
+    Deadline,
 }
 
 impl SchedPolicy {
@@ -37,14 +41,35 @@ impl SchedPolicy {
 pub enum Boost {
     /// A real-time priority, 1..=99, 99 the most urgent.
     Rt(u8),
+    /// The parameters of a deadline task.
+    Deadline(Donor),
 }
 
-impl Boost {
+/// As a task keeps what it was lent: a deadline task's parameters are with the rest that the deadline class keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lent {
+    /// See [`Boost::Rt`].
+    Rt(u8),
+    /// See [`Boost::Deadline`].
+    Deadline,
+}
+
+impl From<Boost> for Lent {
+    fn from(boost: Boost) -> Self {
+        match boost {
+            Boost::Rt(priority) => Self::Rt(priority),
+            Boost::Deadline(_) => Self::Deadline,
+        }
+    }
+}
+
+impl Lent {
     /// The real-time priority it makes.
     #[inline]
     pub(crate) const fn rt_priority(self) -> u8 {
         match self {
             Self::Rt(priority) => priority,
+            Self::Deadline => 0,
         }
     }
 }
@@ -55,7 +80,8 @@ pub type Affinity = Option<Arc<CpuMask>>;
 /// What a new task is.
 #[derive(Clone, Debug, Default)]
 pub struct TaskAttrs {
-    /// Its policy.
+    /// Its policy. Nobody is born under SCHED_DEADLINE, which has to admit him first: such a task is SCHED_OTHER until
+    /// [`set_scheduler`](crate::Scheduler::set_scheduler).
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
@@ -94,11 +120,13 @@ pub struct Task<P: Policy> {
     /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
     pub rt_priority: u8,
     /// What it was lent.
-    pub(crate) boost: Option<Boost>,
+    pub(crate) lent: Option<Lent>,
     /// The class that follows from the policy and what it was lent.
     pub(crate) kind: ClassKind,
     /// What the real-time class keeps.
     pub(crate) rt: RtTask,
+    /// What the deadline class keeps: for its tasks, boosted ones included, and for no others.
+    pub(crate) dl: Option<Box<DlEntity>>,
     /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another CPU.
     pub(crate) rejoins: bool,
     /// Its task group.
@@ -134,6 +162,12 @@ impl<P: Policy> Task<P> {
     #[inline]
     pub fn allowed(&self, cpu: CpuId) -> bool {
         self.affinity.as_ref().is_none_or(|mask| mask.contains(cpu))
+    }
+
+    /// What the deadline class keeps of it: runtime, deadline, whether it is throttled. None in other classes.
+    #[inline]
+    pub fn deadline(&self) -> Option<&DlEntity> {
+        self.dl.as_deref()
     }
 
     /// How many of the machine's `nr_cpus` it may run on.

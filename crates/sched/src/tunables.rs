@@ -5,6 +5,8 @@
 
 use core::fmt::Debug;
 
+use crate::class::deadline::DlTunables;
+
 /// Numbers that shape the scheduler. Times are nanoseconds.
 pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     /// EEVDF: the slice of a task that asks for none. CFS: `min_granularity_ns`.
@@ -33,6 +35,10 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn rt_runtime_ns(&self) -> u64 {
         950_000_000
     }
+    /// Those of the deadline class.
+    fn deadline(&self) -> DlTunables {
+        DlTunables::default()
+    }
 }
 
 /// Tunables as values that a run can set.
@@ -58,6 +64,8 @@ pub struct Knobs {
     pub rt_period_ns: u64,
     /// See [`Tunables::rt_runtime_ns`].
     pub rt_runtime_ns: u64,
+    /// See [`Tunables::deadline`].
+    pub deadline: DlTunables,
 }
 
 impl Tunables for Knobs {
@@ -100,6 +108,10 @@ impl Tunables for Knobs {
     #[inline]
     fn rt_runtime_ns(&self) -> u64 {
         self.rt_runtime_ns
+    }
+    #[inline]
+    fn deadline(&self) -> DlTunables {
+        self.deadline
     }
 }
 

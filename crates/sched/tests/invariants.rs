@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vruntime_sched::class::ClassKind;
+use vruntime_sched::class::deadline::{DlAttrs, Donor};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
@@ -86,6 +87,7 @@ fn policy_of(byte: u8) -> SchedPolicy {
         1 => SchedPolicy::Batch,
         2 => SchedPolicy::Fifo,
         3 => SchedPolicy::RoundRobin,
+        4 => SchedPolicy::Deadline,
         _ => SchedPolicy::Normal,
     }
 }
@@ -219,18 +221,37 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             Call::Affinity { task, cpus } => {
                 let mask = mask_of(cpus, self.rqs.len());
                 if let Some(task) = self.task(task) {
-                    self.with(|s| s.set_affinity(task, mask));
+                    // A deadline task's may be refused.
+                    let _ = self.with(|s| s.set_affinity(task, mask));
                 }
             }
             Call::Policy { task, policy, priority } => {
                 if let Some(task) = self.task(task) {
-                    let attr = SchedAttr { policy: policy_of(policy), rt_priority: priority, ..SchedAttr::default() };
-                    self.with(|s| s.set_scheduler(task, attr));
+                    let us = 1000 * u64::from(priority);
+                    let deadline = DlAttrs {
+                        runtime: 400 * us,
+                        deadline: if policy & 16 == 0 { 3000 * us } else { 0 },
+                        period: 3000 * us + u64::from(policy / 32) * 1_000_000,
+                        reclaim: policy & 8 == 0,
+                        overrun_signal: true,
+                    };
+                    let policy = policy_of(policy);
+                    let attr = SchedAttr { policy, rt_priority: priority, deadline, ..SchedAttr::default() };
+                    let set = self.with(|s| s.set_scheduler(task, attr));
+                    assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
                 }
             }
             Call::Boost { task, priority } => {
                 if let Some(task) = self.task(task) {
-                    self.with(|s| s.set_boost(task, priority.map(Boost::Rt)));
+                    let lend = |priority: u8| match u64::from(priority) {
+                        us @ 6.. => Boost::Deadline(Donor {
+                            runtime: us * 100_000,
+                            deadline: us * 500_000,
+                            period: us * 900_000,
+                        }),
+                        _ => Boost::Rt(priority),
+                    };
+                    self.with(|s| s.set_boost(task, priority.map(lend)));
                 }
             }
             Call::Pass { us } => self.pass(u64::from(us) * 1000),
@@ -302,12 +323,17 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             }
             // Nothing runnable waits on a CPU that idles.
             let may_run = |task: &Task<P>| {
-                let throttled = task.kind() == ClassKind::Rt && rq.rt.throttled();
+                let throttled = match task.kind() {
+                    ClassKind::Deadline => task.deadline().is_some_and(|se| se.throttled),
+                    ClassKind::Rt => rq.rt.throttled(),
+                    ClassKind::Fair => false,
+                };
                 task.on_rq && task.state == TaskState::Runnable && !throttled
             };
             let waits = rq.tasks.iter().any(|(_, task)| may_run(task));
             assert!(rq.running() != Running::Idle || !waits, "CPU {} idles before a waiting task", rq.cpu);
         }
+        invariants::check_bandwidth(&self.rqs, &self.shared).unwrap();
         let alive: usize = self.rqs.iter().map(|rq| rq.tasks.len()).sum();
         assert_eq!(alive, self.tasks.len(), "every task is on exactly one run queue");
     }

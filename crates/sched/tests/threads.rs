@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use generator::Generator;
 use vruntime_sched::class::ClassKind;
+use vruntime_sched::class::deadline::DlAttrs;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
@@ -15,8 +16,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology,
-    invariants, kernel,
+    Boost, CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer,
+    Topology, invariants, kernel,
 };
 
 const CPUS: usize = 4;
@@ -24,8 +25,14 @@ const CALLS: u32 = 100_000;
 /// So many tasks live at most: few enough for CPUs to run dry, many enough to crowd.
 const TASKS: usize = 24;
 
-const POLICIES: [SchedPolicy; 5] =
-    [SchedPolicy::Normal, SchedPolicy::Batch, SchedPolicy::Idle, SchedPolicy::Fifo, SchedPolicy::RoundRobin];
+const POLICIES: [SchedPolicy; 6] = [
+    SchedPolicy::Normal,
+    SchedPolicy::Batch,
+    SchedPolicy::Idle,
+    SchedPolicy::Fifo,
+    SchedPolicy::RoundRobin,
+    SchedPolicy::Deadline,
+];
 
 /// One lock a CPU.
 struct Locks<'l, P: Policy>(&'l [Mutex<Rq<P>>]);
@@ -58,6 +65,8 @@ impl<P: Policy> Rqs<P> for Locks<'_, P> {
 struct Mailbox {
     resched: AtomicBool,
     kick: AtomicBool,
+    /// When the timer of its deadline tasks goes off; 0 if it never was armed.
+    deadline: AtomicU64,
 }
 
 struct World<P: Policy> {
@@ -83,8 +92,11 @@ impl<P: Policy> Host for Wires<'_, P> {
         self.0.mail[cpu.index()].kick.store(true, Ordering::SeqCst);
     }
     fn arm(&mut self, timer: Timer, at: Option<u64>) {
-        if timer == Timer::RtPeriod {
-            self.0.rt_period.store(at.unwrap_or(u64::MAX), Ordering::SeqCst);
+        let at = at.unwrap_or(u64::MAX);
+        match timer {
+            Timer::RtPeriod => self.0.rt_period.store(at, Ordering::SeqCst),
+            Timer::Deadline(cpu) => self.0.mail[cpu.index()].deadline.store(at, Ordering::SeqCst),
+            _ => {}
         }
     }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
@@ -197,6 +209,14 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         {
             world.with(|s| s.timer(Timer::RtPeriod, cpu));
         }
+        let deadline = &world.mail[cpu.index()].deadline;
+        let due = deadline.load(Ordering::SeqCst);
+        if due > 0
+            && world.clock.load(Ordering::Relaxed) >= due
+            && deadline.compare_exchange(due, u64::MAX, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            world.with(|s| s.timer(Timer::Deadline(cpu), cpu));
+        }
         match self.random.below(40) {
             0..4 => {
                 let mut alive = world.alive.lock().unwrap();
@@ -258,9 +278,15 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 world.with(|s| match kind {
                     34 => s.set_boost(task, (number < 10).then_some(Boost::Rt(number as u8 + 1))),
                     35 => s.set_nice(task, number as i8 - 20),
-                    36 => s.set_policy(task, POLICIES[number as usize % 5], 0, None),
+                    36 => {
+                        let deadline = DlAttrs::new(200_000 + 10_000 * number, 4_000_000);
+                        let policy = POLICIES[number as usize % POLICIES.len()];
+                        let set = s.set_scheduler(task, SchedAttr { policy, deadline, ..SchedAttr::default() });
+                        assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
+                    }
                     37 => s.move_group(task, group),
-                    _ => s.set_affinity(task, mask),
+                    // A deadline task's may be refused.
+                    _ => drop(s.set_affinity(task, mask)),
                 });
             }
         }

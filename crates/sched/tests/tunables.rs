@@ -22,6 +22,7 @@ fn knobs() -> Knobs {
         tick_ns: Defaults.tick_ns(),
         rr_timeslice_ns: Defaults.rr_timeslice_ns(),
         rt_period_ns: Defaults.rt_period_ns(),
+        deadline: vruntime_sched::class::deadline::DlTunables::default(),
         rt_runtime_ns: Defaults.rt_runtime_ns(),
     }
 }
@@ -58,6 +59,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
         balancer: like.balancer,
         newidle_cost_ns: like.newidle_cost_ns,
         rt_limit: like.rt_limit,
+        grub: like.grub,
         rt_period_phase_ns: like.rt_period_phase_ns,
     };
     let shared = Shared::<P>::new(topology, config);

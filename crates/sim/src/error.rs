@@ -1,5 +1,12 @@
 //! What can be wrong with what a user asks the machine to do.
 
+use vruntime_sched::class::deadline::SchedError;
+
+/// " at 5.000 ms", unless that is the beginning.
+fn at(now: u64) -> String {
+    if now == 0 { String::new() } else { format!(" at {}.{:03} ms", now / 1_000_000, now / 1_000 % 1_000) }
+}
+
 /// Why a workload cannot be run. Each message says what was expected and how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -69,6 +76,16 @@ pub enum Error {
     NeverEnds {
         /// A task that has no end.
         task: String,
+    },
+    /// `sched_setattr` or `sched_setaffinity` of a deadline task is refused.
+    #[error("task `{task}`{}: {error}", at(*.now))]
+    Refused {
+        /// The task.
+        task: String,
+        /// When it asks, nanoseconds after the start.
+        now: u64,
+        /// Why, and how to mend it.
+        error: SchedError,
     },
     /// Operations follow each other without end and no time passes.
     #[error(

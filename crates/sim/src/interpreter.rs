@@ -4,6 +4,7 @@
 //! which may put the task to sleep; a task that slept pays the way out and goes on where it was. Effects happen at the
 //! exact instant at which the stages before are paid, so that everything on the machine happens in order of time.
 
+use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, Scheduler};
@@ -378,15 +379,27 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         if let Some(attr) = attributes.policy {
-            sched!(self, cpu).set_scheduler(id, attr);
+            let set = sched!(self, cpu).set_scheduler(id, attr);
+            self.refuse(task, set);
         }
         if let Some(group) = attributes.group {
             let group = self.group(group);
             sched!(self, cpu).move_group(id, group);
         }
         if attributes.affinity.is_some() {
-            self.core.sink.affinity(self.core.now, id, attributes.affinity.as_deref());
-            sched!(self, cpu).set_affinity(id, attributes.affinity);
+            let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone());
+            if set.is_ok() {
+                self.core.sink.affinity(self.core.now, id, attributes.affinity.as_deref());
+            }
+            self.refuse(task, set);
+        }
+    }
+
+    /// What a deadline task asked for is refused: the run ends there.
+    pub(crate) fn refuse(&mut self, task: u32, set: Result<(), SchedError>) {
+        if let Err(error) = set {
+            let now = self.core.now;
+            self.error.get_or_insert(Error::Refused { task: self.task_name(task), now, error });
         }
     }
 }

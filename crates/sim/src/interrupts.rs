@@ -3,7 +3,7 @@
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{Policy, Scheduler, Timer};
+use vruntime_sched::{Policy, SchedPolicy, Scheduler, Timer};
 use vruntime_trace::Sink;
 
 use crate::cpu::NOHZ;
@@ -132,6 +132,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.cpus[cpu].settle(now);
         self.tasks[task as usize].life = Life::Runnable;
         self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
+        let initial = self.programs.initial[self.tasks[task as usize].template as usize];
+        if let Some(attr) = self.programs.settings[initial as usize].policy
+            && attr.policy == SchedPolicy::Deadline
+        {
+            // Nobody is born with a promise: it asks as it starts.
+            let set = sched!(self, cpu).set_scheduler(TaskId(task), attr);
+            self.refuse(task, set);
+        }
         sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
     }
 

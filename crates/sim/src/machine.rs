@@ -17,6 +17,7 @@
 use std::ops::ControlFlow;
 
 use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
@@ -116,7 +117,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
         range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
-        let programs = compile(workload, cpus, &spec.costs)?;
+        let programs = compile(workload, cpus, &spec.costs, shared.config.tunables.deadline().periods)?;
         let end = config.duration.or(workload.duration);
         let loops_for_ever = |task: &vruntime_workload::program::Task| {
             task.start.is_some()

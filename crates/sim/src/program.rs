@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, Workload};
 
@@ -112,14 +113,20 @@ struct Compiler<'a> {
     workload: &'a Workload,
     cpus: usize,
     costs: &'a Costs,
+    periods: PeriodLimits,
     out: Programs,
     clamps: Option<&'a str>,
     nodes: Option<&'a str>,
 }
 
 /// Checks `workload` against a machine of `cpus` CPUs and translates it.
-pub(crate) fn compile(workload: &Workload, cpus: usize, costs: &Costs) -> Result<Programs, Error> {
-    let mut compiler = Compiler { workload, cpus, costs, out: Programs::default(), clamps: None, nodes: None };
+pub(crate) fn compile(
+    workload: &Workload,
+    cpus: usize,
+    costs: &Costs,
+    periods: PeriodLimits,
+) -> Result<Programs, Error> {
+    let mut compiler = Compiler { workload, cpus, costs, periods, out: Programs::default(), clamps: None, nodes: None };
     for (index, group) in workload.groups.iter().enumerate() {
         Compiler::group(index, group)?;
     }
@@ -288,7 +295,6 @@ impl<'a> Compiler<'a> {
 
     fn settings(&mut self, task: &'a Task, settings: &Settings) -> Result<u32, Error> {
         let who = || format!("task `{}`", task.name);
-        let unsupported = |what: String| Err(Error::Unsupported { who: who(), what });
         let range = |what, value: i64, least, most, expected| {
             let fine = (least..=most).contains(&value);
             if fine { Ok(()) } else { Err(Error::OutOfRange { who: who(), what, value, expected }) }
@@ -308,7 +314,13 @@ impl<'a> Compiler<'a> {
             Some(Policy::Idle) => fair(SchedPolicy::Idle, 0, None)?,
             Some(Policy::Fifo { priority }) => realtime(SchedPolicy::Fifo, priority)?,
             Some(Policy::RoundRobin { priority }) => realtime(SchedPolicy::RoundRobin, priority)?,
-            Some(Policy::Deadline { .. }) => return unsupported("SCHED_DEADLINE".to_owned()),
+            Some(Policy::Deadline { runtime, deadline, period, reclaim }) => {
+                let wanted = DlAttrs { runtime, deadline, period, reclaim, overrun_signal: false };
+                let refused =
+                    |error| Error::Refused { task: task.name.clone(), now: 0, error: SchedError::Params(error) };
+                let deadline = wanted.checked(self.periods).map_err(refused)?;
+                Some(SchedAttr { policy: SchedPolicy::Deadline, deadline, ..SchedAttr::default() })
+            }
         };
         let mut attributes = Attributes { policy, ..Attributes::default() };
         if let Some(cpus) = &settings.cpus {

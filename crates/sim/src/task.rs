@@ -1,6 +1,5 @@
 //! One task as the machine sees it: where it is in its program. The scheduler keeps the rest.
 
-use vruntime_sched::Boost;
 use vruntime_sched::event::OverheadKind;
 
 /// No task.
@@ -45,6 +44,17 @@ pub(crate) enum Life {
     Dead,
 }
 
+/// The urgency a task was lent: the kernel's `prio`, and of a deadline task who lends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lent {
+    pub(crate) prio: i16,
+    pub(crate) by: u32,
+}
+
+impl Lent {
+    pub(crate) const NOTHING: Self = Self { prio: i16::MAX, by: NOBODY };
+}
+
 /// A task.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
@@ -77,7 +87,7 @@ pub(crate) struct Task {
     pub(crate) soft_kind: OverheadKind,
     pub(crate) unscaled: bool,
     /// What it was lent by those that wait for what it holds.
-    pub(crate) boost: Option<Boost>,
+    pub(crate) lent: Lent,
     /// It slept in a system call, and pays the way out when it runs.
     pub(crate) owes_return: bool,
     /// Woken on its way to sleep.
@@ -104,7 +114,7 @@ impl Task {
             soft: 0,
             soft_kind: OverheadKind::Migration,
             unscaled: false,
-            boost: None,
+            lent: Lent::NOTHING,
             owes_return: false,
             woken: false,
             next: Next::Fetch,

@@ -159,7 +159,10 @@ fn what_cannot_run_is_refused_before_it_begins() {
         (with(&|w| settings(w, Settings { group: Some(7), ..Settings::default() })), "group number 7"),
         (policy(Policy::Fifo { priority: 140 }), "task `a`: real-time priority is 140, expected 1 to 99"),
         (policy(Policy::RoundRobin { priority: 0 }), "real-time priority is 0, expected 1 to 99"),
-        (policy(Policy::Deadline { runtime: 1, deadline: 2, period: 2 }), "SCHED_DEADLINE"),
+        (
+            policy(Policy::Deadline { runtime: 1, deadline: 2, period: 2, reclaim: false }),
+            "task `a`: a runtime of 1 ns is too short",
+        ),
         (policy(Policy::Other { nice: 50, slice: None }), "nice is 50, expected -20 to 19"),
         (op(Op::Lock(99)), "mutex number 99"),
         (op(Op::Fork(99)), "task number 99"),

@@ -147,6 +147,7 @@ impl<W: Write> FtraceWriter<W> {
             }
             Event::SetNice { .. }
             | Event::SetPolicy { .. }
+            | Event::Deadline { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }

@@ -50,7 +50,7 @@ pub const fn stopper_pid(cpu: CpuId) -> i32 {
 pub(crate) struct Who<'a> {
     pub(crate) comm: &'a Bytes,
     pub(crate) pid: i32,
-    /// The kernel's `prio`: 120 + nice; 99 - the priority of a real-time task; 0 for a stopper.
+    /// The kernel's `prio`: 120 + nice; 99 - the priority of a real-time task; -1 for a deadline task; 0 for a stopper.
     pub(crate) prio: i32,
 }
 
@@ -69,7 +69,11 @@ struct Task {
 impl Task {
     #[inline]
     fn prio(&self) -> i32 {
-        let own = if self.policy.is_rt() { 99 - i32::from(self.rt_priority) } else { 120 + i32::from(self.nice) };
+        let own = match self.policy {
+            SchedPolicy::Deadline => -1,
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => 99 - i32::from(self.rt_priority),
+            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle => 120 + i32::from(self.nice),
+        };
         self.lent.map_or(own, |lent| own.min(i32::from(lent)))
     }
 }
@@ -162,6 +166,7 @@ impl Names {
             | Event::SetNice { task, .. }
             | Event::SetPolicy { task, .. }
             | Event::PiSetprio { task, .. }
+            | Event::Deadline { task, .. }
             | Event::LoopEnd { task, .. }
             | Event::SleepReturn { task, .. } => self.admit_task(task),
             Event::Balance { .. } | Event::Overhead { .. } => Ok(()),

@@ -1,6 +1,6 @@
 //! Where events go.
 
-use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::event::{DeadlineEvent, Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::{CpuMask, SchedPolicy};
 
@@ -287,6 +287,15 @@ impl Sink for Digest {
                 (12, u64::from(task.0), duration)
             }
             Event::SleepReturn { task, late } => (13, u64::from(task.0), late),
+            Event::Deadline { task, what } => {
+                let (kind, late) = match what {
+                    DeadlineEvent::Throttle => (0, 0),
+                    DeadlineEvent::Replenish => (1, 0),
+                    DeadlineEvent::Overrun => (2, 0),
+                    DeadlineEvent::Miss { late } => (3, late),
+                };
+                (17, pair(task.0, kind), late)
+            }
             Event::SetPolicy { task, policy, rt_priority } => (14, pair(task.0, policy as u32), u64::from(rt_priority)),
             Event::PiSetprio { task, old, new } => (15, u64::from(task.0), pair(old as u32, new as u32)),
         };

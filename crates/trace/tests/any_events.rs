@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use prost::Message;
 use vruntime_trace::perfetto::proto::{Data, Trace};
 use vruntime_trace::{
-    BalanceKind, CpuId, Event, FtraceWriter, GroupId, GroupInfo, MigrateCause, OverheadKind, PerfettoWriter, PrevState,
-    Running, SchedPolicy, Sink, TaskId, TaskInfo,
+    BalanceKind, CpuId, DeadlineEvent, Event, FtraceWriter, GroupId, GroupInfo, MigrateCause, OverheadKind,
+    PerfettoWriter, PrevState, Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
 fn task() -> impl Strategy<Value = TaskId> {
@@ -43,6 +43,8 @@ fn cause() -> impl Strategy<Value = MigrateCause> {
         MigrateCause::Hotplug,
         MigrateCause::RtPush,
         MigrateCause::RtPull,
+        MigrateCause::DlPush,
+        MigrateCause::DlPull,
     ])
 }
 
@@ -77,6 +79,8 @@ fn event() -> impl Strategy<Value = Event> {
         any::<u64>().prop_map(|ns| Event::Overhead { kind: OverheadKind::Tick, ns }),
         (task(), any::<u64>(), any::<u64>()).prop_map(|(task, duration, work)| Event::LoopEnd { task, duration, work }),
         (task(), any::<u64>()).prop_map(|(task, late)| Event::SleepReturn { task, late }),
+        (task(), any::<u64>()).prop_map(|(task, late)| Event::Deadline { task, what: DeadlineEvent::Miss { late } }),
+        task().prop_map(|task| Event::Deadline { task, what: DeadlineEvent::Throttle }),
     ]
 }
 
@@ -86,6 +90,7 @@ fn is_traced(event: &Event) -> bool {
         event,
         Event::SetNice { .. }
             | Event::SetPolicy { .. }
+            | Event::Deadline { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }

@@ -182,6 +182,8 @@ pub enum Policy {
         deadline: u64,
         /// Period.
         period: u64,
+        /// It may use what others leave of theirs (SCHED_FLAG_RECLAIM).
+        reclaim: bool,
     },
 }
 

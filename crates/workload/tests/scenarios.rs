@@ -157,7 +157,7 @@ fn policies_of_a_task_in_short() {
         ("policy = \"SCHED_RR\"", Policy::RoundRobin { priority: 10 }),
         (
             "policy = \"SCHED_DEADLINE\"\nruntime = \"1ms\"\nperiod = \"9ms\"",
-            Policy::Deadline { runtime: 1_000_000, deadline: 9_000_000, period: 9_000_000 },
+            Policy::Deadline { runtime: 1_000_000, deadline: 9_000_000, period: 9_000_000, reclaim: false },
         ),
     ];
     for (keys, policy) in rows {

@@ -2,9 +2,10 @@
 
 use clap::CommandFactory;
 use vruntime_report::grid;
+use vruntime_sched::class::rt::Limit;
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::kernels::TUNABLES;
-use vruntime_sched::{PolicyKind, kernels as rows};
+use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 
 use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
@@ -34,7 +35,7 @@ fn features(name: &str) -> miette::Result<String> {
     text.push('\n');
     let sizes = [1, 2, 4, 8, 64];
     let tunables = sizes.map(|cpus| kernel.tunables(cpus, 250));
-    let lines = TUNABLES.iter().filter(|(name, _)| applies(kernel.policy, name)).map(|(name, what)| {
+    let lines = TUNABLES.iter().filter(|(name, _)| applies(&kernel, name)).map(|(name, what)| {
         let mut line = vec![(*name).to_owned()];
         line.extend(tunables.iter().map(|knobs| value(knobs, name).to_string()));
         line.push((*what).to_owned());
@@ -48,11 +49,13 @@ fn features(name: &str) -> miette::Result<String> {
     Ok(text)
 }
 
-/// Whether a tunable means something to a policy.
-fn applies(policy: PolicyKind, name: &str) -> bool {
-    match policy {
-        PolicyKind::Eevdf => matches!(name, "base_slice_ns" | "migration_cost_ns" | "nr_migrate"),
-        PolicyKind::Cfs => name != "base_slice_ns",
+/// Whether a tunable means something to a kernel.
+fn applies(kernel: &Kernel, name: &str) -> bool {
+    match name {
+        "migration_cost_ns" | "nr_migrate" => true,
+        "base_slice_ns" => kernel.policy == PolicyKind::Eevdf,
+        _ if name.starts_with("fair_server/") => kernel.rt_limit == Limit::FairServer,
+        _ => name.starts_with("sched_") || kernel.policy == PolicyKind::Cfs,
     }
 }
 
@@ -63,6 +66,13 @@ fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
         "idle_min_granularity_ns" => knobs.idle_min_granularity_ns,
         "migration_cost_ns" => knobs.migration_cost_ns,
         "nr_migrate" => u64::from(knobs.nr_migrate),
+        "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns / 1_000_000,
+        "sched_rt_period_us" => knobs.rt_period_ns / 1_000,
+        "sched_rt_runtime_us" => knobs.rt_runtime_ns / 1_000,
+        "sched_deadline_period_min_us" => knobs.deadline.periods.min_us,
+        "sched_deadline_period_max_us" => knobs.deadline.periods.max_us,
+        "fair_server/runtime" => knobs.deadline.server.runtime,
+        "fair_server/period" => knobs.deadline.server.period,
         _ => knobs.base_slice_ns,
     }
 }

@@ -6,6 +6,7 @@
 //! no file of their own: a CPU's stopper is a flag on its run queue that comes before everything, the idle task is what
 //! is left when nothing else wants the CPU.
 
+pub mod deadline;
 pub mod fair;
 pub mod rt;
 
@@ -13,11 +14,13 @@ use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::{Boost, SchedPolicy, Task};
+use crate::task::{Lent, SchedPolicy, Task};
 
 /// The classes that have tasks, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ClassKind {
+    /// SCHED_DEADLINE, or whoever holds a mutex that such a task waits for.
+    Deadline,
     /// SCHED_FIFO and SCHED_RR, or whoever holds a mutex that such a task waits for.
     Rt,
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
@@ -25,10 +28,11 @@ pub enum ClassKind {
 }
 
 impl ClassKind {
-    /// The class of a task of `policy` to which `boost` is lent.
-    pub(crate) fn of(policy: SchedPolicy, boost: Option<Boost>) -> Self {
-        match (policy, boost) {
-            (SchedPolicy::Fifo | SchedPolicy::RoundRobin, _) | (_, Some(Boost::Rt(_))) => Self::Rt,
+    /// The class of a task of `policy` that was `lent` something.
+    pub(crate) fn of(policy: SchedPolicy, lent: Option<Lent>) -> Self {
+        match (policy, lent) {
+            (SchedPolicy::Deadline, _) | (_, Some(Lent::Deadline)) => Self::Deadline,
+            (SchedPolicy::Fifo | SchedPolicy::RoundRobin, _) | (_, Some(Lent::Rt(_))) => Self::Rt,
             (SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle, None) => Self::Fair,
         }
     }
@@ -45,6 +49,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
             rq.nr_running += 1;
         }
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
+        ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
     }
 }
 
@@ -69,12 +74,21 @@ pub(crate) fn dequeue<P: Policy>(
             rt::dequeue(rq, shared, index);
             true
         }
+        ClassKind::Deadline => {
+            deadline::dequeue(rq, shared, index, why);
+            true
+        }
     }
 }
 
 /// Who should run next, and its class.
 #[inline]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
+    if !rq.dl.is_empty()
+        && let Some((next, kind)) = deadline::pick(rq, shared)
+    {
+        return (Some(next), kind);
+    }
     if rq.rt.runnable() { (rt::pick(rq), ClassKind::Rt) } else { (P::pick(rq, shared), ClassKind::Fair) }
 }
 
@@ -99,7 +113,10 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
     if fair.is_none()
         && let Some(prev) = rq.current
     {
-        rt::put_prev(rq, shared, prev);
+        match rq.tasks[prev].kind {
+            ClassKind::Deadline => deadline::put_prev(rq, shared, prev),
+            _ => rt::put_prev(rq, shared, prev),
+        }
     }
     let next_fair = next.filter(|_| kind == ClassKind::Fair);
     if fair.is_some() || next_fair.is_some() {
@@ -107,10 +124,12 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
         rq.curr = next_fair;
     }
     rq.current = next;
-    if kind == ClassKind::Rt
-        && let Some(next) = next
-    {
-        rt::set_next(rq, shared, next);
+    if let Some(next) = next {
+        match kind {
+            ClassKind::Deadline => deadline::set_next(rq, shared, next),
+            ClassKind::Rt => rt::set_next(rq, shared, next),
+            ClassKind::Fair => {}
+        }
     }
 }
 
@@ -124,7 +143,10 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind
         if kind < running {
             rq.resched();
         } else if kind == running {
-            rt::wakeup_preempt(rq, shared, current, index);
+            match kind {
+                ClassKind::Deadline => deadline::wakeup_preempt(rq, shared, current, index),
+                _ => rt::wakeup_preempt(rq, shared, current, index),
+            }
         }
     }
 }
@@ -134,6 +156,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     match (rq.curr, rq.current) {
         (Some(current), _) => P::tick(rq, shared, current),
+        (None, Some(current)) if rq.tasks[current].kind == ClassKind::Deadline => deadline::tick(rq, shared),
         (None, Some(current)) => rt::tick(rq, shared, current),
         (None, None) => {}
     }
@@ -145,6 +168,7 @@ pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     match rq.tasks[current].kind {
         ClassKind::Fair => P::yield_task(rq, shared),
         ClassKind::Rt => rt::requeue(rq, current, rt::End::Tail),
+        ClassKind::Deadline => deadline::yield_task(rq, shared, current),
     }
 }
 
@@ -154,6 +178,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     match rq.tasks[current].kind {
         ClassKind::Fair => P::update_curr(rq, shared),
         ClassKind::Rt => rt::update_curr(rq, shared),
+        ClassKind::Deadline => deadline::update_curr(rq, shared),
     }
 }
 
@@ -170,21 +195,28 @@ pub(crate) fn select_cpu<P: Policy>(
     match kind {
         ClassKind::Fair => P::select_cpu(rq, shared, index, on, wake),
         ClassKind::Rt => rt::select_cpu(rq, shared, index, on),
+        ClassKind::Deadline => deadline::select_cpu(rq, shared, index, on),
     }
 }
 
-/// A CPU for the running task, which execs. A real-time one stays.
+/// A CPU for the running task, which execs. A real-time or deadline one stays.
 pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> CpuId {
     match rq.tasks[index].kind {
         ClassKind::Fair => P::select_cpu_exec(rq, shared, index),
-        ClassKind::Rt => rq.cpu,
+        ClassKind::Rt | ClassKind::Deadline => rq.cpu,
     }
 }
 
 /// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair class.
 pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    if rq.rt.has_load() {
+    let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
+    if rt {
         rt::update_load(rq, shared);
+    }
+    if dl {
+        deadline::update_load(rq);
+    }
+    if rt || dl {
         rt::update_capacity(rq, shared);
     }
     P::update_blocked_averages(rq, shared);

@@ -1,14 +1,17 @@
 //! Changes of a task's attributes, wherever it is: policy, priority, nice, group, CPUs.
 
+use alloc::boxed::Box;
+
 use super::{Scheduler, activate, allowed_cpu, check_preempt, deactivate, push_running, rq_of, settle, take_away};
-use crate::class::{ClassKind, rt};
+use crate::class::deadline::{DlAttrs, SchedError};
+use crate::class::{ClassKind, deadline, rt};
 use crate::event::{Event, MigrateCause, Running};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::{Place, Shared};
-use crate::task::{Affinity, Boost, SchedPolicy, Task, TaskState};
+use crate::task::{Affinity, Boost, Lent, SchedPolicy, Task, TaskState};
 
 /// What `sched_setattr` sets: a policy and what belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,6 +24,8 @@ pub struct SchedAttr {
     pub rt_priority: u8,
     /// A slice of its own, nanoseconds, 100 us to 100 ms (6.12 on); for SCHED_OTHER and SCHED_BATCH.
     pub slice: Option<u64>,
+    /// Runtime, deadline and period; for SCHED_DEADLINE.
+    pub deadline: DlAttrs,
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -38,35 +43,69 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Changes a task's policy, nice value and slice. One that becomes a real-time task gets the lowest priority: see
     /// [`Self::set_scheduler`].
-    pub fn set_policy(&mut self, task: TaskId, policy: SchedPolicy, nice: i8, slice: Option<u64>) {
-        self.set_scheduler(task, SchedAttr { policy, nice, slice, rt_priority: 1 });
+    ///
+    /// # Errors
+    ///
+    /// For SCHED_DEADLINE, which has no parameters here.
+    pub fn set_policy(
+        &mut self,
+        task: TaskId,
+        policy: SchedPolicy,
+        nice: i8,
+        slice: Option<u64>,
+    ) -> Result<(), SchedError> {
+        self.set_scheduler(task, SchedAttr { policy, nice, slice, rt_priority: 1, deadline: DlAttrs::default() })
     }
 
     /// Changes a task's policy with all that belongs to it (`sched_setattr`). Values out of range are brought to the
-    /// nearest end.
-    pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) {
+    /// nearest end; but SCHED_DEADLINE is a promise, and may be refused. Of a task that has ended nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// Under SCHED_DEADLINE: parameters that the kernel refuses, more bandwidth than there is, a task that is not allowed on
+    /// all CPUs. Nothing is changed then.
+    pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
+        let wanted = if attr.policy == SchedPolicy::Deadline {
+            Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
+        } else {
+            None
+        };
+        if wanted.is_some() || attr.policy.is_rt() {
+            self.start_servers();
+        }
         let nice = attr.nice.clamp(-20, 19);
         let rt_priority = if attr.policy.is_rt() { attr.rt_priority.clamp(1, 99) } else { 0 };
+        let keeps_nice = attr.policy.is_rt() || attr.policy == SchedPolicy::Deadline;
         let mut before = (attr.policy, rt_priority);
-        let cpu = self.change(task, |rq, shared, index| {
+        let admit = |rq: &Rq<P>, shared: &Shared<P>, index: u32| match wanted {
+            Some(attrs) => admit(rq, shared, index, attrs),
+            None => Ok(()),
+        };
+        let change = |rq: &mut Rq<P>, shared: &Shared<P>, index: u32| {
             let this = &mut rq.tasks[index];
             before = (this.policy, this.rt_priority);
             this.policy = attr.policy;
             this.rt_priority = rt_priority;
-            // Real-time tasks keep their nice value for later.
-            if !attr.policy.is_rt() {
+            // Real-time and deadline tasks keep their nice value for later.
+            if !keeps_nice {
                 this.nice = nice;
             }
+            if let Some(attrs) = wanted {
+                deadline::set_attrs(rq, index, attrs);
+            } else if before.0 == SchedPolicy::Deadline && this.lent == Some(Lent::Deadline) {
+                deadline::give_up(rq, shared, index);
+            }
             P::attrs_changed(rq, shared, index, attr.slice);
-        });
-        let Some(cpu) = cpu else { return };
+        };
+        let Some(cpu) = self.change_if(task, admit, change)? else { return Ok(()) };
         if before != (attr.policy, rt_priority) {
             let event = Event::SetPolicy { task, policy: attr.policy, rt_priority };
             self.host.event(self.now, cpu, &event);
         }
-        if !attr.policy.is_rt() {
+        if !keeps_nice {
             self.host.event(self.now, cpu, &Event::SetNice { task, nice });
         }
+        Ok(())
     }
 
     /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`): the
@@ -74,11 +113,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// task has itself, it changes nothing; nice values are not lent.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
+        if boost.is_some() {
+            self.start_servers();
+        }
         let cpu = self.change(task, |rq, _, index| {
+            let old = rq.tasks[index].prio();
+            let donor = if let Some(Boost::Deadline(donor)) = boost { Some(donor) } else { None };
+            deadline::lend(rq, index, donor);
             let this = &mut rq.tasks[index];
-            let old = this.prio();
-            this.boost = boost;
-            this.kind = ClassKind::of(this.policy, boost);
+            this.lent = boost.map(Lent::from);
+            this.kind = ClassKind::of(this.policy, this.lent);
             prios = (old, this.prio());
         });
         if let Some(cpu) = cpu
@@ -104,10 +148,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU it is
     /// on; none if it has ended.
     fn change(&mut self, task: TaskId, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
+        self.change_if(task, |_, _, _| Ok(()), with).unwrap_or(None)
+    }
+
+    /// As [`Self::change`], if `may` has nothing against it.
+    fn change_if(
+        &mut self,
+        task: TaskId,
+        may: impl FnOnce(&Rq<P>, &Shared<P>, u32) -> Result<(), SchedError>,
+        with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32),
+    ) -> Result<Option<CpuId>, SchedError> {
         let shared = self.shared;
-        let (mut rq, index) = rq_of!(self, task)?;
+        let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(None) };
         let cpu = rq.cpu;
         rq.update_clock(self.now, shared);
+        may(&rq, shared, index)?;
         let running = rq.current == Some(index);
         let asleep = rq.tasks[index].state != TaskState::Runnable;
         let queued = rq.tasks[index].on_rq;
@@ -129,11 +184,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         let queued = queued && !asleep;
+        if old == ClassKind::Deadline && queued {
+            deadline::dequeue(&mut rq, shared, index, Dequeue::Save);
+        }
 
         with(&mut rq, shared, index);
 
         let this = &mut rq.tasks[index];
-        let new = ClassKind::of(this.policy, this.boost);
+        let new = ClassKind::of(this.policy, this.lent);
         // Until it has left its old class it is of that.
         this.kind = old;
         if new == old {
@@ -147,6 +205,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                         P::switch(&mut rq, shared, None, Some(index));
                         rq.curr = Some(index);
                         rq.current = Some(index);
+                    }
+                }
+                ClassKind::Deadline => {
+                    if queued {
+                        deadline::enqueue(&mut rq, shared, index, Enqueue::Restore);
                     }
                 }
                 ClassKind::Rt => {
@@ -163,21 +226,30 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             class_changed(&mut rq, shared, index, old, old_prio);
         }
         settle(&mut rq, shared, self.host);
-        let callback = rq.rt.callback.take();
+        let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
         drop(rq);
+        self.dl_callback(cpu, dl_callback);
         self.rt_callback(cpu, callback);
-        Some(cpu)
+        Ok(Some(cpu))
     }
 
     /// Changes the CPUs a task may run on. If it is on another now, it moves: at once when it waits, through the stopper when
     /// it runs, at its next wakeup when it sleeps.
-    pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) {
+    ///
+    /// # Errors
+    ///
+    /// Under SCHED_DEADLINE, if it does not have all CPUs of the root domain. Nothing is changed then.
+    pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) -> Result<(), SchedError> {
         let shared = self.shared;
-        let Some((mut rq, index)) = rq_of!(self, task) else { return };
+        let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };
+        if rq.tasks[index].policy == SchedPolicy::Deadline {
+            spans_domain(shared, &affinity)?;
+        }
         let cpu = rq.cpu;
         rq.update_clock(self.now, shared);
         rq.tasks[index].affinity = affinity;
         rt::affinity_changed(&mut rq, shared, index);
+        deadline::affinity_changed(&mut rq, shared, index);
         let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
         let runnable = rq.tasks[index].state == TaskState::Runnable && rq.tasks[index].on_rq;
         if target == cpu || !runnable {
@@ -185,15 +257,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 deactivate(&mut rq, shared, index, Dequeue::Delayed);
             }
             settle(&mut rq, shared, self.host);
-            return;
+            return Ok(());
         }
         if rq.current == Some(index) {
             push_running(&mut rq);
             settle(&mut rq, shared, self.host);
-            return;
+            return Ok(());
         }
         drop(rq);
         self.push_forbidden(cpu);
+        Ok(())
     }
 
     /// Moves every queued task that may no longer run on `cpu`.
@@ -238,6 +311,25 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
+/// Takes the bandwidth of a task that wants to be under SCHED_DEADLINE, or to have other parameters there.
+fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) -> Result<(), SchedError> {
+    spans_domain(shared, &rq.tasks[index].affinity)?;
+    let old = rq.tasks[index].dl.as_ref().map_or(0, |se| se.bw);
+    shared.dl.domain.admit(old, attrs).map_err(|error| SchedError::Admission(Box::new(error)))
+}
+
+/// Whether a deadline task of this affinity would be allowed on all CPUs of its root domain, as admission asks for.
+fn spans_domain<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> Result<(), SchedError> {
+    let cpus = shared.nr_cpus();
+    let allowed = match affinity {
+        Some(mask) if shared.dl.domain.cap().is_some() => {
+            (0..cpus as u32).filter(|&cpu| mask.contains(CpuId(cpu))).count()
+        }
+        _ => cpus,
+    };
+    if allowed < cpus { Err(SchedError::Affinity { allowed, cpus }) } else { Ok(()) }
+}
+
 /// A task goes from its class, which it has left if that is the ordinary one, to another.
 fn change_class<P: Policy>(
     rq: &mut Rq<P>,
@@ -256,6 +348,13 @@ fn change_class<P: Policy>(
             P::detach(rq, shared, index);
             P::attach(rq, shared, index);
             rq.tasks[index].rejoins = false;
+        }
+        ClassKind::Deadline => {
+            if running {
+                rq.current = None;
+            }
+            deadline::leave(rq, shared, index, false);
+            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
         }
         ClassKind::Rt => {
             if queued {
@@ -280,6 +379,17 @@ fn change_class<P: Policy>(
                 rq.current = Some(index);
             }
         }
+        ClassKind::Deadline => {
+            if running {
+                rq.current = Some(index);
+            }
+            if queued {
+                deadline::enqueue(rq, shared, index, Enqueue::Restore);
+            }
+            if running {
+                deadline::set_next(rq, shared, index);
+            }
+        }
         ClassKind::Rt => {
             if running {
                 rq.current = Some(index);
@@ -302,6 +412,17 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old:
     match (new, running) {
         (ClassKind::Fair, true) => rq.resched(),
         (ClassKind::Fair, false) => check_preempt(rq, shared, index, Wake::default()),
+        (ClassKind::Deadline, true) => {
+            if rq.dl.first() != Some(index) {
+                rq.resched();
+            }
+        }
+        (ClassKind::Deadline, false) => {
+            check_preempt(rq, shared, index, Wake::default());
+            if !rq.need_resched() && rq.dl.earliest_pushable().is_some() {
+                rq.dl.callback = Some(rt::Callback::Push);
+            }
+        }
         (ClassKind::Rt, true) => {
             if prio > i16::from(rq.rt.highest()) {
                 rq.resched();
@@ -315,6 +436,9 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old:
                 rq.rt.callback = Some(rt::Callback::Push);
             }
         }
+    }
+    if old == ClassKind::Deadline && new != old && rq.dl.nr_running() == 0 {
+        rq.dl.callback = Some(rt::Callback::Pull);
     }
     let lowered = old == ClassKind::Rt && running && prio > old_prio;
     if lowered || (old == ClassKind::Rt && new != old && rq.rt.nr_running() == 0) {

@@ -12,7 +12,7 @@ pub use switch::NextTask;
 use crate::balance::active::Push;
 use crate::balance::{self, Balancing};
 use crate::class::rt::RtTask;
-use crate::class::{self, ClassKind};
+use crate::class::{self, ClassKind, deadline};
 use crate::event::Running;
 use crate::features::Feature;
 use crate::host::{Host, Timer};
@@ -20,7 +20,7 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
-use crate::task::{Affinity, NIL, Task, TaskAttrs, TaskState};
+use crate::task::{Affinity, NIL, SchedPolicy, Task, TaskAttrs, TaskState};
 use crate::weight;
 
 /// The scheduler, borrowed for one call: the run queues, what they share, the host, and the time.
@@ -38,7 +38,15 @@ pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
 
 /// With the feature HRTICK: has the end of the running task's slice timed.
 fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
-    if shared.config.features.has(Feature::Hrtick) {
+    let features = shared.config.features;
+    if features.has(Feature::HrtickDl) {
+        let ends = deadline::runtime_ends(rq);
+        if ends.is_some() || !features.has(Feature::Hrtick) {
+            host.arm(Timer::Hrtick(rq.cpu), ends);
+            return;
+        }
+    }
+    if features.has(Feature::Hrtick) {
         /// Shorter timers cost more than they gain.
         const LEAST_NS: u64 = 10_000;
         let left = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
@@ -55,6 +63,9 @@ fn arm_timers<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
 
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
 pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+    if rq.dl.in_use() {
+        deadline::settle(rq, shared, host);
+    }
     rq.publish(shared);
     if !rq.timers.is_empty() {
         arm_timers(rq, host);
@@ -180,16 +191,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Makes a task, on the run queue of the CPU that forks it. It does not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
+        if attrs.policy.is_rt() {
+            self.start_servers();
+        }
+        let policy = if attrs.policy == SchedPolicy::Deadline { SchedPolicy::Normal } else { attrs.policy };
         let id = self.shared.new_task_id();
         let task = Task {
             id,
             state: TaskState::New,
-            policy: attrs.policy,
+            policy,
             nice: attrs.nice.clamp(-20, 19),
             rt_priority: if attrs.policy.is_rt() { attrs.rt_priority.clamp(1, 99) } else { 0 },
-            boost: None,
-            kind: ClassKind::of(attrs.policy, None),
+            lent: None,
+            kind: ClassKind::of(policy, None),
             rt: RtTask::default(),
+            dl: None,
             rejoins: false,
             group: attrs.group,
             affinity: attrs.affinity.clone(),
@@ -232,9 +248,36 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
             Timer::Hrtick(cpu) => self.hrtick(cpu),
+            Timer::Deadline(cpu) => self.dl_timers(cpu),
             Timer::RtPeriod => self.rt_period_timer(),
             // Nobody arms these yet.
             Timer::GroupPeriod(_) | Timer::GroupSlack(_) => {}
+        }
+    }
+
+    /// The first timers of `cpu`'s deadline tasks are due.
+    fn dl_timers(&mut self, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        deadline::timers(&mut rq, self.shared);
+        settle(&mut rq, self.shared, self.host);
+        let callback = rq.dl.callback.take();
+        drop(rq);
+        self.dl_callback(cpu, callback);
+    }
+
+    /// The first task that is not fair comes to the machine: every CPU gets its fair server, if the kernel has them.
+    pub(super) fn start_servers(&mut self) {
+        let shared = self.shared;
+        let Some(limits) = shared.dl.server else { return };
+        if shared.dl.servers_started.swap(true, core::sync::atomic::Ordering::Relaxed) {
+            return;
+        }
+        for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
+            let mut rq = self.rqs.rq(cpu);
+            rq.update_clock(self.now, shared);
+            deadline::start_server(&mut rq, limits);
+            settle(&mut rq, shared, self.host);
         }
     }
 
@@ -245,6 +288,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.curr.is_some() {
             class::tick(&mut rq, self.shared);
             rq.resched();
+        } else if deadline::runtime_ends(&rq).is_some() {
+            // What reclaiming has left of its runtime has a timer of its own.
+            class::tick(&mut rq, self.shared);
+            time_slice(&rq, self.shared, self.host);
         }
         settle(&mut rq, self.shared, self.host);
     }

@@ -2,7 +2,7 @@
 
 use super::{Scheduler, settle, time_slice};
 use crate::balance::Balancing;
-use crate::class::{self, ClassKind, rt};
+use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
@@ -50,14 +50,23 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
 
+        let left_dl = rq.dl.in_use() && deadline::before_pick(&mut rq, shared);
+
         let wants_stopper = |rq: &Rq<P>| rq.push.is_some() && prev != Running::Stopper;
         let (mut next, mut kind) = (None, ClassKind::Fair);
         let mut left = false;
         let mut stopper = wants_stopper(&rq);
-        if !ordinary && prev != Running::Idle && !stopper && needs_pull(&rq, shared, prev_index) {
+        let pull_dl = left_dl && deadline::overloaded(shared);
+        let pull_rt = !ordinary && prev != Running::Idle && needs_pull(&rq, shared, prev_index);
+        if (pull_dl || pull_rt) && !stopper {
             left |= let_go(&mut rq, shared, self.now);
             drop(rq);
-            self.pull_rt_task(cpu, false);
+            if pull_dl {
+                self.pull_dl_task(cpu, false);
+            }
+            if pull_rt {
+                self.pull_rt_task(cpu, false);
+            }
             rq = self.rqs.rq(cpu);
             rq.newidle = false;
             stopper = wants_stopper(&rq);
@@ -100,6 +109,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         rq.running = running;
+        if rq.dl.in_use() {
+            deadline::tell_host(&mut rq, self.host);
+        }
         time_slice(&rq, shared, self.host);
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
@@ -112,13 +124,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if let (Some(index), PrevState::Dead) = (prev_index, prev_state) {
             P::detach(&mut rq, shared, index);
+            deadline::leave(&mut rq, shared, index, true);
             let task = rq.take(shared, index);
             shared.forget(task.id);
         }
         settle(&mut rq, shared, self.host);
-        if rq.rt.callback.is_some() {
-            let callback = rq.rt.callback.take();
+        if rq.dl.callback.is_some() || rq.rt.callback.is_some() {
+            let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
             drop(rq);
+            self.dl_callback(cpu, dl_callback);
             self.rt_callback(cpu, callback);
         }
         NextTask { prev, next: running, migrated }
@@ -133,7 +147,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// A real-time task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait elsewhere may come before
+/// A real-time or deadline task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait elsewhere may come before
 /// what is here.
 #[cold]
 fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> bool {
@@ -141,7 +155,11 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
     const STOPPER_PRIO: i16 = -2;
     match prev {
         None => rt::needs_pull(rq, shared, STOPPER_PRIO),
-        Some(index) => !rq.tasks[index].on_rq && rt::needs_pull(rq, shared, rq.tasks[index].prio()),
+        Some(index) => {
+            let this = &rq.tasks[index];
+            let goes_on = this.on_rq && this.deadline().is_none_or(|se| !se.throttled);
+            !goes_on && rt::needs_pull(rq, shared, this.prio())
+        }
     }
 }
 

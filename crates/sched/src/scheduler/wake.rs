@@ -1,7 +1,7 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::{Scheduler, activate_as, allowed_cpu, check_preempt, check_preempt_as, rq_of, settle, time_slice};
-use crate::class::{self, ClassKind, rt};
+use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
@@ -94,11 +94,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         time_slice(&rq, self.shared, self.host);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
         self.host.event(now, on, &event);
-        let push = kind == ClassKind::Rt && rt::woken(&rq, self.shared, index);
+        let push = match kind {
+            ClassKind::Fair => false,
+            ClassKind::Rt => rt::woken(&rq, self.shared, index),
+            ClassKind::Deadline => deadline::woken(&rq, self.shared, index),
+        };
         settle(&mut rq, self.shared, self.host);
         if push {
             drop(rq);
-            self.push_rt_tasks(target);
+            if kind == ClassKind::Rt { self.push_rt_tasks(target) } else { self.push_dl_tasks(target) }
         }
         true
     }

@@ -10,23 +10,27 @@ use vruntime_trace::Sink;
 
 use super::mutex_of;
 use crate::machine::{Machine, sched};
-use crate::task::{Life, NOBODY, Next};
+use crate::task::{Lent, Life, NOBODY, Next};
 
 /// The kernel's `DEFAULT_PRIO`, which all of the fair class have as waiters.
 const DEFAULT_PRIO: i16 = 120;
 /// The `prio` of real-time priority 0: one is less urgent than all there are.
 const RT_PRIO_0: i16 = 99;
 
-/// The kernel's `prio` of a task, lower is more urgent: what it was lent included.
-fn prio<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> i16 {
-    let place = shared.locate(TaskId(task));
-    place.map_or(DEFAULT_PRIO, |(cpu, index)| rqs[cpu.index()].tasks[index].prio())
+/// How urgent a task is, lower is more so: the kernel's `prio`, what it was lent included, and the absolute deadline among
+/// deadline tasks.
+type Urgency = (i16, u64);
+
+fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
+    let Some((cpu, index)) = shared.locate(TaskId(task)) else { return (DEFAULT_PRIO, 0) };
+    let task = &rqs[cpu.index()].tasks[index];
+    (task.prio(), task.deadline().map_or(0, |entity| entity.deadline))
 }
 
 /// The same, as it counts in a queue of waiters.
-fn waiter_prio<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> i16 {
-    let prio = prio(rqs, shared, task);
-    if prio < RT_PRIO_0 { prio } else { DEFAULT_PRIO }
+fn waiter_urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
+    let urgency = urgency(rqs, shared, task);
+    if urgency.0 < RT_PRIO_0 { urgency } else { (DEFAULT_PRIO, 0) }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -84,19 +88,36 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     fn queue_by_urgency(&mut self, task: u32, mutex: u32) {
         let Self { objects, tasks, rqs, shared, .. } = self;
-        let own = waiter_prio(rqs, shared, task);
-        let overtakes = |other| own < waiter_prio(rqs, shared, other);
+        let own = waiter_urgency(rqs, shared, task);
+        let overtakes = |other| own < waiter_urgency(rqs, shared, other);
         objects.mutexes[mutex as usize].waiters.insert(tasks, task, overtakes);
     }
 
     /// The most urgent of those that wait for what a task holds, as what is to be lent.
-    fn owed(&self, task: u32) -> Option<Boost> {
+    fn owed(&self, task: u32) -> Lent {
         let some = |mutex: u32| (mutex != NOBODY).then_some(mutex);
         let next = |&mutex: &u32| some(self.objects.mutexes[mutex as usize].next_held);
         let held = std::iter::successors(some(self.tasks[task as usize].held), next);
         let first_waiters = held.filter_map(|mutex| self.objects.mutexes[mutex as usize].waiters.first());
-        let urgent = first_waiters.map(|waiter| prio(&self.rqs, &self.shared, waiter)).min()?;
-        (urgent < RT_PRIO_0).then(|| Boost::Rt((RT_PRIO_0 - urgent) as u8))
+        let urgent = first_waiters.map(|waiter| (urgency(&self.rqs, &self.shared, waiter), waiter)).min();
+        match urgent {
+            Some(((prio, _), waiter)) if prio < 0 => Lent { prio, by: waiter },
+            Some(((prio, _), _)) if prio < RT_PRIO_0 => Lent { prio, by: NOBODY },
+            _ => Lent::NOTHING,
+        }
+    }
+
+    /// What the scheduler makes of it: a real-time priority, or the parameters of the deadline task that lends.
+    fn boost(&self, lent: Lent) -> Option<Boost> {
+        if lent == Lent::NOTHING {
+            return None;
+        }
+        if lent.by == NOBODY {
+            return Some(Boost::Rt((RT_PRIO_0 - lent.prio) as u8));
+        }
+        let (cpu, index) = self.shared.locate(TaskId(lent.by))?;
+        let lender = self.rqs[cpu.index()].tasks[index].deadline()?;
+        Some(Boost::Deadline(lender.effective()))
     }
 
     /// Gives a task the urgency it is owed; if that changes it, those it waits for follow (`rt_mutex_adjust_prio_chain`). In a
@@ -107,14 +128,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if self.tasks[task as usize].life == Life::Dead {
                 return;
             }
-            let before = prio(&self.rqs, &self.shared, task);
-            let boost = self.owed(task);
-            if self.tasks[task as usize].boost == boost {
+            let before = urgency(&self.rqs, &self.shared, task);
+            let lent = self.owed(task);
+            if self.tasks[task as usize].lent == lent {
                 return;
             }
-            self.tasks[task as usize].boost = boost;
+            self.tasks[task as usize].lent = lent;
+            let boost = self.boost(lent);
             sched!(self, cpu).set_boost(TaskId(task), boost);
-            if prio(&self.rqs, &self.shared, task) == before {
+            if urgency(&self.rqs, &self.shared, task) == before {
                 return;
             }
             // Does it wait itself? Then its place among the waiters has changed, and what they lend.

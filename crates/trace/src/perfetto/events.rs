@@ -78,6 +78,7 @@ impl<W: Write> PerfettoWriter<W> {
             }
             Event::SetNice { .. }
             | Event::SetPolicy { .. }
+            | Event::Deadline { .. }
             | Event::PiSetprio { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use bytes::Bytes;
-use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
+use vruntime_sched::event::{DeadlineEvent, Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
 mod counters;
@@ -373,6 +373,12 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         if self.slices {
             match *event {
                 Event::LoopEnd { task, duration, work } => self.loop_slice(at, task, duration, work),
+                Event::Deadline { task, what } => match what {
+                    DeadlineEvent::Throttle => self.instant(at, task, "throttled", ("runtime_ns", 0)),
+                    DeadlineEvent::Replenish => {}
+                    DeadlineEvent::Overrun => self.instant(at, task, "runtime overrun", ("runtime_ns", 0)),
+                    DeadlineEvent::Miss { late } => self.instant(at, task, "deadline missed", ("late_ns", late)),
+                },
                 Event::SleepReturn { task, late } => self.instant(at, task, "sleep returns", ("late_ns", late)),
                 Event::Migrate { task, from, cause, .. } => {
                     if let Some(name) = balance_name(cause) {
@@ -430,6 +436,8 @@ const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
         MigrateCause::Hotplug => Some("moved: hotplug"),
         MigrateCause::RtPush => Some("pushed: real-time overload"),
         MigrateCause::RtPull => Some("pulled: real-time"),
+        MigrateCause::DlPush => Some("pushed: deadline overload"),
+        MigrateCause::DlPull => Some("pulled: deadline"),
     }
 }
 

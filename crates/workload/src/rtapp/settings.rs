@@ -204,6 +204,7 @@ impl Current {
                 runtime: self.runtime.unwrap_or(0),
                 deadline: self.deadline.unwrap_or(0),
                 period: self.period.unwrap_or(0),
+                reclaim: false,
             },
         }
     }

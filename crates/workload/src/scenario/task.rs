@@ -88,6 +88,7 @@ fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     let slice = fields.duration("slice");
     let (runtime, deadline, period) =
         (fields.duration("runtime"), fields.duration("deadline"), fields.duration("period"));
+    let reclaim = fields.boolean("reclaim");
     let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
     let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
     let dated = policy == PolicyName::Deadline;
@@ -98,6 +99,7 @@ fn policy(fields: &mut Fields<'_, '_>) -> Policy {
         ("runtime", runtime.is_some(), dated),
         ("deadline", deadline.is_some(), dated),
         ("period", period.is_some(), dated),
+        ("reclaim", reclaim.is_some(), dated),
     ];
     for (key, given, allowed) in misplaced {
         if given
@@ -125,7 +127,7 @@ fn policy(fields: &mut Fields<'_, '_>) -> Policy {
                 let help = "set runtime, deadline and period, each a time such as \"10ms\"";
                 fields.bad(fields.span.clone(), message, "expected 1024ns <= runtime <= deadline <= period", help);
             }
-            Policy::Deadline { runtime, deadline, period }
+            Policy::Deadline { runtime, deadline, period, reclaim: reclaim.unwrap_or(false) }
         }
     }
 }

@@ -203,7 +203,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 }
 
 /// Moves a queued task from one run queue to the other.
-fn carry<P: Policy>(from: &mut Rq<P>, to: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+pub(crate) fn carry<P: Policy>(from: &mut Rq<P>, to: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     deactivate(from, shared, index, crate::policy::Dequeue::Move);
     P::detach(from, shared, index);
     let mut task = from.take(shared, index);

@@ -16,7 +16,7 @@ mod balance;
 mod bandwidth;
 mod cpupri;
 
-pub(crate) use balance::{Callback, affinity_changed, needs_pull, select_cpu, woken};
+pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
 pub(crate) use cpupri::Cpupri;
@@ -150,9 +150,10 @@ impl RtRq {
 
 impl<P: Policy> Task<P> {
     /// The kernel's `prio`, what it was lent by priority inheritance included: 0 (real-time priority 99) to 98 for real-time
-    /// tasks, 120 + nice for the fair class. Lower is more urgent.
+    /// tasks, 120 + nice for the fair class, -1 for the deadline class. Lower is more urgent.
     pub fn prio(&self) -> i16 {
         match self.kind {
+            ClassKind::Deadline => -1,
             ClassKind::Rt => i16::from(self.rt_level()),
             ClassKind::Fair => 120 + i16::from(self.nice),
         }
@@ -162,9 +163,9 @@ impl<P: Policy> Task<P> {
     pub(crate) fn rt_level(&self) -> u8 {
         let own = match self.policy {
             SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,
-            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle => 0,
+            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Deadline => 0,
         };
-        let lent = self.boost.map_or(0, crate::task::Boost::rt_priority);
+        let lent = self.lent.map_or(0, crate::task::Lent::rt_priority);
         MAX_RT_PRIO - 1 - own.max(lent).clamp(1, 99)
     }
 }
@@ -365,7 +366,12 @@ pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 fn update_load_as<P: Policy>(rq: &mut Rq<P>, _shared: &Shared<P>, running: bool) {
     let now = rq.clock.pelt();
-    let avg = &mut rq.rt.avg;
+    update_avg(&mut rq.rt.avg, now, running);
+}
+
+/// Brings the average of the time that one of the classes above the fair one takes up to `now`; it was `running` since the last
+/// time.
+pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
     if avg.last_update == 0 {
         avg.last_update = now & !1023;
     }
@@ -378,10 +384,10 @@ fn update_load_as<P: Policy>(rq: &mut Rq<P>, _shared: &Shared<P>, running: bool)
     }
 }
 
-/// Publishes what the class leaves of the CPU for the fair one (`scale_rt_capacity`).
+/// Publishes what this class and the deadline class leave of the CPU for the fair one (`scale_rt_capacity`).
 pub(crate) fn update_capacity<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let whole = shared.capacity(rq.cpu);
-    let left = u64::from(whole).saturating_sub(rq.rt.avg.util_avg).max(1);
+    let left = u64::from(whole).saturating_sub(rq.rt.avg.util_avg + rq.dl.util_avg()).max(1);
     shared.set_capacity_of(rq.cpu, left as u32);
 }
 

@@ -1,0 +1,307 @@
+//! Deadline tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's earliest deadlines run
+//! (global EDF).
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::bandwidth::{GlobalLimit, RootDomain};
+use super::cpudeadline::CpuDeadline;
+use super::grub::Grub;
+use super::params::{DlTunables, PeriodLimits};
+use super::queue::DlRq;
+use super::server::ServerLimits;
+use super::verbs::entity;
+use crate::class::ClassKind;
+use crate::class::rt::{Callback, Limit, carry};
+use crate::cpumask::AtomicCpuMask;
+use crate::event::{Event, MigrateCause};
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::{Scheduler, settle};
+use crate::shared::{Config, Shared};
+use crate::sync::{AtomicBool, AtomicU64};
+use crate::task::Task;
+use crate::topology::Topology;
+use crate::tunables::Tunables;
+
+/// A search for a CPU is given up when what it found has changed so often meanwhile.
+const MAX_TRIES: u32 = 3;
+/// No deadline.
+const NONE: u64 = u64::MAX;
+
+/// What all CPUs share of the class.
+#[derive(Debug)]
+pub(crate) struct DlShared {
+    pub(crate) domain: RootDomain,
+    pub(crate) cpudl: CpuDeadline,
+    /// CPUs with tasks that others may take (`dlo_mask`).
+    overloaded: AtomicCpuMask,
+    /// Of each CPU the earliest deadline of those.
+    next: Vec<AtomicU64>,
+    pub(crate) grub: Grub,
+    pub(crate) periods: PeriodLimits,
+    /// What fair servers have, if the kernel has them.
+    pub(crate) server: Option<ServerLimits>,
+    /// There are, or were, real-time or deadline tasks: the fair servers are in place.
+    pub(crate) servers_started: AtomicBool,
+}
+
+impl DlShared {
+    pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Self {
+        let tunables = &config.tunables;
+        let cpus = topology.nr_cpus();
+        let (runtime, period) = (tunables.rt_runtime_ns(), tunables.rt_period_ns());
+        let limit = GlobalLimit {
+            runtime_us: (runtime <= period).then_some(runtime / 1000),
+            period_us: (period / 1000).max(1),
+        };
+        let domain = RootDomain::new(topology.cpus().iter().map(|place| place.capacity), limit);
+        let DlTunables { periods, server } = tunables.deadline();
+        let server = (config.rt_limit == Limit::FairServer && server.runtime > 0).then_some(server);
+        if let Some(server) = server {
+            (0..cpus).for_each(|_| domain.reserve(server.bandwidth()));
+        }
+        Self {
+            domain,
+            cpudl: CpuDeadline::new(cpus),
+            overloaded: AtomicCpuMask::new(cpus),
+            next: (0..cpus).map(|_| AtomicU64::new(NONE)).collect(),
+            grub: config.grub,
+            periods,
+            server,
+            servers_started: AtomicBool::new(false),
+        }
+    }
+
+    /// Publishes what has changed on a CPU.
+    pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
+        self.cpudl.set(cpu, dl.earliest());
+        let next = dl.earliest_pushable().unwrap_or(NONE);
+        if self.next[cpu.index()].swap(next, Relaxed) == next {
+            return;
+        }
+        if next == NONE {
+            self.overloaded.remove(cpu);
+        } else {
+            self.overloaded.insert(cpu);
+        }
+    }
+
+    /// Whether what is published of a CPU is what is there.
+    pub(super) fn shows(&self, cpu: CpuId, dl: &DlRq) -> bool {
+        let next = dl.earliest_pushable().unwrap_or(NONE);
+        self.cpudl.earliest(cpu) == dl.earliest()
+            && self.next[cpu.index()].load(Relaxed) == next
+            && self.overloaded.contains(cpu) == (next != NONE)
+    }
+}
+
+/// Whether a CPU is fast enough for a task to have its runtime by its deadline there.
+fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
+    let Some(se) = &task.dl else { return true };
+    let own = se.effective();
+    (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
+}
+
+/// `find_later_rq`: a CPU without deadline tasks, the nearest to `cpu`, where the task was last; else the one with the latest
+/// deadline, if that is later than the task's. `on` asks, and is cheaper to disturb than another as near.
+pub(super) fn later_cpu<P: Policy>(
+    shared: &Shared<P>,
+    task: &Task<P>,
+    deadline: u64,
+    cpu: CpuId,
+    on: CpuId,
+) -> Option<CpuId> {
+    if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
+        return None;
+    }
+    let cpudl = &shared.dl.cpudl;
+    let latest = cpudl.latest();
+    if cpudl.earliest(latest).is_some() {
+        return (task.allowed(latest) && cpudl.is_earlier(deadline, latest)).then_some(latest);
+    }
+    let all = || (0..shared.nr_cpus() as u32).map(CpuId);
+    let free = |cpu: &CpuId| task.allowed(*cpu) && cpudl.earliest(*cpu).is_none();
+    // Where CPUs differ, those that are fast enough; if there are none, the fastest.
+    let fast = shared.max_capacity();
+    let any_fits = all().any(|cpu| free(&cpu) && fits(shared, task, cpu));
+    let fastest = all().filter(free).map(|cpu| shared.capacity(cpu)).max().unwrap_or(fast);
+    let good =
+        |cpu: &CpuId| free(cpu) && if any_fits { fits(shared, task, *cpu) } else { shared.capacity(*cpu) == fastest };
+    if good(&cpu) {
+        return Some(cpu);
+    }
+    let here = good(&on);
+    for (_, domain) in shared.domains.of(cpu) {
+        if here && domain.span.contains(on) {
+            return Some(on);
+        }
+        if let Some(best) = all().find(|cpu| domain.span.contains(*cpu) && good(cpu)) {
+            return Some(best);
+        }
+    }
+    if here { Some(on) } else { all().find(good) }
+}
+
+/// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that cannot
+/// go elsewhere, or the CPU is too slow for it.
+#[inline(never)]
+pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
+    let prev = rq.cpu;
+    let se = entity(rq, index);
+    // One that never ran has its first deadline to come.
+    let deadline = if se.deadline == 0 { rq.clock.now() + se.effective().deadline } else { se.deadline };
+    let contested = rq.current.is_some_and(|current| {
+        let running = &rq.tasks[current];
+        running.kind == ClassKind::Deadline
+            && (running.nr_cpus_allowed(shared.nr_cpus()) < 2 || deadline >= entity(rq, current).deadline)
+    });
+    let task = &rq.tasks[index];
+    if !contested && fits(shared, task, prev) {
+        return prev;
+    }
+    match later_cpu(shared, task, deadline, prev, on) {
+        Some(target) if shared.dl.cpudl.is_earlier(deadline, target) => target,
+        _ => prev,
+    }
+}
+
+/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there has an
+/// earlier deadline, or cannot go elsewhere (`task_woken_dl`).
+#[inline(never)]
+pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
+    rq.tasks[index].kind == ClassKind::Deadline
+        && entity(rq, index).pushable
+        && !rq.need_resched()
+        && rq.current.is_some_and(|current| {
+            let running = &rq.tasks[current];
+            running.kind == ClassKind::Deadline
+                && (running.nr_cpus_allowed(shared.nr_cpus()) < 2
+                    || entity(rq, index).deadline >= entity(rq, current).deadline)
+        })
+}
+
+/// The task with the earliest deadline that others may take, of those that `may` go.
+fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
+    rq.dl.pushables().find(|&index| may(&rq.tasks[index]))
+}
+
+/// Whether somewhere deadline tasks wait that others may take.
+pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>) -> bool {
+    !shared.dl.overloaded.is_empty()
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Does what a run queue, which has been let go of, asked for.
+    #[inline(never)]
+    pub(crate) fn dl_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
+        match callback {
+            None => {}
+            Some(Callback::Push) => self.push_dl_tasks(cpu),
+            Some(Callback::Pull) => self.pull_dl_task(cpu, true),
+        }
+    }
+
+    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines, until there is none or no such CPU.
+    #[inline(never)]
+    pub(crate) fn push_dl_tasks(&mut self, cpu: CpuId) {
+        while self.push_dl_task(cpu) {}
+    }
+
+    fn push_dl_task(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        for _ in 0..MAX_TRIES {
+            let mut rq = self.rqs.rq(cpu);
+            let Some(index) = pick_pushable(&rq, |_| true) else { return false };
+            let deadline = entity(&rq, index).deadline;
+            // It came while the CPU was between two tasks, and its deadline is earlier than that of who runs.
+            let preempts = rq.current.is_some_and(|current| {
+                let running = &rq.tasks[current];
+                running.kind == ClassKind::Deadline
+                    && deadline < entity(&rq, current).deadline
+                    && running.nr_cpus_allowed(shared.nr_cpus()) > 1
+            });
+            if preempts {
+                rq.resched();
+                settle(&mut rq, shared, self.host);
+                return false;
+            }
+            let id = rq.tasks[index].id;
+            let Some(target) = later_cpu(shared, &rq.tasks[index], deadline, cpu, cpu) else { return false };
+            if target == cpu || !shared.dl.cpudl.is_earlier(deadline, target) {
+                return false;
+            }
+            drop(rq);
+            let (mut from, mut to) = self.rqs.pair(cpu, target);
+            from.update_clock(self.now, shared);
+            to.update_clock(self.now, shared);
+            // Both were let go of: does it still hold?
+            let index = pick_pushable(&from, |_| true);
+            let Some(index) = index.filter(|&index| from.tasks[index].id == id && from.tasks[index].allowed(target))
+            else {
+                continue;
+            };
+            if to.dl.earliest().is_some_and(|earliest| earliest <= entity(&from, index).deadline) {
+                continue;
+            }
+            let event = Event::Migrate { task: id, from: cpu, to: target, cause: MigrateCause::DlPush };
+            self.host.event(self.now, cpu, &event);
+            carry(&mut from, &mut to, shared, index);
+            to.resched();
+            to.balance.idle_ended(self.now);
+            settle(&mut from, shared, self.host);
+            settle(&mut to, shared, self.host);
+            return true;
+        }
+        false
+    }
+
+    /// Takes over tasks that wait on other CPUs and have earlier deadlines than all there is on `cpu`. `tell`: have it
+    /// rescheduled if there was one.
+    #[inline(never)]
+    pub(crate) fn pull_dl_task(&mut self, cpu: CpuId, tell: bool) {
+        let shared = self.shared;
+        let others: Vec<CpuId> = shared.dl.overloaded.iter_from(CpuId(0)).filter(|&other| other != cpu).collect();
+        for src in others {
+            if !shared.dl.cpudl.is_earlier(shared.dl.next[src.index()].load(Relaxed), cpu) {
+                continue;
+            }
+            let (mut from, mut to) = self.rqs.pair(src, cpu);
+            from.update_clock(self.now, shared);
+            to.update_clock(self.now, shared);
+            let Some(index) = pick_pushable(&from, |task| task.allowed(cpu)) else { continue };
+            let deadline = entity(&from, index).deadline;
+            if to.dl.earliest().is_some_and(|earliest| earliest <= deadline) {
+                continue;
+            }
+            // One that was woken a moment ago and is about to preempt stays where it is.
+            let preempts = from.current.is_none_or(|current| {
+                from.tasks[current].kind != ClassKind::Deadline || deadline < entity(&from, current).deadline
+            });
+            if preempts {
+                continue;
+            }
+            let event = Event::Migrate { task: from.tasks[index].id, from: src, to: cpu, cause: MigrateCause::DlPull };
+            self.host.event(self.now, cpu, &event);
+            carry(&mut from, &mut to, shared, index);
+            settle(&mut from, shared, self.host);
+            if tell {
+                to.resched();
+                settle(&mut to, shared, self.host);
+            } else {
+                to.publish(shared);
+            }
+        }
+    }
+}
+
+/// The CPUs a queued task may run on have changed.
+pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if rq.tasks[index].kind != ClassKind::Deadline || !rq.tasks[index].on_rq {
+        return;
+    }
+    let waits = rq.current != Some(index);
+    super::verbs::set_pushable(rq, shared, index, waits);
+}

@@ -1,0 +1,306 @@
+//! Bandwidth: the arithmetic, what a root domain has given away, and admission.
+//!
+//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole one. A root domain accepts tasks as long as
+//! the sum of their bandwidths stays within the share of its CPUs that real-time tasks may have: `sched_rt_runtime_us` of
+//! every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline, section 4). On one CPU and
+//! with implicit deadlines that is enough for no deadline to be missed; on several, for none to be missed by more than a
+//! bound (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor", RTSS 2005).
+
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::params::DlAttrs;
+use crate::sync::{AtomicI64, AtomicU64};
+
+/// Bits after the point.
+pub const BW_SHIFT: u32 = 20;
+/// A whole CPU.
+pub const BW_UNIT: u64 = 1 << BW_SHIFT;
+/// Bits after the point of [`Reclaim::bw_ratio`].
+pub(super) const RATIO_SHIFT: u32 = 8;
+/// Capacity of the fastest CPU, in bits.
+const CAPACITY_SHIFT: u32 = 10;
+
+/// `runtime` of every `period` as a bandwidth, rounded down.
+pub fn to_ratio(period: u64, runtime: u64) -> u64 {
+    if period == 0 {
+        return 0;
+    }
+    ((u128::from(runtime) << BW_SHIFT) / u128::from(period)) as u64
+}
+
+/// The part of each CPU that real-time tasks may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GlobalLimit {
+    /// `sched_rt_runtime_us`; `None` is its -1: no limit, and no admission control.
+    pub runtime_us: Option<u64>,
+    /// `sched_rt_period_us`.
+    pub period_us: u64,
+}
+
+impl Default for GlobalLimit {
+    fn default() -> Self {
+        Self { runtime_us: Some(950_000), period_us: 1_000_000 }
+    }
+}
+
+impl GlobalLimit {
+    /// Of one CPU; `None` without a limit.
+    pub fn per_cpu(self) -> Option<u64> {
+        self.runtime_us.map(|runtime| to_ratio(self.period_us, runtime))
+    }
+}
+
+/// Why a task is not admitted (EBUSY): the sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AdmissionError {
+    /// What is asked for.
+    pub attrs: DlAttrs,
+    /// Its bandwidth, in 2^-20 CPUs.
+    pub new: u64,
+    /// What the task has already and would give back.
+    pub old: u64,
+    /// What all admitted together have (and from 6.12 on the fair servers), `old` included.
+    pub total: u64,
+    /// What there is.
+    pub cap: u64,
+    /// On so many CPUs.
+    pub cpus: usize,
+    /// Of each of them.
+    pub limit: GlobalLimit,
+}
+
+/// A bandwidth in CPUs, to the thousandth.
+struct Cpus(u64);
+
+impl Cpus {
+    fn thousandths(&self) -> u128 {
+        (u128::from(self.0) * 1000 + u128::from(BW_UNIT / 2)) >> BW_SHIFT
+    }
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = self.thousandths();
+        write!(f, "{}.{:03}", thousandths / 1000, thousandths % 1000)
+    }
+}
+
+impl fmt::Display for AdmissionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attrs, new, old, total, cap, cpus, limit } = *self;
+        let rest = total - old;
+        write!(
+            f,
+            "not admitted: {} CPUs are taken and {} more (runtime {} ns every {} ns) make {}, above the cap of {}",
+            Cpus(rest),
+            Cpus(new),
+            attrs.runtime,
+            attrs.period,
+            Cpus(rest + new),
+            Cpus(cap)
+        )?;
+        if Cpus(rest + new).thousandths() == Cpus(cap).thousandths() {
+            write!(f, " ({rest} + {new} > {cap} in 2^-20 CPUs)")?;
+        }
+        if let Some(runtime) = limit.runtime_us {
+            let period = limit.period_us;
+            write!(f, ", which is sched_rt_runtime_us/sched_rt_period_us = {runtime}/{period} of {cpus} CPU(s)")?;
+        }
+        write!(f, "; lower the runtime, lengthen the period, or use fewer deadline tasks")
+    }
+}
+
+impl core::error::Error for AdmissionError {}
+
+/// What a root domain's CPUs share: who has been promised how much (`struct dl_bw`).
+#[derive(Debug)]
+pub struct RootDomain {
+    limit: GlobalLimit,
+    cpus: usize,
+    /// Sum of its CPUs' capacities, 1024 each at most.
+    capacity: u64,
+    total_bw: AtomicU64,
+    /// Of each CPU: what it may give, less its share of what is promised to tasks (`dl_rq.extra_bw`).
+    extra_bw: AtomicI64,
+}
+
+/// What the rule of reclaiming needs beside a run queue's own sums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reclaim {
+    /// The most that can be reclaimed of a CPU (`Umax`).
+    pub max_bw: u64,
+    /// What of it nobody has reserved (`Uextra`).
+    pub extra_bw: i64,
+    /// `1 / Umax` in 2^-8.
+    pub bw_ratio: u64,
+}
+
+impl RootDomain {
+    /// A domain of CPUs of these capacities (1..=1024) that has promised nothing.
+    pub fn new(capacities: impl Iterator<Item = u32>, limit: GlobalLimit) -> Self {
+        let (mut cpus, mut capacity) = (0, 0);
+        for each in capacities {
+            cpus += 1;
+            capacity += u64::from(each);
+        }
+        let max_bw = limit.per_cpu().unwrap_or(BW_UNIT);
+        Self { limit, cpus, capacity, total_bw: AtomicU64::new(0), extra_bw: AtomicI64::new(max_bw as i64) }
+    }
+
+    /// Its limit.
+    pub fn limit(&self) -> GlobalLimit {
+        self.limit
+    }
+
+    /// What all its CPUs may promise; `None` without a limit.
+    pub fn cap(&self) -> Option<u64> {
+        // In this order, as the kernel: a bandwidth of one CPU scaled by the capacity of all.
+        Some((self.limit.per_cpu()? * self.capacity) >> CAPACITY_SHIFT)
+    }
+
+    /// What is promised now.
+    pub fn total(&self) -> u64 {
+        self.total_bw.load(Relaxed)
+    }
+
+    /// Takes the bandwidth of `attrs`, in exchange for `old` that the same task had.
+    ///
+    /// # Errors
+    ///
+    /// When that would be more than the cap: nothing is taken then.
+    pub fn admit(&self, old: u64, attrs: DlAttrs) -> Result<(), AdmissionError> {
+        let new = attrs.bandwidth();
+        let cap = self.cap();
+        let fits = |total: u64| cap.is_none_or(|cap| total - old + new <= cap).then_some(total - old + new);
+        if let Err(total) = self.total_bw.fetch_update(Relaxed, Relaxed, fits) {
+            let (cpus, limit) = (self.cpus, self.limit);
+            return Err(AdmissionError { attrs, new, old, total, cap: cap.unwrap_or(u64::MAX), cpus, limit });
+        }
+        self.spread(-self.share(new) + self.share(old));
+        Ok(())
+    }
+
+    /// Takes a bandwidth, whether there is room or not: of a fair server.
+    pub(super) fn reserve(&self, bw: u64) {
+        self.total_bw.fetch_add(bw, Relaxed);
+        self.spread(-self.share(bw));
+    }
+
+    /// Gives back what was admitted.
+    pub fn release(&self, bw: u64) {
+        let before = self.total_bw.fetch_sub(bw, Relaxed);
+        debug_assert!(before >= bw, "more is given back than was promised");
+        self.spread(self.share(bw));
+    }
+
+    /// What of a bandwidth falls on each CPU.
+    fn share(&self, bw: u64) -> i64 {
+        bw as i64 / self.cpus.max(1) as i64
+    }
+
+    fn spread(&self, delta: i64) {
+        self.extra_bw.fetch_add(delta, Relaxed);
+    }
+
+    /// For the rule of reclaiming.
+    pub fn reclaim(&self) -> Reclaim {
+        let extra_bw = self.extra_bw.load(Relaxed);
+        match self.limit.runtime_us {
+            None => Reclaim { max_bw: BW_UNIT, extra_bw, bw_ratio: 1 << RATIO_SHIFT },
+            Some(runtime) => Reclaim {
+                max_bw: to_ratio(self.limit.period_us, runtime),
+                extra_bw,
+                bw_ratio: to_ratio(runtime, self.limit.period_us) >> (BW_SHIFT - RATIO_SHIFT),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const MS: u64 = 1_000_000;
+
+    fn domain(cpus: usize) -> RootDomain {
+        RootDomain::new(core::iter::repeat_n(1024, cpus), GlobalLimit::default())
+    }
+
+    /// The ratios the kernel computes for its defaults.
+    #[test]
+    fn defaults_are_the_kernels() {
+        let domain = domain(4);
+        assert_eq!(domain.cap(), Some(4 * 996_147));
+        assert_eq!(domain.reclaim(), Reclaim { max_bw: 996_147, extra_bw: 996_147, bw_ratio: 269 });
+        assert_eq!(to_ratio(100 * MS, 10 * MS), 104_857);
+    }
+
+    #[test]
+    fn the_cap_is_kept_to_the_last_unit() {
+        let domain = domain(2);
+        let half = DlAttrs::new(50 * MS, 100 * MS);
+        for _ in 0..3 {
+            domain.admit(0, half).unwrap();
+        }
+        let rest = DlAttrs::new(40 * MS, 100 * MS);
+        domain.admit(0, rest).unwrap();
+        // 1.9 of 1.9 are taken: not even the least runtime fits but what rounds to nothing.
+        let error = domain.admit(0, DlAttrs::new(100_000, 100 * MS)).unwrap_err();
+        assert_eq!((error.total, error.new, error.cap), (3 * 524_288 + 419_430, 1048, 2 * 996_147));
+        assert_eq!(domain.total(), 3 * 524_288 + 419_430);
+        // Whoever changes his parameters gives back what he has: as much is accepted, more is not.
+        domain.admit(rest.bandwidth(), rest).unwrap();
+        domain.admit(rest.bandwidth(), DlAttrs::new(40 * MS + 200, 100 * MS)).unwrap_err();
+        domain.release(rest.bandwidth());
+        assert_eq!(domain.total(), 3 * 524_288);
+    }
+
+    #[test]
+    fn a_refusal_shows_the_sum() {
+        let domain = domain(1);
+        domain.admit(0, DlAttrs::new(6 * MS, 10 * MS)).unwrap();
+        let text = domain.admit(0, DlAttrs::new(4 * MS, 10 * MS)).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "not admitted: 0.600 CPUs are taken and 0.400 more (runtime 4000000 ns every 10000000 ns) make 1.000, above \
+             the cap of 0.950, which is sched_rt_runtime_us/sched_rt_period_us = 950000/1000000 of 1 CPU(s); lower the \
+             runtime, lengthen the period, or use fewer deadline tasks"
+        );
+    }
+
+    #[test]
+    fn a_refusal_by_a_hair_shows_it() {
+        let domain = domain(1);
+        domain.admit(0, DlAttrs::new(900 * MS, 1000 * MS)).unwrap();
+        let error = domain.admit(0, DlAttrs::new(50 * MS + 2000, 1000 * MS)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("make 0.950, above the cap of 0.950 (943718 + 52430 > 996147 in 2^-20 CPUs)"), "{text}");
+    }
+
+    #[test]
+    fn slow_cpus_count_for_less() {
+        let domain = RootDomain::new([1024, 512].into_iter(), GlobalLimit::default());
+        assert_eq!(domain.cap(), Some(996_147 * 1536 / 1024));
+    }
+
+    #[test]
+    fn without_a_limit_everything_is_admitted() {
+        let domain = RootDomain::new(core::iter::once(1024), GlobalLimit { runtime_us: None, period_us: 1_000_000 });
+        for _ in 0..3 {
+            domain.admit(0, DlAttrs::new(MS, MS)).unwrap();
+        }
+        assert_eq!(domain.reclaim(), Reclaim { max_bw: BW_UNIT, extra_bw: -2 * BW_UNIT as i64, bw_ratio: 256 });
+    }
+
+    #[test]
+    fn what_is_extra_is_each_cpus_share() {
+        let domain = domain(4);
+        let attrs = DlAttrs::new(50 * MS, 100 * MS);
+        domain.admit(0, attrs).unwrap();
+        assert_eq!(domain.reclaim().extra_bw, 996_147 - 524_288 / 4);
+        domain.release(attrs.bandwidth());
+        assert_eq!(domain.reclaim().extra_bw, 996_147);
+    }
+}

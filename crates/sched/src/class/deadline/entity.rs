@@ -1,0 +1,317 @@
+//! The constant bandwidth server of one task: its runtime, its deadline, and the rules that renew them.
+//!
+//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as the kernel does it
+//! (Documentation/scheduler/sched-deadline, section 2): a server that has used up its runtime waits for its next period
+//! instead of going on with a later deadline, so nobody else is disturbed (the hard CBS).
+
+use super::bandwidth::BW_SHIFT;
+use super::params::DlAttrs;
+
+/// Products of two times are taken in units of 1024 ns (`DL_SCALE`), as the kernel does: one of 64 bits always fits.
+const DL_SCALE: u32 = 10;
+/// A timer that is due less than this ago is still armed, and fires at once: the kernel compares microseconds.
+const TIMER_RESOLUTION_NS: u64 = 1_000;
+
+/// From whom a boosted entity has its parameters (`pi_se`), nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Donor {
+    /// Its runtime in each period.
+    pub runtime: u64,
+    /// Its relative deadline.
+    pub deadline: u64,
+    /// Its period.
+    pub period: u64,
+}
+
+/// What a task under SCHED_DEADLINE (or a server) has: `struct sched_dl_entity`. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // the kernel's flags, each independent of the others
+pub struct DlEntity {
+    /// Its own parameters; all 0 for a task of another class that is boosted.
+    pub attrs: DlAttrs,
+    /// Bandwidth (`dl_bw`), in 2^-20 CPUs.
+    pub bw: u64,
+    /// Density (`dl_density`).
+    pub density: u64,
+    /// What is left of the runtime; below 0 what was used beyond it.
+    pub runtime: i64,
+    /// Absolute deadline.
+    pub deadline: u64,
+    /// Waits for its next period.
+    pub throttled: bool,
+    /// Gave up the rest of its period.
+    pub yielded: bool,
+    /// Its runtime was used up, which it wants to be told and has not been (`dl_overrun`).
+    pub overrun: bool,
+    /// Asleep, its bandwidth still counted as active until the 0-lag time.
+    pub non_contending: bool,
+    /// Boosted by priority inheritance.
+    pub donor: Option<Donor>,
+    /// A deferred reservation: it runs only when it can wait no longer (`dl_defer`).
+    pub defer: bool,
+    /// Waits for the moment when it can wait no longer.
+    pub defer_armed: bool,
+    /// That moment came: it runs in every period from its beginning, until it is not needed.
+    pub defer_running: bool,
+    /// When the replenishment (or the deferred start) is due.
+    pub replenish_at: Option<u64>,
+    /// The 0-lag time for which the inactive timer is armed.
+    pub inactive_at: Option<u64>,
+    /// Up to when its running is accounted.
+    pub exec_start: u64,
+    /// The deadline of the job it is at: a relative deadline after it woke, or after the period began for which it yielded.
+    pub job: Option<u64>,
+    /// Where it is in the queue.
+    pub(super) key: Option<(u64, u64)>,
+    /// The same, among those that can be pushed away.
+    pub(super) pushable: bool,
+    /// Its timers in the run queue's list.
+    pub(super) armed: [Option<u64>; 2],
+    /// Its bandwidth is part of the run queue's sum of all (`this_bw`), of those that are active (`running_bw`).
+    pub(super) counted: bool,
+    pub(super) active: bool,
+}
+
+impl DlEntity {
+    /// A server of `attrs`, which have been checked, that never ran.
+    pub fn new(attrs: DlAttrs) -> Self {
+        let mut this = Self::default();
+        this.set_attrs(attrs);
+        this
+    }
+
+    /// Other parameters, from the next replenishment on (`__setparam_dl`).
+    pub fn set_attrs(&mut self, attrs: DlAttrs) {
+        self.attrs = attrs;
+        self.bw = attrs.bandwidth();
+        self.density = attrs.density();
+    }
+
+    /// Whose parameters count: its own, or its donor's.
+    pub fn effective(&self) -> Donor {
+        let DlAttrs { runtime, deadline, period, .. } = self.attrs;
+        self.donor.unwrap_or(Donor { runtime, deadline, period })
+    }
+
+    /// Waits in the queue, or runs.
+    #[inline]
+    pub fn queued(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// When the period after the current one begins.
+    pub fn next_period(&self) -> u64 {
+        self.deadline - self.attrs.deadline.min(self.deadline) + self.attrs.period
+    }
+
+    /// Its runtime is used up.
+    #[inline]
+    pub fn exceeded(&self) -> bool {
+        self.runtime <= 0
+    }
+
+    /// Whether what is left of its runtime, used by its deadline, would be more than its share: runtime / (deadline - now)
+    /// above `dl_runtime` / `dl_deadline`.
+    pub fn overflows(&self, now: u64) -> bool {
+        let Donor { runtime, deadline, .. } = self.effective();
+        let left = i128::from(deadline >> DL_SCALE) * i128::from(self.runtime >> DL_SCALE);
+        let right = i128::from((self.deadline - now) >> DL_SCALE) * i128::from(runtime >> DL_SCALE);
+        right < left
+    }
+
+    /// A period begins now.
+    pub fn new_period(&mut self, now: u64) {
+        let Donor { runtime, deadline, .. } = self.effective();
+        self.deadline = now + deadline;
+        self.runtime = runtime as i64;
+        if self.defer && !self.defer_running {
+            self.throttled = true;
+            self.defer_armed = true;
+        }
+    }
+
+    /// It has just come to this class.
+    pub(super) fn set_up(&mut self, now: u64) {
+        if !self.throttled {
+            self.new_period(now);
+        }
+    }
+
+    /// It wakes: may it go on with what it has? If not, a new period begins; one whose deadline comes before its period ends
+    /// gets as much runtime as fits before its old deadline at its density (the revised wakeup rule: Abeni, Lipari & Lelli,
+    /// "Constant bandwidth server revisited", SIGBED Review 2015).
+    pub fn wake(&mut self, now: u64) {
+        // At the machine's first instant a task that never ran has no deadline that could have passed.
+        let fresh = self.deadline == 0;
+        if fresh || self.deadline < now || self.overflows(now) {
+            if !fresh && !self.attrs.is_implicit() && self.deadline >= now && self.donor.is_none() {
+                let laxity = self.deadline - now;
+                self.runtime = ((u128::from(self.density) * u128::from(laxity)) >> BW_SHIFT) as i64;
+                return;
+            }
+            self.new_period(now);
+        } else if self.defer && !self.defer_running {
+            self.defer_armed = true;
+            self.throttled = true;
+        }
+    }
+
+    /// A new runtime, for the next period in which there is some: `replenish_dl_entity`. A deferred one may come out of it
+    /// throttled, with its timer armed.
+    pub fn replenish(&mut self, now: u64) {
+        let Donor { runtime, deadline, period } = self.effective();
+        // A boosted task of another class has no period yet; a deferred server that can no longer have its runtime by its
+        // deadline begins a new one.
+        if self.attrs.deadline == 0 || self.defer_armed && self.overflows_or_late(now) {
+            self.deadline = now + deadline;
+            self.runtime = runtime as i64;
+        }
+        if self.yielded && self.runtime > 0 {
+            self.runtime = 0;
+        }
+        if self.runtime <= 0 {
+            // As many periods as it takes to pay for what was used beyond the runtime.
+            let periods = self.runtime.unsigned_abs() / runtime.max(1) + 1;
+            self.deadline += periods * period;
+            self.runtime += (periods * runtime) as i64;
+        }
+        if self.deadline < now {
+            // It comes too late to be of use: start afresh.
+            self.new_period(now);
+        }
+        self.yielded = false;
+        self.throttled = false;
+        if self.defer_armed {
+            self.defer_armed = false;
+            return;
+        }
+        let waits = self.deadline.saturating_sub(self.runtime.unsigned_abs());
+        if self.defer && !self.defer_running && now < waits && self.donor.is_none() {
+            self.defer_armed = true;
+            self.throttled = true;
+            if !self.start_timer(now) {
+                self.replenish_at = None;
+                self.defer_armed = false;
+                self.throttled = false;
+            }
+        }
+    }
+
+    fn overflows_or_late(&self, now: u64) -> bool {
+        self.deadline < now || self.overflows(now)
+    }
+
+    /// Arms the timer for the next period, or, deferred, for the moment when it can wait no longer. False if that has passed.
+    pub fn start_timer(&mut self, now: u64) -> bool {
+        let at = if self.defer_armed {
+            self.deadline.saturating_sub(self.runtime.max(0) as u64)
+        } else {
+            self.next_period()
+        };
+        if at + TIMER_RESOLUTION_NS <= now {
+            return false;
+        }
+        self.replenish_at = Some(at);
+        true
+    }
+
+    /// A deadline before the end of the period has passed, and the next period has not begun: it has to wait for that.
+    pub(super) fn check_constrained(&mut self, now: u64) {
+        if self.deadline < now && now < self.next_period() && self.donor.is_none() && self.start_timer(now) {
+            self.throttled = true;
+            self.runtime = self.runtime.min(0);
+        }
+    }
+
+    /// When its unused runtime would have been used up at its own bandwidth: until then nobody else may count on it.
+    pub fn zero_lag(&self) -> i128 {
+        let used = i128::from(self.runtime) * i128::from(self.attrs.period) / i128::from(self.attrs.runtime.max(1));
+        i128::from(self.deadline) - used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// The server of the example in Buttazzo, "Hard Real-Time Computing Systems", chapter on the constant bandwidth server
+    /// (after Abeni & Buttazzo 1998): Q = 3, T = 8. A job that comes at 3 finds it idle: deadline 11. Its runtime is used up:
+    /// deadline 19. A job that comes at 13 finds a runtime of 2 < (19 - 13) 3/8 and goes on with both.
+    #[test]
+    fn deadlines_of_the_textbook_server() {
+        let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
+        server.wake(3 * MS);
+        assert_eq!((server.deadline, server.runtime), (11 * MS, 3 * MS as i64));
+        server.runtime = 0;
+        server.replenish(11 * MS);
+        assert_eq!((server.deadline, server.runtime), (19 * MS, 3 * MS as i64));
+        server.runtime = 2 * MS as i64;
+        server.wake(13 * MS);
+        assert_eq!((server.deadline, server.runtime), (19 * MS, 2 * MS as i64));
+        // At 14 it would be too much: 2 > (19 - 14) 3/8.
+        server.wake(14 * MS);
+        assert_eq!((server.deadline, server.runtime), (22 * MS, 3 * MS as i64));
+    }
+
+    #[test]
+    fn an_overrun_is_paid_with_as_many_periods_as_it_takes() {
+        let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
+        server.wake(MS);
+        server.runtime = -7 * (MS as i64);
+        server.replenish(9 * MS);
+        assert_eq!((server.deadline, server.runtime), ((9 + 3 * 8) * MS, 2 * MS as i64));
+        server.runtime = -3 * (MS as i64);
+        server.replenish(33 * MS);
+        // -3 + 3 is nothing, so it takes two.
+        assert_eq!((server.deadline, server.runtime), ((33 + 16) * MS, 3 * MS as i64));
+    }
+
+    #[test]
+    fn whoever_yields_loses_the_rest_of_his_runtime_and_no_more() {
+        let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
+        server.wake(MS);
+        server.runtime = 2 * MS as i64;
+        server.yielded = true;
+        server.throttled = true;
+        server.replenish(9 * MS);
+        assert_eq!((server.deadline, server.runtime), (17 * MS, 3 * MS as i64));
+        assert!(!server.yielded && !server.throttled);
+    }
+
+    /// Revised rule: with D < T a task that wakes before its old deadline keeps it, with the runtime its density allows.
+    #[test]
+    fn a_constrained_task_keeps_its_deadline_and_gets_less_runtime() {
+        let attrs = DlAttrs { runtime: 4 * MS, deadline: 8 * MS, period: 20 * MS, ..DlAttrs::default() };
+        let mut server = DlEntity::new(attrs);
+        server.wake(MS);
+        server.wake(7 * MS);
+        assert_eq!((server.deadline, server.runtime), (9 * MS, MS as i64));
+        // After the deadline and before the next period it waits.
+        server.check_constrained(10 * MS);
+        assert!(server.throttled);
+        assert_eq!((server.runtime, server.replenish_at), (0, Some(21 * MS)));
+        server.replenish(21 * MS);
+        assert_eq!((server.deadline, server.runtime), (29 * MS, 4 * MS as i64));
+    }
+
+    #[test]
+    fn zero_lag_time() {
+        let mut server = DlEntity::new(DlAttrs::new(4 * MS, 8 * MS));
+        server.wake(0);
+        server.runtime = 2 * MS as i64;
+        assert_eq!(server.zero_lag(), i128::from(4 * MS));
+        server.runtime = -(MS as i64);
+        assert_eq!(server.zero_lag(), i128::from(10 * MS));
+    }
+
+    #[test]
+    fn a_server_that_comes_far_too_late_starts_afresh() {
+        let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
+        server.wake(MS);
+        server.runtime = 0;
+        server.replenish(100 * MS);
+        assert_eq!((server.deadline, server.runtime), (108 * MS, 3 * MS as i64));
+    }
+}

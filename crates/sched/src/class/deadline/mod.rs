@@ -1,0 +1,40 @@
+//! The deadline class: SCHED_DEADLINE, a constant bandwidth server (CBS) of its own for every task, earliest deadline first.
+//!
+//! | here | what |
+//! |---|---|
+//! | `params` | what `sched_setattr` takes and refuses |
+//! | `bandwidth` | bandwidths, what a root domain has promised, admission |
+//! | `entity` | one server: runtime, deadline, and the rules that renew them |
+//! | `grub` | reclaiming what others leave |
+//! | `queue` | a CPU: order by deadline, sums of bandwidth, timers, throttling |
+//! | `server` | the fair server (6.12 on) |
+//! | `cpudeadline` | the CPU with the latest deadline |
+//! | `verbs` | the class's answers to the core |
+//! | `balance` | the CPU for a wakeup, push and pull |
+
+mod balance;
+mod bandwidth;
+mod cpudeadline;
+mod entity;
+mod grub;
+mod params;
+mod queue;
+mod server;
+#[cfg(test)]
+mod tests;
+mod verbs;
+
+pub use bandwidth::{AdmissionError, BW_SHIFT, BW_UNIT, GlobalLimit, Reclaim, RootDomain, to_ratio};
+pub use cpudeadline::CpuDeadline;
+pub use entity::{DlEntity, Donor};
+pub use grub::Grub;
+pub use params::{DlAttrs, DlParamError, DlTunables, MIN_RUNTIME_NS, PeriodLimits, SchedError};
+pub use queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
+pub use server::{Server, ServerLimits};
+
+pub(crate) use balance::{DlShared, affinity_changed, overloaded, select_cpu, woken};
+pub(crate) use verbs::{
+    attach, before_pick, check, dequeue, detach, enqueue, give_up, leave, lend, pick, put_prev, runtime_ends,
+    set_attrs, set_next, settle, start_server, tell_host, tick, timers, update_curr, update_load, wakeup_preempt,
+    yield_task,
+};

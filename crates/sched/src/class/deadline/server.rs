@@ -1,0 +1,267 @@
+//! The fair server (6.12 on): a deadline reservation of each CPU on behalf of its fair tasks, so that real-time tasks cannot
+//! starve them. It replaces the throttling of real-time tasks.
+//!
+//! It is *deferred*: it becomes active when the fair class has tasks, but then first waits until it could only just have its
+//! runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off its runtime; if
+//! that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve, and real-time tasks
+//! lose nothing otherwise. Once it had to run, it does so at the beginning of each period, as long as the starvation lasts.
+
+use alloc::boxed::Box;
+
+use super::bandwidth::to_ratio;
+use super::entity::DlEntity;
+use super::params::DlAttrs;
+use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
+
+/// A timer is not put off by less than this.
+const MIN_RES_NS: u64 = 1_000_000;
+
+/// Runtime and period of the fair servers, as in `/sys/kernel/debug/sched/fair_server/cpuN`. Nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerLimits {
+    /// What fair tasks get at the least; 0 switches the server off.
+    pub runtime: u64,
+    /// In each such period.
+    pub period: u64,
+}
+
+impl Default for ServerLimits {
+    /// 50 ms every second.
+    fn default() -> Self {
+        Self { runtime: 50_000_000, period: 1_000_000_000 }
+    }
+}
+
+impl ServerLimits {
+    /// What it takes of a CPU, in 2^-20.
+    pub fn bandwidth(self) -> u64 {
+        to_ratio(self.period, self.runtime)
+    }
+}
+
+/// The server of one CPU.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) se: DlEntity,
+    /// The fair class has tasks.
+    pub(super) active: bool,
+}
+
+impl Server {
+    /// What it is, for those who look.
+    pub fn entity(&self) -> &DlEntity {
+        &self.se
+    }
+}
+
+impl DlRq {
+    /// Gives this CPU a fair server, unless `limits` has no runtime.
+    pub fn add_server(&mut self, limits: ServerLimits) {
+        if limits.runtime == 0 {
+            return;
+        }
+        let mut se = DlEntity::new(DlAttrs::new(limits.runtime, limits.period));
+        se.defer = true;
+        self.add_rq_bw(&mut se);
+        self.server = Some(Box::new(Server { se, active: false }));
+    }
+
+    /// The server, if this CPU has one.
+    pub fn server(&self) -> Option<&Server> {
+        self.server.as_deref()
+    }
+
+    fn with_server<T>(&mut self, call: impl FnOnce(&mut Self, &mut Server) -> T) -> Option<T> {
+        let mut server = self.server.take()?;
+        let answer = call(self, &mut server);
+        self.server = Some(server);
+        Some(answer)
+    }
+
+    /// The fair class has tasks from now on. True if the server is queued at once.
+    pub fn server_start(&mut self, env: &Env) -> bool {
+        let start = |this: &mut Self, server: &mut Server| {
+            if core::mem::replace(&mut server.active, true) {
+                return false;
+            }
+            this.enqueue(&mut server.se, SERVER, DlEnqueue::Wakeup, env)
+        };
+        self.with_server(start).unwrap_or(false)
+    }
+
+    /// The fair class has no tasks any more.
+    pub fn server_stop(&mut self, now: u64) {
+        self.with_server(|this, server| {
+            if !core::mem::replace(&mut server.active, false) {
+                return;
+            }
+            this.dequeue(&mut server.se, SERVER, DlDequeue::Sleep, now);
+            server.se.replenish_at = None;
+            server.se.defer_armed = false;
+            server.se.throttled = false;
+            this.sync_timers(&mut server.se, SERVER);
+        });
+    }
+
+    /// A fair task has run for `delta` ns, on the server's account or not.
+    pub fn server_charge(&mut self, delta: u64, env: &Env) -> Charged {
+        let charge = |this: &mut Self, server: &mut Server| {
+            let se = &mut server.se;
+            if !server.active {
+                return Charged::Runs;
+            }
+            // A server's runtime is wall-clock time: not stretched on a slow CPU.
+            se.runtime -= delta as i64;
+            if se.throttled {
+                if se.exceeded() {
+                    // The fair tasks got theirs without it: the starvation, if there was one, is over.
+                    se.defer_running = false;
+                    se.replenish_at = None;
+                    se.new_period(env.now);
+                    se.start_timer(env.now);
+                    this.sync_timers(se, SERVER);
+                }
+                return Charged::Throttled;
+            }
+            this.throttle_if_exceeded(se, SERVER, env)
+        };
+        self.with_server(charge).unwrap_or(Charged::Runs)
+    }
+
+    /// The CPU has been idle for `delta` ns: the fair tasks could have had that.
+    pub fn server_idle(&mut self, delta: u64) {
+        self.with_server(|_, server| {
+            let se = &mut server.se;
+            if se.runtime < 0 {
+                return;
+            }
+            se.runtime -= delta as i64;
+            if se.runtime < 0 {
+                se.defer_running = false;
+                se.runtime = 0;
+            }
+        });
+    }
+
+    /// The server was chosen but has nobody to run: it gives up the rest of its period.
+    pub fn server_yield(&mut self, env: &Env) {
+        self.with_server(|this, server| {
+            server.se.yielded = true;
+            this.throttle_if_exceeded(&mut server.se, SERVER, env)
+        });
+    }
+
+    /// Its timer has gone off. True if it is queued now.
+    pub fn server_timer(&mut self, env: &Env) -> bool {
+        let fire = |this: &mut Self, server: &mut Server| {
+            let se = &mut server.se;
+            if !se.throttled {
+                return false;
+            }
+            if !server.active {
+                se.replenish(env.now);
+                this.sync_timers(se, SERVER);
+                return false;
+            }
+            if se.defer_armed {
+                let waits = se.deadline.saturating_sub(se.runtime.max(0) as u64);
+                if env.now + MIN_RES_NS < waits {
+                    se.replenish_at = Some(waits);
+                    this.sync_timers(se, SERVER);
+                    return false;
+                }
+                se.defer_running = true;
+            }
+            this.enqueue(se, SERVER, DlEnqueue::Replenish, env)
+        };
+        self.with_server(fire).unwrap_or(false)
+    }
+
+    /// The replenishment or inactive timer of the server has gone off.
+    pub fn server_fired(&mut self, timer: super::queue::DlTimer) {
+        self.with_server(|this, server| this.fired(&mut server.se, SERVER, timer));
+    }
+
+    /// The server's 0-lag time.
+    pub fn server_became_inactive(&mut self) {
+        self.with_server(|this, server| this.became_inactive(&mut server.se));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bandwidth::{GlobalLimit, RootDomain};
+    use super::super::grub::Grub;
+    use super::super::queue::DlTimer;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn env(now_ms: u64) -> Env {
+        let domain = RootDomain::new(core::iter::once(1024), GlobalLimit::default());
+        Env::new(now_ms * MS, 1024, &domain, Grub::default())
+    }
+
+    fn cpu() -> DlRq {
+        let mut rq = DlRq::default();
+        rq.add_server(ServerLimits::default());
+        rq
+    }
+
+    /// Lets the timer go off at `ms`.
+    fn fire(rq: &mut DlRq, ms: u64) -> bool {
+        assert_eq!(rq.due_timer(ms * MS), Some((SERVER, DlTimer::Replenish)), "at {ms} ms: {rq:?}");
+        rq.server_fired(DlTimer::Replenish);
+        rq.server_timer(&env(ms))
+    }
+
+    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the beginning of each period.
+    #[test]
+    fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
+        let mut rq = cpu();
+        assert!(!rq.server_start(&env(0)));
+        assert_eq!(rq.next_timer(), Some(950 * MS));
+        for start in [950, 1950, 2950] {
+            assert!(fire(&mut rq, start));
+            assert_eq!(rq.earliest(), Some((start + 1000) * MS));
+            assert_eq!(rq.server_charge(20 * MS, &env(start + 20)), Charged::Runs);
+            assert_eq!(rq.server_charge(30 * MS, &env(start + 50)), Charged::Throttled);
+            assert_eq!(rq.next_timer(), Some((start + 1000) * MS));
+        }
+    }
+
+    /// What fair tasks get without the server counts: the wait begins anew with every 50 ms.
+    #[test]
+    fn it_stays_away_while_fair_tasks_get_theirs() {
+        let mut rq = cpu();
+        rq.server_start(&env(0));
+        assert_eq!(rq.server_charge(30 * MS, &env(30)), Charged::Throttled);
+        assert_eq!(rq.next_timer(), Some(950 * MS));
+        rq.server_charge(20 * MS, &env(50));
+        assert_eq!(rq.next_timer(), Some(1000 * MS));
+        // 30 ms of the next period's runtime: the timer finds that it may wait that much longer.
+        rq.server_charge(30 * MS, &env(500));
+        assert!(!fire(&mut rq, 1000));
+        assert_eq!(rq.next_timer(), Some(1030 * MS));
+        assert!(fire(&mut rq, 1030));
+    }
+
+    #[test]
+    fn it_is_not_active_without_fair_tasks() {
+        let mut rq = cpu();
+        rq.server_start(&env(0));
+        rq.server_stop(10 * MS);
+        // It had used nothing: its 0-lag time is the beginning of its period.
+        assert_eq!((rq.is_empty(), rq.next_timer(), rq.running_bw()), (true, None, 0));
+        rq.server_start(&env(900));
+        // Its old deadline of 1 s is too near for what is left of its runtime: a new period.
+        assert_eq!(rq.next_timer(), Some(1850 * MS));
+    }
+
+    #[test]
+    fn it_may_be_switched_off() {
+        let mut rq = DlRq::default();
+        rq.add_server(ServerLimits { runtime: 0, ..ServerLimits::default() });
+        assert!(rq.server().is_none() && !rq.server_start(&env(0)));
+    }
+}

@@ -1,0 +1,219 @@
+//! Whole schedules on one CPU, out of the papers: a clock, a queue, and nothing else.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::*;
+
+/// Time is counted in thousandths of the papers' unit, so that a unit is a millisecond.
+const UNIT: u64 = 1_000_000;
+
+/// A CPU that runs jobs (release, execution time) by the rules, event by event.
+struct Cpu {
+    rq: DlRq,
+    domain: RootDomain,
+    grub: Grub,
+    tasks: Vec<DlEntity>,
+    /// Work left of the current job, and jobs to come.
+    work: Vec<u64>,
+    jobs: BTreeMap<(u64, u32), u64>,
+    now: u64,
+    running: Option<u32>,
+    /// (who, from, to), in units.
+    schedule: Vec<(u32, u64, u64)>,
+}
+
+impl Cpu {
+    fn new(limit: GlobalLimit, tasks: &[DlAttrs]) -> Self {
+        let domain = RootDomain::new(core::iter::once(1024), limit);
+        let mut rq = DlRq::default();
+        let tasks: Vec<DlEntity> = tasks
+            .iter()
+            .map(|&attrs| {
+                domain.admit(0, attrs).unwrap();
+                let mut se = DlEntity::new(attrs);
+                rq.add_rq_bw(&mut se);
+                se
+            })
+            .collect();
+        let work = tasks.iter().map(|_| 0).collect();
+        Self {
+            rq,
+            domain,
+            grub: Grub::V6_5,
+            tasks,
+            work,
+            jobs: BTreeMap::new(),
+            now: 0,
+            running: None,
+            schedule: Vec::new(),
+        }
+    }
+
+    fn job(mut self, who: u32, release: u64, work: u64) -> Self {
+        self.jobs.insert((release * UNIT, who), work * UNIT);
+        self
+    }
+
+    fn env(&self) -> Env {
+        Env::new(self.now, 1024, &self.domain, self.grub)
+    }
+
+    /// When the running task's runtime or job ends.
+    fn next_end(&self) -> Option<u64> {
+        let who = self.running? as usize;
+        let se = &self.tasks[who];
+        // The least time that uses up what is left, by search: reclaiming has no inverse to rely on.
+        let env = self.env();
+        let (mut low, mut high) = (0, self.work[who]);
+        while low < high {
+            let middle = u64::midpoint(low, high);
+            if self.rq.scaled(se, middle, &env) as i64 >= se.runtime { high = middle } else { low = middle + 1 }
+        }
+        Some(self.now + low)
+    }
+
+    fn advance(&mut self, to: u64) {
+        let delta = to - self.now;
+        if let Some(who) = self.running
+            && delta > 0
+        {
+            let env = self.env();
+            self.now = to;
+            let env = Env { now: to, ..env };
+            self.work[who as usize] -= delta;
+            let done = self.work[who as usize] == 0;
+            let se = &mut self.tasks[who as usize];
+            let charged = self.rq.charge(se, who, delta, &env);
+            if done {
+                self.rq.dequeue(se, who, DlDequeue::Sleep, to);
+            }
+            if done || charged == Charged::Throttled {
+                self.running = None;
+            }
+            let (from, to) = ((to - delta) / UNIT, to / UNIT);
+            match self.schedule.last_mut() {
+                Some((last, _, end)) if *last == who && *end == from => *end = to,
+                _ => self.schedule.push((who, from, to)),
+            }
+        }
+        self.now = to;
+        self.rq.check((0u32..).zip(&self.tasks)).unwrap();
+    }
+
+    fn run(mut self, end: u64) -> Self {
+        let end = end * UNIT;
+        loop {
+            let job = self.jobs.keys().next().map(|&(at, _)| at);
+            let next = [self.next_end(), job, self.rq.next_timer()].into_iter().flatten().min().unwrap_or(end);
+            if next >= end {
+                self.advance(end);
+                return self;
+            }
+            self.advance(next.max(self.now));
+            while let Some((&(at, who), &work)) = self.jobs.first_key_value()
+                && at <= self.now
+            {
+                self.jobs.remove(&(at, who));
+                let asleep = self.work[who as usize] == 0;
+                self.work[who as usize] += work;
+                if asleep {
+                    let env = self.env();
+                    self.rq.enqueue(&mut self.tasks[who as usize], who, DlEnqueue::Wakeup, &env);
+                }
+            }
+            while let Some((who, timer)) = self.rq.due_timer(self.now) {
+                let env = self.env();
+                let se = &mut self.tasks[who as usize];
+                self.rq.fired(se, who, timer);
+                match timer {
+                    DlTimer::Inactive => self.rq.became_inactive(se),
+                    DlTimer::Replenish if se.throttled && self.work[who as usize] > 0 => {
+                        self.rq.replenished(se, who, &env);
+                    }
+                    DlTimer::Replenish if se.throttled => se.replenish(self.now),
+                    DlTimer::Replenish => {}
+                }
+            }
+            self.running = self.rq.first();
+        }
+    }
+}
+
+const NO_LIMIT: GlobalLimit = GlobalLimit { runtime_us: None, period_us: 1_000_000 };
+
+fn attrs(runtime: u64, period: u64) -> DlAttrs {
+    DlAttrs::new(runtime * UNIT, period * UNIT)
+}
+
+/// A hard task (4, 7) and a server (3, 8), the example of Abeni & Buttazzo as in Buttazzo's textbook: jobs of 4 at 3 and of 3
+/// at 13. Deadlines are those of the paper (11, 19, 19, 27); as Linux has the hard variant, a server without runtime waits
+/// for its deadline instead of going on at once.
+#[test]
+fn the_textbook_cbs_schedule() {
+    let mut cpu = Cpu::new(GlobalLimit::default(), &[attrs(4, 7), attrs(3, 8)]).job(1, 3, 4).job(1, 13, 3);
+    for release in (0..28).step_by(7) {
+        cpu = cpu.job(0, release, 4);
+    }
+    let cpu = cpu.run(28);
+    let expected = [
+        (0, 0, 4),
+        (1, 4, 7), // deadline 11: its runtime is used up at 7
+        (0, 7, 11),
+        (1, 11, 12), // deadline 19, runtime 2 left
+        (1, 13, 15), // goes on with them, before the third job of the hard task (deadline 21): used up again
+        (0, 15, 19),
+        (1, 19, 20), // deadline 27
+        (0, 21, 25),
+    ];
+    assert_eq!(cpu.schedule, expected);
+    assert_eq!((cpu.tasks[1].deadline, cpu.tasks[1].runtime), (27 * UNIT, 2 * UNIT as i64));
+}
+
+/// sched-deadline.rst, section 2.3: T1 blocks at 2 and is inactive from its 0-lag time 4 on; T2 then reclaims its half and runs
+/// on to its deadline.
+#[test]
+fn the_kernel_documents_grub_schedule() {
+    let reclaiming = DlAttrs { reclaim: true, ..attrs(4, 8) };
+    let start = || Cpu::new(NO_LIMIT, &[reclaiming; 2]).job(0, 0, 2).job(1, 0, 8).job(0, 8, 1);
+    let cpu = start().run(3);
+    assert_eq!((cpu.rq.running_bw(), cpu.tasks[0].inactive_at), (BW_UNIT, Some(4 * UNIT)));
+    let cpu = start().run(5);
+    assert_eq!((cpu.rq.running_bw(), cpu.tasks[1].runtime), (BW_UNIT / 2, 3 * UNIT as i64 / 2));
+    let cpu = start().run(9);
+    assert_eq!(cpu.schedule, [(0, 0, 2), (1, 2, 8), (0, 8, 9)]);
+    assert_eq!(cpu.rq.running_bw(), BW_UNIT);
+}
+
+/// Without the flag the same task is stopped at its runtime.
+#[test]
+fn without_reclaiming_a_task_gets_its_runtime_only() {
+    let cpu = Cpu::new(NO_LIMIT, &[attrs(4, 8); 2]).job(0, 0, 2).job(1, 0, 6).run(12);
+    assert_eq!(cpu.schedule, [(0, 0, 2), (1, 2, 6), (1, 8, 10)]);
+}
+
+/// An implicit-deadline set with a utilisation of 1 meets every deadline under EDF (Liu & Layland, JACM 1973): T = 2, 3, 6 with
+/// C = 1, 1, 1.
+#[test]
+fn a_full_cpu_misses_nothing() {
+    let mut cpu = Cpu::new(NO_LIMIT, &[attrs(1, 2), attrs(1, 3), attrs(1, 6)]);
+    for (who, period) in [(0, 2), (1, 3), (2, 6)] {
+        for release in (0..12).step_by(period) {
+            cpu = cpu.job(who, release, 1);
+        }
+    }
+    let cpu = cpu.run(12);
+    let mut got = Vec::new();
+    for (who, from, to) in cpu.schedule {
+        got.extend((from..to).map(|at| (who, at, at + 1)));
+    }
+    assert_eq!(got.len(), 12);
+    for (index, period) in [2, 3, 6].into_iter().enumerate() {
+        for release in (0..12).step_by(period) {
+            let share = got
+                .iter()
+                .filter(|slot| slot.0 as usize == index && (release..release + period as u64).contains(&slot.1));
+            assert_eq!(share.count(), 1, "task {index} in the period from {release}: {got:?}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The class's answers to the core: the rules of `queue` tied to the tasks of a run queue.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use super::balance::later_cpu;
+use super::entity::DlEntity;
+use super::entity::Donor;
+use super::params::DlAttrs;
+use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
+use super::server::ServerLimits;
+use crate::class::ClassKind;
+use crate::class::rt::{Callback, update_avg};
+use crate::event::{DeadlineEvent, Event, Running};
+use crate::host::{Host, Timer};
+use crate::policy::{Dequeue, Enqueue, Policy};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::TaskState;
+
+fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
+    Env::new(rq.clock.now(), shared.capacity(rq.cpu), &shared.dl.domain, shared.dl.grub)
+}
+
+/// Calls with a task's entity, which it has, and the run queue's part of the class.
+fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
+    let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
+    call(&mut rq.dl, se)
+}
+
+/// A task's entity.
+pub(crate) fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> &DlEntity {
+    rq.tasks[index].dl.as_deref().expect("a task of the deadline class has an entity")
+}
+
+/// Queues a task of the class and counts it, unless it must wait for its next period.
+#[inline(never)]
+pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
+    let env = env(rq, shared);
+    let boosted = entity(rq, index).donor.is_some();
+    let why = match why {
+        Enqueue::New | Enqueue::Wakeup | Enqueue::WakeupMigrated | Enqueue::Delayed => DlEnqueue::Wakeup,
+        Enqueue::Move => DlEnqueue::Move,
+        Enqueue::Restore if boosted => DlEnqueue::RestoreReplenish,
+        Enqueue::Restore => DlEnqueue::Restore,
+    };
+    let queued = with(rq, index, |dl, se| {
+        if se.donor.is_some() && core::mem::take(&mut se.throttled) {
+            // A boost overrides throttling.
+            se.replenish_at = None;
+        }
+        if why == DlEnqueue::Wakeup {
+            se.job = Some(env.now + se.attrs.deadline);
+        }
+        dl.enqueue(se, index, why, &env)
+    });
+    rq.tasks[index].on_rq = true;
+    rq.tasks[index].state = TaskState::Runnable;
+    if queued {
+        joined(rq, shared, index);
+    }
+}
+
+/// A task is on the queue now.
+fn joined<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    rq.nr_running += 1;
+    if rq.current != Some(index) {
+        set_pushable(rq, shared, index, true);
+    }
+}
+
+/// Takes a task of the class off its queue and the count.
+#[inline(never)]
+pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) {
+    update_curr(rq, shared);
+    let now = rq.clock.now();
+    let ends = matches!(why, Dequeue::Sleep | Dequeue::Dead | Dequeue::Delayed);
+    if ends {
+        job_ends(rq, index);
+    }
+    let queued = entity(rq, index).queued();
+    with(rq, index, |dl, se| dl.dequeue(se, index, if ends { DlDequeue::Sleep } else { DlDequeue::Save }, now));
+    rq.tasks[index].on_rq = false;
+    rq.nr_running -= u32::from(queued);
+}
+
+/// Has the host told what happened to a task.
+fn tell<P: Policy>(rq: &mut Rq<P>, index: u32, what: DeadlineEvent) {
+    let task = rq.tasks[index].id;
+    rq.dl.events.push(Event::Deadline { task, what });
+}
+
+/// The task's job is done: was it in time?
+fn job_ends<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    let now = rq.clock.now();
+    let deadline = with(rq, index, |_, se| se.job.take());
+    if let Some(deadline) = deadline
+        && now > deadline
+    {
+        tell(rq, index, DeadlineEvent::Miss { late: now - deadline });
+    }
+}
+
+/// Notes whether other CPUs may take a queued task; one that may run nowhere else never is to be had.
+pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, pushable: bool) {
+    let pushable = pushable && rq.tasks[index].nr_cpus_allowed(shared.nr_cpus()) > 1;
+    with(rq, index, |dl, se| dl.set_pushable(se, index, pushable));
+}
+
+/// Who has the earliest deadline, and its class: if that is the fair server, whom the fair class would run. None if neither has
+/// anybody.
+#[inline(never)]
+pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, ClassKind)> {
+    loop {
+        match rq.dl.first()? {
+            SERVER => {
+                if let Some(fair) = P::pick(rq, shared) {
+                    return Some((fair, ClassKind::Fair));
+                }
+                let env = env(rq, shared);
+                rq.dl.server_yield(&env);
+            }
+            first => return Some((first, ClassKind::Deadline)),
+        }
+    }
+}
+
+/// The running task has given way, and the next is about to be chosen. Whether it was of this class and has made room for
+/// others, asleep or throttled.
+#[cold]
+pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool {
+    if rq.dl.server().is_some() {
+        sync_server(rq, shared);
+    }
+    rq.current.is_some_and(|prev| rq.tasks[prev].dl.as_ref().is_some_and(|se| !se.queued()))
+}
+
+/// A task of the class gets the CPU.
+#[inline(never)]
+pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    let now = rq.clock.now();
+    update_load_as(rq, false);
+    set_pushable(rq, shared, index, false);
+    with(rq, index, |_, se| se.exec_start = now);
+    if rq.dl.earliest_pushable().is_some() {
+        rq.dl.callback = Some(Callback::Push);
+    }
+}
+
+/// A task of the class, queued or not, gives the CPU up.
+#[inline(never)]
+pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    update_curr(rq, shared);
+    update_load_as(rq, true);
+    if rq.tasks[index].on_rq {
+        set_pushable(rq, shared, index, true);
+    }
+}
+
+/// Charges the running task, if it is of this class, for the time it has run.
+#[inline(never)]
+pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let Some(current) = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline) else { return };
+    let env = env(rq, shared);
+    let charged = with(rq, current, |dl, se| {
+        let delta = env.now.saturating_sub(se.exec_start);
+        se.exec_start = env.now;
+        // Off the queue it was charged for all it ran.
+        if se.queued() && (delta > 0 || se.yielded) { Some(dl.charge(se, current, delta, &env)) } else { None }
+    });
+    match charged {
+        None | Some(Charged::Runs) => return,
+        Some(Charged::Throttled) => {
+            rq.nr_running -= 1;
+            tell(rq, current, DeadlineEvent::Throttle);
+        }
+        Some(Charged::Renewed) => {}
+    }
+    if with(rq, current, |_, se| core::mem::take(&mut se.overrun)) {
+        tell(rq, current, DeadlineEvent::Overrun);
+    }
+    if rq.dl.first() != Some(current) {
+        rq.resched();
+    }
+}
+
+/// The scheduler's tick hits the running task.
+#[inline(never)]
+pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    update_curr(rq, shared);
+    update_load_as(rq, true);
+}
+
+/// Brings the average of the CPU's time that the class takes up to date.
+pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>) {
+    let running = rq.current.is_some_and(|current| rq.tasks[current].kind == ClassKind::Deadline);
+    update_load_as(rq, running);
+}
+
+fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
+    update_avg(&mut rq.dl.avg, rq.clock.pelt(), running);
+}
+
+/// Shorter timers cost more than they gain.
+const LEAST_NS: u64 = 10_000;
+
+/// When the running task's runtime ends, if it is of this class.
+pub(crate) fn runtime_ends<P: Policy>(rq: &Rq<P>) -> Option<u64> {
+    let current = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline)?;
+    let se = entity(rq, current);
+    (se.queued() && se.runtime > 0).then(|| se.exec_start + se.runtime.unsigned_abs().max(LEAST_NS))
+}
+
+/// The running task is done with this period (`sched_yield`): it goes on in the next.
+#[inline(never)]
+pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    job_ends(rq, index);
+    with(rq, index, |_, se| se.yielded = true);
+    update_curr(rq, shared);
+    // Late enough, its next period has begun already, and with it a job.
+    with(rq, index, |_, se| {
+        if se.queued() {
+            se.job = Some(se.deadline);
+        }
+    });
+}
+
+/// `index` was just queued while `curr`, of this class too, runs.
+#[inline(never)]
+pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32) {
+    let (running, woken) = (entity(rq, curr), entity(rq, index));
+    if !woken.queued() {
+        return;
+    }
+    if woken.deadline < running.deadline {
+        rq.resched();
+    } else if woken.deadline == running.deadline && !rq.need_resched() {
+        // Of two equals the one that can go elsewhere should; if only the running one can, it has to.
+        let elsewhere = |task: u32| {
+            rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1
+                && later_cpu(shared, &rq.tasks[task], entity(rq, task).deadline, rq.cpu, rq.cpu).is_some()
+        };
+        if elsewhere(curr) && !elsewhere(index) {
+            rq.resched();
+        }
+    }
+}
+
+/// A task leaves this run queue for another. A sleeper's bandwidth stops being active here (`migrate_task_rq_dl`).
+pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    let Some(se) = rq.tasks[index].dl.as_mut() else { return };
+    se.non_contending = false;
+    se.inactive_at = None;
+    rq.dl.sub_running_bw(se);
+    rq.dl.sub_rq_bw(se);
+    rq.dl.forget_timers(se, index);
+}
+
+/// A task has arrived from another run queue.
+pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    let Some(se) = rq.tasks[index].dl.as_mut() else { return };
+    if se.attrs.runtime > 0 {
+        rq.dl.add_rq_bw(se);
+    }
+    rq.dl.sync_timers(se, index);
+}
+
+/// A task that is off its queue comes to the class, with parameters that were admitted; or has other ones.
+pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs) {
+    let Some(se) = rq.tasks[index].dl.as_mut() else {
+        let mut se = Box::new(DlEntity::new(attrs));
+        rq.dl.add_rq_bw(&mut se);
+        rq.tasks[index].dl = Some(se);
+        return;
+    };
+    rq.dl.change_bw(se, |se| se.set_attrs(attrs));
+    rq.dl.add_rq_bw(se);
+}
+
+/// A task that is off its queue leaves the class, or ends.
+pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, ends: bool) {
+    let Some(mut se) = rq.tasks[index].dl.take() else { return };
+    let now = rq.clock.now();
+    rq.dl.depart(&mut se, index, ends, now, &shared.dl.domain);
+}
+
+/// A task that stays in the class only because it is boosted gives back what was promised to it.
+pub(crate) fn give_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    let Some(se) = rq.tasks[index].dl.as_mut() else { return };
+    shared.dl.domain.release(se.bw);
+    rq.dl.change_bw(se, |se| se.set_attrs(DlAttrs::default()));
+}
+
+/// Lends a task the parameters of one that waits for it, or takes them back. It is off its queue.
+pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, donor: Option<Donor>) {
+    match (rq.tasks[index].dl.as_mut(), donor) {
+        (Some(se), donor) => se.donor = donor,
+        (None, None) => {}
+        (None, donor) => rq.tasks[index].dl = Some(Box::new(DlEntity { donor, ..DlEntity::default() })),
+    }
+}
+
+/// The first timers are due.
+#[inline(never)]
+pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let env = env(rq, shared);
+    (rq.dl.armed_for, rq.dl.timers_changed) = (None, true);
+    rq.dl.free_departed(env.now, &shared.dl.domain);
+    while let Some((who, timer)) = rq.dl.due_timer(env.now) {
+        match (who, timer) {
+            (SERVER, _) => {
+                rq.dl.server_fired(timer);
+                match timer {
+                    DlTimer::Inactive => rq.dl.server_became_inactive(),
+                    DlTimer::Replenish => {
+                        if rq.dl.server_timer(&env) {
+                            server_queued(rq);
+                        }
+                    }
+                }
+            }
+            (index, DlTimer::Inactive) => with(rq, index, |dl, se| {
+                dl.fired(se, index, timer);
+                dl.became_inactive(se);
+            }),
+            (index, DlTimer::Replenish) => replenish(rq, shared, index, &env),
+        }
+    }
+}
+
+/// A task's next period begins (`dl_task_timer`).
+fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &Env) {
+    let on_rq = rq.tasks[index].on_rq && rq.tasks[index].kind == ClassKind::Deadline;
+    let queued = with(rq, index, |dl, se| {
+        dl.fired(se, index, DlTimer::Replenish);
+        if !se.throttled || se.donor.is_some() {
+            return false;
+        }
+        if !on_rq {
+            // It fell asleep in the moment in which it was throttled: its wakeup will queue it.
+            se.replenish(env.now);
+            return false;
+        }
+        let yielded = se.yielded;
+        let queued = dl.replenished(se, index, env);
+        if yielded {
+            se.job = Some(se.deadline);
+        }
+        queued
+    });
+    if !queued {
+        return;
+    }
+    joined(rq, shared, index);
+    tell(rq, index, DeadlineEvent::Replenish);
+    match rq.current {
+        Some(current) if rq.tasks[current].kind == ClassKind::Deadline && current != index => {
+            wakeup_preempt(rq, shared, current, index);
+        }
+        _ => rq.resched(),
+    }
+    if rq.dl.earliest_pushable().is_some() {
+        rq.dl.callback = Some(Callback::Push);
+    }
+}
+
+/// The fair server has joined the queue: whoever runs gives way, unless his deadline is earlier.
+fn server_queued<P: Policy>(rq: &mut Rq<P>) {
+    let earlier = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline);
+    let server = rq.dl.server().map_or(0, |server| server.entity().deadline);
+    if earlier.is_none_or(|current| server < entity(rq, current).deadline) {
+        rq.resched();
+    }
+}
+
+/// Brings the fair server in line with what has happened since it was last looked at: fair tasks have come or gone, have run,
+/// or the CPU was idle. Called where the run queue has a server, before a choice and at the end of every verb.
+fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let env = env(rq, shared);
+    let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));
+    let fair_runs = rq.curr.is_some();
+    if delta > 0 && fair_runs {
+        let queued = rq.dl.server().is_some_and(|server| server.se.queued());
+        if rq.dl.server_charge(delta, &env) != Charged::Runs && queued {
+            rq.resched();
+        }
+    } else if delta > 0 && rq.running == Running::Idle {
+        rq.dl.server_idle(delta);
+    }
+    let active = rq.dl.server().is_some_and(|server| server.active);
+    let wanted = rq.nr_ordinary() > 0;
+    if wanted && !active {
+        if rq.dl.server_start(&env) {
+            server_queued(rq);
+        }
+    } else if active && !wanted {
+        rq.dl.server_stop(env.now);
+    }
+}
+
+/// Gives a run queue its fair server.
+pub(crate) fn start_server<P: Policy>(rq: &mut Rq<P>, limits: ServerLimits) {
+    rq.dl.add_server(limits);
+    rq.dl.server_since = rq.clock.now();
+}
+
+/// The end of a verb: what is to be told to the host, which timer is the first.
+#[cold]
+pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+    if rq.dl.server().is_some() {
+        sync_server(rq, shared);
+    }
+    if core::mem::take(&mut rq.dl.timers_changed) {
+        let next = rq.dl.next_timer();
+        if core::mem::replace(&mut rq.dl.armed_for, next) != next {
+            rq.arm(Timer::Deadline(rq.cpu), next);
+        }
+    }
+    tell_host(rq, host);
+}
+
+/// Tells the host what has happened to deadline tasks.
+pub(crate) fn tell_host<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
+    for event in core::mem::take(&mut rq.dl.events) {
+        host.event(rq.clock.now(), rq.cpu, &event);
+    }
+}
+
+/// What must hold of the class on a run queue.
+pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
+    let wrong = |what: String| Err(alloc::format!("CPU {}: deadline class: {what}", rq.cpu));
+    let entities = rq.tasks.iter().filter_map(|(index, task)| Some((index, task.dl.as_deref()?)));
+    if let Err(what) = rq.dl.check(entities) {
+        return wrong(what);
+    }
+    for (index, task) in rq.tasks.iter() {
+        if task.dl.is_some() != (task.kind == ClassKind::Deadline) {
+            return wrong(alloc::format!("task {} is of {:?}, its entity: {:?}", task.id, task.kind, task.dl));
+        }
+        let Some(se) = &task.dl else { continue };
+        if se.queued() && !(task.on_rq && task.kind == ClassKind::Deadline) {
+            return wrong(alloc::format!("task {} is queued, but is not on the run queue", task.id));
+        }
+        if task.on_rq
+            && task.kind == ClassKind::Deadline
+            && !se.queued()
+            && !(se.throttled && se.replenish_at.is_some())
+        {
+            return wrong(alloc::format!("task {} is neither queued nor waits for its period: {se:?}", task.id));
+        }
+        let movable = se.queued() && rq.current != Some(index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
+        if movable != se.pushable {
+            return wrong(alloc::format!("task {} can be pushed: {movable}, listed: {}", task.id, se.pushable));
+        }
+    }
+    if !shared.dl.shows(rq.cpu, &rq.dl) {
+        return wrong("what is published is not what is there".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,442 @@
+//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond, and for thousands of random task sets that
+//! admission accepts no miss beyond the documented bound.
+
+mod support;
+
+use proptest::prelude::*;
+use support::*;
+use vruntime_sched::class::deadline::SchedError;
+use vruntime_sched::event::{DeadlineEvent, Event, Running};
+use vruntime_sched::ids::TaskId;
+use vruntime_sim::{Config, Error};
+use vruntime_workload::program::*;
+
+/// A deadline task's parameters. Nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Dl {
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+fn policy(dl: Dl) -> Policy {
+    Policy::Deadline { runtime: dl.runtime, deadline: dl.deadline, period: dl.period, reclaim: false }
+}
+
+/// A task that is released every period, first at `period`, and works for `work` each time. Job `k`, counted from 1, is
+/// released at `k * period`; its loop ends when it is done.
+fn periodic(name: &str, dl: Dl, timer: usize, work: u64) -> Task {
+    let ops = vec![Op::Timer { timer, period: dl.period, mode: TimerMode::Absolute }, Op::Run { work }];
+    let mut task = task(name, vec![phase(ops, Repeat::Forever)]);
+    task.settings.policy = Some(policy(dl));
+    task
+}
+
+fn set_of(sets: &[Dl]) -> Workload {
+    // Two microseconds less than it may have. One that is done in the very instant in which its runtime ends may be throttled
+    // before it can say so, if something else happens in that instant; and one that wakes in the very instant of its old deadline
+    // with less than a microsecond left keeps both, as the kernel's rule counts in units of 1024 ns.
+    let job = |(n, dl): (usize, &Dl)| periodic(&format!("d{n}"), *dl, n, dl.runtime.saturating_sub(SPARE));
+    let tasks = sets.iter().enumerate().map(job).collect();
+    let mut workload = workload(tasks);
+    workload.timers = (0..sets.len()).map(|n| format!("t{n}")).collect();
+    workload
+}
+
+/// The greatest tardiness of a set's jobs, task by task.
+fn tardiness(sets: &[Dl], config: &Config) -> Result<Vec<u64>, Error> {
+    let mut log = Log::default();
+    simulate(&set_of(sets), config, &mut log)?;
+    let end = log.finished.unwrap();
+    let worst = |n: usize, dl: &Dl| {
+        let done = log.loops(&format!("d{n}"));
+        let late = (1u64..).zip(&done).map(|(job, (at, _))| at.saturating_sub(job * dl.period + dl.deadline)).max();
+        // A job that never ended is late by what has passed since.
+        let next = (done.len() as u64 + 1) * dl.period + dl.deadline;
+        late.unwrap_or(0).max(end.saturating_sub(next))
+    };
+    Ok(sets.iter().enumerate().map(|(n, dl)| worst(n, dl)).collect())
+}
+
+fn machine(kernel: &str, cpus: usize, ms: u64) -> Config {
+    Config { duration: Some(ms * MS), ..exact(kernel, &format!("core:{cpus}")) }
+}
+
+/// What a job does not use of its runtime.
+const SPARE: u64 = 2048;
+
+/// Cuts `total` thousandths of a CPU into shares at these places, none above one CPU, and gives them these periods.
+fn task_set(total: u64, cuts: &[u64], periods: &[u64]) -> Vec<Dl> {
+    let n = periods.len();
+    let mut places: Vec<u64> = cuts[..n - 1].iter().map(|cut| cut * total / 1000).collect();
+    places.sort_unstable();
+    places.insert(0, 0);
+    places.push(total);
+    let shares = places.windows(2).map(|pair| (pair[1] - pair[0]).clamp(2, 900));
+    shares
+        .zip(periods)
+        .map(|(share, &period)| {
+            let period = period * MS;
+            Dl { runtime: (share * period / 1000).max(2 * SPARE), deadline: period, period }
+        })
+        .collect()
+}
+
+fn periods(tasks: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(prop::sample::select(vec![4u64, 5, 6, 8, 10, 12, 15, 20, 24, 30]), tasks)
+}
+
+/// Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (RTSS 2005), theorem 2, in its simpler
+/// form: with the m - 1 greatest execution times E and the m - 2 greatest utilisations U no job of task k is later than
+/// e_k + (sum E - min e) / (m - sum U).
+fn bound(sets: &[Dl], cpus: usize, k: usize) -> u64 {
+    let mut work: Vec<u64> = sets.iter().map(|dl| dl.runtime).collect();
+    let mut share: Vec<f64> = sets.iter().map(|dl| dl.runtime as f64 / dl.period as f64).collect();
+    work.sort_unstable_by(|a, b| b.cmp(a));
+    share.sort_unstable_by(|a, b| b.total_cmp(a));
+    let least = work.last().copied().unwrap_or(0);
+    let sum = work.iter().take(cpus - 1).sum::<u64>() - least;
+    let free = cpus as f64 - share.iter().take(cpus.saturating_sub(2)).sum::<f64>();
+    sets[k].runtime + (sum as f64 / free).ceil() as u64
+}
+
+const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+
+/// What of a CPU is there for tasks: 95 %, less the fair server's 5 % from 6.12 on.
+fn share_of_a_cpu(kernel: &str) -> u64 {
+    if kernel.starts_with("6.1") && kernel != "6.1" { 900 } else { 950 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// One CPU: EDF is optimal, so whatever is admitted and has implicit deadlines misses nothing (Liu & Layland, JACM 1973).
+    #[test]
+    fn one_cpu_misses_nothing(
+        kernel in prop::sample::select(KERNELS.to_vec()),
+        load in 300u64..=1000,
+        cuts in prop::collection::vec(0u64..1000, 8),
+        periods in periods(1..9),
+    ) {
+        let sets = task_set(load * (share_of_a_cpu(kernel) - 1) / 1000, &cuts, &periods);
+        match tardiness(&sets, &machine(kernel, 1, 260)) {
+            Ok(late) => prop_assert_eq!(late, vec![0; sets.len()], "{:?}", sets),
+            // The least shares are rounded up: now and then it is too much by a hair.
+            Err(Error::Refused { error: SchedError::Admission(_), .. }) => prop_assert!(load > 900),
+            Err(error) => prop_assert!(false, "{}", error),
+        }
+    }
+
+    /// With deadlines before the ends of the periods admission is not enough; a density below 1 is.
+    #[test]
+    fn one_cpu_with_constrained_deadlines_misses_nothing(
+        cuts in prop::collection::vec(0u64..1000, 6),
+        periods in periods(1..7),
+        parts in prop::collection::vec(300u64..=1000, 6),
+    ) {
+        let mut sets = task_set(940, &cuts, &periods);
+        for (dl, part) in sets.iter_mut().zip(&parts) {
+            // Deadline and runtime shrink together: the density stays.
+            dl.deadline = dl.period * part / 1000;
+            dl.runtime = (dl.runtime * part / 1000).max(2 * SPARE);
+        }
+        let late = tardiness(&sets, &machine("6.6", 1, 260)).unwrap();
+        prop_assert_eq!(late, vec![0; sets.len()], "{:?}", sets);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn two_cpus_are_late_within_the_bound(
+        kernel in prop::sample::select(KERNELS.to_vec()),
+        load in 500u64..=1000,
+        cuts in prop::collection::vec(0u64..1000, 9),
+        periods in periods(2..10),
+    ) {
+        let sets = task_set(load * 2 * (share_of_a_cpu(kernel) - 1) / 1000, &cuts, &periods);
+        check_bound(&sets, kernel, 2)?;
+    }
+
+    #[test]
+    fn eight_cpus_are_late_within_the_bound(
+        kernel in prop::sample::select(KERNELS.to_vec()),
+        load in 500u64..=1000,
+        cuts in prop::collection::vec(0u64..1000, 23),
+        periods in periods(9..24),
+    ) {
+        let sets = task_set(load * 8 * (share_of_a_cpu(kernel) - 1) / 1000, &cuts, &periods);
+        check_bound(&sets, kernel, 8)?;
+    }
+}
+
+fn check_bound(sets: &[Dl], kernel: &str, cpus: usize) -> Result<(), TestCaseError> {
+    match tardiness(sets, &machine(kernel, cpus, 200)) {
+        Ok(late) => {
+            for (k, late) in late.iter().enumerate() {
+                let bound = bound(sets, cpus, k);
+                prop_assert!(*late <= bound, "task {} is late by {} ns, bound {} ns: {:?}", k, late, bound, sets);
+            }
+        }
+        Err(Error::Refused { error: SchedError::Admission(_), .. }) => {
+            let total: u64 = sets.iter().map(|dl| dl.runtime * 1_000_000 / dl.period).sum();
+            prop_assert!(total > share_of_a_cpu(kernel) * 1000 * cpus as u64 * 99 / 100, "{} of {} CPUs", total, cpus);
+        }
+        Err(error) => prop_assert!(false, "{}", error),
+    }
+    Ok(())
+}
+
+/// Who ran from when to when, on CPU 0, in milliseconds.
+fn schedule(log: &Log) -> Vec<(String, u64, u64)> {
+    let mut spans = Vec::new();
+    let mut since = 0;
+    for &(at, _, event) in &log.events {
+        if let Event::Switch { prev, .. } = event {
+            if let Running::Task(task) = prev
+                && at > since
+            {
+                spans.push((log.names[task.index()].clone(), since / MS, at / MS));
+            }
+            since = at;
+        }
+    }
+    spans
+}
+
+fn dl(runtime: u64, period: u64) -> Dl {
+    Dl { runtime: runtime * MS, deadline: period * MS, period: period * MS }
+}
+
+/// The schedule of `class/deadline/tests.rs` (Abeni & Buttazzo 1998), by the whole machine: the server's jobs are released at 3
+/// and at 13, and its runtime is enforced to the nanosecond with HRTICK_DL.
+#[test]
+fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
+    let hard =
+        once("hard", vec![Op::Run { work: 4 * MS }, Op::Timer { timer: 0, period: 7 * MS, mode: TimerMode::Absolute }]);
+    let mut hard = Task { repeat: Repeat::Forever, ..hard };
+    hard.settings.policy = Some(policy(dl(4, 7)));
+    let soft =
+        vec![Op::Run { work: 4 * MS }, Op::Sleep { time: MS }, Op::Run { work: 3 * MS }, Op::Sleep { time: 99 * MS }];
+    let mut soft = starting(once("soft", soft), 3 * MS);
+    soft.settings.policy = Some(policy(dl(3, 8)));
+    let mut config = machine("6.6", 1, 28);
+    config.kernel.feature("HRTICK_DL").unwrap();
+    let mut log = Log::default();
+    simulate(&workload(vec![hard, soft]), &config, &mut log).unwrap();
+    let expected: Vec<(String, u64, u64)> = [
+        ("hard", 0, 4),
+        ("soft", 4, 7),
+        ("hard", 7, 11),
+        ("soft", 11, 12),
+        ("soft", 13, 15),
+        ("hard", 15, 19),
+        ("soft", 19, 20),
+        ("hard", 21, 25),
+    ]
+    .map(|(name, from, to)| (name.to_owned(), from, to))
+    .to_vec();
+    assert_eq!(schedule(&log), expected);
+}
+
+/// `sched_yield` ends a job: the task goes on at the beginning of its next period.
+#[test]
+fn a_task_that_yields_goes_on_in_its_next_period() {
+    let ops = vec![Op::Run { work: MS }, Op::Yield];
+    let mut yielder = task("yielder", vec![phase(ops, Repeat::Times(5))]);
+    yielder.settings.policy = Some(policy(dl(3, 10)));
+    let mut log = Log::default();
+    simulate(&workload(vec![yielder]), &machine("6.12", 1, 100), &mut log).unwrap();
+    let starts: Vec<u64> = schedule(&log).iter().map(|(_, from, _)| *from).collect();
+    assert_eq!(starts, [0, 10, 20, 30, 40]);
+    assert!(misses(&log).is_empty());
+}
+
+fn misses(log: &Log) -> Vec<(TaskId, u64)> {
+    log.pick(|_, event| match event {
+        Event::Deadline { task, what: DeadlineEvent::Miss { late } } => Some((task, late)),
+        _ => None,
+    })
+}
+
+/// A task that needs more than its runtime is throttled, and its misses are told.
+#[test]
+fn an_overrun_is_throttled_and_the_miss_reported() {
+    let greedy = periodic("greedy", dl(2, 10), 0, 3 * MS);
+    let mut config = machine("6.12", 1, 45);
+    config.kernel.feature("HRTICK_DL").unwrap();
+    let mut log = Log::default();
+    simulate(&workload(vec![greedy]), &config, &mut log).unwrap();
+    // Released at 10: runs to 12, and from 20 to 21, one millisecond late.
+    assert_eq!(schedule(&log)[..2], [("greedy".to_owned(), 10, 12), ("greedy".to_owned(), 20, 22)]);
+    let throttled =
+        log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS));
+    assert_eq!(throttled[..2], [12, 22]);
+}
+
+/// A hog of SCHED_FIFO's place is taken by a deadline hog here: it may have no more than its runtime, at the tick.
+#[test]
+fn a_hog_gets_its_bandwidth() {
+    let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
+    hog.settings.policy = Some(policy(dl(20, 100)));
+    let other = once("other", vec![Op::Run { work: 10_000 * MS }]);
+    let mut config = machine("6.6", 1, 1000);
+    config.kernel.feature("HRTICK_DL").unwrap();
+    let mut log = Log::default();
+    simulate(&workload(vec![hog, other]), &config, &mut log).unwrap();
+    let ran: u64 = schedule(&log).iter().filter(|(name, ..)| name == "hog").map(|(_, from, to)| to - from).sum();
+    assert_eq!(ran, 200);
+}
+
+#[test]
+fn a_set_that_is_too_much_is_rejected_with_the_arithmetic() {
+    let sets = [dl(6, 10), dl(4, 10)];
+    let text = tardiness(&sets, &machine("6.6", 1, 50)).unwrap_err().to_string();
+    for part in ["task `d1`", "0.600", "0.400", "1.000", "0.950", "950000/1000000"] {
+        assert!(text.contains(part), "{part} in: {text}");
+    }
+    // From 6.12 on the fair server has its 5 %.
+    let sets = [dl(6, 10), dl(32, 100)];
+    tardiness(&sets, &machine("6.6", 1, 50)).unwrap();
+    let text = tardiness(&sets, &machine("6.12", 1, 50)).unwrap_err().to_string();
+    assert!(text.contains("0.650 CPUs are taken"), "{text}");
+}
+
+#[test]
+fn a_deadline_task_must_span_its_root_domain() {
+    let task = pinned(periodic("d", dl(1, 10), 0, MS), &[0]);
+    let text = simulate(&workload(vec![task]), &machine("6.12", 2, 50), &mut Log::default()).unwrap_err().to_string();
+    assert!(text.contains("task `d`") && text.contains("all CPUs of its root domain"), "{text}");
+}
+
+#[test]
+fn bad_parameters_name_their_limit() {
+    for (dl, part) in [
+        (Dl { runtime: 1000, deadline: MS, period: MS }, "accepts 1024 ns and more"),
+        (Dl { runtime: 2 * MS, deadline: MS, period: MS }, "runtime <= deadline <= period"),
+        (Dl { runtime: MS, deadline: 2 * MS, period: MS }, "runtime <= deadline <= period"),
+        (Dl { runtime: 2000, deadline: 50_000, period: 50_000 }, "sched_deadline_period_min_us is 100 us"),
+        (Dl { runtime: MS, deadline: 5000 * MS, period: 5000 * MS }, "sched_deadline_period_max_us is 4194304 us"),
+    ] {
+        let text = tardiness(&[dl], &machine("6.12", 1, 50)).unwrap_err().to_string();
+        assert!(text.contains(part) && text.contains("task `d0`"), "{part} in: {text}");
+    }
+}
+
+/// From 6.12 on the fair server: under a real-time hog fair tasks get 50 ms a second, first when only just enough is left of the
+/// first second, then at the beginning of each.
+#[test]
+fn the_fair_server_leaves_fair_tasks_five_percent() {
+    let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
+    hog.settings.policy = Some(Policy::Fifo { priority: 50 });
+    let fair = once("fair", vec![Op::Run { work: 10_000 * MS }]);
+    for kernel in ["6.12", "6.18"] {
+        let mut log = Log::default();
+        simulate(&workload(vec![hog.clone(), fair.clone()]), &machine(kernel, 1, 4100), &mut log).unwrap();
+        let spans: Vec<(u64, u64)> =
+            schedule(&log).into_iter().filter(|(name, ..)| name == "fair").map(|(_, from, to)| (from, to)).collect();
+        assert_eq!(spans.len(), 4, "{spans:?}");
+        for ((from, to), expected) in spans.into_iter().zip([950, 1950, 2950, 3950]) {
+            // Ticks come at 4 ms, and 950 + 50 is one of them.
+            assert_eq!((from, to), (expected, expected + 50), "{kernel}");
+        }
+    }
+}
+
+/// A fair task holds a mutex that a deadline task waits for, and a real-time hog is in between. With priority inheritance the
+/// fair task runs with the waiter's parameters until it gives the mutex back; without, the deadline task waits for the hog.
+#[test]
+fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
+    for (mutex, done) in [(2, 6), (0, 25)] {
+        let low = once("low", vec![Op::Lock(mutex), Op::Run { work: 4 * MS }, Op::Unlock(mutex), Op::Run { work: MS }]);
+        let mut hog = starting(once("hog", vec![Op::Run { work: 20 * MS }]), MS);
+        hog.settings.policy = Some(Policy::Fifo { priority: 90 });
+        let mut urgent = once("urgent", vec![Op::Lock(mutex), Op::Run { work: MS }, Op::Unlock(mutex)]);
+        urgent.settings.policy = Some(policy(dl(5, 20)));
+        let urgent = starting(urgent, 2 * MS);
+        let mut log = Log::default();
+        simulate(&workload(vec![low, hog, urgent]), &machine("6.6", 1, 40), &mut log).unwrap();
+        assert_eq!(log.exit("urgent").unwrap() / MS, done, "mutex {mutex}: {:?}", schedule(&log));
+    }
+}
+
+/// Three tasks of 0.63 on two CPUs: the third is late, by less than the bound, as global EDF has it: to the nanosecond.
+#[test]
+fn global_edf_is_late_as_it_should_be() {
+    let work = 6_300_000;
+    let sets = [Dl { runtime: work + SPARE, deadline: 10 * MS, period: 10 * MS }; 3];
+    let late = tardiness(&sets, &machine("6.6", 2, 25)).unwrap();
+    assert_eq!(late, [0, 0, 2 * work - 10 * MS]);
+}
+
+/// GRUB (sched-deadline.rst, section 2.3): a hog that may reclaim has what nobody else has reserved, up to 95 %; one that may
+/// not, its runtime.
+#[test]
+fn a_hog_that_reclaims_has_what_others_leave() {
+    let ran = |reclaim| {
+        let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
+        hog.settings.policy =
+            Some(Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim });
+        let other = once("other", vec![Op::Run { work: 10_000 * MS }]);
+        let mut config = machine("6.6", 1, 1000);
+        config.kernel.feature("HRTICK_DL").unwrap();
+        let mut log = Log::default();
+        simulate(&workload(vec![hog, other]), &config, &mut log).unwrap();
+        schedule(&log).iter().filter(|(name, ..)| name == "hog").map(|(_, from, to)| to - from).sum::<u64>()
+    };
+    assert_eq!(ran(false), 200);
+    // The ratios are cut to 2^-8 and 2^-20, and spans here to milliseconds.
+    assert!((930..=955).contains(&ran(true)), "{}", ran(true));
+}
+
+/// The fair server can be given more, or nothing.
+#[test]
+fn the_fair_server_is_tunable() {
+    let fair_time = |runtime| {
+        let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
+        hog.settings.policy = Some(Policy::Fifo { priority: 50 });
+        let fair = once("fair", vec![Op::Run { work: 10_000 * MS }]);
+        let mut config = machine("6.12", 1, 2100);
+        config.kernel.set("fair_server/runtime", runtime).unwrap();
+        config.kernel.set("fair_server/period", 500 * MS).unwrap();
+        let mut log = Log::default();
+        simulate(&workload(vec![hog, fair]), &config, &mut log).unwrap();
+        schedule(&log).iter().filter(|(name, ..)| name == "fair").map(|(_, from, to)| to - from).sum::<u64>()
+    };
+    assert_eq!(fair_time(0), 0);
+    // From 400 ms to 500, then from 900, 1400 and 1900 on.
+    assert_eq!(fair_time(100 * MS), 400);
+}
+
+/// What fair tasks get by themselves is counted: beside a real-time task that leaves them 10 %, they never need the server.
+#[test]
+fn the_fair_server_stays_away_where_nobody_starves() {
+    let ops = vec![Op::Run { work: 90 * MS }, Op::Sleep { time: 10 * MS }];
+    let mut busy = task("busy", vec![phase(ops, Repeat::Forever)]);
+    busy.settings.policy = Some(Policy::Fifo { priority: 50 });
+    let fair = once("fair", vec![Op::Run { work: 10_000 * MS }]);
+    let mut log = Log::default();
+    simulate(&workload(vec![busy, fair]), &machine("6.12", 1, 5000), &mut log).unwrap();
+    let spans: Vec<u64> =
+        schedule(&log).iter().filter(|(name, ..)| name == "fair").map(|(_, from, to)| to - from).collect();
+    assert!(spans.len() >= 49 && spans.iter().all(|span| *span == 10), "{spans:?}");
+}
+
+/// Setting, leaving and ending give bandwidth back, at the 0-lag time: what was refused is accepted then.
+#[test]
+fn bandwidth_comes_back_when_a_task_ends() {
+    let mut first = once("first", vec![Op::Run { work: 10 * MS }]);
+    first.settings.policy = Some(policy(dl(60, 100)));
+    let second = |start| {
+        let mut second = starting(once("second", vec![Op::Run { work: MS }]), start * MS);
+        second.settings.policy = Some(policy(dl(60, 100)));
+        second
+    };
+    let run =
+        |start| simulate(&workload(vec![first.clone(), second(start)]), &machine("6.6", 1, 300), &mut Log::default());
+    // It ends at 10 with 50 ms of 60 left: at its bandwidth, what it used lasts until 100 - 50 * 100 / 60 = 16.67.
+    let text = run(16).unwrap_err().to_string();
+    assert!(text.starts_with("task `second` at 16.000 ms: not admitted: 0.600"), "{text}");
+    run(17).unwrap();
+}
