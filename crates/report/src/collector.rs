@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
-    BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState, Running,
-    SchedPolicy, Sink, TaskId, TaskInfo,
+    BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState,
+    Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
 use crate::conservation::Conservation;
@@ -57,6 +57,8 @@ struct Task {
     nice: i8,
     policy: SchedPolicy,
     rt_priority: u8,
+    /// A deadline task that waits for its next period: no CPU could run it.
+    throttled: bool,
     class: u32,
     group: u32,
     since: u64,
@@ -299,7 +301,9 @@ impl Collector {
         if matches!(task.state, State::Unborn | State::Sleeping) {
             task.be_born(at);
             task.enter(at, state, groups);
-            if let Some(watch) = conservation {
+            if let Some(watch) = conservation
+                && !task.throttled
+            {
                 watch.waits(at, id, cpu);
             }
         }
@@ -352,6 +356,7 @@ impl Collector {
             groups[task.group as usize].switches += 1;
             if let Some(watch) = conservation
                 && state == State::Waiting
+                && !task.throttled
             {
                 watch.waits(at, id, cpu);
             }
@@ -361,6 +366,7 @@ impl Collector {
             // A task nobody announced may run first and be heard of then; one known to sleep may not.
             *unexplained += u64::from(matches!(task.state, State::Sleeping | State::Dead));
             task.be_born(at);
+            task.throttled = false;
             let woken = task.state == State::Woken;
             let waited = task.enter(at, State::Running, groups);
             if woken {
@@ -374,6 +380,31 @@ impl Collector {
             && next == Running::Idle
         {
             watch.goes_idle(at, cpu);
+        }
+    }
+
+    fn deadline(&mut self, at: u64, cpu: CpuId, id: TaskId, what: DeadlineEvent) {
+        let task = self.task_mut(id);
+        let count = task.account.deadline.get_or_insert_default();
+        match what {
+            DeadlineEvent::Throttle => {
+                count.throttled += 1;
+                task.throttled = true;
+            }
+            DeadlineEvent::Replenish => {
+                task.throttled = false;
+                let waits = matches!(task.state, State::Waiting | State::Woken);
+                if let Some(watch) = &mut self.conservation
+                    && waits
+                {
+                    watch.waits(at, id, cpu);
+                }
+            }
+            DeadlineEvent::Miss { late } => {
+                count.misses += 1;
+                count.max_late_ns = count.max_late_ns.max(late);
+            }
+            DeadlineEvent::Overrun => {}
         }
     }
 
@@ -488,17 +519,7 @@ impl Sink for Collector {
                     task.account.deadline.get_or_insert_default();
                 }
             }
-            Event::Deadline { task, what } => {
-                let count = self.task_mut(task).account.deadline.get_or_insert_default();
-                match what {
-                    DeadlineEvent::Throttle => count.throttled += 1,
-                    DeadlineEvent::Miss { late } => {
-                        count.misses += 1;
-                        count.max_late_ns = count.max_late_ns.max(late);
-                    }
-                    DeadlineEvent::Replenish | DeadlineEvent::Overrun => {}
-                }
-            }
+            Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
             Event::MoveGroup { task, group } => {
                 self.task_mut(task);
                 self.ensure_group(group);

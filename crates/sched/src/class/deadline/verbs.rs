@@ -330,7 +330,8 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 /// A task's next period begins (`dl_task_timer`).
 fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &Env) {
-    let on_rq = rq.tasks[index].on_rq && rq.tasks[index].kind == ClassKind::Deadline;
+    let on_rq = rq.tasks[index].on_rq;
+    let was_throttled = entity(rq, index).throttled;
     let queued = with(rq, index, |dl, se| {
         dl.fired(se, index, DlTimer::Replenish);
         if !se.throttled || se.donor.is_some() {
@@ -339,6 +340,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
         if !on_rq {
             // It fell asleep in the moment in which it was throttled: its wakeup will queue it.
             se.replenish(env.now);
+            dl.sync_timers(se, index);
             return false;
         }
         let yielded = se.yielded;
@@ -348,11 +350,13 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
         }
         queued
     });
+    if was_throttled && !entity(rq, index).throttled {
+        tell(rq, index, DeadlineEvent::Replenish);
+    }
     if !queued {
         return;
     }
     joined(rq, shared, index);
-    tell(rq, index, DeadlineEvent::Replenish);
     match rq.current {
         Some(current) if rq.tasks[current].kind == ClassKind::Deadline && current != index => {
             wakeup_preempt(rq, shared, current, index);
