@@ -266,9 +266,44 @@ fn repeats_judge_the_same_cells() {
 
 #[test]
 fn scenarios_not_offered_yet_are_listed_and_not_counted() {
-    let table = well(&["fidelity", "--kernel", "6.1", "--scenario", "quota-on-2"]);
+    let table = well(&["fidelity", "--kernel", "6.1", "--scenario", "rt-mix"]);
     assert!(table.contains("not offered yet") || table.contains("OUTSIDE") || table.contains("inside"), "{table}");
     assert!(table.lines().last().unwrap().starts_with("inside "), "{table}");
+}
+
+#[test]
+fn fidelity_judges_throttling() {
+    let cells = json(&["fidelity", "--kernel", "6.12", "--scenario", "quota-hogs", "--json"]);
+    let of_group: Vec<_> = cells.as_array().unwrap().iter().filter(|cell| cell["class"] == "/Q").collect();
+    assert_eq!(of_group.len(), 2);
+    for (cell, metric) in of_group.iter().zip(["nr_throttled", "throttled_usec"]) {
+        assert_eq!((&cell["metric"], &cell["inside"]), (&metric.into(), &true.into()), "{cell}");
+    }
+}
+
+/// The example of docs/limits.md, under every kernel.
+#[test]
+fn limits_hold_and_are_told() {
+    let file = "../../../../scenarios/limits/shop.toml";
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let run = json(&["run", file, "--kernel", kernel, "--json"]);
+        let groups = &run["observed"][0]["groups"];
+        let of = |group: &str, field: &str| groups[group][field].as_f64().unwrap_or(f64::NAN);
+        assert!((49.0..=50.0).contains(&of("shop", "nr_periods")), "{kernel} {groups}");
+        assert!(of("shop", "nr_throttled") >= 48.0, "{kernel} {groups}");
+        // 51 quotas of 150 ms, and what two CPUs may overrun.
+        assert!(of("shop", "usage_usec") <= 51.0 * 150e3 + 2.0 * 9e3, "{kernel} {groups}");
+        assert!(of("shop", "usage_usec") >= 48.0 * 150e3, "{kernel} {groups}");
+        assert!(of("shop/web", "usage_usec") <= 51.0 * 60e3 + 30e3 + 2.0 * 9e3, "{kernel} {groups}");
+        assert!(groups["shop/batch"].get("nr_periods").is_none(), "{kernel} {groups}");
+        let inside =
+            groups["shop/web"]["usage_usec"].as_u64().unwrap() + groups["shop/batch"]["usage_usec"].as_u64().unwrap();
+        assert!(groups["shop"]["usage_usec"].as_u64().unwrap().abs_diff(inside) <= 2, "{kernel} {groups}");
+    }
+    let table = well(&["run", file]);
+    assert!(table.contains("limited group") && table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let trace = well(&["run", file, "--set", "sched_cfs_bandwidth_slice_us=1000"]);
+    assert_ne!(trace, table);
 }
 
 /// Ctrl-C stops a run that would take hours, prints what there is, and says so.

@@ -14,7 +14,7 @@ use vruntime_trace::{
 use crate::conservation::Conservation;
 use crate::entitlement::{Claim, divide, group_weight, nice_weight};
 use crate::latency::Recorder;
-use crate::results::{self, Account, BalanceCount, ClassResult, CpuResult, GroupResult, MigrationCount};
+use crate::results::{self, Account, BalanceCount, ClassResult, CpuResult, GroupResult, LimitResult, MigrationCount};
 use crate::results::{Results, TaskResult};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
@@ -90,6 +90,7 @@ struct Group {
     cpu_ns: u64,
     run_delay_ns: u64,
     switches: u64,
+    limit: Option<LimitResult>,
 }
 
 #[derive(Clone, Debug)]
@@ -211,7 +212,7 @@ impl Collector {
             result.loop_duration = class.detail.loop_duration.latency();
             all_wakeups.merge(&class.detail.wakeup_latency);
         }
-        let groups = group_results(&groups, &tasks, account.cpu_ns);
+        let groups = group_results(&groups, &tasks, account.cpu_ns, now);
         let tasks = tasks
             .iter_mut()
             .map(|task| {
@@ -288,8 +289,14 @@ impl Collector {
         for missing in self.groups.len()..=id.index() {
             let path = if missing == 0 { "/".to_owned() } else { format!("/group-{missing}") };
             let parent = (missing > 0).then_some(GroupId::ROOT.0);
-            self.groups.push(Group { path, parent, weight: 100, cpu_ns: 0, run_delay_ns: 0, switches: 0 });
+            self.groups.push(Group { path, parent, weight: 100, cpu_ns: 0, run_delay_ns: 0, switches: 0, limit: None });
         }
+    }
+
+    /// The books of a group's limit.
+    fn limit(&mut self, id: GroupId) -> &mut LimitResult {
+        self.ensure_group(id);
+        self.groups[id.index()].limit.get_or_insert_default()
     }
 
     #[inline]
@@ -303,6 +310,7 @@ impl Collector {
             task.enter(at, state, groups);
             if let Some(watch) = conservation
                 && !task.throttled
+                && !limited(groups, task.group)
             {
                 watch.waits(at, id, cpu);
             }
@@ -357,6 +365,7 @@ impl Collector {
             if let Some(watch) = conservation
                 && state == State::Waiting
                 && !task.throttled
+                && !limited(groups, task.group)
             {
                 watch.waits(at, id, cpu);
             }
@@ -452,6 +461,7 @@ impl Sink for Collector {
         info.path.clone_into(&mut group.path);
         group.parent = info.parent.map(|parent| parent.0);
         group.weight = info.weight;
+        group.limit = info.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
@@ -510,6 +520,17 @@ impl Sink for Collector {
             Event::Fork { child, .. } => {
                 self.task_mut(child).be_born(at);
             }
+            Event::Throttle { group } => {
+                self.limit(group);
+            }
+            Event::Unthrottle { group, ns } => self.limit(group).throttled_ns += ns,
+            Event::BandwidthPeriod { group, periods, throttled, burst } => {
+                let limit = self.limit(group);
+                limit.nr_periods += u64::from(periods);
+                limit.nr_throttled += if throttled { u64::from(periods) } else { 0 };
+                limit.nr_bursts += u64::from(burst > 0);
+                limit.burst_ns += burst;
+            }
             Event::Exit { task } => self.end_of_life(at, task),
             Event::SetNice { task, nice } => self.task_mut(task).nice = nice,
             Event::SetPolicy { task, policy, rt_priority } => {
@@ -550,8 +571,23 @@ impl Sink for Collector {
     }
 }
 
-/// Sums over the tree, and the entitlements down it. `capacity` is all CPU time that tasks got.
-fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupResult> {
+/// Whether a CPU limit may make tasks of a group wait while CPUs are idle: such waits say nothing of the balancer.
+fn limited(groups: &[Group], group: u32) -> bool {
+    let mut at = Some(group);
+    while let Some(index) = at
+        && let Some(group) = groups.get(index as usize)
+    {
+        if group.limit.is_some() {
+            return true;
+        }
+        // Parents come before their children.
+        at = group.parent.filter(|&parent| parent < index);
+    }
+    false
+}
+
+/// Sums over the tree, and the entitlements down it. `capacity` is all CPU time that tasks got in `elapsed`.
+fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, elapsed: u64) -> Vec<GroupResult> {
     let mut results: Vec<GroupResult> = groups
         .iter()
         .map(|group| GroupResult {
@@ -563,6 +599,7 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupRe
             entitled_ns: 0,
             run_delay_ns: group.run_delay_ns,
             switches: group.switches,
+            limit: group.limit,
         })
         .collect();
     let mut members: Vec<Vec<Member>> = vec![Vec::new(); groups.len()];
@@ -591,6 +628,10 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64) -> Vec<GroupRe
         sum.cpu_ns += part.cpu_ns;
         sum.run_delay_ns += part.run_delay_ns;
         sum.switches += part.switches;
+        if let Some((quota, period)) = part.limit.and_then(|limit| limit.max) {
+            let most = u128::from(elapsed) * u128::from(quota) / u128::from(period.max(1));
+            demand[index] = demand[index].min(u64::try_from(most).unwrap_or(u64::MAX));
+        }
         demand[parent] += demand[index];
         realtime[parent] += realtime[index];
         let claim = Claim { weight: group_weight(part.weight), demand: demand[index] };

@@ -154,7 +154,7 @@ fn groups(c: &mut Collector) {
     for (id, path, parent, weight) in
         [(0, "/", None, 100), (1, "/a", Some(0), 200), (2, "/b", Some(0), 100), (3, "/b/x", Some(2), 300)]
     {
-        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight });
+        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight, max: None });
     }
 }
 
@@ -278,6 +278,45 @@ fn tables_of_a_small_run() {
 }
 
 #[test]
+fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
+    let mut c = Collector::new(2);
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+    c.group(
+        GroupId(1),
+        &GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 100, max: Some((5_000, 10_000)) },
+    );
+    let group = GroupId(1);
+    let period = |periods, throttled, burst| Event::BandwidthPeriod { group, periods, throttled, burst };
+    c.event(10, CPU0, &Event::Throttle { group });
+    c.event(12, CPU1, &Event::Throttle { group });
+    c.event(100, CPU0, &period(1, true, 0));
+    c.event(100, CPU0, &Event::Unthrottle { group, ns: 90 });
+    c.event(150, CPU1, &Event::Unthrottle { group, ns: 138 });
+    c.event(200, CPU0, &period(2, false, 7_000));
+    c.event(300, CPU0, &period(3, true, 0));
+    c.finish(1000);
+    let results = c.into_results();
+    let max = Some((5_000, 10_000));
+    let expected =
+        LimitResult { max, nr_periods: 6, nr_throttled: 4, throttled_ns: 228, nr_bursts: 1, burst_ns: 7_000 };
+    assert_eq!((results.groups[0].limit, results.groups[1].limit), (None, Some(expected)));
+    let json = crate::observed_json(&results, 1, 0);
+    let group = &json["groups"]["q"];
+    assert_eq!((&group["nr_periods"], &group["nr_throttled"], &group["burst_usec"]), (&6.into(), &4.into(), &7.into()));
+    assert!(json["groups"]["/"].get("nr_periods").is_none());
+    let text = crate::results_table(&results);
+    let row = text.lines().skip_while(|line| !line.starts_with("limited group")).nth(2).unwrap();
+    assert_eq!(group["max"], serde_json::json!([5, 10]));
+    assert!(
+        row.starts_with("/q")
+            && row.contains("50.00")
+            && row.contains("66.67")
+            && text.lines().all(|l| l.chars().count() <= 100),
+        "{text}"
+    );
+}
+
+#[test]
 fn json_of_a_small_run() {
     let json = crate::observed_json(&two_tasks(), 1, 0xabc);
     // Sorted, since another crate of a build may make serde_json keep the order of insertion.
@@ -326,4 +365,23 @@ proptest! {
             prop_assert_eq!(root.cpu_ns, results.account.cpu_ns);
         }
     }
+}
+
+/// Two groups that would both take all: the one with a limit is entitled to that and no more.
+#[test]
+fn nobody_is_entitled_to_more_than_its_limit() {
+    let mut c = Collector::new(1);
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+    let limited = GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 300, max: Some((20, 100)) };
+    c.group(GroupId(1), &limited);
+    c.group(GroupId(2), &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, max: None });
+    let q = task(&mut c, 0, "q", "q", 1);
+    let o = task(&mut c, 1, "o", "o", 2);
+    fork(&mut c, 0, CPU0, 0);
+    fork(&mut c, 0, CPU0, 1);
+    switch(&mut c, 0, CPU0, IDLE, PrevState::Preempted, q);
+    switch(&mut c, 200, CPU0, q, PrevState::Preempted, o);
+    c.finish(1000);
+    let entitled: Vec<u64> = c.into_results().groups.iter().map(|group| group.entitled_ns).collect();
+    assert_eq!(entitled, [1000, 200, 800]);
 }

@@ -10,17 +10,36 @@
 //! | `switches` | mean of voluntary + involuntary switches of a task | 10 % | 20 % |
 //! | `wakeup_latency_p50`, `_p90`, `_p99` | mean over the class of each task's percentile, us | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
 //! | `migrations` | mean of migrations of a task | a factor of 2, or 10 | same |
+//! | `nr_throttled` | periods in which a group with a limit was throttled | 10 % | same |
+//! | `throttled_usec` | how long it was, summed over CPUs | 15 % | same |
+//!
+//! The class of a cell about a group is the group's path.
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use crate::results::Results;
 use crate::table::grid;
 
-/// One recorded or simulated run: its tasks.
+/// One recorded or simulated run: its tasks, and its groups that have a limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Every task.
     pub tasks: Vec<ObservedTask>,
+    /// Every group with a limit.
+    pub groups: Vec<ObservedGroup>,
+}
+
+/// What was seen of one group with a limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedGroup {
+    /// Its path (`/Q`).
+    pub path: String,
+    /// Periods in which it was throttled.
+    pub nr_throttled: f64,
+    /// How long, summed over CPUs, microseconds.
+    pub throttled_usec: f64,
 }
 
 /// What was seen of one task.
@@ -50,7 +69,15 @@ impl From<&Results> for Observation {
                 .sleep_return
                 .map(|latency| [latency.p50_ns, latency.p90_ns, latency.p99_ns].map(|ns| ns as f64 / 1e3)),
         });
-        Self { tasks: tasks.collect() }
+        let groups = results.groups.iter().filter_map(|group| {
+            let limit = group.limit?;
+            Some(ObservedGroup {
+                path: group.path.clone(),
+                nr_throttled: limit.nr_throttled as f64,
+                throttled_usec: limit.throttled_ns as f64 / 1e3,
+            })
+        });
+        Self { tasks: tasks.collect(), groups: groups.collect() }
     }
 }
 
@@ -209,23 +236,58 @@ pub fn cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
                 continue;
             }
             let simulated = median(simulated.iter().filter_map(of).collect());
-            let mut cell = Cell {
-                kernel: recorded.kernel.clone(),
-                scenario: recorded.scenario.clone(),
-                class: class.to_owned(),
-                metric: metric.name,
-                unit: metric.unit,
-                recorded: values,
-                simulated,
-                inside: false,
-            };
-            let (low, high) = cell.range();
-            let (low, high) = metric.tolerance.widen(low, high);
-            cell.inside = simulated.is_some_and(|value| (low..=high).contains(&value));
-            cells.push(cell);
+            cells.push(judge(recorded, class, (metric.name, metric.unit), metric.tolerance, values, simulated));
+        }
+    }
+    cells.extend(group_cells(recorded, simulated));
+    cells
+}
+
+/// The cells of every group that has a limit.
+fn group_cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
+    type Value = fn(&ObservedGroup) -> f64;
+    const METRICS: [(&str, &str, f64, Value); 2] = [
+        ("nr_throttled", "count", 0.10, |group| group.nr_throttled),
+        ("throttled_usec", "us", 0.15, |group| group.throttled_usec),
+    ];
+    let paths: BTreeSet<&str> =
+        recorded.runs.iter().flat_map(|run| &run.groups).map(|group| group.path.as_str()).collect();
+    let mut cells = Vec::new();
+    for path in paths {
+        for (name, unit, relative, value) in METRICS {
+            let of = |run: &Observation| run.groups.iter().find(|group| group.path == path).map(value);
+            let values = recorded.runs.iter().filter_map(of).collect();
+            let simulated = median(simulated.iter().filter_map(of).collect());
+            let tolerance = Tolerance::Around { relative, absolute: 0.0 };
+            cells.push(judge(recorded, path, (name, unit), tolerance, values, simulated));
         }
     }
     cells
+}
+
+/// A cell with its verdict.
+fn judge(
+    recorded: &Recorded,
+    class: &str,
+    (metric, unit): (&'static str, &'static str),
+    tolerance: Tolerance,
+    values: Vec<f64>,
+    simulated: Option<f64>,
+) -> Cell {
+    let mut cell = Cell {
+        kernel: recorded.kernel.clone(),
+        scenario: recorded.scenario.clone(),
+        class: class.to_owned(),
+        metric,
+        unit,
+        recorded: values,
+        simulated,
+        inside: false,
+    };
+    let (low, high) = cell.range();
+    let (low, high) = tolerance.widen(low, high);
+    cell.inside = simulated.is_some_and(|value| (low..=high).contains(&value));
+    cell
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

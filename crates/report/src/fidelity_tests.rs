@@ -7,7 +7,7 @@ fn task(class: &str, cpu_s: f64, switches: f64, migrations: f64, latency: Option
 }
 
 fn run(tasks: impl IntoIterator<Item = ObservedTask>) -> Observation {
-    Observation { tasks: tasks.into_iter().collect() }
+    Observation { tasks: tasks.into_iter().collect(), groups: Vec::new() }
 }
 
 fn recorded(runs: Vec<Observation>) -> Recorded {
@@ -168,4 +168,27 @@ fn json_of_a_cell_has_the_promised_fields() {
         serde_json::json!({"kernel": "6.18", "scenario": "s", "class": "a", "metric": "switches", "unit": "count",
             "recorded": [100.0, 90.0], "simulated": 95.0, "inside": true})
     );
+}
+
+#[test]
+fn throttling_of_a_group_is_within_its_tolerances() {
+    let group = |nr_throttled, throttled_usec| Observation {
+        tasks: vec![share(1.0)],
+        groups: vec![ObservedGroup { path: "/Q".to_owned(), nr_throttled, throttled_usec }],
+    };
+    let recorded = recorded(vec![group(50.0, 2e6), group(54.0, 3e6)]);
+    for (periods, time, expected) in [
+        (45.0, 1.7e6, [true, true]),
+        (44.9, 1.69e6, [false, false]),
+        (59.4, 3.45e6, [true, true]),
+        (59.5, 3.46e6, [false, false]),
+    ] {
+        let cells = cells(&recorded, &[group(periods, time)]);
+        let of_group: Vec<&Cell> = cells.iter().filter(|cell| cell.class == "/Q").collect();
+        assert_eq!(of_group.iter().map(|cell| cell.metric).collect::<Vec<_>>(), ["nr_throttled", "throttled_usec"]);
+        assert_eq!(of_group.iter().map(|cell| cell.inside).collect::<Vec<_>>(), expected, "{periods} {time}");
+    }
+    // A run without the group's limit is not inside.
+    let without = cells(&recorded, &[run([share(1.0)])]);
+    assert!(without.iter().filter(|cell| cell.class == "/Q").all(|cell| !cell.inside && cell.simulated.is_none()));
 }

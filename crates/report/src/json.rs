@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::latency::Latency;
-use crate::results::{Account, CpuResult, IdleWaits, MigrationCount, Results};
+use crate::results::{Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Results};
 
 /// What was run: the head of the JSON. The names are those of the recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -56,6 +56,8 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 entitled_s: seconds(group.entitled_ns),
                 run_delay_s: seconds(group.run_delay_ns),
                 nr_switches: group.switches,
+                usage_usec: group.cpu_ns / 1000,
+                limit: group.limit.map(Limit::new),
             };
             (path, json)
         })),
@@ -283,6 +285,34 @@ struct Group {
     entitled_s: f64,
     run_delay_s: f64,
     nr_switches: u64,
+    usage_usec: u64,
+    #[serde(flatten)]
+    limit: Option<Limit>,
+}
+
+/// As in `cpu.stat`.
+#[derive(Serialize)]
+struct Limit {
+    /// Quota and period, us.
+    max: Option<[u64; 2]>,
+    nr_periods: u64,
+    nr_throttled: u64,
+    throttled_usec: u64,
+    nr_bursts: u64,
+    burst_usec: u64,
+}
+
+impl Limit {
+    fn new(limit: LimitResult) -> Self {
+        Self {
+            max: limit.max.map(|(quota, period)| [quota / 1000, period / 1000]),
+            nr_periods: limit.nr_periods,
+            nr_throttled: limit.nr_throttled,
+            throttled_usec: limit.throttled_ns / 1000,
+            nr_bursts: limit.nr_bursts,
+            burst_usec: limit.burst_ns / 1000,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -41,7 +41,7 @@ pub use compare::{Comparison, Variant, spread_table};
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use results::{
-    Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, IdleWaits, MigrationCount,
-    Results, TaskResult, WorstIdleWait,
+    Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, IdleWaits, LimitResult,
+    MigrationCount, Results, TaskResult, WorstIdleWait,
 };
 pub use table::{WIDTH, grid, results_table};

@@ -190,13 +190,32 @@ pub struct GroupResult {
     /// CPU time of its tasks and of the groups below, nanoseconds.
     pub cpu_ns: u64,
     /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
-    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]). What
+    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets it. What
     /// pinning and the granularity of whole CPUs make impossible is not taken into account.
     pub entitled_ns: u64,
     /// Run delay of its tasks and of the groups below, nanoseconds.
     pub run_delay_ns: u64,
     /// Switches away from its tasks, groups below included.
     pub switches: u64,
+    /// What its own CPU limit did, if it has one.
+    pub limit: Option<LimitResult>,
+}
+
+/// What a group's CPU limit did: `cpu.stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitResult {
+    /// Quota and period it began with, nanoseconds; none if the events came without.
+    pub max: Option<(u64, u64)>,
+    /// Periods that passed while anything of the group ran or waited.
+    pub nr_periods: u64,
+    /// Those at whose end it was throttled on some CPU.
+    pub nr_throttled: u64,
+    /// How long it was throttled, nanoseconds, summed over CPUs. As in `cpu.stat`, a throttling counts when it ends.
+    pub throttled_ns: u64,
+    /// Periods in which it used more than its quota.
+    pub nr_bursts: u64,
+    /// How much more, nanoseconds.
+    pub burst_ns: u64,
 }
 
 /// How often a CPU looked for work to pull, and what came of it.

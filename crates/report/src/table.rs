@@ -39,7 +39,7 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
     text
 }
 
-/// What a run gave: a table of classes of tasks, one of groups if there are any, one of CPUs.
+/// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
     if results.account.deadline.is_some() {
@@ -49,6 +49,10 @@ pub fn results_table(results: &Results) -> String {
     if results.groups.len() > 1 {
         text.push('\n');
         text.push_str(&groups(results));
+    }
+    if results.groups.iter().any(|group| group.limit.is_some()) {
+        text.push('\n');
+        text.push_str(&limits(results));
     }
     text.push('\n');
     text.push_str(&cpus(results));
@@ -162,6 +166,30 @@ fn groups(results: &Results) -> String {
     let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "switch/s"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.groups.len(), "groups");
+    text
+}
+
+/// What the limits of groups did.
+fn limits(results: &Results) -> String {
+    let limited = || results.groups.iter().filter_map(|group| group.limit.map(|limit| (group, limit)));
+    let rows = limited().take(ROWS).map(|(group, limit)| {
+        let of = |part: u64| if limit.nr_periods == 0 { 0.0 } else { part as f64 / limit.nr_periods as f64 };
+        vec![
+            group.path.clone(),
+            limit.max.map_or_else(|| "-".to_owned(), |(quota, period)| percent(quota as f64 / period.max(1) as f64)),
+            percent(results.share(group.cpu_ns)),
+            count(limit.nr_periods as f64),
+            count(limit.nr_throttled as f64),
+            percent(of(limit.nr_throttled)),
+            time(limit.throttled_ns as f64),
+            count(limit.nr_bursts as f64),
+            time(limit.burst_ns as f64),
+        ]
+    });
+    let head =
+        ["limited group", "limit %", "CPU %", "periods", "throttled", "of them %", "throttled for", "bursts", "burst"];
+    let mut text = grid(&head, 1, rows);
+    more(&mut text, limited().count(), "groups with a limit");
     text
 }
 

@@ -212,6 +212,29 @@ pub enum Event {
         /// Its new group.
         group: GroupId,
     },
+    /// A group has used up its CPU limit: it is throttled on this CPU.
+    Throttle {
+        /// The group.
+        group: GroupId,
+    },
+    /// A group may run again on this CPU.
+    Unthrottle {
+        /// The group.
+        group: GroupId,
+        /// For how long its throttling counts, nanoseconds.
+        ns: u64,
+    },
+    /// Periods of a group's CPU limit ended, and its timer noticed on this CPU.
+    BandwidthPeriod {
+        /// The group.
+        group: GroupId,
+        /// How many; 1 unless the timer came very late.
+        periods: u32,
+        /// Some CPU waited for run time (`nr_throttled`).
+        throttled: bool,
+        /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
+        burst: u64,
+    },
     /// A CPU looked for work to pull in one of its domains.
     Balance {
         /// When it looked.

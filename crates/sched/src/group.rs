@@ -1,9 +1,15 @@
 //! Task groups: what all CPUs share of them. What a CPU keeps of a group, only where its tasks have been, is in the
 //! fair class.
 
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
+use once_cell::race::OnceBox;
+use spin::Mutex;
+
+use crate::class::fair::bandwidth::{self, BandwidthStat, Limit, Pool};
 use crate::ids::GroupId;
+use crate::kernels::Throttle;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
 
 /// A task group, as all CPUs see it.
@@ -16,11 +22,20 @@ pub struct TaskGroup {
     shares: AtomicU64,
     idle: AtomicBool,
     load_avg: AtomicI64,
+    /// The run time its CPUs draw on; made when it gets its first limit.
+    pool: OnceBox<Mutex<Pool>>,
 }
 
 impl TaskGroup {
     pub(crate) fn new(parent: GroupId, depth: u32, shares: u64, idle: bool) -> Self {
-        Self { parent, depth, shares: AtomicU64::new(shares), idle: AtomicBool::new(idle), load_avg: AtomicI64::new(0) }
+        Self {
+            parent,
+            depth,
+            shares: AtomicU64::new(shares),
+            idle: AtomicBool::new(idle),
+            load_avg: AtomicI64::new(0),
+            pool: OnceBox::new(),
+        }
     }
 
     /// The weight all its CPUs share between them, in the scheduler's scale.
@@ -48,5 +63,25 @@ impl TaskGroup {
     #[inline]
     pub(crate) fn add_load_avg(&self, delta: i64) {
         self.load_avg.fetch_add(delta, Relaxed);
+    }
+
+    /// `cpu.max` and `cpu.max.burst`; none: no limit.
+    pub fn limit(&self) -> Option<Limit> {
+        self.pool().and_then(|pool| pool.lock().limit())
+    }
+
+    /// What its limit has done so far: `cpu.stat`.
+    pub fn bandwidth_stat(&self) -> BandwidthStat {
+        self.pool().map(|pool| pool.lock().stat).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn pool(&self) -> Option<&Mutex<Pool>> {
+        self.pool.get()
+    }
+
+    /// Its pool, made if need be for `id`, which it is.
+    pub(crate) fn pool_or_new(&self, kind: Throttle, id: GroupId) -> &Mutex<Pool> {
+        self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(kind, id))))
     }
 }

@@ -9,7 +9,6 @@ use crate::event::Running;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::Task;
 
 /// Checks that what the root domain has promised is what the tasks of all its run queues, those that are gone but not past their
 /// 0-lag times, and the fair servers have.
@@ -38,18 +37,22 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
 ///
 /// The first thing that does not hold, in words.
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
-    let throttled = rq.rt.throttled();
-    let counted = |task: &Task<P>| {
-        task.on_rq && !(throttled && task.kind() == ClassKind::Rt) && task.dl.as_ref().is_none_or(|se| se.queued())
-    };
-    let queued = rq.tasks.iter().filter(|(_, task)| counted(task)).count() as u32;
-    let ordinary = rq.tasks.iter().filter(|(_, task)| task.on_rq && task.kind() == ClassKind::Fair).count() as u32;
+    let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
+    let ordinary = of(ClassKind::Fair).count() as u32;
+    let held = of(ClassKind::Fair).filter(|(index, _)| P::throttled(rq, shared, *index)).count() as u32;
+    let urgent = if rq.rt.throttled() { 0 } else { of(ClassKind::Rt).count() as u32 };
+    let deadline =
+        of(ClassKind::Deadline).filter(|(_, task)| task.dl.as_ref().is_none_or(|se| se.queued())).count() as u32;
+    let queued = ordinary - held + urgent + deadline;
     if queued != rq.nr_running {
         return Err(format!("CPU {}: nr_running is {}, but {queued} tasks are queued", rq.cpu, rq.nr_running));
     }
     let listed = rq.listed().count() as u32;
-    if listed != ordinary || ordinary != rq.nr_ordinary() {
-        return Err(format!("CPU {}: {ordinary} ordinary tasks queued, {listed} listed", rq.cpu));
+    if listed != ordinary || ordinary - held != rq.nr_ordinary() {
+        return Err(format!(
+            "CPU {}: {ordinary} ordinary tasks queued, {held} of them throttled, {listed} listed",
+            rq.cpu
+        ));
     }
     if rq.curr != rq.current.filter(|&current| rq.tasks[current].kind() == ClassKind::Fair) {
         return Err(format!("CPU {}: {:?} runs, to the ordinary class {:?}", rq.cpu, rq.current, rq.curr));

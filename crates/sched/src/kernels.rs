@@ -34,6 +34,17 @@ pub enum Eevdf {
     V6_18,
 }
 
+/// How a kernel throttles groups that have used their limit up: see `class::fair::bandwidth`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Throttle {
+    /// As in 6.1: the group leaves its parent's queue; empty queues count as throttled.
+    V6_1,
+    /// As in 6.6 and 6.12: empty queues do not count, and periods of different groups begin at different instants.
+    V6_6,
+    /// As in 6.18: each task is throttled when it returns to user mode.
+    V6_18,
+}
+
 /// Milliseconds in nanoseconds.
 const MS: u64 = 1_000_000;
 
@@ -56,6 +67,8 @@ pub struct KernelRow {
     pub rt_limit: Limit,
     /// How deadline tasks reclaim.
     pub grub: Grub,
+    /// CPU limits.
+    pub throttle: Throttle,
     /// What changed, and why.
     pub change: &'static str,
 }
@@ -105,6 +118,7 @@ static KERNELS: &[KernelRow] = &[
         balancer: Balancer::V6_1,
         rt_limit: Limit::Throttle,
         grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
         change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
                  credit, slices come from the latency target.",
     },
@@ -117,6 +131,7 @@ static KERNELS: &[KernelRow] = &[
         balancer: Balancer::V6_6,
         rt_limit: Limit::Throttle,
         grub: Grub::V6_5,
+        throttle: Throttle::V6_6,
         change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
                  comes back with the lag it left with, and gets no credit.",
     },
@@ -129,6 +144,7 @@ static KERNELS: &[KernelRow] = &[
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
         grub: Grub::V6_5,
+        throttle: Throttle::V6_6,
         change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
                  which may preempt longer ones; a base slice that is no multiple of common ticks.",
     },
@@ -141,8 +157,9 @@ static KERNELS: &[KernelRow] = &[
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
         grub: Grub::V6_5,
+        throttle: Throttle::V6_18,
         change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
-                 it asks for a reschedule.",
+                 it asks for a reschedule; CPU limits stop each task at its return to user mode.",
     },
 ];
 
@@ -163,6 +180,8 @@ pub struct Kernel {
     pub rt_limit: Limit,
     /// How deadline tasks reclaim.
     pub grub: Grub,
+    /// CPU limits.
+    pub throttle: Throttle,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -254,6 +273,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         balancer: row.balancer,
         rt_limit: row.rt_limit,
         grub: row.grub,
+        throttle: row.throttle,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })
@@ -275,6 +295,7 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("sched_deadline_period_max_us", "longest period of a deadline task, microseconds"),
     ("fair_server/runtime", "6.12 on: what each CPU keeps for starving fair tasks, nanoseconds; 0: nothing"),
     ("fair_server/period", "6.12 on: in each such period, nanoseconds, 100 us to 4.194304 s"),
+    ("sched_cfs_bandwidth_slice_us", "run time a CPU draws at a time from a group's limit"),
 ];
 
 impl Kernel {
@@ -315,6 +336,7 @@ impl Kernel {
             idle_min_granularity_ns: 750_000,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
+            cfs_bandwidth_slice_ns: 5 * MS,
             tick_ns: 1_000_000_000 / u64::from(hz.max(1)),
             rr_timeslice_ns: 100 * MS,
             rt_period_ns: 1000 * MS,
@@ -328,6 +350,9 @@ impl Kernel {
                 "wakeup_granularity_ns" => knobs.wakeup_granularity_ns = *value,
                 "idle_min_granularity_ns" => knobs.idle_min_granularity_ns = *value,
                 "migration_cost_ns" => knobs.migration_cost_ns = *value,
+                "sched_cfs_bandwidth_slice_us" => {
+                    knobs.cfs_bandwidth_slice_ns = value.clamp(&1, &1_000_000) * 1000;
+                }
                 "nr_migrate" => knobs.nr_migrate = (*value).min(u64::from(u32::MAX)) as u32,
                 "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = value.saturating_mul(MS),
                 "sched_rt_period_us" => knobs.rt_period_ns = value.saturating_mul(1000).max(1000),

@@ -31,6 +31,7 @@ pub mod host;
 pub mod ids;
 pub mod invariants;
 pub mod kernels;
+mod limits;
 mod list;
 #[cfg(all(loom, test))]
 mod loom_model;
@@ -44,6 +45,7 @@ pub mod topology;
 pub mod tunables;
 pub mod weight;
 
+pub use class::fair::{BandwidthStat, Limit, LimitError};
 pub use cpumask::CpuMask;
 pub use host::{Host, Timer};
 pub use kernels::{Kernel, PolicyKind, kernel, kernels};

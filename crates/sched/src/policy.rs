@@ -41,6 +41,8 @@ pub enum Dequeue {
     Save,
     /// It has been asleep for a while and its dequeue was delayed.
     Delayed,
+    /// Its group's CPU limit is used up.
+    Throttle,
 }
 
 /// How a task is woken.
@@ -182,6 +184,31 @@ pub trait Policy: Sized + Debug + 'static {
     fn check(_rq: &Rq<Self>) -> Result<(), alloc::string::String> {
         Ok(())
     }
+
+    /// The CPU limit of a group changed: adopt it on this CPU. What was throttled by the old one may run again.
+    fn limit_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
+
+    /// There is run time for `group`, which waits for it on this CPU.
+    fn distribute(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
+
+    /// Whether a task is kept from running by a CPU limit of its group. Such a task is queued ([`crate::task::Task::on_rq`])
+    /// but not counted in [`Rq::nr_running`].
+    fn throttled(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
+        false
+    }
+
+    /// Whether a CPU limit of its group keeps a task of `rq` from being moved to the run queue `to`.
+    fn limit_forbids_move(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32, _to: &Rq<Self>) -> bool {
+        false
+    }
+
+    /// Whether the policy wants to be told when the running task returns to user mode.
+    fn wants_return(_rq: &Rq<Self>) -> bool {
+        false
+    }
+
+    /// The running task returns to user mode.
+    fn return_to_user(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
     /// Whether this CPU runs nothing but SCHED_IDLE tasks.
     fn only_idle_tasks(_rq: &Rq<Self>) -> bool {

@@ -8,13 +8,22 @@ use crate::balance::RqBalance;
 use crate::class::deadline::{self, DlRq};
 use crate::class::rt::RtRq;
 use crate::clock::Clock;
-use crate::event::Running;
+use crate::event::{Event, Running};
 use crate::host::Timer;
 use crate::ids::{CpuId, TaskId};
 use crate::list::TaskList;
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::task::Task;
+
+/// What is to be told to the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// A timer is to be armed, or cancelled.
+    Arm(Timer, Option<u64>),
+    /// Something happened.
+    Event(Event),
+}
 
 /// One CPU.
 #[derive(Debug)]
@@ -27,7 +36,8 @@ pub struct Rq<P: Policy> {
     pub tasks: Arena<Task<P>>,
     /// The policy's own state.
     pub class: P::Rq,
-    /// Tasks that are queued, of every class, the running one included; throttled real-time and deadline tasks are not counted.
+    /// Tasks that are queued, of every class, the running one included; without throttled real-time and deadline tasks, and those
+    /// that a CPU limit of their group holds back.
     pub nr_running: u32,
     /// The running task, if it is one of the policy's.
     pub curr: Option<u32>,
@@ -39,6 +49,8 @@ pub struct Rq<P: Policy> {
     pub dl: DlRq,
     pub(crate) running: Running,
     pub(crate) need_resched: bool,
+    /// The policy wants to know when the running task returns to user mode.
+    pub(crate) notify_resume: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
     pub(crate) newidle: bool,
     /// A task the stopper shall push to another CPU.
@@ -46,8 +58,8 @@ pub struct Rq<P: Policy> {
     pub(crate) balance: RqBalance,
     /// The queued tasks of the ordinary class, the one that ran longest ago first.
     movable: TaskList,
-    /// Timers to be armed or cancelled.
-    pub(crate) timers: Vec<(Timer, Option<u64>)>,
+    /// What is to be told to the host when this run queue is let go of.
+    pub(crate) outbox: Vec<Notice>,
 }
 
 impl<P: Policy> Rq<P> {
@@ -65,11 +77,12 @@ impl<P: Policy> Rq<P> {
             dl: DlRq::default(),
             running: Running::Idle,
             need_resched: false,
+            notify_resume: false,
             newidle: false,
             push: None,
             balance: RqBalance::new(shared, cpu),
             movable: TaskList::default(),
-            timers: Vec::new(),
+            outbox: Vec::new(),
         }
     }
 
@@ -88,6 +101,13 @@ impl<P: Policy> Rq<P> {
     #[inline]
     pub fn need_resched(&self) -> bool {
         self.need_resched
+    }
+
+    /// Whether [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) is to be called when the running task next
+    /// returns to user mode, or at once if it is there (`TIF_NOTIFY_RESUME`).
+    #[inline]
+    pub fn notify_resume(&self) -> bool {
+        self.notify_resume
     }
 
     /// Who has the CPU.
@@ -120,7 +140,12 @@ impl<P: Policy> Rq<P> {
 
     /// Has a timer armed, or (`None`) cancelled, when this run queue is let go of.
     pub(crate) fn arm(&mut self, timer: Timer, at: Option<u64>) {
-        self.timers.push((timer, at));
+        self.outbox.push(Notice::Arm(timer, at));
+    }
+
+    /// Has the host told that something happened, when this run queue is let go of.
+    pub(crate) fn event(&mut self, event: Event) {
+        self.outbox.push(Notice::Event(event));
     }
 
     /// Puts a task at the recently-run end of the list of movable tasks.
@@ -152,7 +177,8 @@ impl<P: Policy> Rq<P> {
         self.movable.iter(&self.tasks)
     }
 
-    /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones.
+    /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones, but for those that a CPU
+    /// limit holds back.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
         let realtime = if self.rt.throttled() { 0 } else { self.rt.nr_running() };

@@ -18,7 +18,7 @@ use crate::class::rt::{Cpupri, Limit};
 use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::kernels::{Eevdf, Kernel};
+use crate::kernels::{Eevdf, Kernel, Throttle};
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::topology::Topology;
@@ -36,6 +36,8 @@ pub struct Config<T> {
     pub eevdf: Eevdf,
     /// The balancer.
     pub balancer: Balancer,
+    /// CPU limits of groups.
+    pub throttle: Throttle,
     /// What a newly-idle balance of one domain takes at most, nanoseconds. The kernel measures it (`max_newidle_lb_cost`) and
     /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
     /// host says what it takes on its machine.
@@ -57,6 +59,7 @@ impl Config<Knobs> {
             features: kernel.features,
             eevdf: kernel.eevdf,
             balancer: kernel.balancer,
+            throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
             rt_limit: kernel.rt_limit,
             grub: kernel.grub,

@@ -39,6 +39,11 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn deadline(&self) -> DlTunables {
         DlTunables::default()
     }
+    /// How much run time a CPU draws at a time from a group that has a limit (`sched_cfs_bandwidth_slice_us`).
+    #[inline]
+    fn cfs_bandwidth_slice_ns(&self) -> u64 {
+        5_000_000
+    }
 }
 
 /// Tunables as values that a run can set.
@@ -66,6 +71,8 @@ pub struct Knobs {
     pub rt_runtime_ns: u64,
     /// See [`Tunables::deadline`].
     pub deadline: DlTunables,
+    /// See [`Tunables::cfs_bandwidth_slice_ns`].
+    pub cfs_bandwidth_slice_ns: u64,
 }
 
 impl Tunables for Knobs {
@@ -112,6 +119,10 @@ impl Tunables for Knobs {
     #[inline]
     fn deadline(&self) -> DlTunables {
         self.deadline
+    }
+    #[inline]
+    fn cfs_bandwidth_slice_ns(&self) -> u64 {
+        self.cfs_bandwidth_slice_ns
     }
 }
 

@@ -13,8 +13,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, Policy, PolicyKind, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs,
-    Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, Host, Limit, Policy, PolicyKind, Rq, SchedAttr, SchedPolicy, Scheduler, Shared,
+    TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 /// A host that does at once what it is asked to do.
@@ -56,11 +56,14 @@ enum Call {
     Affinity { task: u8, cpus: u8 },
     Policy { task: u8, policy: u8, priority: u8 },
     Boost { task: u8, priority: Option<u8> },
+    Limit { group: u8, quota_us: u32, period_us: u32, burst: u8 },
+    NoLimit { group: u8 },
+    User { cpu: u8 },
     Pass { us: u32 },
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    use Call::{Affinity, Block, Exec, Exit, Fork, Group, Nice, Pass, Tick, Wake, Weight, Yield};
+    use Call::{Affinity, Block, Exec, Exit, Fork, Group, Limit, Nice, NoLimit, Pass, Tick, User, Wake, Weight, Yield};
     prop_oneof![
         3 => (any::<u8>(), -20i8..20, any::<u8>(), any::<u8>(), any::<u8>())
             .prop_map(|(cpu, nice, policy, group, cpus)| Fork { cpu, nice, policy, group, cpus }),
@@ -77,6 +80,10 @@ fn call() -> impl Strategy<Value = Call> {
         2 => (any::<u8>(), any::<u8>(), 1u8..6)
             .prop_map(|(task, policy, priority)| Call::Policy { task, policy, priority }),
         1 => (any::<u8>(), prop::option::of(1u8..8)).prop_map(|(task, priority)| Call::Boost { task, priority }),
+        2 => (any::<u8>(), 1000u32..12_000, 1000u32..30_000, any::<u8>())
+            .prop_map(|(group, quota_us, period_us, burst)| Limit { group, quota_us, period_us, burst }),
+        1 => any::<u8>().prop_map(|group| NoLimit { group }),
+        6 => any::<u8>().prop_map(|cpu| User { cpu }),
         12 => (1u32..6000).prop_map(|us| Pass { us }),
     ]
 }
@@ -254,6 +261,22 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                     self.with(|s| s.set_boost(task, priority.map(lend)));
                 }
             }
+            Call::Limit { group, quota_us, period_us, burst } => {
+                let quota = u64::from(quota_us) * 1000;
+                let limit = Limit::new(quota, u64::from(period_us) * 1000, quota * u64::from(burst) / 255).unwrap();
+                let group = self.groups[group as usize % self.groups.len()];
+                self.with(|s| s.set_group_bandwidth(group, Some(limit)));
+            }
+            Call::NoLimit { group } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                self.with(|s| s.set_group_bandwidth(group, None));
+            }
+            Call::User { cpu } => {
+                let cpu = self.cpu(cpu);
+                if self.rqs[cpu.index()].notify_resume() {
+                    self.with(|s| s.return_to_user(cpu));
+                }
+            }
             Call::Pass { us } => self.pass(u64::from(us) * 1000),
         }
         self.obey();
@@ -321,16 +344,16 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             if let Running::Task(task) = rq.running() {
                 assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which nobody woke", rq.cpu);
             }
-            // Nothing runnable waits on a CPU that idles.
-            let may_run = |task: &Task<P>| {
+            // Nothing runnable waits on a CPU that idles, unless a limit holds it back.
+            let may_run = |index: u32, task: &Task<P>| {
                 let throttled = match task.kind() {
                     ClassKind::Deadline => task.deadline().is_some_and(|se| se.throttled),
                     ClassKind::Rt => rq.rt.throttled(),
-                    ClassKind::Fair => false,
+                    ClassKind::Fair => P::throttled(rq, &self.shared, index),
                 };
                 task.on_rq && task.state == TaskState::Runnable && !throttled
             };
-            let waits = rq.tasks.iter().any(|(_, task)| may_run(task));
+            let waits = rq.tasks.iter().any(|(index, task)| may_run(index, task));
             assert!(rq.running() != Running::Idle || !waits, "CPU {} idles before a waiting task", rq.cpu);
         }
         invariants::check_bandwidth(&self.rqs, &self.shared).unwrap();

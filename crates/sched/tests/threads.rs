@@ -3,6 +3,7 @@
 
 mod generator;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -16,8 +17,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer,
-    Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, Host, Limit, Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs,
+    Timer, Topology, invariants, kernel,
 };
 
 const CPUS: usize = 4;
@@ -65,8 +66,6 @@ impl<P: Policy> Rqs<P> for Locks<'_, P> {
 struct Mailbox {
     resched: AtomicBool,
     kick: AtomicBool,
-    /// When the timer of its deadline tasks goes off; 0 if it never was armed.
-    deadline: AtomicU64,
 }
 
 struct World<P: Policy> {
@@ -75,10 +74,11 @@ struct World<P: Policy> {
     mail: Vec<Mailbox>,
     clock: AtomicU64,
     /// When the timer of real-time bandwidth goes off.
-    rt_period: AtomicU64,
     alive: Mutex<Vec<TaskId>>,
     groups: Vec<GroupId>,
     pulls: AtomicU64,
+    timers: Mutex<BTreeMap<Timer, u64>>,
+    throttled: AtomicU64,
 }
 
 /// One CPU's connection to the others.
@@ -92,17 +92,19 @@ impl<P: Policy> Host for Wires<'_, P> {
         self.0.mail[cpu.index()].kick.store(true, Ordering::SeqCst);
     }
     fn arm(&mut self, timer: Timer, at: Option<u64>) {
-        let at = at.unwrap_or(u64::MAX);
-        match timer {
-            Timer::RtPeriod => self.0.rt_period.store(at, Ordering::SeqCst),
-            Timer::Deadline(cpu) => self.0.mail[cpu.index()].deadline.store(at, Ordering::SeqCst),
-            _ => {}
-        }
+        let mut timers = self.0.timers.lock().unwrap();
+        match at {
+            Some(at) => timers.insert(timer, at),
+            None => timers.remove(&timer),
+        };
     }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
-        if matches!(event, Event::Migrate { .. }) {
-            self.0.pulls.fetch_add(1, Ordering::Relaxed);
-        }
+        let count = match event {
+            Event::Migrate { .. } => &self.0.pulls,
+            Event::Throttle { .. } => &self.0.throttled,
+            _ => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -127,10 +129,11 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             shared,
             mail: (0..CPUS).map(|_| Mailbox::default()).collect(),
             clock: AtomicU64::new(1_000_000),
-            rt_period: AtomicU64::new(u64::MAX),
             alive: Mutex::default(),
             groups: vec![GroupId::ROOT],
             pulls: AtomicU64::new(0),
+            timers: Mutex::default(),
+            throttled: AtomicU64::new(0),
         };
         for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true)] {
             let group = world.with(|s| s.new_group(world.groups[parent], weight, idle));
@@ -190,8 +193,27 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         }
     }
 
+    /// A timer that is due goes off on whatever CPU comes to look.
+    fn fire_timers(&mut self) {
+        let now = self.world.clock.load(Ordering::Relaxed);
+        let due = {
+            let mut timers = self.world.timers.lock().unwrap();
+            let due = timers.iter().find(|(_, at)| **at <= now).map(|(timer, _)| *timer);
+            due.inspect(|timer| {
+                timers.remove(timer);
+            })
+        };
+        if let Some(timer) = due {
+            self.world.with(|s| s.timer(timer, self.id));
+        }
+    }
+
     fn read_mail(&mut self) {
         let mail = &self.world.mail[self.id.index()];
+        let returns = self.world.rqs[self.id.index()].lock().unwrap().notify_resume();
+        if returns && !mail.resched.load(Ordering::SeqCst) {
+            self.world.with(|s| s.return_to_user(self.id));
+        }
         if mail.resched.swap(false, Ordering::SeqCst) {
             self.schedule(PrevState::Preempted);
         }
@@ -203,21 +225,8 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
     fn step(&mut self) {
         let (world, cpu) = (self.world, self.id);
         world.clock.fetch_add(self.random.below(400_000), Ordering::Relaxed);
-        let period = world.rt_period.load(Ordering::SeqCst);
-        if world.clock.load(Ordering::Relaxed) >= period
-            && world.rt_period.compare_exchange(period, u64::MAX, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        {
-            world.with(|s| s.timer(Timer::RtPeriod, cpu));
-        }
-        let deadline = &world.mail[cpu.index()].deadline;
-        let due = deadline.load(Ordering::SeqCst);
-        if due > 0
-            && world.clock.load(Ordering::Relaxed) >= due
-            && deadline.compare_exchange(due, u64::MAX, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        {
-            world.with(|s| s.timer(Timer::Deadline(cpu), cpu));
-        }
-        match self.random.below(40) {
+        self.fire_timers();
+        match self.random.below(41) {
             0..4 => {
                 let mut alive = world.alive.lock().unwrap();
                 if alive.len() >= TASKS {
@@ -270,21 +279,28 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 let group = world.groups[self.random.below(3) as usize + 1];
                 world.with(|s| s.set_group_weight(group, weight));
             }
+            34 => {
+                let quota = 1_000_000 + self.random.below(10_000_000);
+                let limit = Limit::new(quota, 1_000_000 + self.random.below(20_000_000), self.random.below(quota));
+                let limit = (self.random.below(4) > 0).then(|| limit.unwrap());
+                let group = world.groups[self.random.below(3) as usize + 1];
+                world.with(|s| s.set_group_bandwidth(group, limit));
+            }
             kind => {
                 let Some(task) = self.some_task() else { return };
                 let number = self.random.below(40);
                 let group = world.groups[number as usize % world.groups.len()];
                 let mask = self.some_mask();
                 world.with(|s| match kind {
-                    34 => s.set_boost(task, (number < 10).then_some(Boost::Rt(number as u8 + 1))),
-                    35 => s.set_nice(task, number as i8 - 20),
-                    36 => {
+                    35 => s.set_boost(task, (number < 10).then_some(Boost::Rt(number as u8 + 1))),
+                    36 => s.set_nice(task, number as i8 - 20),
+                    37 => {
                         let deadline = DlAttrs::new(200_000 + 10_000 * number, 4_000_000);
                         let policy = POLICIES[number as usize % POLICIES.len()];
                         let set = s.set_scheduler(task, SchedAttr { policy, deadline, ..SchedAttr::default() });
                         assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
                     }
-                    37 => s.move_group(task, group),
+                    38 => s.move_group(task, group),
                     // A deadline task's may be refused.
                     _ => drop(s.set_affinity(task, mask)),
                 });
@@ -312,6 +328,11 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         }
     });
 
+    assert!(world.throttled.load(Ordering::Relaxed) > 100, "groups run into their limits");
+    // Whoever waits for run time may run now.
+    for &group in &world.groups {
+        world.with(|s| s.set_group_bandwidth(group, None));
+    }
     // What was asked of a CPU after its last step is still to be done; a call for one CPU may ask another.
     for round in 0.. {
         assert!(round < 1000, "reschedules without end");
@@ -354,6 +375,13 @@ impl<P: Policy> World<P> {
 fn nothing_is_lost_under_eevdf() {
     for seed in 0..4 {
         drive::<Eevdf>("6.12", 100 * seed);
+    }
+}
+
+#[test]
+fn nothing_is_lost_where_tasks_are_throttled_one_by_one() {
+    for seed in 0..2 {
+        drive::<Eevdf>("6.18", 100 * seed);
     }
 }
 

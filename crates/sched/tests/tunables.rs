@@ -24,6 +24,7 @@ fn knobs() -> Knobs {
         rt_period_ns: Defaults.rt_period_ns(),
         deadline: vruntime_sched::class::deadline::DlTunables::default(),
         rt_runtime_ns: Defaults.rt_runtime_ns(),
+        cfs_bandwidth_slice_ns: Defaults.cfs_bandwidth_slice_ns(),
     }
 }
 
@@ -57,6 +58,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
         features: like.features,
         eevdf: like.eevdf,
         balancer: like.balancer,
+        throttle: like.throttle,
         newidle_cost_ns: like.newidle_cost_ns,
         rt_limit: like.rt_limit,
         grub: like.grub,

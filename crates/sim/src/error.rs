@@ -56,6 +56,14 @@ pub enum Error {
         /// What is allowed.
         expected: &'static str,
     },
+    /// A CPU limit (`cpu.max`) that the kernel would refuse.
+    #[error("{who}: {reason}")]
+    BadLimit {
+        /// `group` and its path.
+        who: String,
+        /// What is wrong with it, and what the kernel accepts.
+        reason: String,
+    },
     /// A message that can never fit its pipe.
     #[error("task `{task}` moves {bytes} bytes at once through pipe `{pipe}`, which holds {capacity}")]
     MessageTooLong {

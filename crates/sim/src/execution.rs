@@ -49,6 +49,19 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
+    /// Whether `cpu` runs a task's own code, or will as soon as the kernel has done what it owes.
+    pub(crate) fn in_user_mode(&self, cpu: usize) -> bool {
+        let curr = self.core.cpus[cpu].curr;
+        curr < STOPPER && self.tasks[curr as usize].next.in_user_mode()
+    }
+
+    /// Whether the running task of `cpu` has to give way, or to look whether it has to before it goes on in user mode.
+    #[inline]
+    pub(crate) fn leaves(&self, cpu: usize, user: bool) -> bool {
+        let rq = &self.rqs[cpu];
+        rq.need_resched() | (user & rq.notify_resume())
+    }
+
     /// Arms the execution event of `cpu`, whose accounts are settled.
     #[inline]
     pub(crate) fn arm_exec(&mut self, cpu: usize) {
@@ -104,7 +117,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &self.core.cpus[cpu];
         let done = paid && this.work == 0;
         let preemptible = user || (self.preempt_full && !done);
-        if preemptible && self.core.now >= this.kernel_end && self.rqs[cpu].need_resched() {
+        if preemptible && self.core.now >= this.kernel_end && self.leaves(cpu, user) {
             self.preempt(cpu);
         } else if done {
             self.interpret(cpu, task);

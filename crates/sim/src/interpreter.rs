@@ -31,6 +31,10 @@ pub(crate) enum Flow {
 }
 
 impl Code {
+    fn is_sleep(self) -> bool {
+        matches!(self, Self::Sleep(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
+    }
+
     /// Whether it may begin while debts are still to be paid: nothing visible happens at its beginning but that more
     /// is owed, so the two can be paid in one go.
     fn may_begin_in_debt(self) -> bool {
@@ -71,6 +75,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 Next::Enter => self.enter(cpu, task, code),
                 Next::Sleep => self.go_to_sleep(cpu, task),
+                // A sleep returns when the task's own code runs again: not before it has been looked at for that.
+                Next::Return if code.is_sleep() && self.rqs[cpu].notify_resume() => {
+                    self.preempt(cpu);
+                    return;
+                }
                 Next::Return => self.come_back(cpu, task, code),
                 Next::EnterLock => self.enter_lock(cpu, task, code),
                 Next::ReturnLock => self.return_lock(cpu, task, code),
@@ -87,7 +96,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let user = self.tasks[task as usize].next.in_user_mode();
             let this = &self.core.cpus[cpu];
             let owes = this.debt > 0 || this.work > 0;
-            if user && self.rqs[cpu].need_resched() {
+            if user && self.leaves(cpu, user) {
                 if owes {
                     self.leave_interrupt(cpu);
                 } else {

@@ -37,7 +37,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
     #[inline]
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
-        self.core.cpus[cpu].resched = self.rqs[cpu].need_resched();
+        let rq = &self.rqs[cpu];
+        self.core.cpus[cpu].resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
         self.arm_exec(cpu);
     }
 

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
-use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
+use vruntime_sched::{Limit, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
@@ -208,20 +208,24 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 
     fn create_groups(&mut self, autogroup: bool) {
-        let root = GroupInfo { path: "/", parent: None, weight: 100 };
+        let root = GroupInfo { path: "/", parent: None, weight: 100, max: None };
         self.core.sink.group(GroupId::ROOT, &root);
         self.groups.push(GroupId::ROOT);
         for group in self.workload.groups.iter().skip(1) {
             let parent = self.groups[group.parent.unwrap_or(0)];
             let id = sched!(self, 0).new_group(parent, group.weight, group.idle);
             self.groups.push(id);
-            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight };
+            let max = group.max.map(|max| (max.quota, max.period));
+            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max };
             self.core.sink.group(id, &info);
+            // What is no limit was told before the machine was built.
+            let limit = group.max.and_then(|max| Limit::new(max.quota, max.period, max.burst).ok());
+            sched!(self, 0).set_group_bandwidth(id, limit);
         }
         if autogroup {
             // A session's autogroup: its tasks say they are in the root group, and compete as one of its children.
             let id = sched!(self, 0).new_group(GroupId::ROOT, 100, false);
-            let info = GroupInfo { path: "/autogroup", parent: Some(GroupId::ROOT), weight: 100 };
+            let info = GroupInfo { path: "/autogroup", parent: Some(GroupId::ROOT), weight: 100, max: None };
             self.core.sink.group(id, &info);
             self.groups[0] = id;
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
-use vruntime_sched::{CpuMask, SchedAttr, SchedPolicy};
+use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, Workload};
 
 use crate::costs::Costs;
@@ -175,8 +175,14 @@ pub(crate) fn times(repeat: Repeat) -> u64 {
 impl<'a> Compiler<'a> {
     fn group(index: usize, group: &vruntime_workload::program::Group) -> Result<(), Error> {
         let who = || format!("group `{}`", group.path);
-        if group.max.is_some() {
-            return Err(Error::Unsupported { who: who(), what: "a CPU limit (cpu.max)".to_owned() });
+        if let Some(max) = group.max {
+            if index == 0 {
+                let reason = "the root group has no limit; give one to a group below it".to_owned();
+                return Err(Error::BadLimit { who: who(), reason });
+            }
+            if let Err(error) = Limit::new(max.quota, max.period, max.burst) {
+                return Err(Error::BadLimit { who: who(), reason: error.to_string() });
+            }
         }
         if !(1..=10_000).contains(&group.weight) {
             let value = i64::from(group.weight);

@@ -118,9 +118,22 @@ fn config() -> impl Strategy<Value = (Config, usize)> {
     )
 }
 
-fn groups() -> Vec<Group> {
-    let group = |path: &str, parent, weight| Group { path: path.to_owned(), parent, weight, idle: false, max: None };
-    vec![group("/", None, 100), group("/a", Some(0), 300), group("/b", Some(0), 50), group("/a/c", Some(1), 100)]
+/// A small tree, some of it with limits.
+fn groups() -> impl Strategy<Value = Vec<Group>> {
+    let limit = (1u64..20, 1u64..20, 0u64..=100).prop_map(|(quota, period, burst)| Bandwidth {
+        quota: quota * MS,
+        period: period * MS,
+        burst: quota * MS * burst / 100,
+    });
+    prop::collection::vec(prop::option::weighted(0.4, limit), 3).prop_map(|limits| {
+        let group = |path: &str, parent, weight, max| Group { path: path.to_owned(), parent, weight, idle: false, max };
+        vec![
+            group("/", None, 100, None),
+            group("/a", Some(0), 300, limits[0]),
+            group("/b", Some(0), 50, limits[1]),
+            group("/a/c", Some(1), 100, limits[2]),
+        ]
+    })
 }
 
 proptest! {
@@ -128,9 +141,10 @@ proptest! {
 
     #[test]
     fn time_is_conserved_and_runs_repeat(
-        (config, tasks) in config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus)))
+        (config, tasks) in config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus))),
+        groups in groups(),
     ) {
-        let workload = Workload { groups: groups(), ..workload(tasks) };
+        let workload = Workload { groups, ..workload(tasks) };
         let mut sinks = (Ledger::default(), Digest::default());
         let outcome = simulate(&workload, &config, &mut sinks).unwrap();
         let (mut ledger, digest) = sinks;

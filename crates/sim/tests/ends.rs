@@ -149,6 +149,10 @@ fn what_cannot_run_is_refused_before_it_begins() {
         error(&workload).to_string()
     };
     let settings = |workload: &mut Workload, settings| workload.tasks[0].settings = settings;
+    let limit = |quota, period, burst| {
+        let max = Some(Bandwidth { quota, period, burst });
+        with(&|w| w.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max }))
+    };
     let policy = |policy| with(&|w| settings(w, Settings { policy: Some(policy), ..Settings::default() }));
     let op = |op: Op| with(&move |w| w.tasks[0] = once("a", vec![op.clone()]));
     for (message, expected) in [
@@ -169,7 +173,13 @@ fn what_cannot_run_is_refused_before_it_begins() {
         (op(Op::PipeRead { pipe: 9, bytes: 1 }), "pipe number 9"),
         (op(Op::PipeWrite { pipe: 0, bytes: 201 }), "201 bytes at once through pipe `p`, which holds 200"),
         (with(&|w| w.groups[0].weight = 0), "weight is 0, expected 1 to 10000"),
-        (with(&|w| w.groups[0].max = Some(Bandwidth { quota: 1, period: 2, burst: 0 })), "CPU limit"),
+        (
+            with(&|w| w.groups[0].max = Some(Bandwidth { quota: 5 * MS, period: 10 * MS, burst: 0 })),
+            "root group has no",
+        ),
+        (limit(999_000, 10 * MS, 0), "group `/g`: a quota of 999 us is below 1 ms"),
+        (limit(MS, 2_000 * MS, 0), "a period of 2000000 us is outside the kernel's 1 ms to 1 s"),
+        (limit(MS, 10 * MS, 2 * MS), "a burst of 2000 us is above the quota, 1000 us"),
         (with(&|w| w.tasks[0] = task("a", vec![phase(vec![work(1)], Repeat::Forever)])), "--duration"),
     ] {
         assert!(message.contains(expected), "{message}");

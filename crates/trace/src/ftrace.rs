@@ -148,6 +148,9 @@ impl<W: Write> FtraceWriter<W> {
             Event::SetNice { .. }
             | Event::SetPolicy { .. }
             | Event::Deadline { .. }
+            | Event::Throttle { .. }
+            | Event::Unthrottle { .. }
+            | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }

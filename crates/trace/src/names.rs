@@ -169,6 +169,9 @@ impl Names {
             | Event::Deadline { task, .. }
             | Event::LoopEnd { task, .. }
             | Event::SleepReturn { task, .. } => self.admit_task(task),
+            Event::Throttle { group } | Event::Unthrottle { group, .. } | Event::BandwidthPeriod { group, .. } => {
+                self.admit_group(group)
+            }
             Event::Balance { .. } | Event::Overhead { .. } => Ok(()),
         }
     }

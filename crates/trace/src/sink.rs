@@ -30,6 +30,8 @@ pub struct GroupInfo<'a> {
     pub parent: Option<GroupId>,
     /// `cpu.weight`, 1..=10000.
     pub weight: u32,
+    /// `cpu.max`: quota and period, nanoseconds; none: no limit.
+    pub max: Option<(u64, u64)>,
 }
 
 /// CPUs among which load is balanced at one level of the machine: a scheduling domain.
@@ -298,6 +300,11 @@ impl Sink for Digest {
             }
             Event::SetPolicy { task, policy, rt_priority } => (14, pair(task.0, policy as u32), u64::from(rt_priority)),
             Event::PiSetprio { task, old, new } => (15, u64::from(task.0), pair(old as u32, new as u32)),
+            Event::Throttle { group } => (20, u64::from(group.0), 0),
+            Event::Unthrottle { group, ns } => (21, u64::from(group.0), ns),
+            Event::BandwidthPeriod { group, periods, throttled, burst } => {
+                (22, pair(group.0, periods), burst << 1 | u64::from(throttled))
+            }
         };
         self.word(u64::from(cpu.0) << 8 | tag);
         self.word(a);

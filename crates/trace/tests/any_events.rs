@@ -49,7 +49,7 @@ fn cause() -> impl Strategy<Value = MigrateCause> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let group = (0..300_u32).prop_map(GroupId);
+    let group = || (0..300_u32).prop_map(GroupId);
     prop_oneof![
         (prop::option::of(task()), task()).prop_map(|(parent, child)| Event::Fork { parent, child }),
         task().prop_map(|task| Event::Exit { task }),
@@ -69,7 +69,11 @@ fn event() -> impl Strategy<Value = Event> {
             rt_priority
         }),
         (task(), any::<i16>(), any::<i16>()).prop_map(|(task, old, new)| Event::PiSetprio { task, old, new }),
-        (task(), group).prop_map(|(task, group)| Event::MoveGroup { task, group }),
+        (task(), group()).prop_map(|(task, group)| Event::MoveGroup { task, group }),
+        group().prop_map(|group| Event::Throttle { group }),
+        (group(), any::<u64>()).prop_map(|(group, ns)| Event::Unthrottle { group, ns }),
+        (group(), any::<u32>(), any::<bool>(), any::<u64>())
+            .prop_map(|(group, periods, throttled, burst)| Event::BandwidthPeriod { group, periods, throttled, burst }),
         (cpu(), any::<u32>()).prop_map(|(cpu, pulled)| Event::Balance {
             kind: BalanceKind::Idle,
             level: 0,
@@ -91,6 +95,9 @@ fn is_traced(event: &Event) -> bool {
         Event::SetNice { .. }
             | Event::SetPolicy { .. }
             | Event::Deadline { .. }
+            | Event::Throttle { .. }
+            | Event::Unthrottle { .. }
+            | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
@@ -109,7 +116,10 @@ fn feed(sink: &mut impl Sink, names: &[String], events: &[(u64, CpuId, Event)]) 
     for (at, cpu, event) in events {
         if let Some((name, id)) = names.next() {
             let group = GroupId(id % 5);
-            sink.group(group, &GroupInfo { path: name, parent: id.checked_sub(1).map(GroupId), weight: 100 });
+            sink.group(
+                group,
+                &GroupInfo { path: name, parent: id.checked_sub(1).map(GroupId), weight: 100, max: None },
+            );
             sink.task(
                 TaskId(id),
                 &TaskInfo { name, class: "class", group, nice: (id % 40) as i8 - 20, ..TaskInfo::default() },

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
-use vruntime_report::fidelity::{Cell, Observation, ObservedTask, Recorded, cells, closing_line, table};
+use vruntime_report::fidelity::{Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, table};
 use vruntime_workload::recording::{self, Observed, Recording};
 
 use crate::args::{Fidelity, Options};
@@ -163,7 +163,12 @@ fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation
         migrations: task.nr_migrations as f64,
         wakeup_latency_us: task.wakeup_latency_us.map(|latency| [latency.p50, latency.p90, latency.p99]),
     });
-    Observation { tasks: tasks.collect() }
+    let groups = run.groups.iter().map(|(path, group)| ObservedGroup {
+        path: path.clone(),
+        nr_throttled: group.nr_throttled as f64,
+        throttled_usec: group.throttled_ns() as f64 / 1e3,
+    });
+    Observation { tasks: tasks.collect(), groups: groups.collect() }
 }
 
 type Files = Vec<(String, Vec<u8>)>;

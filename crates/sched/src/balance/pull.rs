@@ -530,6 +530,9 @@ fn may_migrate<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to:
     if task.state == TaskState::Sleeping && env.imbalance.migration != MigrationType::Load {
         return false;
     }
+    if P::limit_forbids_move(rq, shared, index, to) {
+        return false;
+    }
     if !task.allowed(env.dst) {
         env.some_pinned = true;
         if env.kind != BalanceKind::NewIdle

@@ -43,10 +43,11 @@ impl ClassKind {
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
     match kind {
         ClassKind::Fair => {
+            // Before: a policy that holds it back takes it off the count again.
+            rq.nr_running += 1;
             P::enqueue(rq, shared, index, why);
             rq.tasks[index].on_rq = true;
             rq.list(index);
-            rq.nr_running += 1;
         }
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
         ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),

@@ -18,7 +18,7 @@ use crate::features::Feature;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
-use crate::rq::{Rq, Rqs};
+use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
 use crate::task::{Affinity, NIL, SchedPolicy, Task, TaskAttrs, TaskState};
 use crate::weight;
@@ -54,26 +54,30 @@ fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) 
     }
 }
 
-#[cold]
-fn arm_timers<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
-    for (timer, at) in rq.timers.drain(..) {
-        host.arm(timer, at);
-    }
-}
-
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
 pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.dl.in_use() {
         deadline::settle(rq, shared, host);
     }
     rq.publish(shared);
-    if !rq.timers.is_empty() {
-        arm_timers(rq, host);
+    if !rq.outbox.is_empty() {
+        tell(rq, host);
     }
     if rq.need_resched {
         let told = &shared.cpu(rq.cpu).need_resched;
         if !told.swap(true, core::sync::atomic::Ordering::Relaxed) {
             host.resched(rq.cpu);
+        }
+    }
+}
+
+/// Passes on what classes have to say.
+#[cold]
+fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
+    for notice in core::mem::take(&mut rq.outbox) {
+        match notice {
+            Notice::Arm(timer, at) => host.arm(timer, at),
+            Notice::Event(event) => host.event(rq.clock.now(), rq.cpu, &event),
         }
     }
 }
@@ -250,8 +254,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             Timer::Hrtick(cpu) => self.hrtick(cpu),
             Timer::Deadline(cpu) => self.dl_timers(cpu),
             Timer::RtPeriod => self.rt_period_timer(),
-            // Nobody arms these yet.
-            Timer::GroupPeriod(_) | Timer::GroupSlack(_) => {}
+            Timer::GroupPeriod(group) => self.group_period(group, on),
+            Timer::GroupSlack(group) => self.group_slack(group),
         }
     }
 

@@ -112,6 +112,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.dl.in_use() {
             deadline::tell_host(&mut rq, self.host);
         }
+        rq.notify_resume = P::wants_return(&rq);
         time_slice(&rq, shared, self.host);
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });

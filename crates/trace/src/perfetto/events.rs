@@ -80,6 +80,9 @@ impl<W: Write> PerfettoWriter<W> {
             | Event::SetPolicy { .. }
             | Event::Deadline { .. }
             | Event::PiSetprio { .. }
+            | Event::Throttle { .. }
+            | Event::Unthrottle { .. }
+            | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }

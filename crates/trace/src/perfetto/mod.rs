@@ -21,7 +21,7 @@ use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
-use self::tracks::{THREAD_TRACKS, group_use, queue_length};
+use self::tracks::{THREAD_TRACKS, Throttles, group_use, queue_length};
 use crate::names::{Names, task_pid};
 use crate::output::Output;
 use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
@@ -51,7 +51,7 @@ pub struct PerfettoOptions {
     /// Counter tracks: the length of each run queue, and the CPU use of each group. Default: yes.
     pub counters: bool,
     /// On each thread's track, its loops as slices, and its returns from timed sleeps and what the balancer did to it
-    /// as instants. Default: yes.
+    /// as instants; where groups are throttled, as slices. Default: yes.
     pub slices: bool,
 }
 
@@ -83,6 +83,7 @@ pub struct PerfettoWriter<W> {
     queues: Option<RunQueues>,
     usage: Option<GroupUse>,
     slices: bool,
+    throttles: Throttles,
     /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
     group_tracks: Vec<bool>,
     queue_heading: bool,
@@ -147,6 +148,7 @@ impl<W: Write> PerfettoWriter<W> {
             queues: options.counters.then(RunQueues::default),
             usage: options.counters.then(GroupUse::default),
             slices: options.slices,
+            throttles: Throttles::default(),
             group_tracks: Vec::new(),
             queue_heading: false,
             now: 0,
@@ -385,6 +387,12 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                         self.instant(at, task, name, ("from_cpu", from.0.into()));
                     }
                 }
+                Event::Throttle { group } => {
+                    self.throttles.event(&mut self.out, &self.names, at, (group, cpu), true);
+                }
+                Event::Unthrottle { group, .. } => {
+                    self.throttles.event(&mut self.out, &self.names, at, (group, cpu), false);
+                }
                 _ => {}
             }
         }
@@ -399,6 +407,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         if let Some(usage) = usage {
             usage.finish(at, |group, at, value| group_use(out, names, group_tracks, group, at, value));
         }
+        self.throttles.finish(&mut self.out, at);
         self.bundles.flush(&mut self.out);
         self.out.flush();
     }

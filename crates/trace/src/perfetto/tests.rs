@@ -133,7 +133,7 @@ fn processes_are_classes_in_groups_and_threads_are_tasks() {
             .enumerate()
     {
         if id == 0 {
-            writer.group(GroupId(1), &GroupInfo { path: "/site", parent: Some(GroupId::ROOT), weight: 100 });
+            writer.group(GroupId(1), &GroupInfo { path: "/site", parent: Some(GroupId::ROOT), weight: 100, max: None });
         }
         writer.task(TaskId(id as u32), &TaskInfo { name, class, group: GroupId(group), ..TaskInfo::default() });
     }
@@ -307,4 +307,26 @@ fn an_impossible_id_ends_a_readable_trace() {
     writer.event(0, CpuId(u32::MAX), &Event::Waking { task: TaskId(0) });
     assert_eq!(writer.error().map(io::Error::kind), Some(io::ErrorKind::InvalidInput));
     assert!(writer.finish_writing().is_err());
+}
+
+#[test]
+fn a_throttled_group_is_a_slice_on_each_cpu() {
+    let mut writer = PerfettoWriter::new(Vec::new());
+    let group = GroupId(1);
+    writer.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+    writer.group(group, &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, max: None });
+    writer.event(10, CpuId(1), &Event::Throttle { group });
+    writer.event(20, CpuId(0), &Event::Throttle { group });
+    writer.event(30, CpuId(1), &Event::Unthrottle { group, ns: 20 });
+    // Not throttled, as when the limit is lifted twice.
+    writer.event(31, CpuId(1), &Event::Unthrottle { group, ns: 0 });
+    writer.finish(40);
+    let trace = decode(writer);
+    let named: Vec<_> = tracks(&trace).filter_map(|track| track.name.as_deref()).collect();
+    assert_eq!(named, ["Throttled groups (cpu.max)", "/Q CPU 1", "/Q CPU 0"]);
+    let uuids: Vec<_> = tracks(&trace).skip(1).filter_map(|track| track.uuid).collect();
+    let slices: Vec<_> = track_events(&trace).map(|(at, event)| (at, event.track_uuid, event.r#type)).collect();
+    let (one, zero) = (Some(uuids[0]), Some(uuids[1]));
+    let (begin, end) = (Some(TYPE_SLICE_BEGIN), Some(TYPE_SLICE_END));
+    assert_eq!(slices, [(10, one, begin), (20, zero, begin), (30, one, end), (40, zero, end)]);
 }

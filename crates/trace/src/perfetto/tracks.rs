@@ -1,13 +1,16 @@
-//! The counter tracks: what they are called, and where they stand.
+//! The tracks that are nobody's own: counters, and throttled groups. What they are called, and where they stand.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use bytes::Bytes;
 use vruntime_sched::ids::{CpuId, GroupId};
 
 use super::Cpu;
 use super::packets::write_packet;
 use super::proto::{
-    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TrackDescriptor, TrackEvent,
+    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TYPE_SLICE_BEGIN, TYPE_SLICE_END,
+    TrackDescriptor, TrackEvent,
 };
 use crate::names::Names;
 use crate::output::Output;
@@ -22,6 +25,75 @@ const GROUP_TRACKS: u64 = 3 << 32;
 /// The headings the counters are under.
 const QUEUE_HEADING: u64 = 4 << 32;
 const GROUP_HEADING: u64 = 5 << 32;
+
+const THROTTLE_TRACKS: u64 = 6 << 32;
+const THROTTLE_HEADING: u64 = 7 << 32;
+/// So many tracks of throttled groups, one for each group and CPU: beyond that nobody looks.
+const MAX_THROTTLE_TRACKS: usize = 4096;
+
+/// Where groups with a CPU limit are throttled, as slices: a track for each group and CPU where that happens.
+#[derive(Debug, Default)]
+pub(super) struct Throttles(BTreeMap<(GroupId, CpuId), Throttled>);
+
+#[derive(Clone, Copy, Debug)]
+struct Throttled {
+    uuid: u64,
+    open: bool,
+}
+
+impl Throttles {
+    /// `group` is throttled on `cpu` from `at` on, or (`begins` is false) no longer.
+    pub(super) fn event<W: Write>(
+        &mut self,
+        out: &mut Output<W>,
+        names: &Names,
+        at: u64,
+        (group, cpu): (GroupId, CpuId),
+        begins: bool,
+    ) {
+        let count = self.0.len();
+        let track = match self.0.get_mut(&(group, cpu)) {
+            Some(track) => track,
+            None if !begins || count >= MAX_THROTTLE_TRACKS => return,
+            None => {
+                if count == 0 {
+                    heading(out, THROTTLE_HEADING, "Throttled groups (cpu.max)", ORDER_LEXICOGRAPHIC);
+                }
+                let uuid = THROTTLE_TRACKS + count as u64;
+                let descriptor = TrackDescriptor {
+                    uuid: Some(uuid),
+                    parent_uuid: Some(THROTTLE_HEADING),
+                    name: Some(format!("{} CPU {cpu}", names.path(group))),
+                    ..TrackDescriptor::default()
+                };
+                write_packet(out, 0, None, Data::TrackDescriptor(descriptor));
+                self.0.entry((group, cpu)).or_insert(Throttled { uuid, open: false })
+            }
+        };
+        if std::mem::replace(&mut track.open, begins) != begins {
+            slice(out, track.uuid, at, begins);
+        }
+    }
+
+    /// Ends what is still going on.
+    pub(super) fn finish<W: Write>(&mut self, out: &mut Output<W>, at: u64) {
+        for track in self.0.values_mut().filter(|track| track.open) {
+            track.open = false;
+            slice(out, track.uuid, at, false);
+        }
+    }
+}
+
+/// A slice called `throttled` begins, or ends.
+fn slice<W: Write>(out: &mut Output<W>, track: u64, at: u64, begins: bool) {
+    let event = TrackEvent {
+        r#type: Some(if begins { TYPE_SLICE_BEGIN } else { TYPE_SLICE_END }),
+        track_uuid: Some(track),
+        name: begins.then(|| Bytes::from_static(b"throttled")),
+        ..TrackEvent::default()
+    };
+    write_packet(out, at, None, Data::TrackEvent(event));
+}
 
 /// Describes a track that only holds others.
 fn heading<W: Write>(out: &mut Output<W>, uuid: u64, name: &str, order: i32) {

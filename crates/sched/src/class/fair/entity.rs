@@ -1,7 +1,9 @@
 //! What the fair class schedules: a task, or a group's share of one CPU.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
+use super::bandwidth::Local;
 use super::pelt::Avg;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
@@ -78,6 +80,9 @@ pub struct Entity {
     pub(crate) custom_slice: bool,
     /// SCHED_IDLE, or a group with `cpu.idle`.
     pub(crate) idle: bool,
+    /// 6.18: off its queue because its group is throttled; must go that way when it returns to user mode.
+    pub(crate) throttled: bool,
+    pub(crate) throttle_work: bool,
     /// Groups: runnable tasks below, as of the last update.
     pub(crate) runnable_weight: u32,
     pub(crate) avg: Avg,
@@ -103,6 +108,8 @@ impl Entity {
             rel_deadline: false,
             custom_slice: false,
             idle,
+            throttled: false,
+            throttle_work: false,
             runnable_weight: 0,
             avg: Avg::default(),
         }
@@ -169,6 +176,8 @@ pub(crate) struct CfsRq {
     /// Its load as a part of the root's (`h_load`), and when it was computed, ticks.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
+    /// Only where there is a limit on the group, or above it.
+    pub(crate) bandwidth: Option<Box<Local>>,
 }
 
 /// Averages to be taken off a run queue.
@@ -207,6 +216,7 @@ impl CfsRq {
             prop_runnable_sum: 0,
             h_load: 0,
             last_h_load_update: 0,
+            bandwidth: None,
         }
     }
 
@@ -289,6 +299,8 @@ pub struct FairRq {
     pub(crate) leaves: alloc::vec::Vec<u32>,
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
+    /// Some group here has, or had, a CPU limit.
+    pub(crate) limits: bool,
 }
 
 impl FairRq {
@@ -308,6 +320,7 @@ impl FairRq {
             by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]),
             leaves: alloc::vec![ROOT],
             util_est: 0,
+            limits: false,
         }
     }
 }

@@ -18,6 +18,7 @@ struct Sums {
     nr_queued: u32,
     h_nr_queued: u32,
     h_nr_runnable: u32,
+    h_nr_idle: u32,
     sum_wv: i64,
     sum_w: u64,
 }
@@ -52,13 +53,16 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
                 return Err(format!("CPU {}: task {} queued asleep and not delayed", rq.cpu, rq.tasks[index].id));
             }
             let mut group = entity.parent;
+            let mut idle = rq.tasks[index].policy == SchedPolicy::Idle;
             loop {
                 let sum = sums.entry(group).or_default();
                 sum.h_nr_queued += 1;
                 sum.h_nr_runnable += runnable;
-                if group == ROOT {
+                sum.h_nr_idle += u32::from(idle);
+                if group == ROOT || rq.class.groups[group].cfs.is_off() {
                     break;
                 }
+                idle |= rq.class.groups[group].se.idle;
                 group = rq.class.groups[group].se.parent;
             }
         }
@@ -70,6 +74,7 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
             nr_queued: cfs.nr_queued,
             h_nr_queued: cfs.h_nr_queued,
             h_nr_runnable: cfs.h_nr_runnable,
+            h_nr_idle: cfs.h_nr_idle,
             sum_wv: cfs.sum_wv,
             sum_w: cfs.sum_w,
         };
@@ -83,19 +88,14 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
         if in_order != cfs.nr_queued {
             return Err(format!("CPU {} group {}: {} queued, {in_order} in order", rq.cpu, group.id, cfs.nr_queued));
         }
-        if index != ROOT && group.se.on_rq != (cfs.nr_queued > 0) && !group.se.delayed {
+        let wanted = cfs.nr_queued > 0 && !cfs.is_off();
+        if index != ROOT && group.se.on_rq != wanted && !group.se.delayed {
             return Err(format!("CPU {} group {}: queued entity of an empty group, or the reverse", rq.cpu, group.id));
         }
         if index != ROOT && group.se.delayed && (cfs.nr_queued > 0 || !group.se.on_rq) {
             return Err(format!("CPU {} group {}: delayed though not empty, or not queued", rq.cpu, group.id));
         }
-    }
-    // One that was lent a higher class is elsewhere.
-    let queued = |index: u32| rq.class.entities[index].on_rq;
-    let idle =
-        rq.tasks.iter().filter(|(index, task)| queued(*index) && task.policy == SchedPolicy::Idle).count() as u32;
-    if rq.class.groups[ROOT].cfs.h_nr_idle < idle {
-        return Err(format!("CPU {}: {idle} SCHED_IDLE tasks, fewer counted", rq.cpu));
+        rq.check_local(index)?;
     }
     Ok(())
 }

@@ -38,7 +38,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (parent, decayed, attached);
         if let Some(group) = se.as_group() {
             parent = class.groups[group].se.parent;
-            let running = class.groups[parent].cfs.curr == Some(se);
+            let queue = &class.groups[parent].cfs;
+            let (now, running) = (queue.pelt_clock(now), queue.curr == Some(se));
             let entity = &mut class.groups[group].se;
             attached = entity.avg.last_update != 0;
             entity.update_avg(now, u64::from(entity.runnable_weight), running);
@@ -49,6 +50,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             parent = entity.parent;
             attached = entity.avg.last_update != 0;
             let queue = &mut class.groups[parent].cfs;
+            let now = queue.pelt_clock(now);
             entity.update_avg(now, u64::from(entity.on_rq && !entity.delayed), queue.curr == Some(se));
             decayed = queue.update_avg(now);
         }
@@ -255,7 +257,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn update_cfs_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         let Some(group) = se.as_group() else { return };
-        if self.class.groups[group].cfs.weight == 0 {
+        if self.class.groups[group].cfs.weight == 0 || self.keeps_weight(shared, group) {
             return;
         }
         let shares = self.calc_group_shares(shared, group);
@@ -282,7 +284,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let now = self.clock.pelt();
         let leaves = core::mem::take(&mut self.class.leaves);
         for &group in &leaves {
-            if self.class.groups[group].cfs.update_avg(now) {
+            let queue = &mut self.class.groups[group].cfs;
+            let now = queue.pelt_clock(now);
+            if queue.update_avg(now) {
                 self.update_tg_load_avg(shared, group);
             }
             if group != ROOT {

@@ -2,6 +2,7 @@
 //! (joining and leaving), `load` (averages, the split of a group's weight) and `placement` (the CPU for a wakeup); where
 //! they differ is the [`Discipline`], in `eevdf` and `cfs`.
 
+pub(crate) mod bandwidth;
 mod cfs;
 mod eevdf;
 pub(crate) mod entity;
@@ -15,6 +16,7 @@ pub mod timeline;
 
 use core::marker::PhantomData;
 
+pub use bandwidth::{BandwidthStat, Limit, LimitError};
 pub use cfs::CfsOrder;
 pub use eevdf::EevdfOrder;
 pub use entity::{Entity, FairRq, Luggage};
@@ -308,6 +310,32 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
         invariants::check(rq)
+    }
+
+    fn limit_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
+        rq.adopt_limit(shared, group);
+    }
+
+    fn distribute(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
+        rq.distribute_to(shared, group);
+    }
+
+    fn throttled(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+        rq.is_throttled(shared, task)
+    }
+
+    #[inline]
+    fn limit_forbids_move(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
+        rq.limit_forbids_move(shared, task, to)
+    }
+
+    #[inline]
+    fn wants_return(rq: &Rq<Self>) -> bool {
+        rq.class.limits && rq.curr.is_some_and(|curr| rq.class.entities[curr].throttle_work)
+    }
+
+    fn return_to_user(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        rq.throttle_on_return(shared, task);
     }
 
     fn only_idle_tasks(rq: &Rq<Self>) -> bool {

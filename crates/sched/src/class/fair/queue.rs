@@ -5,6 +5,7 @@ use super::load::Attach;
 use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
+use crate::kernels::Throttle;
 use crate::policy::{Dequeue, Enqueue, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -51,6 +52,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         se.slice = shared.config.tunables.base_slice_ns();
         let slot = self.class.groups.push(GroupRq { id, se, cfs: CfsRq::new(), depth: group.depth, listed: false });
         self.class.by_id.insert(id, slot);
+        self.limit_new_slot(shared, slot);
         slot
     }
 
@@ -75,6 +77,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if D::AVERAGES {
             self.class.groups[cfs].cfs.sum_wv += progress as i64 * counted as i64;
         }
+        self.charge_limit(shared, cfs, delta);
         D::charged(self, shared, cfs, curr);
     }
 
@@ -188,14 +191,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Remembers how many tasks are runnable below a group's entity, until its next update.
     #[inline]
-    fn se_update_runnable(&mut self, se: Se) {
+    pub(super) fn se_update_runnable(&mut self, se: Se) {
         if let Some(group) = se.as_group() {
             let slot = &mut self.class.groups[group];
             slot.se.runnable_weight = slot.cfs.h_nr_runnable;
         }
     }
 
-    fn enqueue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Enqueue) {
+    pub(super) fn enqueue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Enqueue) {
         let cfs = self.se(se).parent;
         let curr = self.is_curr(se);
         if curr {
@@ -218,11 +221,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.se_mut(se).on_rq = true;
         if self.class.groups[cfs].cfs.nr_queued == 1 {
             self.list_leaf(cfs);
+            self.limit_first_queued(shared, cfs);
         }
     }
 
     /// False when the entity stays queued, delayed.
-    fn dequeue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue) -> bool {
+    pub(super) fn dequeue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue) -> bool {
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
         self.clear_buddies(se);
@@ -244,6 +248,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         self.se_mut(se).on_rq = false;
         self.account_dequeue(se);
+        self.limit_dequeued(shared, cfs);
         self.update_cfs_group(shared, se);
         D::left(self, se, why);
         if why == Dequeue::Delayed {
@@ -275,7 +280,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         loop {
             let nr = &mut self.class.groups[cfs].cfs.h_nr_runnable;
             *nr = nr.wrapping_add_signed(delta);
-            if cfs == ROOT {
+            if cfs == ROOT || self.is_off(cfs) {
                 break;
             }
             cfs = self.class.groups[cfs].se.parent;
@@ -305,6 +310,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if why == Enqueue::Delayed {
             self.requeue_delayed(shared, se);
             self.util_est_enqueue(shared, task);
+            return;
+        }
+        if self.class.entities[task].throttled && self.enqueue_throttled(task, why) {
             return;
         }
         self.util_est_enqueue(shared, task);
@@ -344,6 +352,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if cfs == ROOT {
                 break;
             }
+            if queue.is_off() {
+                // Its caller counts it as running; held back by a limit, it is not.
+                self.nr_running -= 1;
+                break;
+            }
             slice = self.min_slice(cfs);
             if self.class.groups[cfs].se.idle {
                 idle = 1;
@@ -368,7 +381,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     pub(crate) fn dequeue_task(&mut self, shared: &Shared<Fair<D, T>>, task: u32, why: Dequeue) -> bool {
-        let sleeps = matches!(why, Dequeue::Sleep | Dequeue::Dead);
+        let sleeps = matches!(why, Dequeue::Sleep | Dequeue::Dead | Dequeue::Throttle);
+        if self.class.entities[task].throttled {
+            self.dequeue_throttled(task, why);
+            return true;
+        }
         if why != Dequeue::Delayed && !self.class.entities[task].delayed {
             self.util_est_dequeue(shared, task);
         }
@@ -417,6 +434,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if cfs == ROOT {
                 break;
             }
+            if queue.is_off() {
+                // It was not counted as running; its caller takes it off that count.
+                self.nr_running += tasks;
+                break;
+            }
             slice = self.min_slice(cfs);
             if self.class.groups[cfs].se.idle {
                 idle = tasks;
@@ -426,10 +448,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 if queue_weight > 0 {
                     leaving = false;
                     // Its siblings are likely to be served from the same cache.
-                    if sleeps {
+                    if sleeps && why != Dequeue::Throttle {
                         self.set_next_buddy(se);
                     }
-                } else {
+                } else if why != Dequeue::Throttle {
                     // What follows is a group whose last task has gone: to its parent it sleeps, whatever the task did.
                     why = Dequeue::Sleep;
                 }
@@ -445,9 +467,16 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 return None;
             }
             let mut cfs = ROOT;
+            let (limits, mut throttled) = (self.class.limits, false);
             loop {
                 if self.class.groups[cfs].cfs.curr.is_some_and(|curr| self.se(curr).on_rq) {
                     self.update_curr(shared, cfs);
+                }
+                if limits && self.check_limit(shared, cfs) {
+                    if shared.config.throttle != Throttle::V6_18 {
+                        continue 'again;
+                    }
+                    throttled = true;
                 }
                 let se = D::pick(self, shared, cfs);
                 if self.se(se).delayed {
@@ -457,10 +486,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     }
                     continue 'again;
                 }
-                match se.as_group() {
-                    Some(group) => cfs = group,
-                    None => return Some(se.raw()),
+                if let Some(group) = se.as_group() {
+                    cfs = group;
+                    continue;
                 }
+                if throttled {
+                    self.se_mut(se).throttle_work = true;
+                }
+                return Some(se.raw());
             }
         }
     }
@@ -469,8 +502,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = self.se(se).parent;
         if self.se(se).on_rq {
             self.update_curr(shared, cfs);
+            self.check_limit(shared, cfs);
             self.insert(se);
             self.update_load_avg(shared, se, Attach::Keep);
+        } else {
+            self.check_limit(shared, cfs);
         }
         self.class.groups[cfs].cfs.curr = None;
     }
@@ -560,7 +596,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     pub(crate) fn wakeup_preempt_fair(&mut self, shared: &Shared<Fair<D, T>>, task: u32, wake: Wake) {
         let Some(curr) = self.curr else { return };
-        if curr == task {
+        if curr == task || self.held_back(shared, task) {
             return;
         }
         let features = shared.config.features;

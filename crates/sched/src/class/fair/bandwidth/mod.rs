@@ -1,0 +1,665 @@
+//! CFS bandwidth control (`cpu.max`): a group may use only so much CPU time in each period.
+//!
+//! Whatever runs in a group is charged to what the group has left on that CPU; when that is used up the CPU draws a slice
+//! from the group's [`Pool`]. If the pool is empty the group is *throttled* on that CPU until the next period. Charging
+//! happens where the scheduler looks (ticks, wakeups, switches), so a CPU may overrun by up to a tick: it then has less than
+//! nothing, and pays that back first.
+//!
+//! What kernels do differently:
+//! - **6.1**: throttling takes the group's entity off its parent's queue, with all that is below; the clock of the load
+//!   averages stands still in there. A queue that is throttled while empty counts as throttled time.
+//! - **6.6**, **6.12**: an empty queue does not count. Periods of different groups are offset against each other.
+//! - **6.18**: throttling is left to each task, when it next returns to user mode (a task that holds a lock in the kernel is
+//!   not stopped there): nothing is taken off at once; a task that is picked in a throttled group runs until it returns to
+//!   user mode, then leaves the queue alone and waits in the group's *limbo*. The averages' clock stops when the last has left.
+//!
+//! Simplified: since 6.4 a CPU that is let go by another CPU's timer gets an interrupt and does it itself; here the timer's
+//! handler does it, as before 6.4. The kernel lengthens a period whose timer it finds itself handling for more than three
+//! periods in a row; with a clock that stands still during a call that cannot be.
+
+mod pool;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub(crate) use pool::Pool;
+pub use pool::{BandwidthStat, Limit, LimitError};
+
+use super::entity::{CfsRq, ROOT, Se};
+use super::load::Attach;
+use super::{Discipline, Fair};
+use crate::class::ClassKind;
+use crate::event::{Event, Running};
+use crate::host::Timer;
+use crate::ids::GroupId;
+use crate::kernels::Throttle;
+use crate::policy::{Dequeue, Enqueue};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+
+/// What a CPU keeps when it has nothing of a group to run (`min_cfs_rq_runtime`).
+const MIN_RUNTIME_NS: i64 = 1_000_000;
+
+/// What one CPU keeps of a group that has a limit, or lies below one that has.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    /// The group itself has a limit.
+    runtime_enabled: bool,
+    /// What is left of the last slice; negative: owed.
+    runtime_remaining: i64,
+    /// The group's own limit is used up.
+    throttled: bool,
+    /// Its entity is kept off the parent's queue for that (not since 6.18).
+    off: bool,
+    /// Since when that counts, if it does.
+    throttled_clock: Option<u64>,
+    /// How many limits, its own and those above, are used up.
+    throttle_count: u32,
+    /// The clock of its averages: since when it stands still, if it does, and for how long it has stood before.
+    pelt_stopped_at: Option<u64>,
+    pelt_stopped_for: u64,
+    /// Every group below it that is on this CPU, parents before children.
+    below: Vec<u32>,
+    /// Tasks that have left its queue because it is throttled (6.18).
+    limbo: Vec<u32>,
+}
+
+impl CfsRq {
+    /// Its tasks do not count further up: its entity is kept off the parent's queue.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.bandwidth.as_ref().is_some_and(|local| local.off)
+    }
+
+    /// Its own limit, or one above, is used up.
+    #[inline]
+    pub(crate) fn in_throttled_hierarchy(&self) -> bool {
+        self.bandwidth.as_ref().is_some_and(|local| local.throttle_count > 0)
+    }
+
+    /// The clock of its averages, which stands still while it is throttled. `now` is the CPU's.
+    #[inline]
+    pub(crate) fn pelt_clock(&self, now: u64) -> u64 {
+        match &self.bandwidth {
+            None => now,
+            Some(local) => local.pelt_clock(now),
+        }
+    }
+}
+
+impl Local {
+    fn pelt_clock(&self, now: u64) -> u64 {
+        self.pelt_stopped_at.unwrap_or(now).saturating_sub(self.pelt_stopped_for)
+    }
+
+    fn stop_pelt(&mut self, now: u64) {
+        self.pelt_stopped_at.get_or_insert(now);
+    }
+
+    fn restart_pelt(&mut self, now: u64) {
+        if let Some(since) = self.pelt_stopped_at.take() {
+            self.pelt_stopped_for += now - since;
+        }
+    }
+
+    fn used_up(&self) -> bool {
+        self.runtime_enabled && self.runtime_remaining <= 0
+    }
+}
+
+/// A pool for `group`. Since 6.4 periods of different groups do not begin at the same instant: the kernel throws dice for
+/// the first, here the group's number decides.
+pub(crate) fn new_pool(kind: Throttle, group: GroupId) -> Pool {
+    const DEFAULT_PERIOD_NS: u64 = 100_000_000;
+    let spread = (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32;
+    Pool::new(if kind == Throttle::V6_1 { 0 } else { spread })
+}
+
+/// Calls from the hot paths: each is a look at one flag of a CPU that has no group with a limit.
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// The running entity of a queue was charged for `delta`.
+    #[inline]
+    pub(crate) fn charge_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
+        if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
+            self.account_runtime(shared, cfs, delta);
+        }
+    }
+
+    /// A queue has its first entity.
+    #[inline]
+    pub(crate) fn limit_first_queued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
+            self.check_enqueue_throttle(shared, cfs);
+        }
+    }
+
+    /// An entity has left a queue.
+    #[inline]
+    pub(crate) fn limit_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
+            self.last_dequeued(shared, cfs);
+        }
+    }
+
+    /// The running entity of a queue gives way, or another may be picked from it: true if the queue is throttled.
+    #[inline]
+    pub(crate) fn check_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
+        self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
+    }
+
+    /// Whether what is in a queue does not count further up.
+    #[inline]
+    pub(crate) fn is_off(&self, cfs: u32) -> bool {
+        self.class.limits && self.class.groups[cfs].cfs.is_off()
+    }
+
+    /// A group came to this CPU: its queue is the last of the arena.
+    #[inline]
+    pub(crate) fn limit_new_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
+        let parent = self.class.groups[slot].se.parent;
+        let pool = shared.group(self.class.groups[slot].id).pool();
+        if pool.is_some() || self.class.groups[parent].cfs.bandwidth.is_some() {
+            self.adopt_slot(shared, slot);
+        }
+    }
+
+    /// A woken task is in no position to preempt: it, or all of its group, is held back.
+    #[inline]
+    pub(crate) fn held_back(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
+        if !self.class.limits {
+            return false;
+        }
+        let entity = &self.class.entities[task];
+        let hierarchy = shared.config.throttle != Throttle::V6_18;
+        self.class.groups[entity.parent].cfs.in_throttled_hierarchy() && (hierarchy || entity.throttled)
+    }
+
+    /// Whether a group's part of the weight is left alone for now.
+    #[inline]
+    pub(crate) fn keeps_weight(&self, shared: &Shared<Fair<D, T>>, group: u32) -> bool {
+        self.class.limits
+            && self.class.groups[group].cfs.in_throttled_hierarchy()
+            && shared.config.throttle != Throttle::V6_18
+    }
+}
+
+/// Slices.
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    fn local(&self, cfs: u32) -> &Local {
+        self.class.groups[cfs].cfs.bandwidth.as_ref().expect("asked only of queues that have it")
+    }
+
+    fn local_mut(&mut self, cfs: u32) -> &mut Local {
+        self.class.groups[cfs].cfs.bandwidth.as_mut().expect("asked only of queues that have it")
+    }
+
+    /// Runs `with` on the pool of a group that has, or had, a limit.
+    fn pool<R>(&self, shared: &Shared<Fair<D, T>>, cfs: u32, with: impl FnOnce(&mut Pool) -> R) -> R {
+        let pool = shared.group(self.class.groups[cfs].id).pool().expect("a group with a limit has a pool");
+        with(&mut pool.lock())
+    }
+
+    /// `account_cfs_rq_runtime`.
+    fn account_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
+        let local = self.local_mut(cfs);
+        if !local.runtime_enabled {
+            return;
+        }
+        local.runtime_remaining -= delta as i64;
+        if local.runtime_remaining > 0 || local.throttled {
+            return;
+        }
+        let slice = shared.config.tunables.cfs_bandwidth_slice_ns();
+        if !self.assign_runtime(shared, cfs, slice) && self.class.groups[cfs].cfs.curr.is_some() {
+            self.resched();
+        }
+    }
+
+    /// Draws on the pool until the CPU has `target`. True if it has anything now.
+    fn assign_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, target: u64) -> bool {
+        let (now, remaining) = (self.clock.now(), self.local(cfs).runtime_remaining);
+        let (amount, arm) = self.pool(shared, cfs, |pool| pool.assign(remaining, target, now));
+        if let Some(at) = arm {
+            self.arm(Timer::GroupPeriod(self.class.groups[cfs].id), Some(at));
+        }
+        let local = self.local_mut(cfs);
+        local.runtime_remaining += amount as i64;
+        local.runtime_remaining > 0
+    }
+
+    /// `check_cfs_rq_runtime`.
+    fn check_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
+        let local = self.local(cfs);
+        // One that is throttled may be running all the same: the running task was moved here.
+        local.used_up() && (local.throttled || self.throttle(shared, cfs))
+    }
+
+    fn check_enqueue_throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let now = self.clock.now();
+        let local = self.local(cfs);
+        if local.runtime_enabled && !local.throttled && self.class.groups[cfs].cfs.curr.is_none() {
+            self.account_runtime(shared, cfs, 0);
+            if self.local(cfs).runtime_remaining <= 0 {
+                self.throttle(shared, cfs);
+            }
+        }
+        let pelt = self.clock.pelt();
+        let local = self.local_mut(cfs);
+        match shared.config.throttle {
+            Throttle::V6_6 if local.throttled => {
+                local.throttled_clock.get_or_insert(now);
+            }
+            Throttle::V6_1 | Throttle::V6_6 => {}
+            Throttle::V6_18 => local.restart_pelt(pelt),
+        }
+    }
+
+    /// What an empty queue does not need goes back to the pool (`return_cfs_rq_runtime`).
+    fn last_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        if self.class.groups[cfs].cfs.nr_queued > 0 {
+            return;
+        }
+        let (now, pelt) = (self.clock.now(), self.clock.pelt());
+        let local = self.local_mut(cfs);
+        if shared.config.throttle == Throttle::V6_18 && local.throttle_count > 0 {
+            local.stop_pelt(pelt);
+        }
+        let slack = local.runtime_remaining - MIN_RUNTIME_NS;
+        if !local.runtime_enabled || slack <= 0 {
+            return;
+        }
+        local.runtime_remaining -= slack;
+        let slice = shared.config.tunables.cfs_bandwidth_slice_ns();
+        if let Some(at) = self.pool(shared, cfs, |pool| pool.give_back(slack as u64, slice, now)) {
+            self.arm(Timer::GroupSlack(self.class.groups[cfs].id), Some(at));
+        }
+    }
+}
+
+/// Throttling and its end.
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// `throttle_cfs_rq`: false if there was something in the pool after all.
+    fn throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
+        if self.assign_runtime(shared, cfs, 1) {
+            return false;
+        }
+        let cpu = self.cpu;
+        self.pool(shared, cfs, |pool| pool.wait(cpu));
+        let kind = shared.config.throttle;
+        let pelt = self.clock.pelt();
+        self.each_from(cfs, |rq, group| {
+            let queued = rq.class.groups[group].cfs.nr_queued > 0;
+            let local = rq.local_mut(group);
+            if local.throttle_count == 0 && (kind != Throttle::V6_18 || !queued) {
+                local.stop_pelt(pelt);
+            }
+            local.throttle_count += 1;
+        });
+        let local = self.local_mut(cfs);
+        local.throttled = true;
+        debug_assert!(local.throttled_clock.is_none());
+        if kind != Throttle::V6_18 {
+            self.take_off(shared, cfs);
+            let counts = kind == Throttle::V6_1 || self.class.groups[cfs].cfs.nr_queued > 0;
+            let now = self.clock.now();
+            let local = self.local_mut(cfs);
+            local.off = true;
+            local.throttled_clock = counts.then_some(now);
+        }
+        let group = self.class.groups[cfs].id;
+        self.event(Event::Throttle { group });
+        true
+    }
+
+    /// A group and all below it on this CPU, parents before children.
+    fn each_from(&mut self, cfs: u32, mut with: impl FnMut(&mut Self, u32)) {
+        let below = core::mem::take(&mut self.local_mut(cfs).below);
+        with(self, cfs);
+        for &group in &below {
+            with(self, group);
+        }
+        self.local_mut(cfs).below = below;
+    }
+
+    /// Takes a group's entity off its parent's queue, and its tasks off the counts above.
+    fn take_off(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let queue = &self.class.groups[cfs].cfs;
+        let (tasks, runnable, mut idle) = (queue.h_nr_queued, queue.h_nr_runnable, queue.h_nr_idle);
+        let mut group = cfs;
+        let mut leaving = true;
+        loop {
+            let se = Se::group(group);
+            // A group above is throttled as well, or this one was empty.
+            if !self.se(se).on_rq {
+                return;
+            }
+            if leaving {
+                let why = if self.se(se).delayed { Dequeue::Delayed } else { Dequeue::Throttle };
+                self.dequeue_entity(shared, se, why);
+            } else {
+                self.update_load_avg(shared, se, Attach::Keep);
+                self.se_update_runnable(se);
+            }
+            if self.se(se).idle {
+                idle = tasks;
+            }
+            group = self.se(se).parent;
+            let queue = &mut self.class.groups[group].cfs;
+            queue.h_nr_queued -= tasks;
+            queue.h_nr_runnable -= runnable;
+            queue.h_nr_idle -= idle;
+            leaving = leaving && queue.weight == 0;
+            if group == ROOT {
+                self.nr_running -= tasks;
+                return;
+            }
+        }
+    }
+
+    /// Puts a group's entity back on its parent's queue, and its tasks on the counts above.
+    fn put_on(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let queue = &self.class.groups[cfs].cfs;
+        let (tasks, runnable, mut idle) = (queue.h_nr_queued, queue.h_nr_runnable, queue.h_nr_idle);
+        if queue.nr_queued == 0 {
+            return;
+        }
+        let mut group = cfs;
+        let mut joining = true;
+        loop {
+            let se = Se::group(group);
+            if joining && self.se(se).delayed {
+                self.dequeue_entity(shared, se, Dequeue::Delayed);
+            }
+            joining = joining && !self.se(se).on_rq;
+            if joining {
+                self.enqueue_entity(shared, se, Enqueue::Wakeup);
+            } else {
+                self.update_load_avg(shared, se, Attach::Keep);
+                self.se_update_runnable(se);
+            }
+            if self.se(se).idle {
+                idle = tasks;
+            }
+            group = self.se(se).parent;
+            let queue = &mut self.class.groups[group].cfs;
+            queue.h_nr_queued += tasks;
+            queue.h_nr_runnable += runnable;
+            queue.h_nr_idle += idle;
+            if queue.is_off() {
+                return;
+            }
+            if group == ROOT {
+                self.count_running(shared, tasks);
+                return;
+            }
+        }
+    }
+
+    fn count_running(&mut self, shared: &Shared<Fair<D, T>>, tasks: u32) {
+        self.nr_running += tasks;
+        if self.nr_running >= 2 {
+            shared.set_overloaded(true);
+        }
+    }
+
+    /// `unthrottle_cfs_rq`.
+    fn unthrottle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let (cpu, now) = (self.cpu, self.clock.now());
+        let local = self.local_mut(cfs);
+        local.throttled = false;
+        local.off = false;
+        let ns = local.throttled_clock.take().map_or(0, |since| now - since);
+        self.pool(shared, cfs, |pool| pool.let_go(cpu, ns));
+        let group = self.class.groups[cfs].id;
+        self.event(Event::Unthrottle { group, ns });
+        // Children first; a task that comes back may find a limit above used up, which changes the counts below again.
+        let below = self.local(cfs).below.clone();
+        for &group in below.iter().rev().chain([&cfs]) {
+            self.unthrottle_up(shared, group);
+        }
+        if shared.config.throttle != Throttle::V6_18 {
+            self.put_on(shared, cfs);
+        }
+        if self.running == Running::Idle && self.class.groups[ROOT].cfs.nr_queued > 0 {
+            self.resched();
+        }
+    }
+
+    fn unthrottle_up(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
+        let pelt = self.clock.pelt();
+        let local = self.local_mut(cfs);
+        local.throttle_count -= 1;
+        if local.throttle_count > 0 {
+            return;
+        }
+        local.restart_pelt(pelt);
+        // Last in, first out.
+        for task in core::mem::take(&mut local.limbo).into_iter().rev() {
+            self.class.entities[task].throttled = false;
+            self.enqueue_task(shared, task, Enqueue::Wakeup);
+            self.count_running(shared, 1);
+        }
+    }
+}
+
+/// Throttling task by task (6.18).
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// The running task returns to user mode. If its group is throttled it leaves the queue (`throttle_cfs_rq_work`).
+    pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        self.class.entities[task].throttle_work = false;
+        let parent = self.class.entities[task].parent;
+        if !self.class.groups[parent].cfs.in_throttled_hierarchy() || !self.class.entities[task].on_rq {
+            return;
+        }
+        self.dequeue_task(shared, task, Dequeue::Throttle);
+        self.class.entities[task].throttled = true;
+        self.nr_running -= 1;
+        self.enter_limbo(task);
+        self.resched();
+    }
+
+    /// A task waits for the group it is in to be let go.
+    fn enter_limbo(&mut self, task: u32) {
+        let parent = self.class.entities[task].parent;
+        self.local_mut(parent).limbo.push(task);
+        // From now on the groups above are really kept from running.
+        let now = self.clock.now();
+        let mut group = parent;
+        while let Some(local) = &mut self.class.groups[group].cfs.bandwidth {
+            if local.throttled {
+                local.throttled_clock.get_or_insert(now);
+            }
+            group = self.class.groups[group].se.parent;
+        }
+    }
+
+    /// A task in limbo leaves for good, or to come back somewhere else.
+    #[cold]
+    pub(crate) fn dequeue_throttled(&mut self, task: u32, why: Dequeue) {
+        let parent = self.class.entities[task].parent;
+        self.local_mut(parent).limbo.retain(|&other| other != task);
+        if matches!(why, Dequeue::Sleep | Dequeue::Dead) {
+            self.class.entities[task].throttled = false;
+        }
+        // Whoever asked for it takes one off the count.
+        self.nr_running += 1;
+    }
+
+    /// A task that was in limbo elsewhere arrives: true if it stays in limbo here.
+    #[cold]
+    pub(crate) fn enqueue_throttled(&mut self, task: u32, why: Enqueue) -> bool {
+        let parent = self.class.entities[task].parent;
+        // One that slept meanwhile, in a higher class, has to get out of the kernel first.
+        let stays = matches!(why, Enqueue::Move | Enqueue::Restore);
+        if stays && self.curr != Some(task) && self.class.groups[parent].cfs.in_throttled_hierarchy() {
+            self.enter_limbo(task);
+            // Whoever asked for it puts one on the count.
+            self.nr_running -= 1;
+            return true;
+        }
+        self.class.entities[task].throttled = false;
+        false
+    }
+}
+
+/// What the core asks for.
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// The group's limit changed.
+    pub(crate) fn adopt_limit(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
+        let Some(&slot) = self.class.by_id.get(&group) else { return };
+        if self.class.groups[slot].cfs.bandwidth.is_none() {
+            self.adopt_subtree(shared, slot);
+        }
+        let limited = self.pool(shared, slot, |pool| pool.limit().is_some());
+        // What is charged to the old limit is not owed to the new one.
+        self.update_curr_all(shared);
+        let local = self.local_mut(slot);
+        local.runtime_enabled = limited;
+        // Since 6.18 a nanosecond: whoever comes back must not find it used up.
+        local.runtime_remaining = i64::from(shared.config.throttle == Throttle::V6_18);
+        if local.throttled {
+            self.unthrottle(shared, slot);
+        }
+    }
+
+    /// A group has its first limit, and there is none above it: all below it that have no state get theirs.
+    fn adopt_subtree(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
+        let groups = self.class.groups.iter().map(|(index, _)| index);
+        let below: Vec<u32> = groups.filter(|&group| self.is_below(group, slot)).collect();
+        for &group in [slot].iter().chain(&below) {
+            match &mut self.class.groups[group].cfs.bandwidth {
+                // It has a limit, or is below one. Those above it that have just got theirs are not throttled.
+                Some(local) => {
+                    local.below.clear();
+                    self.tell_above(group);
+                }
+                None => self.adopt_slot(shared, group),
+            }
+        }
+    }
+
+    /// Lets every group above that keeps state know that `slot` is below it.
+    fn tell_above(&mut self, slot: u32) {
+        let mut group = self.class.groups[slot].se.parent;
+        while let Some(above) = &mut self.class.groups[group].cfs.bandwidth {
+            above.below.push(slot);
+            group = self.class.groups[group].se.parent;
+        }
+    }
+
+    /// A queue with a limit, or below one, gets its state. Queues above it that are to have it have it already.
+    fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
+        let runtime_enabled = shared.group(self.class.groups[slot].id).limit().is_some();
+        let mut local = Local { runtime_enabled, ..Local::default() };
+        let parent = self.class.groups[slot].se.parent;
+        if let Some(above) = &self.class.groups[parent].cfs.bandwidth {
+            local.throttle_count = above.throttle_count;
+        }
+        if local.throttle_count > 0 {
+            local.stop_pelt(self.clock.pelt());
+        }
+        self.class.limits = true;
+        self.class.groups[slot].cfs.bandwidth = Some(Box::new(local));
+        self.tell_above(slot);
+    }
+
+    /// A group that waits on this CPU is given from the pool what it owes; if that was enough, it may run again.
+    pub(crate) fn distribute_to(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
+        let Some(&slot) = self.class.by_id.get(&group) else { return };
+        if !self.class.groups[slot].cfs.bandwidth.as_ref().is_some_and(|local| local.throttled) {
+            return;
+        }
+        let remaining = self.local(slot).runtime_remaining;
+        let amount = self.pool(shared, slot, |pool| pool.pay(remaining));
+        let local = self.local_mut(slot);
+        local.runtime_remaining += amount as i64;
+        if local.runtime_remaining > 0 {
+            self.unthrottle(shared, slot);
+        }
+    }
+
+    /// Whether a task is kept from running by a limit.
+    pub(crate) fn is_throttled(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
+        let entity = &self.class.entities[task];
+        let hierarchy = shared.config.throttle != Throttle::V6_18;
+        entity.throttled || (hierarchy && self.class.groups[entity.parent].cfs.in_throttled_hierarchy())
+    }
+
+    /// Whether the balancer must not move a task to another CPU because of its group's limit (`throttled_lb_pair`).
+    pub(crate) fn limit_forbids_move(&self, shared: &Shared<Fair<D, T>>, task: u32, to: &Self) -> bool {
+        let parent = self.class.entities[task].parent;
+        self.class.limits
+            && self.class.groups[parent].cfs.bandwidth.is_some()
+            && (self.is_throttled(shared, task) || to.holds_back(shared, self.tasks[task].group))
+    }
+
+    /// Whether tasks of `group` would be held back here.
+    fn holds_back(&self, shared: &Shared<Fair<D, T>>, group: GroupId) -> bool {
+        let mut group = group;
+        loop {
+            if let Some(&slot) = self.class.by_id.get(&group) {
+                return self.class.groups[slot].cfs.in_throttled_hierarchy();
+            }
+            group = shared.group(group).parent;
+        }
+    }
+}
+
+/// What always holds.
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// Of what a queue keeps of limits.
+    pub(crate) fn check_local(&self, cfs: u32) -> Result<(), String> {
+        let group = &self.class.groups[cfs];
+        let wrong = |what: &str| Err(format!("CPU {} group {}: {what}", self.cpu, group.id));
+        let above = self.class.groups[group.se.parent].cfs.bandwidth.as_ref();
+        let Some(local) = &group.cfs.bandwidth else {
+            return if above.is_some() { wrong("below a limit, and knows nothing of it") } else { Ok(()) };
+        };
+        let count = above.map_or(0, |above| above.throttle_count) + u32::from(local.throttled);
+        if local.throttle_count != count {
+            return wrong("counts other limits as used up than are");
+        }
+        if local.off && !local.throttled {
+            return wrong("kept off its parent's queue without being throttled");
+        }
+        if local.throttled && !local.runtime_enabled {
+            return wrong("throttled without a limit");
+        }
+        if local.pelt_stopped_at.is_some() && local.throttle_count == 0 {
+            return wrong("its averages stand still though it is not throttled");
+        }
+        let lost = local.limbo.iter().find(|&&task| {
+            let entity = &self.class.entities[task];
+            !entity.throttled || entity.on_rq || entity.parent != cfs || local.throttle_count == 0
+        });
+        if lost.is_some() {
+            return wrong("has a task in limbo that is not throttled");
+        }
+        // One that has been in a higher class, and sleeps, is not in limbo, whatever it was before.
+        let here = self.tasks.iter().filter(|(_, task)| task.on_rq && task.kind() == ClassKind::Fair);
+        let entities = here.map(|(index, _)| &self.class.entities[index]);
+        let throttled = entities.filter(|entity| entity.throttled && entity.parent == cfs).count();
+        if throttled != local.limbo.len() {
+            return wrong("has a throttled task that is not in limbo");
+        }
+        let below = self.class.groups.iter().filter(|(index, _)| self.is_below(*index, cfs)).count();
+        if below != local.below.len() {
+            return wrong("does not know all groups below it");
+        }
+        Ok(())
+    }
+
+    fn is_below(&self, group: u32, above: u32) -> bool {
+        let mut at = group;
+        while at != ROOT {
+            at = self.class.groups[at].se.parent;
+            if at == above {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,476 @@
+//! A limit, and the pool of run time that all CPUs of a group draw on (`cfs_bandwidth`).
+//!
+//! A period begins with `quota` in the pool, and with what was left over before, up to `burst` more. A CPU on which the
+//! group runs takes a slice at a time. When the pool is empty, CPUs that have used theirs up are throttled and join the
+//! list of those who wait; at the next period's beginning each is let go, in the order in which they came, with just
+//! enough to pay its debt and a nanosecond more: it takes a slice when it runs. A period that begins with nobody waiting
+//! after one in which nobody took anything stops the timer.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::ids::CpuId;
+
+/// Unused run time is handed out again only if so long remains until the period ends anyway.
+const SLACK_PERIOD_NS: u64 = 5_000_000;
+/// The least time before the end of a period at which that is worth while.
+const MIN_EXPIRATION_NS: u64 = 2_000_000;
+
+/// How much CPU time a group may use: `cpu.max` and `cpu.max.burst`. Nanoseconds.
+///
+/// ```
+/// use vruntime_sched::Limit;
+///
+/// let limit = Limit::new(50_000_000, 100_000_000, 0)?; // half a CPU
+/// assert_eq!(limit.quota_ns(), 50_000_000);
+/// assert!(Limit::new(500_000, 100_000_000, 0).unwrap_err().to_string().contains("1 ms"));
+/// # Ok::<(), vruntime_sched::LimitError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    quota: u64,
+    period: u64,
+    burst: u64,
+}
+
+impl Limit {
+    /// The least quota and the shortest period that the kernel accepts.
+    pub const MIN_NS: u64 = 1_000_000;
+    /// The longest period that the kernel accepts.
+    pub const MAX_PERIOD_NS: u64 = 1_000_000_000;
+    /// The most that quota and burst may be together (`max_cfs_runtime`).
+    pub const MAX_RUNTIME_NS: u64 = ((1 << 44) - 1) * 1_000;
+
+    /// At most `quota` of CPU time in each `period`; what was not used of it is saved up to `burst`.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refuses: a quota or a period below 1 ms, a period above 1 s, a burst above the quota.
+    pub fn new(quota: u64, period: u64, burst: u64) -> Result<Self, LimitError> {
+        if quota < Self::MIN_NS {
+            return Err(LimitError::ShortQuota(quota));
+        }
+        if !(Self::MIN_NS..=Self::MAX_PERIOD_NS).contains(&period) {
+            return Err(LimitError::Period(period));
+        }
+        if burst > quota {
+            return Err(LimitError::Burst { burst, quota });
+        }
+        if quota > Self::MAX_RUNTIME_NS || quota + burst > Self::MAX_RUNTIME_NS {
+            return Err(LimitError::LongQuota(quota.saturating_add(burst)));
+        }
+        Ok(Self { quota, period, burst })
+    }
+
+    /// CPU time in each period.
+    pub const fn quota_ns(self) -> u64 {
+        self.quota
+    }
+
+    /// Length of a period.
+    pub const fn period_ns(self) -> u64 {
+        self.period
+    }
+
+    /// How much may be saved up.
+    pub const fn burst_ns(self) -> u64 {
+        self.burst
+    }
+}
+
+/// Why something is no limit. Times are nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LimitError {
+    /// A quota below 1 ms.
+    ShortQuota(u64),
+    /// Quota and burst together are beyond what the kernel can count.
+    LongQuota(u64),
+    /// A period outside 1 ms to 1 s.
+    Period(u64),
+    /// A burst above the quota.
+    Burst {
+        /// The burst.
+        burst: u64,
+        /// The quota.
+        quota: u64,
+    },
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |ns: u64| ns / 1000;
+        match *self {
+            Self::ShortQuota(quota) => write!(f, "a quota of {} us is below 1 ms, the kernel's least", us(quota)),
+            Self::LongQuota(sum) => {
+                write!(f, "a quota of {} us (burst included) is above {} us", us(sum), us(Limit::MAX_RUNTIME_NS))
+            }
+            Self::Period(period) => {
+                write!(f, "a period of {} us is outside the kernel's 1 ms to 1 s", us(period))
+            }
+            Self::Burst { burst, quota } => {
+                write!(f, "a burst of {} us is above the quota, {} us", us(burst), us(quota))
+            }
+        }
+    }
+}
+
+impl core::error::Error for LimitError {}
+
+/// What a group's limit has done so far: the fields of `cpu.stat`, times in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BandwidthStat {
+    /// Periods that passed while the timer ran.
+    pub nr_periods: u64,
+    /// Those at whose end some CPU waited for run time.
+    pub nr_throttled: u64,
+    /// For how long its CPUs were throttled, summed over CPUs; those that still are do not count yet (`throttled_usec`).
+    pub throttled_ns: u64,
+    /// Periods in which more than the quota was used.
+    pub nr_bursts: u64,
+    /// How much more, in all (`burst_usec`).
+    pub burst_ns: u64,
+}
+
+/// What the end of a period asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PeriodEnd {
+    /// Periods that ended.
+    pub(crate) periods: u64,
+    /// Somebody waits: the pool is to be distributed.
+    pub(crate) throttled: bool,
+    /// What was used beyond the quota.
+    pub(crate) burst: u64,
+}
+
+/// The pool of one group.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    limit: Option<Limit>,
+    runtime: u64,
+    /// What there was when the period began.
+    runtime_snap: u64,
+    /// Nobody has taken anything since the period began.
+    idle: bool,
+    period_active: bool,
+    /// When the period ends; while the timer does not run, what the beat of periods is counted from.
+    expires: u64,
+    slack_started: bool,
+    /// CPUs that wait for run time, in the order in which they came.
+    waiting: Vec<CpuId>,
+    pub(crate) stat: BandwidthStat,
+}
+
+impl Pool {
+    /// Without a limit. Periods will begin `offset` after a multiple of their length.
+    pub(crate) fn new(offset: u64) -> Self {
+        Self {
+            limit: None,
+            runtime: 0,
+            runtime_snap: 0,
+            idle: false,
+            period_active: false,
+            expires: offset,
+            slack_started: false,
+            waiting: Vec::new(),
+            stat: BandwidthStat::default(),
+        }
+    }
+
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        self.limit
+    }
+
+    /// Another limit from now on. When the timer must be set: for when.
+    pub(crate) fn set(&mut self, limit: Option<Limit>, now: u64) -> Option<u64> {
+        self.limit = limit;
+        self.refill();
+        limit.and_then(|_| self.start(now))
+    }
+
+    /// `__refill_cfs_bandwidth_runtime`: a period begins. What was used beyond the quota in the last one.
+    fn refill(&mut self) -> u64 {
+        let Some(limit) = self.limit else { return 0 };
+        self.runtime = self.runtime.saturating_add(limit.quota);
+        let burst = self.runtime_snap.saturating_sub(self.runtime);
+        if burst > 0 {
+            self.stat.nr_bursts += 1;
+            self.stat.burst_ns += burst;
+        }
+        self.runtime = self.runtime.min(limit.quota + limit.burst);
+        self.runtime_snap = self.runtime;
+        burst
+    }
+
+    /// `start_cfs_bandwidth`: the period timer runs from now on. For when it must be set, if it did not run.
+    pub(crate) fn start(&mut self, now: u64) -> Option<u64> {
+        let limit = self.limit?;
+        if self.period_active {
+            return None;
+        }
+        self.period_active = true;
+        self.forward(now, limit.period);
+        Some(self.expires)
+    }
+
+    /// `hrtimer_forward`: keeps the beat, to the first that is after `now`; how many were passed.
+    fn forward(&mut self, now: u64, period: u64) -> u64 {
+        if now < self.expires {
+            return 0;
+        }
+        let beats = (now - self.expires) / period + 1;
+        self.expires = self.expires.saturating_add(beats.saturating_mul(period));
+        beats
+    }
+
+    /// A CPU that has `remaining`, not more than 0, wants to have `target`. What it gets, and when the period timer must be
+    /// set if it did not run.
+    pub(crate) fn assign(&mut self, remaining: i64, target: u64, now: u64) -> (u64, Option<u64>) {
+        debug_assert!(remaining <= 0);
+        let wanted = target.saturating_add(remaining.unsigned_abs());
+        if self.limit.is_none() {
+            return (wanted, None);
+        }
+        let arm = self.start(now);
+        let amount = wanted.min(self.runtime);
+        if amount > 0 {
+            self.runtime -= amount;
+            self.idle = false;
+        }
+        (amount, arm)
+    }
+
+    /// A CPU found the pool empty: it waits.
+    pub(crate) fn wait(&mut self, cpu: CpuId) {
+        debug_assert!(!self.waiting.contains(&cpu));
+        self.waiting.push(cpu);
+    }
+
+    /// A CPU is let go after waiting; `throttled` is for how long that counts.
+    pub(crate) fn let_go(&mut self, cpu: CpuId, throttled: u64) {
+        self.waiting.retain(|&other| other != cpu);
+        self.stat.throttled_ns += throttled;
+    }
+
+    /// Who waits, in order.
+    pub(crate) fn waiting(&self) -> &[CpuId] {
+        &self.waiting
+    }
+
+    /// Whether anything is left, or everything is free.
+    pub(crate) fn has_runtime(&self) -> bool {
+        self.runtime > 0
+    }
+
+    /// What a waiting CPU that has `remaining`, not more than 0, is given: what it owes and a nanosecond, if there is as much.
+    pub(crate) fn pay(&mut self, remaining: i64) -> u64 {
+        let wanted = remaining.min(0).unsigned_abs().saturating_add(1);
+        let amount = wanted.min(self.runtime);
+        self.runtime -= amount;
+        amount
+    }
+
+    /// The period timer went off (`do_sched_cfs_period_timer`, up to the distribution).
+    pub(crate) fn period_timer(&mut self, now: u64) -> PeriodEnd {
+        let nothing = PeriodEnd { periods: 0, throttled: false, burst: 0 };
+        let Some(limit) = self.limit else {
+            self.period_active = false;
+            return nothing;
+        };
+        let periods = self.forward(now, limit.period);
+        // Not yet: an earlier wish of the host's.
+        if periods == 0 {
+            return nothing;
+        }
+        let throttled = !self.waiting.is_empty();
+        self.stat.nr_periods += periods;
+        let burst = self.refill();
+        if throttled {
+            self.stat.nr_throttled += periods;
+            // Whoever is let go will take something.
+            self.idle = false;
+        } else if self.idle {
+            self.period_active = false;
+        } else {
+            self.idle = true;
+        }
+        PeriodEnd { periods, throttled, burst }
+    }
+
+    /// When the period timer must go off next, if it runs.
+    pub(crate) fn next_period(&self) -> Option<u64> {
+        self.period_active.then_some(self.expires)
+    }
+
+    /// Whether the period ends within `ns`.
+    fn refresh_within(&self, now: u64, ns: u64) -> bool {
+        self.expires.saturating_sub(now) < ns
+    }
+
+    /// A CPU that stopped running the group gives back what it had beyond `min_cfs_rq_runtime`. For when the slack timer must
+    /// be set, if others wait for it (not done at once: whoever gives back holds its run queue).
+    pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
+        self.limit?;
+        self.runtime = self.runtime.saturating_add(amount);
+        let worth_it = self.runtime > slice
+            && !self.waiting.is_empty()
+            && !self.slack_started
+            && !self.refresh_within(now, SLACK_PERIOD_NS + MIN_EXPIRATION_NS);
+        if !worth_it {
+            return None;
+        }
+        self.slack_started = true;
+        Some(now + SLACK_PERIOD_NS)
+    }
+
+    /// The slack timer went off: whether to distribute what is in the pool.
+    pub(crate) fn slack_timer(&mut self, slice: u64, now: u64) -> bool {
+        self.slack_started = false;
+        self.limit.is_some() && self.runtime > slice && !self.refresh_within(now, MIN_EXPIRATION_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn pool(quota: u64, period: u64, burst: u64) -> Pool {
+        let mut pool = Pool::new(0);
+        let arm = pool.set(Some(Limit::new(quota * MS, period * MS, burst * MS).unwrap()), 0);
+        assert_eq!(arm, Some(period * MS));
+        pool
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_refused() {
+        assert_eq!(Limit::new(MS - 1, 100 * MS, 0), Err(LimitError::ShortQuota(MS - 1)));
+        assert_eq!(Limit::new(MS, MS - 1, 0), Err(LimitError::Period(MS - 1)));
+        assert_eq!(Limit::new(MS, 1000 * MS + 1, 0), Err(LimitError::Period(1000 * MS + 1)));
+        assert_eq!(Limit::new(MS, MS, MS + 1), Err(LimitError::Burst { burst: MS + 1, quota: MS }));
+        assert!(Limit::new(Limit::MAX_RUNTIME_NS, MS, 1).is_err());
+        assert!(Limit::new(u64::MAX, MS, 0).is_err());
+        assert!(Limit::new(MS, 1000 * MS, MS).is_ok());
+        let text = Limit::new(MS, 2000 * MS, 0).unwrap_err();
+        assert_eq!(alloc::format!("{text}"), "a period of 2000000 us is outside the kernel's 1 ms to 1 s");
+    }
+
+    #[test]
+    fn a_slice_at_a_time_until_nothing_is_left() {
+        let mut pool = pool(12, 100, 0);
+        assert_eq!(pool.assign(0, 5 * MS, 0), (5 * MS, None));
+        // A debt is paid on top.
+        assert_eq!(pool.assign(-2_000_000, 5 * MS, 0), (7 * MS, None));
+        assert_eq!(pool.assign(0, 5 * MS, 0), (0, None));
+        assert!(!pool.has_runtime());
+        // The next period: as much again, and no more, whatever the burst of a group that has none.
+        assert_eq!(pool.period_timer(100 * MS), PeriodEnd { periods: 1, throttled: false, burst: 0 });
+        assert_eq!(pool.runtime, 12 * MS);
+        assert_eq!(pool.next_period(), Some(200 * MS));
+    }
+
+    #[test]
+    fn waiting_cpus_are_paid_in_order_and_just_enough() {
+        let mut pool = pool(10, 100, 0);
+        pool.assign(0, 10 * MS, 0);
+        pool.wait(CpuId(3));
+        pool.wait(CpuId(1));
+        assert_eq!(pool.waiting(), [CpuId(3), CpuId(1)]);
+        assert!(pool.period_timer(100 * MS).throttled);
+        assert_eq!(pool.pay(-3_999_999), 4 * MS);
+        pool.let_go(CpuId(3), 60 * MS);
+        // The second owes more than is left: it goes on waiting, its debt the smaller.
+        assert_eq!(pool.pay(-9_000_000), 6 * MS);
+        assert_eq!(pool.waiting(), [CpuId(1)]);
+        let stat = pool.stat;
+        assert_eq!((stat.nr_periods, stat.nr_throttled, stat.throttled_ns), (1, 1, 60 * MS));
+    }
+
+    #[test]
+    fn missed_periods_are_counted_and_refilled_once() {
+        let mut pool = pool(10, 100, 0);
+        pool.assign(0, 10 * MS, 0);
+        pool.wait(CpuId(0));
+        assert_eq!(pool.period_timer(350 * MS).periods, 3);
+        assert_eq!((pool.stat.nr_periods, pool.stat.nr_throttled, pool.runtime), (3, 3, 10 * MS));
+        assert_eq!(pool.next_period(), Some(400 * MS));
+        // Too early, as when a limit was changed meanwhile: nothing happens.
+        assert_eq!(pool.period_timer(399 * MS).periods, 0);
+    }
+
+    #[test]
+    fn an_idle_period_stops_the_timer_and_use_starts_it_on_the_beat() {
+        let mut pool = pool(10, 100, 0);
+        pool.assign(0, 5 * MS, 0);
+        pool.period_timer(100 * MS);
+        assert_eq!(pool.next_period(), Some(200 * MS));
+        pool.period_timer(200 * MS);
+        assert_eq!(pool.next_period(), None);
+        assert_eq!(pool.stat.nr_periods, 2);
+        // The pool was filled for the last time at 200 ms; periods that nobody counts do not fill it.
+        assert_eq!(pool.assign(0, 5 * MS, 777 * MS), (5 * MS, Some(800 * MS)));
+        assert_eq!(pool.assign(0, 5 * MS, 778 * MS), (5 * MS, None));
+    }
+
+    #[test]
+    fn a_group_that_waits_keeps_the_timer_running() {
+        let mut pool = pool(10, 100, 0);
+        pool.assign(0, 10 * MS, 0);
+        pool.wait(CpuId(0));
+        for period in 1..5 {
+            assert!(pool.period_timer(period * 100 * MS).throttled);
+            // Debts beyond the quota.
+            pool.pay(-100_000_000);
+            assert!(pool.next_period().is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_saved_is_a_burst_later() {
+        let mut pool = pool(10, 100, 10);
+        pool.assign(0, 4 * MS, 0);
+        assert_eq!(pool.period_timer(100 * MS).burst, 0);
+        assert_eq!(pool.runtime, 16 * MS);
+        pool.idle = false;
+        pool.period_timer(200 * MS);
+        // 26, cut to quota and burst.
+        assert_eq!(pool.runtime, 20 * MS);
+        pool.assign(0, 17 * MS, 210 * MS);
+        assert_eq!(pool.period_timer(300 * MS).burst, 7 * MS);
+        assert_eq!((pool.stat.nr_bursts, pool.stat.burst_ns, pool.runtime), (1, 7 * MS, 13 * MS));
+    }
+
+    #[test]
+    fn slack_goes_to_those_who_wait_unless_the_period_ends_soon() {
+        let mut pool = pool(20, 100, 0);
+        pool.assign(0, 20 * MS, 0);
+        // Nobody waits.
+        assert_eq!(pool.give_back(3 * MS, 5 * MS, 10 * MS), None);
+        pool.wait(CpuId(2));
+        // Less than a slice is not worth the trouble.
+        assert_eq!(pool.give_back(2 * MS, 5 * MS, 10 * MS), None);
+        assert_eq!(pool.give_back(MS, 5 * MS, 10 * MS), Some(15 * MS));
+        // The timer runs already.
+        assert_eq!(pool.give_back(MS, 5 * MS, 11 * MS), None);
+        assert!(pool.slack_timer(5 * MS, 15 * MS));
+        // The refill comes within 7 ms: wait for that.
+        assert_eq!(pool.give_back(MS, 5 * MS, 93 * MS + 1), None);
+        assert_eq!(pool.give_back(MS, 5 * MS, 93 * MS), Some(98 * MS));
+        // By then it is too late.
+        assert!(!pool.slack_timer(5 * MS, 98 * MS + 1));
+    }
+
+    #[test]
+    fn without_a_limit_everything_is_given_and_the_timer_stops() {
+        let mut pool = pool(1, 100, 0);
+        pool.assign(0, MS, 0);
+        assert_eq!(pool.set(None, 50 * MS), None);
+        assert_eq!(pool.assign(-5, 5 * MS, 60 * MS), (5 * MS + 5, None));
+        assert_eq!(pool.period_timer(100 * MS).periods, 0);
+        assert_eq!(pool.next_period(), None);
+        // And again with one: at once a quota, and the beat goes on.
+        let limit = Limit::new(7 * MS, 20 * MS, 0).unwrap();
+        assert_eq!(pool.set(Some(limit), 110 * MS), Some(120 * MS));
+        assert_eq!(pool.runtime, 7 * MS);
+    }
+}

@@ -1,0 +1,92 @@
+//! The verbs of CPU limits.
+
+use alloc::vec::Vec;
+
+use crate::class::fair::bandwidth::Limit;
+use crate::event::Event;
+use crate::host::{Host, Timer};
+use crate::ids::{CpuId, GroupId};
+use crate::policy::Policy;
+use crate::rq::Rqs;
+use crate::scheduler::{Scheduler, settle};
+use crate::tunables::Tunables;
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Gives a group another CPU limit, or none: `cpu.max` and `cpu.max.burst`. Takes effect at once: the group begins
+    /// with a whole quota, and nothing is owed from before. The root has none.
+    ///
+    /// A policy of one's own that knows nothing of limits goes on without.
+    pub fn set_group_bandwidth(&mut self, group: GroupId, limit: Option<Limit>) {
+        let shared = self.shared;
+        if group == GroupId::ROOT || (limit.is_none() && shared.group(group).pool().is_none()) {
+            return;
+        }
+        let pool = shared.group(group).pool_or_new(shared.config.throttle, group);
+        let arm = pool.lock().set(limit, self.now);
+        if arm.is_some() {
+            self.host.arm(Timer::GroupPeriod(group), arm);
+        }
+        for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
+            let mut rq = self.rqs.rq(cpu);
+            rq.update_clock(self.now, shared);
+            P::limit_changed(&mut rq, shared, group);
+            settle(&mut rq, shared, self.host);
+        }
+    }
+
+    /// `sched_cfs_period_timer`.
+    pub(crate) fn group_period(&mut self, group: GroupId, cpu: CpuId) {
+        let Some(pool) = self.shared.group(group).pool() else { return };
+        let end = pool.lock().period_timer(self.now);
+        if end.periods > 0 {
+            let periods = u32::try_from(end.periods).unwrap_or(u32::MAX);
+            let event = Event::BandwidthPeriod { group, periods, throttled: end.throttled, burst: end.burst };
+            self.host.event(self.now, cpu, &event);
+        }
+        if end.throttled {
+            self.distribute(group);
+        }
+        let next = pool.lock().next_period();
+        if let Some(at) = next {
+            self.host.arm(Timer::GroupPeriod(group), Some(at));
+        }
+    }
+
+    /// `do_sched_cfs_slack_timer`.
+    pub(crate) fn group_slack(&mut self, group: GroupId) {
+        let slice = self.shared.config.tunables.cfs_bandwidth_slice_ns();
+        let Some(pool) = self.shared.group(group).pool() else { return };
+        let due = pool.lock().slack_timer(slice, self.now);
+        if due {
+            self.distribute(group);
+        }
+    }
+
+    /// Hands what is in a group's pool out to the CPUs that wait for it, in the order in which they came.
+    fn distribute(&mut self, group: GroupId) {
+        let Some(pool) = self.shared.group(group).pool() else { return };
+        let waiting: Vec<CpuId> = pool.lock().waiting().to_vec();
+        for cpu in waiting {
+            if !pool.lock().has_runtime() {
+                break;
+            }
+            let mut rq = self.rqs.rq(cpu);
+            rq.update_clock(self.now, self.shared);
+            P::distribute(&mut rq, self.shared, group);
+            settle(&mut rq, self.shared, self.host);
+        }
+    }
+
+    /// The running task of `cpu` returns to user mode; to be called where [`Rq::notify_resume`](crate::Rq::notify_resume)
+    /// says so. If a reschedule is due too, that comes first. Since 6.18 this is where tasks of a throttled group stop: then
+    /// a reschedule is asked for.
+    pub fn return_to_user(&mut self, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        rq.notify_resume = false;
+        if let Some(curr) = rq.curr {
+            P::return_to_user(&mut rq, self.shared, curr);
+        }
+        settle(&mut rq, self.shared, self.host);
+    }
+}
