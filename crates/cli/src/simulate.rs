@@ -128,7 +128,8 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
             written.into_diagnostic().wrap_err("cannot write a log in rt-app's form")
         })
         .map_err(Failure::Output)?;
-    Ok(Done { results: collector.into_results(), outcome, digest: digest.value(), seed: job.config.seed })
+    let results = Results { loadavg: Some(outcome.loadavg), ..collector.into_results() };
+    Ok(Done { results, outcome, digest: digest.value(), seed: job.config.seed })
 }
 
 fn create(folder: &Path, name: &str) -> miette::Result<File> {

@@ -12,10 +12,12 @@ use vruntime_trace::{
 };
 
 use crate::conservation::Conservation;
+use crate::cputime::Spent;
 use crate::entitlement::{Claim, divide, group_weight, nice_weight};
 use crate::latency::Recorder;
+use crate::psi::Psi;
 use crate::results::{self, Account, BalanceCount, ClassResult, CpuResult, GroupResult, LimitResult, MigrationCount};
-use crate::results::{Results, TaskResult};
+use crate::results::{Pressure, Results, TaskResult};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
@@ -33,6 +35,9 @@ pub struct Collector {
     migrations: MigrationCount,
     /// Watches waits beside idle CPUs, once the machine is known.
     conservation: Option<Conservation>,
+    psi: Psi,
+    /// When a CPU has just looked for work: what that took comes next.
+    balanced: Option<u64>,
     unexplained: u64,
     now: u64,
     finished: bool,
@@ -63,6 +68,8 @@ struct Task {
     group: u32,
     since: u64,
     born: u64,
+    /// The CPU it blocked on, waiting for a device.
+    blocked_on: Option<CpuId>,
     account: Account,
     name: Box<str>,
     detail: Option<Box<Detail>>,
@@ -88,6 +95,7 @@ struct Group {
     parent: Option<u32>,
     weight: u32,
     cpu_ns: u64,
+    system_ns: u64,
     run_delay_ns: u64,
     switches: u64,
     limit: Option<LimitResult>,
@@ -99,13 +107,28 @@ struct Cpu {
     since: u64,
     /// Overhead announced but not yet taken from the time that passed.
     owed: u64,
+    /// What the last of it is.
+    last: Spent,
     switched: bool,
+    /// A task with a nice value above 0 runs.
+    niced: bool,
+    /// Tasks that blocked here and wait for a device (`nr_iowait`).
+    iowait: u32,
     result: CpuResult,
 }
 
 impl Default for Cpu {
     fn default() -> Self {
-        Self { running: Running::Idle, since: 0, owed: 0, switched: false, result: CpuResult::default() }
+        Self {
+            running: Running::Idle,
+            since: 0,
+            owed: 0,
+            last: Spent::default(),
+            switched: false,
+            niced: false,
+            iowait: 0,
+            result: CpuResult::default(),
+        }
     }
 }
 
@@ -118,11 +141,38 @@ impl Cpu {
         let overhead = passed.min(self.owed);
         self.owed -= overhead;
         self.result.overhead_ns += overhead;
-        if self.running == Running::Idle {
-            self.result.idle_ns += passed - overhead;
-        } else {
-            self.result.busy_ns += passed - overhead;
+        let rest = passed - overhead;
+        let times = &mut self.result.times;
+        match self.running {
+            Running::Idle => {
+                self.result.idle_ns += rest;
+                *(if self.iowait > 0 { &mut times.iowait } else { &mut times.idle }) += rest;
+            }
+            Running::Task(_) => {
+                self.result.busy_ns += rest;
+                *(if self.niced { &mut times.nice } else { &mut times.user }) += rest;
+            }
+            Running::Stopper => {
+                self.result.busy_ns += rest;
+                times.system += rest;
+            }
         }
+    }
+}
+
+impl Cpu {
+    /// `ns` will be spent on something else than work. True if that is the running task's system time.
+    fn owes(&mut self, ns: u64, spent: Spent) -> bool {
+        self.owed += ns;
+        self.last = spent;
+        *self.result.times.field(spent) += ns;
+        !matches!(spent, Spent::User | Spent::Nice)
+    }
+
+    /// The run is over, perhaps before all that was owed was spent.
+    fn finish(&mut self, at: u64) {
+        self.advance(at);
+        self.result.times.give_back(std::mem::take(&mut self.owed), self.last);
     }
 }
 
@@ -179,7 +229,8 @@ impl Collector {
             let now = self.now;
             self.finish(now);
         }
-        let Self { mut tasks, mut classes, groups, cpus, migrations, conservation, unexplained, now, .. } = self;
+        let Self { mut tasks, mut classes, groups, cpus, migrations, conservation, mut psi, unexplained, now, .. } =
+            self;
         let mut class_results: Vec<ClassResult> = classes
             .iter()
             .map(|class| ClassResult {
@@ -212,7 +263,10 @@ impl Collector {
             result.loop_duration = class.detail.loop_duration.latency();
             all_wakeups.merge(&class.detail.wakeup_latency);
         }
-        let groups = group_results(&groups, &tasks, account.cpu_ns, now);
+        let mut groups = group_results(&groups, &tasks, account.cpu_ns, now);
+        for (group, pressure) in groups.iter_mut().zip(psi.read(now)) {
+            group.pressure = pressure;
+        }
         let tasks = tasks
             .iter_mut()
             .map(|task| {
@@ -245,6 +299,7 @@ impl Collector {
                 worst: watch.worst,
             }),
             unexplained,
+            loadavg: None,
             wakeup_latency: all_wakeups.latency(),
         }
     }
@@ -289,7 +344,16 @@ impl Collector {
         for missing in self.groups.len()..=id.index() {
             let path = if missing == 0 { "/".to_owned() } else { format!("/group-{missing}") };
             let parent = (missing > 0).then_some(GroupId::ROOT.0);
-            self.groups.push(Group { path, parent, weight: 100, cpu_ns: 0, run_delay_ns: 0, switches: 0, limit: None });
+            self.groups.push(Group {
+                path,
+                parent,
+                weight: 100,
+                cpu_ns: 0,
+                system_ns: 0,
+                run_delay_ns: 0,
+                switches: 0,
+                limit: None,
+            });
         }
     }
 
@@ -302,10 +366,15 @@ impl Collector {
     #[inline]
     fn runnable(&mut self, at: u64, id: TaskId, state: State, cpu: CpuId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation, .. } = self;
+        let Self { tasks, groups, conservation, cpus, .. } = self;
         let task = &mut tasks[id.index()];
         // A task woken before it had left its CPU just runs on; one already waiting goes on waiting.
         if matches!(task.state, State::Unborn | State::Sleeping) {
+            if let Some(blocked) = task.blocked_on.take() {
+                let blocked = &mut cpus[blocked.index()];
+                blocked.advance(at);
+                blocked.iowait -= 1;
+            }
             task.be_born(at);
             task.enter(at, state, groups);
             if let Some(watch) = conservation
@@ -319,6 +388,8 @@ impl Collector {
 
     #[inline]
     fn switch(&mut self, at: u64, cpu: CpuId, prev: Running, prev_state: PrevState, next: Running) {
+        self.psi.switch(at, cpu, prev, prev_state, next);
+        let niced = next.task().is_some_and(|next| self.task_mut(next).nice > 0);
         let first = {
             let cpu = self.cpu_mut(cpu);
             let first = !cpu.switched;
@@ -328,6 +399,8 @@ impl Collector {
             }
             cpu.advance(at);
             cpu.running = next;
+            cpu.niced = niced;
+            cpu.iowait += u32::from(prev_state == PrevState::Blocked && prev.task().is_some());
             cpu.switched = true;
             cpu.result.switches += u64::from(prev != next);
             first
@@ -356,6 +429,7 @@ impl Collector {
                 PrevState::Dead => (State::Dead, true),
             };
             task.enter(at, state, groups);
+            task.blocked_on = (prev_state == PrevState::Blocked).then_some(cpu);
             if voluntary {
                 task.account.voluntary += 1;
             } else {
@@ -446,6 +520,7 @@ impl Collector {
 impl Sink for Collector {
     fn machine(&mut self, info: &MachineInfo<'_>) {
         self.conservation = Conservation::new(info);
+        self.psi.machine(info.tick_ns);
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -462,6 +537,7 @@ impl Sink for Collector {
         group.parent = info.parent.map(|parent| parent.0);
         group.weight = info.weight;
         group.limit = info.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
+        self.psi.group(id, info.parent);
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
@@ -470,6 +546,7 @@ impl Sink for Collector {
             self.unannounced(TaskId(id.0 - 1));
         }
         let class = self.class_of(info.class);
+        self.psi.task(id, info.group);
         if id.index() == self.tasks.len() {
             self.tasks.push(Task::default());
         }
@@ -487,18 +564,38 @@ impl Sink for Collector {
     #[inline]
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.now = self.now.max(at);
+        self.psi.advance(at);
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
             Event::Waking { .. } | Event::PiSetprio { .. } => {}
-            Event::Wakeup { task, target } => self.runnable(at, task, State::Woken, target),
-            Event::WakeupNew { task, target } => self.runnable(at, task, State::Waiting, target),
-            Event::Overhead { ns, .. } => {
-                let cpu = self.cpu_mut(cpu);
-                cpu.advance(at);
-                cpu.owed += ns;
+            Event::Wakeup { task, target } => {
+                self.psi.wakes(at, task, target);
+                self.runnable(at, task, State::Woken, target);
             }
-            Event::Migrate { task, to, cause, .. } => self.migrate(task, to, cause),
+            Event::WakeupNew { task, target } => {
+                self.psi.wakes(at, task, target);
+                self.runnable(at, task, State::Waiting, target);
+            }
+            Event::Overhead { kind, ns } => {
+                let balanced = self.balanced.take() == Some(at);
+                let cpu = self.cpu_mut(cpu);
+                let spent = Spent::on(kind, balanced, cpu.niced);
+                cpu.advance(at);
+                if cpu.owes(ns, spent)
+                    && let Running::Task(task) = cpu.running
+                {
+                    let task = self.task_mut(task);
+                    task.account.system_ns += ns;
+                    let group = task.group as usize;
+                    self.groups[group].system_ns += ns;
+                }
+            }
+            Event::Migrate { task, to, cause, .. } => {
+                self.psi.migrates(at, task, to);
+                self.migrate(task, to, cause);
+            }
             Event::Balance { kind, pulled, .. } => {
+                self.balanced = Some(at);
                 let count: &mut BalanceCount = &mut self.cpu_mut(cpu).result.balance[kind as usize];
                 count.attempts += 1;
                 count.pulls += u64::from(pulled > 0);
@@ -531,8 +628,17 @@ impl Sink for Collector {
                 limit.nr_bursts += u64::from(burst > 0);
                 limit.burst_ns += burst;
             }
-            Event::Exit { task } => self.end_of_life(at, task),
-            Event::SetNice { task, nice } => self.task_mut(task).nice = nice,
+            Event::Exit { task } => {
+                self.psi.ends(at, task);
+                self.end_of_life(at, task);
+            }
+            Event::SetNice { task, nice } => {
+                self.task_mut(task).nice = nice;
+                for cpu in self.cpus.iter_mut().filter(|cpu| cpu.running == Running::Task(task)) {
+                    cpu.advance(at);
+                    cpu.niced = nice > 0;
+                }
+            }
             Event::SetPolicy { task, policy, rt_priority } => {
                 let task = self.task_mut(task);
                 (task.policy, task.rt_priority) = (policy, rt_priority);
@@ -542,6 +648,7 @@ impl Sink for Collector {
             }
             Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
             Event::MoveGroup { task, group } => {
+                self.psi.moves(at, task, group);
                 self.task_mut(task);
                 self.ensure_group(group);
                 let Self { tasks, groups, .. } = self;
@@ -561,12 +668,14 @@ impl Sink for Collector {
             let state = task.state;
             task.enter(*now, state, groups);
             task.account.life_ns = task.since - task.born;
+            // What was announced may not have been spent when the run ended.
+            task.account.system_ns = task.account.system_ns.min(task.account.cpu_ns);
             if let Some(watch) = conservation {
                 watch.runs(*now, TaskId(id as u32), &mut task.account);
             }
         }
         for cpu in cpus {
-            cpu.advance(*now);
+            cpu.finish(*now);
         }
     }
 }
@@ -596,10 +705,12 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, elapsed: u64) 
             weight: group.weight,
             tasks: 0,
             cpu_ns: group.cpu_ns,
+            system_ns: group.system_ns.min(group.cpu_ns),
             entitled_ns: 0,
             run_delay_ns: group.run_delay_ns,
             switches: group.switches,
             limit: group.limit,
+            pressure: Pressure::default(),
         })
         .collect();
     let mut members: Vec<Vec<Member>> = vec![Vec::new(); groups.len()];
@@ -626,6 +737,7 @@ fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, elapsed: u64) 
         let (sum, part) = (&mut head[parent], &tail[0]);
         sum.tasks += part.tasks;
         sum.cpu_ns += part.cpu_ns;
+        sum.system_ns += part.system_ns;
         sum.run_delay_ns += part.run_delay_ns;
         sum.switches += part.switches;
         if let Some((quota, period)) = part.limit.and_then(|limit| limit.max) {

@@ -55,6 +55,7 @@ fn times_and_counts_are_exact() {
         results.tasks[0].account,
         Account {
             cpu_ns: 100 + 40 + 67,
+            system_ns: 0,
             run_delay_ns: 10 + 50 + 33,
             sleeping_ns: 100 + 600,
             life_ns: 1000,
@@ -384,4 +385,67 @@ fn nobody_is_entitled_to_more_than_its_limit() {
     c.finish(1000);
     let entitled: Vec<u64> = c.into_results().groups.iter().map(|group| group.entitled_ns).collect();
     assert_eq!(entitled, [1000, 200, 800]);
+}
+
+fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64) {
+    c.event(at, cpu, &Event::Overhead { kind, ns });
+}
+
+/// Every nanosecond of a CPU has a name of `/proc/stat`, and who was hit by an interrupt has it in his system time.
+#[test]
+fn cpu_time_in_the_words_of_proc_stat() {
+    let mut c = Collector::new(2);
+    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+    c.group(GroupId(1), &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, max: None });
+    let a = task(&mut c, 0, "a", "a", 1);
+    let niced = TaskInfo { name: "b", class: "b", nice: 5, ..TaskInfo::default() };
+    c.task(TaskId(1), &niced);
+    let b = Running::Task(TaskId(1));
+    // CPU 0 is idle for 100 ns, 10 of them in a timer's interrupt.
+    overhead(&mut c, 50, CPU0, OverheadKind::Timer, 10);
+    fork(&mut c, 100, CPU0, 0);
+    switch(&mut c, 100, CPU0, IDLE, PrevState::Preempted, a);
+    overhead(&mut c, 100, CPU0, OverheadKind::Switch, 20);
+    // A tick that balances.
+    overhead(&mut c, 200, CPU0, OverheadKind::Tick, 5);
+    let balance = Event::Balance { kind: BalanceKind::Busy, level: 0, busiest: None, pulled: 0 };
+    c.event(200, CPU0, &balance);
+    overhead(&mut c, 200, CPU0, OverheadKind::Tick, 7);
+    overhead(&mut c, 300, CPU0, OverheadKind::Migration, 30);
+    overhead(&mut c, 350, CPU0, OverheadKind::Syscall, 3);
+    // It waits for a device for 600 ns, idle for 200 of them.
+    fork(&mut c, 350, CPU0, 1);
+    switch(&mut c, 400, CPU0, a, PrevState::Blocked, b);
+    overhead(&mut c, 500, CPU0, OverheadKind::Ipi, 2);
+    switch(&mut c, 600, CPU0, b, PrevState::Sleeping, Running::Stopper);
+    switch(&mut c, 640, CPU0, Running::Stopper, PrevState::Sleeping, IDLE);
+    wakeup(&mut c, 1000, CPU1, 0);
+    c.event(1000, CPU0, &Event::Exit { task: TaskId(0) });
+    // The run ends 4 ns into a tick of 10.
+    overhead(&mut c, 1996, CPU0, OverheadKind::Tick, 10);
+    c.finish(2000);
+    let results = c.into_results();
+    let times = results.cpus[0].times;
+    assert_eq!(
+        times,
+        crate::CpuTimes {
+            user: (300 - 20 - 5 - 7 - 3),
+            nice: 200 - 2,
+            system: 20 + 3 + 40,
+            idle: 90 + 1000 - 4,
+            iowait: 360,
+            irq: 10 + 5 + 2 + 4,
+            softirq: 7,
+            steal: 0,
+        }
+    );
+    assert_eq!(times.iter().map(|(_, ns)| ns).sum::<u64>(), results.elapsed_ns);
+    assert_eq!(results.cpus[1].times.idle, 2000);
+    assert_eq!((results.tasks[0].account.cpu_ns, results.tasks[0].account.system_ns), (300, 35));
+    assert_eq!((results.tasks[1].account.cpu_ns, results.tasks[1].account.system_ns), (200, 2));
+    let groups: Vec<_> = results.groups.iter().map(|group| (group.cpu_ns, group.system_ns)).collect();
+    assert_eq!(groups, [(500, 37), (300, 35)]);
+    let json = crate::observed_json(&results, 0, 0);
+    assert_eq!(json["groups"]["g"]["cpu.stat"], serde_json::json!({"usage_usec": 0, "user_usec": 0, "system_usec": 0}));
+    assert_eq!(json["cpus"][0]["stat_s"]["softirq"], 7e-9);
 }

@@ -5,8 +5,9 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
+use crate::cputime::CpuTimes;
 use crate::latency::Latency;
-use crate::results::{Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Results};
+use crate::results::{Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall};
 
 /// What was run: the head of the JSON. The names are those of the recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -56,7 +57,8 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 entitled_s: seconds(group.entitled_ns),
                 run_delay_s: seconds(group.run_delay_ns),
                 nr_switches: group.switches,
-                usage_usec: group.cpu_ns / 1000,
+                cpu_stat: CpuStat::new(group.cpu_ns, group.system_ns),
+                pressure: Stalls::new(&group.pressure),
                 limit: group.limit.map(Limit::new),
             };
             (path, json)
@@ -65,6 +67,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
         machine: Machine {
             elapsed_s: seconds(results.elapsed_ns),
             cpu: Cpu::new(&results.machine()),
+            loadavg: results.loadavg.map(|load| load.hundredths().map(|value| value as f64 / 100.0)),
             nr_migrations: results.account.migrations,
             unexplained_switches: results.unexplained,
             migrations: Causes(results.migrations),
@@ -224,6 +227,8 @@ impl Percentiles {
 #[derive(Serialize)]
 struct More {
     share: f64,
+    user_s: f64,
+    system_s: f64,
     run_delay_s: f64,
     sleeping_s: f64,
     life_s: f64,
@@ -249,6 +254,8 @@ impl More {
     fn new(account: &Account, results: &Results) -> Self {
         Self {
             share: results.share(account.cpu_ns),
+            user_s: seconds(account.cpu_ns - account.system_ns),
+            system_s: seconds(account.system_ns),
             run_delay_s: seconds(account.run_delay_ns),
             sleeping_s: seconds(account.sleeping_ns),
             life_s: seconds(account.life_ns),
@@ -285,7 +292,10 @@ struct Group {
     entitled_s: f64,
     run_delay_s: f64,
     nr_switches: u64,
-    usage_usec: u64,
+    #[serde(rename = "cpu.stat")]
+    cpu_stat: CpuStat,
+    #[serde(rename = "cpu.pressure")]
+    pressure: Stalls,
     #[serde(flatten)]
     limit: Option<Limit>,
 }
@@ -315,11 +325,57 @@ impl Limit {
     }
 }
 
+/// The fields of `cpu.stat`, microseconds as there.
+#[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the kernel's names carry their unit")]
+struct CpuStat {
+    usage_usec: u64,
+    user_usec: u64,
+    system_usec: u64,
+}
+
+impl CpuStat {
+    fn new(cpu_ns: u64, system_ns: u64) -> Self {
+        let usec = |ns: u64| ns / 1000;
+        let (usage_usec, system_usec) = (usec(cpu_ns), usec(system_ns));
+        Self { usage_usec, user_usec: usage_usec - system_usec, system_usec }
+    }
+}
+
+#[derive(Serialize)]
+struct Stalls {
+    some: StallLine,
+    full: StallLine,
+}
+
+impl Stalls {
+    fn new(pressure: &Pressure) -> Self {
+        Self { some: StallLine::new(&pressure.some), full: StallLine::new(&pressure.full) }
+    }
+}
+
+#[derive(Serialize)]
+struct StallLine {
+    avg10: f64,
+    avg60: f64,
+    avg300: f64,
+    total_usec: u64,
+}
+
+impl StallLine {
+    fn new(stall: &Stall) -> Self {
+        let [avg10, avg60, avg300] = stall.hundredths().map(|value| value as f64 / 100.0);
+        Self { avg10, avg60, avg300, total_usec: stall.total_ns / 1000 }
+    }
+}
+
 #[derive(Serialize)]
 struct Cpu {
     busy_s: f64,
     overhead_s: f64,
     idle_s: f64,
+    #[serde(rename = "stat_s")]
+    times: Times,
     nr_switches: u64,
     balance_attempts: u64,
     balance_pulls: u64,
@@ -333,6 +389,7 @@ impl Cpu {
             busy_s: seconds(cpu.busy_ns),
             overhead_s: seconds(cpu.overhead_ns),
             idle_s: seconds(cpu.idle_ns),
+            times: Times(cpu.times),
             nr_switches: cpu.switches,
             balance_attempts: balance.attempts,
             balance_pulls: balance.pulls,
@@ -341,11 +398,22 @@ impl Cpu {
     }
 }
 
+/// A line of `/proc/stat`, in seconds.
+struct Times(CpuTimes);
+
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, ns)| (name, seconds(ns))))
+    }
+}
+
 #[derive(Serialize)]
 struct Machine {
     elapsed_s: f64,
     #[serde(flatten)]
     cpu: Cpu,
+    /// 1, 5 and 15 minutes, as `/proc/loadavg` shows them.
+    loadavg: Option<[f64; 3]>,
     nr_migrations: u64,
     unexplained_switches: u64,
     migrations: Causes,

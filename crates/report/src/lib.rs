@@ -28,20 +28,23 @@
 mod collector;
 mod compare;
 mod conservation;
+mod cputime;
 mod entitlement;
 pub mod fidelity;
 mod json;
 mod latency;
+mod psi;
 mod results;
 mod table;
 mod units;
 
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_table};
+pub use cputime::CpuTimes;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, IdleWaits, LimitResult,
-    MigrationCount, Results, TaskResult, WorstIdleWait,
+    MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
 };
 pub use table::{WIDTH, grid, results_table};

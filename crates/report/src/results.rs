@@ -1,7 +1,10 @@
 //! What came out of a run: plain data, exact to the nanosecond.
 
-use vruntime_trace::{BalanceKind, MigrateCause, SchedPolicy};
+use std::fmt;
 
+use vruntime_trace::{BalanceKind, LoadAvg, MigrateCause, SchedPolicy};
+
+use crate::cputime::CpuTimes;
 use crate::latency::Latency;
 
 /// Waits that were too long: for more than a balance interval a CPU that the task may run on was idle all along.
@@ -51,6 +54,8 @@ pub struct Conservation {
 pub struct Account {
     /// On a CPU, nanoseconds.
     pub cpu_ns: u64,
+    /// In the kernel, of `cpu_ns`: system calls, switches and the interrupts that hit it, nanoseconds.
+    pub system_ns: u64,
     /// Runnable but not running, nanoseconds.
     pub run_delay_ns: u64,
     /// Neither, nanoseconds: asleep, or created but not yet started.
@@ -113,6 +118,7 @@ impl Account {
     /// Adds another account to this one.
     pub fn add(&mut self, other: &Self) {
         self.cpu_ns += other.cpu_ns;
+        self.system_ns += other.system_ns;
         self.run_delay_ns += other.run_delay_ns;
         self.sleeping_ns += other.sleeping_ns;
         self.life_ns += other.life_ns;
@@ -189,6 +195,8 @@ pub struct GroupResult {
     pub tasks: usize,
     /// CPU time of its tasks and of the groups below, nanoseconds.
     pub cpu_ns: u64,
+    /// In the kernel, of that, nanoseconds (`system_usec` of `cpu.stat`); the rest is `user_usec`.
+    pub system_ns: u64,
     /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
     /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets it. What
     /// pinning and the granularity of whole CPUs make impossible is not taken into account.
@@ -197,6 +205,8 @@ pub struct GroupResult {
     pub run_delay_ns: u64,
     /// Switches away from its tasks, groups below included.
     pub switches: u64,
+    /// How much of the time its tasks, groups below included, waited for a CPU (`cpu.pressure`).
+    pub pressure: Pressure,
     /// What its own CPU limit did, if it has one.
     pub limit: Option<LimitResult>,
 }
@@ -216,6 +226,47 @@ pub struct LimitResult {
     pub nr_bursts: u64,
     /// How much more, nanoseconds.
     pub burst_ns: u64,
+}
+
+/// One line of `/proc/pressure/cpu` or `cpu.pressure`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stall {
+    /// Averages of 10, 60 and 300 seconds in the kernel's fixed point: 2048 is 1 %.
+    pub averages: [u64; 3],
+    /// All of the time, nanoseconds: a mean over the CPUs, so at most the length of the run.
+    pub total_ns: u64,
+}
+
+impl Stall {
+    /// `avg10`, `avg60` and `avg300` in hundredths of a per cent, cut off as the kernel does.
+    pub fn hundredths(&self) -> [u64; 3] {
+        self.averages.map(|average| (average >> 11) * 100 + (((average & 2047) * 100) >> 11))
+    }
+}
+
+/// `avg10=0.00 avg60=0.00 avg300=0.00 total=0`, the total in microseconds.
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in ["avg10", "avg60", "avg300"].into_iter().zip(self.hundredths()) {
+            write!(f, "{name}={}.{:02} ", value / 100, value % 100)?;
+        }
+        write!(f, "total={}", self.total_ns / 1000)
+    }
+}
+
+/// Pressure on the CPUs. Its text is that of `/proc/pressure/cpu`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// Some task waited.
+    pub some: Stall,
+    /// No task of the group ran while some waited: others had the CPU. 0 for the root, as since Linux 5.13.
+    pub full: Stall,
+}
+
+impl fmt::Display for Pressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "some {}\nfull {}\n", self.some, self.full)
+    }
 }
 
 /// How often a CPU looked for work to pull, and what came of it.
@@ -238,6 +289,8 @@ pub struct CpuResult {
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
+    /// The same time in the kernel's words.
+    pub times: CpuTimes,
     /// Switches from one task to another, the idle task included.
     pub switches: u64,
     /// Balancing, by [`BalanceKind`]: busy, idle, newly idle.
@@ -336,6 +389,8 @@ pub struct Results {
     pub wakeup_latency: Option<Latency>,
     /// Whether work was conserved; none if the stream does not tell the machine's scheduling domains, or it has none.
     pub conservation: Option<Conservation>,
+    /// The load averages at the end, where who ran the machine told them: the events alone do not.
+    pub loadavg: Option<LoadAvg>,
     /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
     /// scheduler runs whom it must not. 0 for every run of the simulator.
     pub unexplained: u64,
@@ -359,6 +414,7 @@ impl Results {
             sum.busy_ns += cpu.busy_ns;
             sum.overhead_ns += cpu.overhead_ns;
             sum.idle_ns += cpu.idle_ns;
+            sum.times.add(&cpu.times);
             sum.switches += cpu.switches;
             for (total, count) in sum.balance.iter_mut().zip(cpu.balance) {
                 total.attempts += count.attempts;

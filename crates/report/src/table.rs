@@ -56,6 +56,8 @@ pub fn results_table(results: &Results) -> String {
     }
     text.push('\n');
     text.push_str(&cpus(results));
+    text.push('\n');
+    text.push_str(&averages(results));
     if results.account.idle_waits.count > 0 {
         text.push('\n');
         text.push_str(&idle_waits(results));
@@ -160,10 +162,11 @@ fn groups(results: &Results) -> String {
             percent(results.share(group.entitled_ns)),
             ratio,
             percent(results.share(group.run_delay_ns)),
+            percent(results.share(group.pressure.some.total_ns)),
             count(results.per_second(group.switches)),
         ]
     });
-    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "switch/s"];
+    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.groups.len(), "groups");
     text
@@ -214,6 +217,18 @@ fn cpus(results: &Results) -> String {
     }
     rows.push(row(format!("all {}", results.cpus.len()), &results.machine(), results.cpus.len()));
     grid(&["CPU", "busy %", "overhead %", "idle %", "switch/s", "balanced", "tasks pulled"], 1, rows)
+}
+
+/// Load averages and pressure, as `/proc/loadavg` and `/proc/pressure/cpu` show them at the end.
+fn averages(results: &Results) -> String {
+    let mut text = String::new();
+    if let Some(load) = results.loadavg {
+        text += &format!("load average {load}\n");
+    }
+    if let Some(root) = results.groups.first() {
+        text += &format!("CPU pressure some {}\n", root.pressure.some);
+    }
+    text
 }
 
 fn more(text: &mut String, total: usize, what: &str) {

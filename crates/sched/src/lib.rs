@@ -33,6 +33,7 @@ pub mod invariants;
 pub mod kernels;
 mod limits;
 mod list;
+pub mod loadavg;
 #[cfg(all(loom, test))]
 mod loom_model;
 pub mod policy;

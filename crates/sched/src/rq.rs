@@ -12,9 +12,11 @@ use crate::event::{Event, Running};
 use crate::host::Timer;
 use crate::ids::{CpuId, TaskId};
 use crate::list::TaskList;
+use crate::loadavg::RqLoad;
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::task::Task;
+use crate::tunables::Tunables;
 
 /// What is to be told to the host.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,7 @@ pub struct Rq<P: Policy> {
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
     pub(crate) balance: RqBalance,
+    pub(crate) load: RqLoad,
     /// The queued tasks of the ordinary class, the one that ran longest ago first.
     movable: TaskList,
     /// What is to be told to the host when this run queue is let go of.
@@ -81,6 +84,7 @@ impl<P: Policy> Rq<P> {
             newidle: false,
             push: None,
             balance: RqBalance::new(shared, cpu),
+            load: RqLoad::new(shared.config.tunables.tick_ns()),
             movable: TaskList::default(),
             outbox: Vec::new(),
         }
@@ -134,6 +138,7 @@ impl<P: Policy> Rq<P> {
     /// A policy calls this when a task whose dequeue it had delayed has left at last.
     pub fn finish_delayed(&mut self, task: u32) {
         self.tasks[task].on_rq = false;
+        self.load.nr_uninterruptible += i64::from(self.tasks[task].blocked);
         self.unlist(task);
         self.nr_running -= 1;
     }

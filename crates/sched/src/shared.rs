@@ -19,10 +19,11 @@ use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::{Eevdf, Kernel, Throttle};
+use crate::loadavg;
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::topology::Topology;
-use crate::tunables::Knobs;
+use crate::tunables::{Knobs, Tunables};
 use crate::weight;
 
 /// What a scheduler is made of.
@@ -273,6 +274,7 @@ pub struct Shared<P: Policy> {
     pub(crate) nohz: Nohz,
     pub(crate) rt: Cpupri,
     pub(crate) dl: DlShared,
+    pub(crate) loadavg: loadavg::Shares,
     max_capacity: u32,
     /// On some CPU a class above the fair one takes some of the time.
     pressed: AtomicBool,
@@ -300,6 +302,7 @@ impl<P: Policy> Shared<P> {
             nohz: Nohz::new(topology.nr_cpus()),
             rt: Cpupri::new(topology.nr_cpus()),
             dl: DlShared::new(&topology, &config),
+            loadavg: loadavg::Shares::new(config.tunables.tick_ns()),
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
             pressed: AtomicBool::new(false),
             overloaded: AtomicBool::new(false),

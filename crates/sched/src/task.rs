@@ -135,6 +135,8 @@ pub struct Task<P: Policy> {
     pub affinity: Affinity,
     /// Whether it is on the run queue: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
+    /// It sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
+    pub(crate) blocked: bool,
     /// Ran last on another CPU than the one whose run queue it is on.
     pub migrated: bool,
     /// When it last ran, by the clock of its CPU, nanoseconds: is its cache still hot?

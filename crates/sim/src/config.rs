@@ -1,5 +1,6 @@
 //! What to simulate, and what comes out.
 
+use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{Kernel, Topology};
 
 use crate::costs::Costs;
@@ -136,4 +137,6 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// What each CPU did with its time.
     pub cpus: Vec<CpuTime>,
+    /// The load averages at the end.
+    pub loadavg: LoadAvg,
 }

@@ -338,6 +338,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             self.core.report_soft(cpu);
         }
         self.core.sink.finish(end);
+        let loadavg = sched!(self, 0).loadavg();
         let mut notes = std::mem::take(&mut self.notes);
         crate::notes::blocked(&self, stuck, &mut notes);
         Outcome {
@@ -347,6 +348,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             interrupted,
             notes,
             cpus: self.core.cpus.iter().map(|cpu| cpu.time).collect(),
+            loadavg,
         }
     }
 

@@ -67,6 +67,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.stop_tick(cpu);
             } else {
                 self.start_tick(cpu);
+                sched!(self, cpu).tick_restarted(CpuId(cpu as u32));
             }
             self.update_core_speed(cpu);
         }

@@ -18,4 +18,5 @@ pub use perfetto::{PerfettoOptions, PerfettoWriter};
 pub use sink::{Digest, DomainInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo};
 pub use vruntime_sched::event::*;
 pub use vruntime_sched::ids::*;
+pub use vruntime_sched::loadavg::{self, LoadAvg};
 pub use vruntime_sched::{CpuMask, SchedPolicy};

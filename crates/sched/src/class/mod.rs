@@ -73,6 +73,7 @@ pub(crate) fn dequeue<P: Policy>(
         }
         ClassKind::Rt => {
             rt::dequeue(rq, shared, index);
+            rq.load.nr_uninterruptible += i64::from(rq.tasks[index].blocked);
             true
         }
         ClassKind::Deadline => {

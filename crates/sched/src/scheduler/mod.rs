@@ -17,6 +17,7 @@ use crate::event::Running;
 use crate::features::Feature;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::loadavg::{self, LoadAvg};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
@@ -214,6 +215,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             group: attrs.group,
             affinity: attrs.affinity.clone(),
             on_rq: false,
+            blocked: false,
             migrated: false,
             last_ran: 0,
             recent_used_cpu: on,
@@ -237,6 +239,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, shared);
         class::tick(&mut rq, shared);
+        loadavg::tick(&mut rq, shared, self.now);
         let due = self.now >= rq.balance.next_balance;
         settle(&mut rq, shared, self.host);
         let kick = balance::nohz_kick(&mut rq, shared, self.now);
@@ -317,8 +320,23 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// The host stopped the tick of an idle CPU.
     pub fn tick_stopped(&mut self, cpu: CpuId) {
-        self.rqs.rq(cpu).balance.tick_stopped = true;
+        let mut rq = self.rqs.rq(cpu);
+        rq.balance.tick_stopped = true;
+        loadavg::tick_stopped(&mut rq, self.shared, self.now);
+        drop(rq);
         self.shared.nohz.enter(cpu);
+    }
+
+    /// The host lets a CPU that is no longer idle tick again.
+    #[inline]
+    pub fn tick_restarted(&mut self, cpu: CpuId) {
+        let mut rq = self.rqs.rq(cpu);
+        loadavg::tick_restarted(&mut rq, self.shared, self.now);
+    }
+
+    /// The load averages, as a program that reads `/proc/loadavg` now would see them.
+    pub fn loadavg(&mut self) -> LoadAvg {
+        loadavg::read(self.shared, self.now)
     }
 
     /// The stopper has the CPU: does what it was woken for. Then the host calls [`Self::schedule`] with

@@ -42,6 +42,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 PrevState::Preempted | PrevState::Yielded => {}
                 PrevState::Sleeping | PrevState::Blocked => {
                     rq.tasks[index].state = TaskState::Sleeping;
+                    rq.tasks[index].blocked = prev_state == PrevState::Blocked;
                     class::dequeue(&mut rq, shared, kind, index, Dequeue::Sleep);
                 }
                 PrevState::Dead => {

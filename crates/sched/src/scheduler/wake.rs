@@ -46,6 +46,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
         if rq.tasks[index].on_rq {
             // It never left: its dequeue was delayed.
+            rq.tasks[index].blocked = false;
             P::enqueue(&mut rq, self.shared, index, Enqueue::Delayed);
             rq.tasks[index].state = TaskState::Runnable;
             if rq.current != Some(index) {
@@ -87,6 +88,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             (rq, index)
         };
         rq.update_clock(self.now, self.shared);
+        rq.load.nr_uninterruptible -= i64::from(core::mem::take(&mut rq.tasks[index].blocked));
         activate_as(&mut rq, self.shared, kind, index, why);
         check_preempt_as(&mut rq, self.shared, kind, index, wake);
         let now = self.now;

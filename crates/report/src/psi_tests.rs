@@ -1,0 +1,209 @@
+//! Pressure of schedules simple enough to be worked out by hand.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1000 * MS;
+/// 250 Hz: two seconds and a tick.
+const PERIOD: u64 = 2_004 * MS;
+
+fn cpu(cpu: u32) -> CpuId {
+    CpuId(cpu)
+}
+
+fn run(task: u32) -> Running {
+    Running::Task(TaskId(task))
+}
+
+/// Groups of the root, and a task in each group named (by its index: 0 is the root).
+fn machine(groups: u32, tasks: &[u32]) -> Psi {
+    let mut psi = Psi::default();
+    psi.machine(4 * MS);
+    psi.group(GroupId::ROOT, None);
+    for group in 1..=groups {
+        psi.group(GroupId(group), Some(GroupId::ROOT));
+    }
+    for (task, &group) in tasks.iter().enumerate() {
+        psi.task(TaskId(task as u32), GroupId(group));
+    }
+    psi
+}
+
+/// Tasks 0 and 1, always runnable, take turns of 100 ms on CPU 0 until `end`.
+fn take_turns(psi: &mut Psi, end: u64) {
+    psi.wakes(0, TaskId(0), cpu(0));
+    psi.wakes(0, TaskId(1), cpu(0));
+    psi.switch(0, cpu(0), Running::Idle, PrevState::Preempted, run(0));
+    for turn in 1..end / (100 * MS) {
+        let (prev, next) = (1 - turn as u32 % 2, turn as u32 % 2);
+        psi.advance(turn * 100 * MS);
+        psi.switch(turn * 100 * MS, cpu(0), run(prev), PrevState::Preempted, run(next));
+    }
+}
+
+/// So many periods of the same percentage.
+fn averaged(percent: u64, periods: u64) -> [u64; 3] {
+    EXP.map(|exp| (0..periods).fold(0, |load, _| calc_load(load, exp, percent * ONE, 1)))
+}
+
+#[test]
+fn two_tasks_on_one_cpu_always_wait() {
+    let mut psi = machine(0, &[0, 0]);
+    take_turns(&mut psi, 20 * S);
+    let root = psi.read(20 * S)[0];
+    assert_eq!(root.some.total_ns, 20 * S);
+    // The worker is a tick late after its first period: 2.004, 4.012, 6.016, ... 18.040 s.
+    assert_eq!(root.some.averages, averaged(100, 9));
+    assert_eq!(root.some.to_string(), "avg10=83.44 avg60=25.87 avg300=5.98 total=20000000");
+    assert_eq!(root.full, Stall::default(), "has no meaning for the machine");
+}
+
+#[test]
+fn nobody_waits_where_nobody_has_to() {
+    let mut psi = machine(0, &[0, 0]);
+    for task in 0..2 {
+        psi.wakes(0, TaskId(task), cpu(task));
+        psi.switch(0, cpu(task), Running::Idle, PrevState::Preempted, run(task));
+    }
+    assert_eq!(psi.read(10 * S)[0], Pressure::default());
+}
+
+#[test]
+fn a_group_is_fully_stalled_while_another_has_the_cpu() {
+    let mut psi = machine(2, &[1, 2]);
+    take_turns(&mut psi, 20 * S);
+    let [root, one, two] = psi.read(20 * S).try_into().unwrap();
+    assert_eq!((root.some.total_ns, root.full.total_ns), (20 * S, 0));
+    // Alone in its group, a task that waits is all of it.
+    assert_eq!((one.some, two.some), (one.full, two.full));
+    assert_eq!(one.full.total_ns + two.full.total_ns, 20 * S);
+    // Every period has as much of the one as of the other, but for a turn.
+    assert!(one.full.total_ns.abs_diff(10 * S) <= 200 * MS, "{one:?}");
+}
+
+#[test]
+fn a_group_with_one_running_task_is_stalled_in_part_only() {
+    let mut psi = machine(1, &[1, 1]);
+    take_turns(&mut psi, 20 * S);
+    let group = psi.read(20 * S)[1];
+    assert_eq!((group.some.total_ns, group.full.total_ns), (20 * S, 0));
+}
+
+/// A CPU counts with the time it was not idle in: of CPU 0, always busy, all is stalled; of CPU 1, busy for a quarter of each
+/// period, nothing. 1 x 1 + 0.25 x 0 of 1.25.
+#[test]
+fn cpus_are_weighted_with_their_busy_time() {
+    let mut psi = machine(0, &[0, 0, 0]);
+    take_turns(&mut psi, 0);
+    for period in 0..10 {
+        let start = period * PERIOD;
+        psi.advance(start);
+        psi.wakes(start, TaskId(2), cpu(1));
+        psi.switch(start, cpu(1), Running::Idle, PrevState::Preempted, run(2));
+        psi.advance(start + PERIOD / 4);
+        psi.switch(start + PERIOD / 4, cpu(1), run(2), PrevState::Sleeping, Running::Idle);
+    }
+    let some = psi.read(10 * PERIOD)[0].some;
+    // The worker comes a tick or two late, so the periods are not quite those of the task.
+    let share = some.total_ns * 1000 / (10 * PERIOD);
+    assert!((798..=802).contains(&share), "{share}");
+}
+
+#[test]
+fn averages_of_a_group_that_slept_decay() {
+    let mut psi = machine(0, &[0, 0]);
+    take_turns(&mut psi, PERIOD);
+    psi.advance(PERIOD);
+    psi.switch(PERIOD, cpu(0), run(1), PrevState::Sleeping, run(0));
+    psi.switch(PERIOD, cpu(0), run(0), PrevState::Sleeping, Running::Idle);
+    let before = psi.groups[0].totals[0].averages;
+    assert_eq!(before, averaged(100, 1));
+    // Another look, at which nothing had happened, and the worker sleeps; whoever reads makes up for the rest.
+    let some = psi.read(61 * PERIOD)[0].some;
+    assert_eq!(some.total_ns, PERIOD);
+    let mut expected = before;
+    for (average, exp) in expected.iter_mut().zip(EXP) {
+        // The worker's last look, 58 periods that nobody looked at, and the reader's.
+        for samples in [1, 58, 1] {
+            *average = calc_load(*average, exp, 0, samples);
+        }
+    }
+    assert_eq!(some.averages, expected);
+    assert!(expected[0] < 3 && expected[2] > before[2] / 2, "{expected:?}");
+}
+
+/// What a random machine of three CPUs and six tasks in nested groups does.
+#[derive(Clone, Debug)]
+enum Call {
+    Wake(u32, u32),
+    Pick(u32, u8),
+    Move(u32, u32),
+    Group(u32, u32),
+}
+
+fn call() -> impl Strategy<Value = (u64, Call)> {
+    let call = prop_oneof![
+        (0..6_u32, 0..3_u32).prop_map(|(task, cpu)| Call::Wake(task, cpu)),
+        (0..3_u32, any::<u8>()).prop_map(|(cpu, how)| Call::Pick(cpu, how)),
+        (0..6_u32, 0..3_u32).prop_map(|(task, cpu)| Call::Move(task, cpu)),
+        (0..6_u32, 0..4_u32).prop_map(|(task, group)| Call::Group(task, group)),
+    ];
+    (0..400 * MS, call)
+}
+
+proptest! {
+    /// Full is part of some, some is no more than the time, a group's counts are those of its tasks, and the whole is what
+    /// the parts say.
+    #[test]
+    fn accounts_agree_with_the_tasks(calls in prop::collection::vec(call(), 1..200)) {
+        let mut psi = machine(0, &[0; 6]);
+        psi.group(GroupId(1), Some(GroupId(0)));
+        psi.group(GroupId(2), Some(GroupId(1)));
+        psi.group(GroupId(3), Some(GroupId(0)));
+        let mut now = 0;
+        let mut running = [Running::Idle; 3];
+        for (passed, call) in calls {
+            now += passed;
+            psi.advance(now);
+            match call {
+                Call::Wake(task, on) => psi.wakes(now, TaskId(task), cpu(on)),
+                Call::Pick(on, how) => {
+                    let queued = |task: &&u32| {
+                        let task = psi.tasks[**task as usize];
+                        task.state == State::Queued && task.cpu == on
+                    };
+                    let next = [0, 1, 2, 3, 4, 5].iter().find(queued).map_or(Running::Idle, |&task| run(task));
+                    let state = [PrevState::Preempted, PrevState::Sleeping, PrevState::Blocked][how as usize % 3];
+                    let prev = std::mem::replace(&mut running[on as usize], next);
+                    if prev != next {
+                        psi.switch(now, cpu(on), prev, state, next);
+                    }
+                }
+                Call::Move(task, to) if psi.tasks[task as usize].state != State::Running => {
+                    psi.migrates(now, TaskId(task), cpu(to));
+                }
+                Call::Move(..) => {}
+                Call::Group(task, group) => psi.moves(now, TaskId(task), GroupId(group)),
+            }
+            for (index, group) in psi.groups.iter().enumerate() {
+                for (cpu, cell) in group.cells.iter().enumerate() {
+                    let inside = |mut at: u32| loop {
+                        if at as usize == index { break true; }
+                        match psi.groups[at as usize].parent { Some(parent) => at = parent, None => break false }
+                    };
+                    let here = psi.tasks.iter().filter(|task| task.cpu as usize == cpu && inside(task.group));
+                    let runnable = here.clone().filter(|task| task.state != State::Asleep).count();
+                    prop_assert_eq!(cell.runnable as usize, runnable);
+                    prop_assert_eq!(cell.running, here.clone().any(|task| task.state == State::Running));
+                }
+            }
+        }
+        for pressure in psi.read(now) {
+            prop_assert!(pressure.full.total_ns <= pressure.some.total_ns);
+            prop_assert!(pressure.some.total_ns <= now);
+            prop_assert!(pressure.some.averages.iter().all(|&average| average <= 100 * ONE));
+        }
+    }
+}
