@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Collector, Results};
+use vruntime_report::{Collector, Results, SchedStat};
 use vruntime_sim::{Config, Outcome, Progress};
 use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
 use vruntime_workload::program::Workload;
@@ -46,6 +46,8 @@ pub(crate) struct Done {
     pub(crate) digest: u64,
     /// Its seed.
     pub(crate) seed: u64,
+    /// Counters up to the snapshot, if one was asked for.
+    pub(crate) stat: Option<SchedStat>,
 }
 
 /// Why a run was not done.
@@ -106,7 +108,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
             .wrap_err_with(|| format!("cannot write logs in {}", folder.display()))
     });
     let mut sink = (
-        Digest::default(),
+        (Digest::default(), job.config.debug_at.map(SchedStat::new)),
         Collector::new(cpus),
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
         ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
@@ -117,7 +119,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let outcome = vruntime_sim::run(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
-    let (digest, collector, perfetto, ftrace, log) = sink;
+    let ((digest, stat), collector, perfetto, ftrace, log) = sink;
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
@@ -129,7 +131,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         })
         .map_err(Failure::Output)?;
     let results = Results { loadavg: Some(outcome.loadavg), ..collector.into_results() };
-    Ok(Done { results, outcome, digest: digest.value(), seed: job.config.seed })
+    Ok(Done { results, outcome, digest: digest.value(), seed: job.config.seed, stat })
 }
 
 fn create(folder: &Path, name: &str) -> miette::Result<File> {

@@ -33,8 +33,10 @@ mod entitlement;
 pub mod fidelity;
 mod json;
 mod latency;
+mod procfs;
 mod psi;
 mod results;
+mod schedstat;
 mod table;
 mod units;
 
@@ -43,8 +45,10 @@ pub use compare::{Comparison, Variant, spread_table};
 pub use cputime::CpuTimes;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
+pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, IdleWaits, LimitResult,
     MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
 };
+pub use schedstat::SchedStat;
 pub use table::{WIDTH, grid, results_table};

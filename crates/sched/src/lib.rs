@@ -24,6 +24,7 @@ pub mod balance;
 pub mod class;
 pub mod clock;
 pub mod cpumask;
+pub mod debug;
 pub mod event;
 pub mod features;
 pub mod group;

@@ -176,6 +176,16 @@ pub trait Policy: Sized + Debug + 'static {
         });
     }
 
+    /// Its queues on a CPU, a group's each, the root's first, for people to look at.
+    fn debug(_rq: &Rq<Self>, _shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
+        alloc::vec::Vec::new()
+    }
+
+    /// What it keeps of a task, for people to look at.
+    fn debug_task(_rq: &Rq<Self>, _task: u32) -> Option<crate::debug::EntityDebug> {
+        None
+    }
+
     /// What must always hold of a run queue; the first thing that does not, in words. For tests and debug builds: slow.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What to simulate, and what comes out.
 
+use vruntime_sched::debug::Snapshot;
 use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{Kernel, Topology};
 
@@ -91,12 +92,14 @@ pub struct Config {
     pub seed: u64,
     /// When to stop, nanoseconds; it overrides the workload's own.
     pub duration: Option<u64>,
+    /// When to take a snapshot of the scheduler, nanoseconds; everything that happens at that instant has happened.
+    pub debug_at: Option<u64>,
 }
 
 impl Config {
     /// A run of `kernel` on `machine` without jitter, until the workload ends.
     pub fn new(kernel: Kernel, machine: MachineSpec) -> Self {
-        Self { kernel, machine, autogroup: false, preempt: Preempt::default(), seed: 0, duration: None }
+        Self { kernel, machine, autogroup: false, preempt: Preempt::default(), seed: 0, duration: None, debug_at: None }
     }
 }
 
@@ -139,4 +142,6 @@ pub struct Outcome {
     pub cpus: Vec<CpuTime>,
     /// The load averages at the end.
     pub loadavg: LoadAvg,
+    /// The snapshot that was asked for; none if the run ended before.
+    pub debug: Option<Snapshot>,
 }

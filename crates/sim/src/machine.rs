@@ -16,6 +16,7 @@
 
 use std::ops::ControlFlow;
 
+use vruntime_sched::debug::Snapshot;
 use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{Limit, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
@@ -80,6 +81,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) own: usize,
     /// Draws how late interrupts come.
     pub(crate) jitter: Rng,
+    debug_at: Option<u64>,
+    debug: Option<Snapshot>,
     /// The host of a virtual machine, if it has too few CPUs.
     pub(crate) host: Option<Overcommit>,
 }
@@ -186,6 +189,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             notes,
             loops,
             own,
+            debug_at: config.debug_at,
+            debug: None,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
         };
@@ -280,14 +285,22 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut interrupted = false;
         let mut stuck = false;
         let end = self.core.end.unwrap_or(NEVER);
+        // Until then nothing but events.
+        let mut pause = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
         while self.live > 0 {
             let Some((at, source)) = self.core.queue.next() else {
                 stuck = true;
                 break;
             };
-            if at >= end {
-                self.core.now = end;
-                break;
+            if at >= pause {
+                if pause < end {
+                    self.take_snapshot();
+                    pause = end;
+                }
+                if at >= end {
+                    self.core.now = end;
+                    break;
+                }
             }
             if at > self.core.now {
                 self.core.now = at;
@@ -312,6 +325,15 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             }
         }
         Ok(self.finish(interrupted, stuck))
+    }
+
+    /// What `debug_at` asks for. The clocks are where the last event left them: looking changes nothing.
+    #[cold]
+    fn take_snapshot(&mut self) {
+        let now = self.core.now;
+        self.core.now = self.debug_at.unwrap_or(now);
+        self.debug = Some(sched!(self, 0).snapshot());
+        self.core.now = now;
     }
 
     #[inline]
@@ -349,6 +371,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             notes,
             cpus: self.core.cpus.iter().map(|cpu| cpu.time).collect(),
             loadavg,
+            debug: self.debug,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `vruntime run`.
 
-use vruntime_report::{results_table, spread_table};
+use miette::miette;
+use vruntime_report::{proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
 use vruntime_workload::rtapp::Global;
 
 use super::{digests, leave_results, runs_json, tell_notes};
@@ -22,6 +23,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             workload: &input.workload,
             config: vruntime_sim::Config {
                 seed: plan.config.seed.wrapping_add(u64::from(index)),
+                debug_at: run.debug_at,
                 ..plan.config.clone()
             },
             traces: options.out.clone().filter(|_| index == 0),
@@ -34,7 +36,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         leave_results(folder, &input.name, &plan, &runs)?;
     }
     tell_notes(&runs);
-    if options.json {
+    if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
+        output::print(&debug(at, &run.task, done)?);
+    } else if options.json {
         output::print_json(&runs_json(&input.name, &plan, &runs));
     } else {
         output::print(&report(&input.name, &plan, &runs));
@@ -46,6 +50,34 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// What the kernel's files would show at that time: those of the scheduler, or those of some tasks.
+fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
+    let (Some(snapshot), Some(stat)) = (&done.outcome.debug, &done.stat) else {
+        let (end, at) = (done.outcome.end as f64 / 1e9, at as f64 / 1e9);
+        let help = "give --debug-at a time before that, or make the run longer with --duration";
+        return Err(miette!(help = help, "the run ended at {end} s, before --debug-at {at}s"));
+    };
+    if tasks.is_empty() {
+        return Ok(format!("{}\n{}", sched_debug(snapshot, stat), proc_schedstat(snapshot, stat)));
+    }
+    let mut parts = Vec::new();
+    for name in tasks {
+        let texts: Vec<String> =
+            stat.named(name).into_iter().filter_map(|id| proc_pid_sched(snapshot, stat, id)).collect();
+        if texts.is_empty() {
+            let there = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).map(|task| stat.task_name(task.id));
+            let mut there: Vec<&str> = there.collect();
+            there.sort_unstable();
+            let more = if there.len() > 20 { ", ..." } else { "" };
+            there.truncate(20);
+            let help = format!("there are {}{more}", there.join(", "));
+            return Err(miette!(help = help, "there is no task `{name}` at {} s", at as f64 / 1e9));
+        }
+        parts.extend(texts);
+    }
+    Ok(parts.join("\n"))
 }
 
 /// What a file says of rt-app's logs; rt-app's defaults if it is not rt-app's.

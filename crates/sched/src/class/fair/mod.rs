@@ -4,6 +4,7 @@
 
 pub(crate) mod bandwidth;
 mod cfs;
+mod debug;
 mod eevdf;
 pub(crate) mod entity;
 mod invariants;
@@ -306,6 +307,15 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             h_nr_runnable: root.h_nr_runnable,
             h_nr_idle: root.h_nr_idle,
         });
+    }
+
+    fn debug(rq: &Rq<Self>, shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
+        debug::queues(rq, shared)
+    }
+
+    fn debug_task(rq: &Rq<Self>, task: u32) -> Option<crate::debug::EntityDebug> {
+        let se = &rq.class.entities[task];
+        Some(debug::entity(se, &rq.class.groups[se.parent].cfs))
     }
 
     fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {

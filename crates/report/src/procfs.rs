@@ -1,0 +1,301 @@
+//! A snapshot as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the kernel's field names,
+//! order and columns (those of Linux 6.18, whatever kernel is simulated; `/proc/schedstat` has its kernel's version).
+
+use std::fmt::Write as _;
+
+use vruntime_trace::debug::{CfsDebug, CpuDebug, EntityDebug, Snapshot, TaskDebug};
+use vruntime_trace::task_pid;
+use vruntime_trace::{CpuMask, Running, SchedPolicy, TaskId};
+
+use crate::schedstat::{SchedStat, kinds};
+
+/// Nanoseconds as milliseconds with six places, as the kernel splits them: the sign of less than a millisecond is lost.
+fn ms(ns: i64) -> (i64, u64) {
+    (ns / 1_000_000, ns.unsigned_abs() % 1_000_000)
+}
+
+fn ms_text(ns: i64) -> String {
+    let (high, low) = ms(ns);
+    format!("{high}.{low:06}")
+}
+
+/// A line of a run queue.
+fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "  .{name:<30}: {value}");
+}
+
+/// What `/sys/kernel/debug/sched/debug` would show.
+pub fn sched_debug(snapshot: &Snapshot, stat: &SchedStat) -> String {
+    let mut text = String::new();
+    let jiffies = snapshot.at / snapshot.tick_ns.max(1);
+    let _ = writeln!(text, "Sched Debug Version: v0.11, vruntime");
+    for (name, value) in [
+        ("ktime", ms_text(snapshot.at as i64)),
+        ("sched_clk", ms_text(snapshot.at as i64)),
+        ("cpu_clk", ms_text(snapshot.at as i64)),
+        ("jiffies", jiffies.to_string()),
+    ] {
+        let _ = writeln!(text, "{name:<40}: {value}");
+    }
+    let _ = writeln!(text, "\nsysctl_sched");
+    let _ = writeln!(text, "  .{:<40}: {}", "sysctl_sched_base_slice", ms_text(snapshot.base_slice_ns as i64));
+    for cpu in &snapshot.cpus {
+        text.push('\n');
+        of_cpu(&mut text, snapshot, cpu, stat);
+    }
+    text
+}
+
+fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedStat) {
+    let index = cpu.cpu.index();
+    let _ = writeln!(text, "cpu#{index}");
+    let short = |text: &mut String, name: &str, value: String| {
+        let _ = writeln!(text, "  .{name:<30}: {value}");
+    };
+    short(text, "nr_running", cpu.nr_running.to_string());
+    short(text, "nr_switches", stat.cpus.get(index).map_or(0, |cpu| cpu.switches).to_string());
+    short(text, "nr_uninterruptible", cpu.nr_uninterruptible.to_string());
+    // In seconds, of jiffies that are taken for milliseconds, as the kernel does.
+    short(text, "next_balance", ms_text((cpu.next_balance / snapshot.tick_ns.max(1)) as i64 * 1000));
+    short(text, "curr->pid", cpu.curr.task().map_or(0, task_pid).to_string());
+    short(text, "clock", ms_text(cpu.clock as i64));
+    short(text, "clock_task", ms_text(cpu.clock as i64));
+    short(text, "avg_idle", cpu.avg_idle.to_string());
+    short(text, "max_idle_balance_cost", cpu.max_idle_balance_cost.to_string());
+    let path = |group: usize| stat.groups.get(group).map_or("/", String::as_str);
+    // The kernel shows a group before those above it.
+    for cfs in cpu.cfs.iter().rev() {
+        let _ = writeln!(text, "\ncfs_rq[{index}]:{}", path(cfs.group.index()));
+        of_queue(text, cfs);
+    }
+    let _ = writeln!(text, "\nrt_rq[{index}]:/");
+    line(text, "rt_nr_running", cpu.rt.nr_running);
+    line(text, "rt_throttled", u8::from(cpu.rt.throttled));
+    line(text, "rt_time", ms_text(cpu.rt.time as i64));
+    line(text, "rt_runtime", ms_text(cpu.rt.runtime as i64));
+    let head = " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
+                switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path";
+    let _ = writeln!(text, "\nrunnable tasks:\n{head}\n{}", "-".repeat(head.len()));
+    for task in &cpu.tasks {
+        let _ = writeln!(text, "{}", row(cpu, task, stat, path(task.group.index())));
+    }
+}
+
+fn of_queue(text: &mut String, cfs: &CfsDebug) {
+    // The kernel marks what is not there with -1.
+    let (left_deadline, left_vruntime) = cfs.left.unwrap_or((-1, -1));
+    let right = cfs.right_vruntime.unwrap_or(-1);
+    let ms_of = |ns: i64| ms_text(ns);
+    line(text, "left_deadline", ms_of(left_deadline));
+    line(text, "left_vruntime", ms_of(left_vruntime));
+    line(text, "zero_vruntime", ms_of(cfs.zero_vruntime));
+    line(text, "avg_vruntime", ms_of(cfs.avg_vruntime));
+    line(text, "right_vruntime", ms_of(right));
+    line(text, "spread", ms_of(right.wrapping_sub(left_vruntime)));
+    let [removed_load, removed_util, removed_runnable] = cfs.removed;
+    for (name, value) in [
+        ("nr_queued", u64::from(cfs.nr_queued)),
+        ("h_nr_runnable", u64::from(cfs.h_nr_runnable)),
+        ("h_nr_queued", u64::from(cfs.h_nr_queued)),
+        ("h_nr_idle", u64::from(cfs.h_nr_idle)),
+        ("load", cfs.load),
+        ("load_avg", cfs.avg.load_avg),
+        ("runnable_avg", cfs.avg.runnable_avg),
+        ("util_avg", cfs.avg.util_avg),
+        ("util_est", cfs.avg.util_est),
+        ("removed.load_avg", removed_load),
+        ("removed.util_avg", removed_util),
+        ("removed.runnable_avg", removed_runnable),
+        ("tg_load_avg_contrib", cfs.tg_load_avg_contrib),
+        ("tg_load_avg", cfs.tg_load_avg),
+    ] {
+        line(text, name, value);
+    }
+    let Some(se) = &cfs.se else { return };
+    line(text, "se->exec_start", ms_of(se.exec_start as i64));
+    line(text, "se->vruntime", ms_of(se.vruntime));
+    line(text, "se->sum_exec_runtime", ms_of(se.sum_exec_runtime as i64));
+    line(text, "se->load.weight", se.weight);
+    line(text, "se->avg.load_avg", se.avg.load_avg);
+    line(text, "se->avg.util_avg", se.avg.util_avg);
+    line(text, "se->avg.runnable_avg", se.avg.runnable_avg);
+}
+
+/// `R`, `S`, `D`, or `>R` for the one that runs.
+fn state(cpu: &CpuDebug, task: &TaskDebug) -> &'static str {
+    use vruntime_trace::debug::TaskState;
+    match task.state {
+        _ if cpu.curr == Running::Task(task.id) => ">R",
+        TaskState::Runnable => " R",
+        TaskState::Sleeping if task.blocked => " D",
+        TaskState::New | TaskState::Sleeping => " S",
+    }
+}
+
+fn row(cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &str) -> String {
+    let se = task.se.unwrap_or_default();
+    let counts = stat.tasks.get(task.id.index()).cloned().unwrap_or_default();
+    let wide = |ns: i64| {
+        let (high, low) = ms(ns);
+        format!("{high:>9}.{low:06}")
+    };
+    let name: String = stat.task_name(task.id).chars().take(15).collect();
+    format!(
+        "{}{name:>16} {:>5} {}   {}   {} {} {} {} {:>9}   {:>5}   {} {} {}   0      {}        {path}",
+        state(cpu, task),
+        task_pid(task.id),
+        wide(se.vruntime),
+        if se.eligible { 'E' } else { 'N' },
+        wide(se.deadline),
+        if se.custom_slice { 'S' } else { ' ' },
+        wide(se.slice as i64),
+        wide(se.sum_exec_runtime as i64),
+        counts.voluntary + counts.involuntary,
+        task.prio,
+        wide(counts.wait_sum as i64),
+        wide(counts.sum_sleep as i64),
+        wide(counts.sum_block as i64),
+        task.group.index(),
+    )
+}
+
+/// A set of CPUs as the kernel prints it: hexadecimal words of 32 bits, the first as short as the machine allows.
+fn mask(cpus: &CpuMask, nr_cpus: usize) -> String {
+    let mut words = vec![0_u32; nr_cpus.div_ceil(32).max(1)];
+    for cpu in cpus.iter() {
+        words[cpu.index() / 32] |= 1 << (cpu.index() % 32);
+    }
+    let digits = (nr_cpus.max(1) - 1) % 32 / 4 + 1;
+    let mut text = String::new();
+    for (index, word) in words.iter().rev().enumerate() {
+        let _ = if index == 0 { write!(text, "{word:0digits$x}") } else { write!(text, ",{word:08x}") };
+    }
+    text
+}
+
+/// What `/proc/schedstat` would show. Counters that neither the scheduler keeps nor the events tell are 0: see
+/// `docs/accounting.md`.
+pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
+    let version = snapshot.schedstat_version;
+    let jiffies = snapshot.at / snapshot.tick_ns.max(1);
+    let mut text = format!("version {version}\ntimestamp {jiffies}\n");
+    for cpu in &snapshot.cpus {
+        let index = cpu.cpu.index();
+        let none = crate::schedstat::Cpu::default();
+        let counts = stat.cpus.get(index).unwrap_or(&none);
+        let _ = writeln!(
+            text,
+            "cpu{index} {} 0 {} {} {} {} {} {} {}",
+            counts.yld_count,
+            counts.switches,
+            counts.goidle,
+            counts.ttwu_count,
+            counts.ttwu_local,
+            counts.cpu_time,
+            counts.run_delay,
+            counts.pcount,
+        );
+        for (level, (name, span)) in cpu.domains.iter().enumerate() {
+            let _ = write!(text, "domain{level}");
+            if version >= 17 {
+                let _ = write!(text, " {name}");
+            }
+            let _ = write!(text, " {}", mask(span, snapshot.cpus.len()));
+            let counts_here = counts.level(level);
+            for kind in kinds(version).map(|kind| kind as usize) {
+                let imbalance = if version >= 17 { "0 0 0 0" } else { "0" };
+                let (count, balanced) = (counts_here.count[kind], counts_here.balanced[kind]);
+                let (failed, gained) = (counts_here.failed[kind], counts_here.gained[kind]);
+                let _ = write!(text, " {count} {balanced} {failed} {imbalance} {gained} 0 0 0");
+            }
+            // What a CPU pushed is told of the lowest domain: the event does not say for which it was.
+            let pushed = if level == 0 { counts.pushed } else { 0 };
+            let remote = stat.wake_remote(index, &cpu.domains, level);
+            let _ = writeln!(text, " {pushed} 0 {pushed} 0 0 0 0 0 0 {remote} 0 0");
+        }
+    }
+    text
+}
+
+/// What `/proc/PID/sched` of a task would show; none if it was not there.
+pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Option<String> {
+    let task = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).find(|task| task.id == id)?;
+    let counts = stat.tasks.get(id.index()).cloned().unwrap_or_default();
+    let se: EntityDebug = task.se.unwrap_or_default();
+    let mut text = format!("{} ({}, #threads: 1)\n{}\n", stat.task_name(id), task_pid(id), "-".repeat(67));
+    let time = |text: &mut String, name: &str, ns: i64| {
+        let (high, low) = ms(ns);
+        let _ = writeln!(text, "{name:<45}:{high:>14}.{low:06}");
+    };
+    let number = |text: &mut String, name: &str, value: i64| {
+        let _ = writeln!(text, "{name:<45}:{value:>21}");
+    };
+    let switches = counts.voluntary + counts.involuntary;
+    time(&mut text, "se.exec_start", se.exec_start as i64);
+    time(&mut text, "se.vruntime", se.vruntime);
+    time(&mut text, "se.sum_exec_runtime", se.sum_exec_runtime as i64);
+    number(&mut text, "se.nr_migrations", counts.migrations as i64);
+    time(&mut text, "sum_sleep_runtime", counts.sum_sleep as i64);
+    time(&mut text, "sum_block_runtime", counts.sum_block as i64);
+    time(&mut text, "wait_max", counts.wait_max as i64);
+    time(&mut text, "wait_sum", counts.wait_sum as i64);
+    number(&mut text, "wait_count", counts.wait_count as i64);
+    number(&mut text, "nr_wakeups", counts.wakeups as i64);
+    number(&mut text, "nr_wakeups_migrate", counts.wakeups_migrate as i64);
+    number(&mut text, "nr_wakeups_local", counts.wakeups_local as i64);
+    number(&mut text, "nr_wakeups_remote", (counts.wakeups - counts.wakeups_local) as i64);
+    let per = |of: u64| se.sum_exec_runtime.checked_div(of).map_or(-1, |ns| ns as i64);
+    time(&mut text, "avg_atom", per(switches));
+    time(&mut text, "avg_per_cpu", per(counts.migrations));
+    number(&mut text, "nr_switches", switches as i64);
+    number(&mut text, "nr_voluntary_switches", counts.voluntary as i64);
+    number(&mut text, "nr_involuntary_switches", counts.involuntary as i64);
+    number(&mut text, "se.load.weight", se.weight as i64);
+    number(&mut text, "se.avg.load_sum", se.avg.load_sum as i64);
+    number(&mut text, "se.avg.runnable_sum", se.avg.runnable_sum as i64);
+    number(&mut text, "se.avg.util_sum", se.avg.util_sum as i64);
+    number(&mut text, "se.avg.load_avg", se.avg.load_avg as i64);
+    number(&mut text, "se.avg.runnable_avg", se.avg.runnable_avg as i64);
+    number(&mut text, "se.avg.util_avg", se.avg.util_avg as i64);
+    number(&mut text, "se.avg.last_update_time", se.avg.last_update_time as i64);
+    number(&mut text, "se.avg.util_est", se.avg.util_est as i64);
+    number(&mut text, "policy", policy(task.policy));
+    number(&mut text, "prio", i64::from(task.prio));
+    number(&mut text, "se.slice", se.slice as i64);
+    Some(text)
+}
+
+/// The number the kernel gives it.
+const fn policy(policy: SchedPolicy) -> i64 {
+    match policy {
+        SchedPolicy::Normal => 0,
+        SchedPolicy::Fifo => 1,
+        SchedPolicy::RoundRobin => 2,
+        SchedPolicy::Batch => 3,
+        SchedPolicy::Idle => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vruntime_trace::CpuId;
+
+    #[test]
+    fn times_are_split_as_in_the_kernel() {
+        assert_eq!(ms_text(1_500_000), "1.500000");
+        assert_eq!(ms_text(-1_048_576), "-1.048576");
+        // What is not there is -1 ns, which reads like this on every machine.
+        assert_eq!(ms_text(-1), "0.000001");
+    }
+
+    #[test]
+    fn masks_are_as_wide_as_the_machine() {
+        let all = |n: u32| (0..n).map(CpuId).collect::<CpuMask>();
+        assert_eq!(mask(&all(2), 2), "3");
+        assert_eq!(mask(&all(8), 8), "ff");
+        assert_eq!(mask(&all(3), 64), "00000000,00000007");
+        assert_eq!(mask(&all(33), 36), "1,ffffffff");
+    }
+}

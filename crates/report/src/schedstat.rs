@@ -1,0 +1,246 @@
+//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events: the scheduler itself keeps none.
+
+use vruntime_trace::{
+    BalanceKind, CpuId, CpuMask, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState, Running, Sink,
+    TaskId, TaskInfo,
+};
+
+/// Counts what happens until a given time.
+#[derive(Clone, Debug, Default)]
+pub struct SchedStat {
+    until: u64,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<Task>,
+    /// Paths by group.
+    pub(crate) groups: Vec<String>,
+}
+
+/// Of one level of a CPU's scheduling domains, by [`BalanceKind`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Level {
+    pub(crate) count: [u64; 3],
+    pub(crate) balanced: [u64; 3],
+    pub(crate) failed: [u64; 3],
+    pub(crate) gained: [u64; 3],
+}
+
+/// Of a CPU. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cpu {
+    pub(crate) yld_count: u64,
+    pub(crate) switches: u64,
+    pub(crate) goidle: u64,
+    pub(crate) ttwu_count: u64,
+    pub(crate) ttwu_local: u64,
+    pub(crate) cpu_time: u64,
+    pub(crate) run_delay: u64,
+    pub(crate) pcount: u64,
+    pub(crate) pushed: u64,
+    /// Wakeups of tasks on other CPUs, by that CPU.
+    pub(crate) wake_remote: Vec<u64>,
+    pub(crate) levels: Vec<Level>,
+    since: u64,
+}
+
+impl Cpu {
+    pub(crate) fn level(&self, level: usize) -> Level {
+        self.levels.get(level).copied().unwrap_or_default()
+    }
+}
+
+/// Of a task. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Task {
+    pub(crate) name: String,
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    pub(crate) migrations: u64,
+    pub(crate) wakeups: u64,
+    pub(crate) wakeups_local: u64,
+    pub(crate) wakeups_migrate: u64,
+    pub(crate) sum_sleep: u64,
+    pub(crate) sum_block: u64,
+    pub(crate) wait_sum: u64,
+    pub(crate) wait_max: u64,
+    pub(crate) wait_count: u64,
+    state: State,
+    since: u64,
+    moved: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    #[default]
+    New,
+    Sleeping,
+    Blocked,
+    Waiting,
+    Running,
+}
+
+impl SchedStat {
+    /// Counts up to and with `until`, nanoseconds.
+    pub fn new(until: u64) -> Self {
+        Self { until, ..Self::default() }
+    }
+
+    /// The name of a task.
+    pub fn task_name(&self, id: TaskId) -> &str {
+        self.tasks.get(id.index()).map_or("?", |task| &task.name)
+    }
+
+    /// Tasks of that name, or else whose name begins with it and goes on with `-` and a number.
+    pub fn named(&self, name: &str) -> Vec<TaskId> {
+        let instance = |other: &str| {
+            let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let find = |matches: &dyn Fn(&str) -> bool| -> Vec<TaskId> {
+            let all = (0..).zip(&self.tasks);
+            all.filter(|(_, task)| matches(&task.name)).map(|(id, _)| TaskId(id)).collect()
+        };
+        let exact = find(&|other| other == name);
+        if exact.is_empty() { find(&instance) } else { exact }
+    }
+
+    fn cpu(&mut self, id: CpuId) -> &mut Cpu {
+        if id.index() >= self.cpus.len() {
+            self.cpus.resize_with(id.index() + 1, Cpu::default);
+        }
+        &mut self.cpus[id.index()]
+    }
+
+    fn of(&mut self, id: TaskId) -> &mut Task {
+        if id.index() >= self.tasks.len() {
+            self.tasks.resize_with(id.index() + 1, Task::default);
+        }
+        &mut self.tasks[id.index()]
+    }
+
+    fn wakes(&mut self, at: u64, on: CpuId, id: TaskId, target: CpuId, new: bool) {
+        let local = on == target;
+        let task = self.of(id);
+        let passed = at - task.since.min(at);
+        match task.state {
+            State::Sleeping => task.sum_sleep += passed,
+            State::Blocked => task.sum_block += passed,
+            State::New => {}
+            // It had not left its CPU, or waits already.
+            State::Waiting | State::Running => return,
+        }
+        (task.state, task.since) = (State::Waiting, at);
+        let moved = std::mem::take(&mut task.moved);
+        if new {
+            return;
+        }
+        task.wakeups += 1;
+        task.wakeups_local += u64::from(local);
+        task.wakeups_migrate += u64::from(moved);
+        let cpu = self.cpu(on);
+        cpu.ttwu_count += 1;
+        if local {
+            cpu.ttwu_local += 1;
+        } else {
+            let seen = cpu.wake_remote.len().max(target.index() + 1);
+            cpu.wake_remote.resize(seen, 0);
+            cpu.wake_remote[target.index()] += 1;
+        }
+    }
+
+    fn switch(&mut self, at: u64, on: CpuId, prev: Running, state: PrevState, next: Running) {
+        if let Running::Task(id) = prev {
+            let task = self.of(id);
+            let (new, voluntary) = match state {
+                PrevState::Preempted | PrevState::Yielded => (State::Waiting, false),
+                PrevState::Sleeping | PrevState::Dead => (State::Sleeping, true),
+                PrevState::Blocked => (State::Blocked, true),
+            };
+            (task.state, task.since) = (new, at);
+            task.voluntary += u64::from(voluntary);
+            task.involuntary += u64::from(!voluntary);
+        }
+        let mut delay = 0;
+        if let Running::Task(id) = next {
+            let task = self.of(id);
+            delay = at - task.since.min(at);
+            task.wait_sum += delay;
+            task.wait_max = task.wait_max.max(delay);
+            task.wait_count += 1;
+            (task.state, task.since) = (State::Running, at);
+        }
+        let cpu = self.cpu(on);
+        cpu.switches += 1;
+        cpu.yld_count += u64::from(prev.task().is_some() && state == PrevState::Yielded);
+        if prev != Running::Idle {
+            cpu.cpu_time += at - cpu.since.min(at);
+        }
+        cpu.since = at;
+        if next == Running::Idle {
+            cpu.goidle += 1;
+        } else {
+            cpu.pcount += 1;
+            cpu.run_delay += delay;
+        }
+    }
+
+    /// Wakeups from `cpu` to others whose lowest common domain is at `level` of its domains.
+    pub(crate) fn wake_remote(&self, cpu: usize, domains: &[(&'static str, CpuMask)], level: usize) -> u64 {
+        let Some(counts) = self.cpus.get(cpu).map(|cpu| &cpu.wake_remote) else { return 0 };
+        let lowest = |target: u32| domains.iter().position(|(_, span)| span.contains(CpuId(target)));
+        (0..).zip(counts).filter(|&(target, _)| lowest(target) == Some(level)).map(|(_, count)| count).sum()
+    }
+}
+
+impl Sink for SchedStat {
+    fn machine(&mut self, info: &MachineInfo<'_>) {
+        self.cpus.resize_with(info.cpus, Cpu::default);
+    }
+
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        if id.index() >= self.groups.len() {
+            self.groups.resize(id.index() + 1, String::new());
+        }
+        info.path.clone_into(&mut self.groups[id.index()]);
+    }
+
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        info.name.clone_into(&mut self.of(id).name);
+    }
+
+    fn event(&mut self, at: u64, on: CpuId, event: &Event) {
+        if at > self.until {
+            return;
+        }
+        match *event {
+            Event::Wakeup { task, target } => self.wakes(at, on, task, target, false),
+            Event::WakeupNew { task, target } => self.wakes(at, on, task, target, true),
+            Event::Switch { prev, prev_state, next } if prev != next => self.switch(at, on, prev, prev_state, next),
+            Event::Migrate { task, from, cause, .. } => {
+                let moving = self.of(task);
+                moving.migrations += u64::from(cause != MigrateCause::Fork);
+                moving.moved = cause == MigrateCause::Wakeup;
+                if cause == MigrateCause::Active {
+                    self.cpu(from).pushed += 1;
+                }
+            }
+            Event::Balance { kind, level, busiest, pulled } => {
+                let levels = &mut self.cpu(on).levels;
+                if usize::from(level) >= levels.len() {
+                    levels.resize(usize::from(level) + 1, Level::default());
+                }
+                let (level, kind) = (&mut levels[usize::from(level)], kind as usize);
+                level.count[kind] += 1;
+                level.balanced[kind] += u64::from(busiest.is_none());
+                level.failed[kind] += u64::from(busiest.is_some() && pulled == 0);
+                level.gained[kind] += u64::from(pulled);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The order of the kinds of balancing in `/proc/schedstat`: busy first since version 16.
+pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
+    use BalanceKind::{Busy, Idle, NewIdle};
+    if version >= 16 { [Busy, Idle, NewIdle] } else { [Idle, Busy, NewIdle] }
+}

@@ -1,0 +1,241 @@
+//! What the scheduler holds at one instant, for people to look at (`debug.c`): the numbers of
+//! `/sys/kernel/debug/sched/debug` and `/proc/PID/sched`, under the kernel's names. Looking changes nothing: accounts are as of
+//! the last time their run queue was worked on, as they are in the kernel's files.
+//!
+//! Times are nanoseconds.
+
+use alloc::vec::Vec;
+
+use crate::balance::domains::Level;
+use crate::cpumask::CpuMask;
+use crate::event::Running;
+use crate::host::Host;
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::policy::Policy;
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::Scheduler;
+use crate::shared::Shared;
+use crate::task::SchedPolicy;
+pub use crate::task::TaskState;
+use crate::tunables::Tunables;
+
+/// All CPUs at one instant.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Snapshot {
+    /// When.
+    pub at: u64,
+    /// From one tick to the next.
+    pub tick_ns: u64,
+    /// `base_slice_ns`; CFS: its minimal granularity.
+    pub base_slice_ns: u64,
+    /// The version of `/proc/schedstat` that the kernel has: 15 to 6.6, 16 in 6.12, 17 in 6.18.
+    pub schedstat_version: u32,
+    /// By CPU.
+    pub cpus: Vec<CpuDebug>,
+}
+
+/// One run queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CpuDebug {
+    /// Which.
+    pub cpu: CpuId,
+    /// Who runs.
+    pub curr: Running,
+    /// Tasks queued, of every class.
+    pub nr_running: u32,
+    /// Uninterruptible sleeps begun here less those ended here: only the sum over the CPUs means something.
+    pub nr_uninterruptible: i64,
+    /// When it balances next.
+    pub next_balance: u64,
+    /// `rq_clock`.
+    pub clock: u64,
+    /// How long it is idle on average.
+    pub avg_idle: u64,
+    /// The most that balancing before idleness has taken, decaying.
+    pub max_idle_balance_cost: u64,
+    /// Its queues of the fair class: a group's each, the root's first.
+    pub cfs: Vec<CfsDebug>,
+    /// Its real-time class.
+    pub rt: RtDebug,
+    /// The tasks that are here, asleep or not, by id.
+    pub tasks: Vec<TaskDebug>,
+    /// Its scheduling domains, the lowest first: name and CPUs.
+    pub domains: Vec<(&'static str, CpuMask)>,
+}
+
+/// The real-time class of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RtDebug {
+    /// Tasks, the running one included.
+    pub nr_running: u32,
+    /// Whether the class has used up what it may have.
+    pub throttled: bool,
+    /// What it has had in this period.
+    pub time: u64,
+    /// What it may have.
+    pub runtime: u64,
+}
+
+/// Load averages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AvgDebug {
+    /// See the kernel's `struct sched_avg`.
+    pub load_sum: u64,
+    /// See `load_sum`.
+    pub runnable_sum: u64,
+    /// See `load_sum`.
+    pub util_sum: u64,
+    /// Of the weight.
+    pub load_avg: u64,
+    /// Of 1024 for each runnable task.
+    pub runnable_avg: u64,
+    /// Of 1024.
+    pub util_avg: u64,
+    /// On the PELT clock.
+    pub last_update_time: u64,
+    /// Of 1024.
+    pub util_est: u64,
+}
+
+/// A scheduling entity of the fair class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntityDebug {
+    /// When its account was brought up to date.
+    pub exec_start: u64,
+    /// Virtual time it has had; wraps around.
+    pub vruntime: i64,
+    /// Virtual deadline (EEVDF).
+    pub deadline: i64,
+    /// What it wants to run at a time (EEVDF).
+    pub slice: u64,
+    /// The slice is its own wish.
+    pub custom_slice: bool,
+    /// CPU time it has had.
+    pub sum_exec_runtime: u64,
+    /// `load.weight`: nice 0 = 1048576.
+    pub weight: u64,
+    /// It is owed time, or owes none (EEVDF).
+    pub eligible: bool,
+    /// Asleep but still queued (delayed dequeue).
+    pub delayed: bool,
+    /// Its averages.
+    pub avg: AvgDebug,
+}
+
+/// One group's queue on one CPU (`cfs_rq`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CfsDebug {
+    /// Whose.
+    pub group: GroupId,
+    /// Deadline of the first entity in the tree, and the least vruntime there.
+    pub left: Option<(i64, i64)>,
+    /// vruntime of the last entity in the tree.
+    pub right_vruntime: Option<i64>,
+    /// Origin of the average (`zero_vruntime`; before 6.18 `min_vruntime`).
+    pub zero_vruntime: i64,
+    /// The weighted average; CFS keeps none and shows its origin.
+    pub avg_vruntime: i64,
+    /// Entities queued, the running one included.
+    pub nr_queued: u32,
+    /// Tasks runnable in it and below.
+    pub h_nr_runnable: u32,
+    /// Those, and those whose dequeue is delayed.
+    pub h_nr_queued: u32,
+    /// Those that are SCHED_IDLE or in an idle group.
+    pub h_nr_idle: u32,
+    /// Sum of the weights of its entities.
+    pub load: u64,
+    /// Its averages.
+    pub avg: AvgDebug,
+    /// Load, utilisation and runnable averages of tasks that left, still to be taken off.
+    pub removed: [u64; 3],
+    /// What it adds to the group's load average.
+    pub tg_load_avg_contrib: u64,
+    /// The group's load average over all CPUs.
+    pub tg_load_avg: u64,
+    /// The group's entity on its parent's queue; the root has none.
+    pub se: Option<EntityDebug>,
+}
+
+/// A task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskDebug {
+    /// Who.
+    pub id: TaskId,
+    /// Where in its life.
+    pub state: TaskState,
+    /// Its sleep is uninterruptible.
+    pub blocked: bool,
+    /// Its policy.
+    pub policy: SchedPolicy,
+    /// The kernel's: 0 to 98 for real-time tasks, 120 + nice for others.
+    pub prio: i16,
+    /// Its group.
+    pub group: GroupId,
+    /// What the fair class keeps of it.
+    pub se: Option<EntityDebug>,
+}
+
+const fn name(level: Level) -> &'static str {
+    match level {
+        Level::Smt => "SMT",
+        Level::Cluster => "CLS",
+        Level::Mc => "MC",
+        Level::Pkg => "PKG",
+        Level::Numa(_) => "NUMA",
+    }
+}
+
+fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
+    let mut tasks: Vec<TaskDebug> = rq
+        .tasks
+        .iter()
+        .map(|(index, task)| TaskDebug {
+            id: task.id,
+            state: task.state,
+            blocked: task.blocked,
+            policy: task.policy,
+            prio: task.prio(),
+            group: task.group,
+            se: P::debug_task(rq, index),
+        })
+        .collect();
+    tasks.sort_unstable_by_key(|task| task.id);
+    CpuDebug {
+        cpu: rq.cpu,
+        curr: rq.running(),
+        nr_running: rq.nr_running,
+        nr_uninterruptible: rq.load.nr_uninterruptible,
+        next_balance: rq.balance.next_balance,
+        clock: rq.clock.now(),
+        avg_idle: rq.balance.avg_idle,
+        max_idle_balance_cost: rq.balance.max_idle_balance_cost,
+        cfs: P::debug(rq, shared),
+        rt: RtDebug {
+            nr_running: rq.rt.nr_running(),
+            throttled: rq.rt.throttled(),
+            time: rq.rt.rt_time(),
+            runtime: shared.config.tunables.rt_runtime_ns(),
+        },
+        tasks,
+        domains: shared.domains.of(rq.cpu).map(|(_, domain)| (name(domain.level), domain.span.clone())).collect(),
+    }
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Everything as it is now.
+    pub fn snapshot(&mut self) -> Snapshot {
+        let (shared, tunables) = (self.shared, &self.shared.config.tunables);
+        Snapshot {
+            at: self.now,
+            tick_ns: tunables.tick_ns(),
+            base_slice_ns: tunables.base_slice_ns(),
+            schedstat_version: match shared.config.eevdf {
+                crate::kernels::Eevdf::V6_6 => 15,
+                crate::kernels::Eevdf::V6_12 => 16,
+                crate::kernels::Eevdf::V6_18 => 17,
+            },
+            cpus: (0..shared.nr_cpus() as u32).map(|index| cpu(&self.rqs.rq(CpuId(index)), shared)).collect(),
+        }
+    }
+}
