@@ -100,6 +100,25 @@ fn groups_get_what_they_are_entitled_to() {
     assert!((got("iron", "cpu_s") - 0.05).abs() < 0.005, "{groups}");
 }
 
+/// The kernel's files at an instant; looking changes nothing.
+#[test]
+fn the_scheduler_can_be_looked_at() {
+    let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "100ms"];
+    let at = |more: &[&str]| well(&[&run[..], &["--debug-at", "50ms"], more].concat());
+    let text = at(&[]);
+    insta::assert_snapshot!("debug-at", text);
+    insta::assert_snapshot!("debug-at-task", at(&["--task", "gold"]));
+    let version = |kernel: &str| {
+        let text = well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms"]);
+        text.lines().find_map(|line| line.strip_prefix("version ").map(str::to_owned)).unwrap()
+    };
+    assert_eq!(["6.1", "6.6", "6.12", "6.18"].map(version), ["15", "15", "16", "17"]);
+    let late = fails(&[&run[..], &["--debug-at", "2s"]].concat());
+    assert!(late.contains("the run ended at 0.1 s, before --debug-at 2s") && late.contains("--duration"), "{late}");
+    let unknown = fails(&[&run[..], &["--debug-at", "50ms", "--task", "silver"]].concat());
+    assert!(unknown.contains("no task `silver`") && unknown.contains("gold, iron"), "{unknown}");
+}
+
 #[test]
 fn repeats_in_parallel_are_the_runs_alone() {
     let arguments = ["run", "beat.json", "--machine", "2", "--json"];

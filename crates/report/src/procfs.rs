@@ -74,6 +74,8 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     line(text, "rt_throttled", u8::from(cpu.rt.throttled));
     line(text, "rt_time", ms_text(cpu.rt.time as i64));
     line(text, "rt_runtime", ms_text(cpu.rt.runtime as i64));
+    let _ = writeln!(text, "\ndl_rq[{index}]:");
+    line(text, "dl_nr_running", cpu.dl_nr_running);
     let head = " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
                 switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path";
     let _ = writeln!(text, "\nrunnable tasks:\n{head}\n{}", "-".repeat(head.len()));
@@ -274,6 +276,7 @@ const fn policy(policy: SchedPolicy) -> i64 {
         SchedPolicy::RoundRobin => 2,
         SchedPolicy::Batch => 3,
         SchedPolicy::Idle => 5,
+        SchedPolicy::Deadline => 6,
     }
 }
 

@@ -57,6 +57,8 @@ pub struct CpuDebug {
     pub cfs: Vec<CfsDebug>,
     /// Its real-time class.
     pub rt: RtDebug,
+    /// Tasks of the deadline class that are queued.
+    pub dl_nr_running: u32,
     /// The tasks that are here, asleep or not, by id.
     pub tasks: Vec<TaskDebug>,
     /// Its scheduling domains, the lowest first: name and CPUs.
@@ -168,7 +170,7 @@ pub struct TaskDebug {
     pub blocked: bool,
     /// Its policy.
     pub policy: SchedPolicy,
-    /// The kernel's: 0 to 98 for real-time tasks, 120 + nice for others.
+    /// The kernel's: -1 for deadline tasks, 0 to 98 for real-time tasks, 120 + nice for others.
     pub prio: i16,
     /// Its group.
     pub group: GroupId,
@@ -217,6 +219,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             time: rq.rt.rt_time(),
             runtime: shared.config.tunables.rt_runtime_ns(),
         },
+        dl_nr_running: rq.dl.nr_running(),
         tasks,
         domains: shared.domains.of(rq.cpu).map(|(_, domain)| (name(domain.level), domain.span.clone())).collect(),
     }

@@ -78,6 +78,7 @@ pub(crate) fn dequeue<P: Policy>(
         }
         ClassKind::Deadline => {
             deadline::dequeue(rq, shared, index, why);
+            rq.load.nr_uninterruptible += i64::from(rq.tasks[index].blocked);
             true
         }
     }
