@@ -194,7 +194,7 @@ pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
             counts.goidle,
             counts.ttwu_count,
             counts.ttwu_local,
-            counts.cpu_time,
+            counts.rq_cpu_time,
             counts.run_delay,
             counts.pcount,
         );

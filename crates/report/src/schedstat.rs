@@ -32,7 +32,7 @@ pub(crate) struct Cpu {
     pub(crate) goidle: u64,
     pub(crate) ttwu_count: u64,
     pub(crate) ttwu_local: u64,
-    pub(crate) cpu_time: u64,
+    pub(crate) rq_cpu_time: u64,
     pub(crate) run_delay: u64,
     pub(crate) pcount: u64,
     pub(crate) pushed: u64,
@@ -172,7 +172,7 @@ impl SchedStat {
         cpu.switches += 1;
         cpu.yld_count += u64::from(prev.task().is_some() && state == PrevState::Yielded);
         if prev != Running::Idle {
-            cpu.cpu_time += at - cpu.since.min(at);
+            cpu.rq_cpu_time += at - cpu.since.min(at);
         }
         cpu.since = at;
         if next == Running::Idle {

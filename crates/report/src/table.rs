@@ -223,10 +223,12 @@ fn cpus(results: &Results) -> String {
 fn averages(results: &Results) -> String {
     let mut text = String::new();
     if let Some(load) = results.loadavg {
-        text += &format!("load average {load}\n");
+        let line = format!("load average {load}\n");
+        text.push_str(&line);
     }
     if let Some(root) = results.groups.first() {
-        text += &format!("CPU pressure some {}\n", root.pressure.some);
+        let line = format!("CPU pressure some {}\n", root.pressure.some);
+        text.push_str(&line);
     }
     text
 }

@@ -108,6 +108,7 @@ pub enum TaskState {
 
 /// A task. Lives in the arena of one run queue and moves between run queues by value.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
 pub struct Task<P: Policy> {
     /// Who.
     pub id: TaskId,
