@@ -124,7 +124,7 @@ impl Shares {
     #[inline]
     fn advance(&self, now: u64, tick_ns: u64) {
         let due = self.due.load(Relaxed);
-        if now >= due + GRACE * tick_ns {
+        if now >= due.saturating_add(GRACE * tick_ns) {
             self.make_sample(due, now, tick_ns);
         }
     }
@@ -133,8 +133,8 @@ impl Shares {
     fn make_sample(&self, due: u64, now: u64, tick_ns: u64) {
         let interval = interval(tick_ns);
         // Every CPU slept: samples were missed.
-        let missed = (now - due - GRACE * tick_ns) / interval;
-        let next = due + (1 + missed) * interval;
+        let missed = now.saturating_sub(due).saturating_sub(GRACE * tick_ns) / interval;
+        let next = due.saturating_add((1 + missed).saturating_mul(interval));
         if self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
             // Another CPU makes it.
             return;
@@ -186,7 +186,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     if now >= rq.load.due {
         let change = rq.load.fold(rq.nr_running);
         shared.loadavg.tasks.fetch_add(change, Relaxed);
-        rq.load.due += interval(tick_ns);
+        rq.load.due = rq.load.due.saturating_add(interval(tick_ns));
     }
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now:
     shared.loadavg.advance(now, tick_ns);
     if now >= rq.load.due {
         let due = shared.loadavg.due.load(Relaxed);
-        rq.load.due = if now >= due { due + interval(tick_ns) } else { due };
+        rq.load.due = if now >= due { due.saturating_add(interval(tick_ns)) } else { due };
     }
 }
 

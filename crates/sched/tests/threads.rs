@@ -198,7 +198,9 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         let now = self.world.clock.load(Ordering::Relaxed);
         let due = {
             let mut timers = self.world.timers.lock().unwrap();
-            let due = timers.iter().find(|(_, at)| **at <= now).map(|(timer, _)| *timer);
+            // A CPU's own timers go off on that CPU, the others anywhere.
+            let here = |timer: &Timer| !matches!(timer, Timer::Deadline(cpu) if *cpu != self.id);
+            let due = timers.iter().find(|(timer, at)| **at <= now && here(timer)).map(|(timer, _)| *timer);
             due.inspect(|timer| {
                 timers.remove(timer);
             })
