@@ -1,6 +1,7 @@
 //! rt-app files: whatever the bytes, a workload or an error that can be shown.
 #![no_main]
 
+#[path = "../shown.rs"]
 mod shown;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
 //! Scenario files: whatever the bytes, a scenario or an error that can be shown.
 #![no_main]
 
+#[path = "../shown.rs"]
 mod shown;
 
 use std::io;
