@@ -25,12 +25,14 @@
 //! idle = elapsed. Time the kernel spends while a task has the CPU (a tick, a context switch) is in the task's CPU
 //! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
 
+mod accounts;
 mod collector;
 mod compare;
 mod conservation;
 mod cputime;
 mod entitlement;
 pub mod fidelity;
+mod groups;
 mod json;
 mod latency;
 mod procfs;

@@ -1,0 +1,186 @@
+//! The books the collector keeps: of each task, class, group and CPU.
+
+use vruntime_trace::{CpuId, Running, SchedPolicy};
+
+use crate::collector::DETAILED_TASKS;
+use crate::cputime::Spent;
+use crate::latency::Recorder;
+use crate::results::{Account, CpuResult, LimitResult, MigrationCount};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum State {
+    #[default]
+    Unborn,
+    Sleeping,
+    /// Waits for a CPU after a wakeup: the time until it runs is a wakeup latency.
+    Woken,
+    /// Waits for a CPU for another reason: forked, preempted or yielded.
+    Waiting,
+    Running,
+    Dead,
+}
+
+/// A task's book.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Task {
+    pub(crate) state: State,
+    pub(crate) nice: i8,
+    pub(crate) policy: SchedPolicy,
+    pub(crate) rt_priority: u8,
+    /// A deadline task that waits for its next period: no CPU could run it.
+    pub(crate) throttled: bool,
+    pub(crate) class: u32,
+    pub(crate) group: u32,
+    pub(crate) since: u64,
+    pub(crate) born: u64,
+    /// The CPU it blocked on, waiting for a device.
+    pub(crate) blocked_on: Option<CpuId>,
+    pub(crate) account: Account,
+    pub(crate) name: Box<str>,
+    pub(crate) detail: Option<Box<Detail>>,
+}
+
+/// Histograms of a task, or of those of its class that have none of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Detail {
+    pub(crate) wakeup_latency: Recorder,
+    pub(crate) sleep_return: Recorder,
+    pub(crate) loop_duration: Recorder,
+}
+
+/// A class of identical tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Class {
+    pub(crate) name: String,
+    pub(crate) detail: Detail,
+    pub(crate) migrations: MigrationCount,
+}
+
+/// A task group's own book, without the groups below it.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) path: String,
+    pub(crate) parent: Option<u32>,
+    pub(crate) weight: u32,
+    pub(crate) cpu_ns: u64,
+    pub(crate) system_ns: u64,
+    pub(crate) run_delay_ns: u64,
+    pub(crate) switches: u64,
+    pub(crate) limit: Option<LimitResult>,
+}
+
+/// A CPU's book.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpu {
+    pub(crate) running: Running,
+    pub(crate) since: u64,
+    /// Overhead announced but not yet taken from the time that passed.
+    pub(crate) owed: u64,
+    /// What the last of it is.
+    pub(crate) last: Spent,
+    pub(crate) switched: bool,
+    /// A task with a nice value above 0 runs.
+    pub(crate) niced: bool,
+    /// Tasks that blocked here and wait for a device (`nr_iowait`).
+    pub(crate) iowait: u32,
+    pub(crate) result: CpuResult,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self {
+            running: Running::Idle,
+            since: 0,
+            owed: 0,
+            last: Spent::default(),
+            switched: false,
+            niced: false,
+            iowait: 0,
+            result: CpuResult::default(),
+        }
+    }
+}
+
+impl Cpu {
+    /// Books the time up to `at`.
+    #[inline]
+    pub(crate) fn advance(&mut self, at: u64) {
+        let passed = at.saturating_sub(self.since);
+        self.since = self.since.max(at);
+        let overhead = passed.min(self.owed);
+        self.owed -= overhead;
+        self.result.overhead_ns += overhead;
+        let rest = passed - overhead;
+        let times = &mut self.result.times;
+        match self.running {
+            Running::Idle => {
+                self.result.idle_ns += rest;
+                *(if self.iowait > 0 { &mut times.iowait } else { &mut times.idle }) += rest;
+            }
+            Running::Task(_) => {
+                self.result.busy_ns += rest;
+                *(if self.niced { &mut times.nice } else { &mut times.user }) += rest;
+            }
+            Running::Stopper => {
+                self.result.busy_ns += rest;
+                times.system += rest;
+            }
+        }
+    }
+
+    /// `ns` will be spent on something else than work. True if that is the running task's system time.
+    pub(crate) fn owes(&mut self, ns: u64, spent: Spent) -> bool {
+        self.owed += ns;
+        self.last = spent;
+        *self.result.times.field(spent) += ns;
+        !matches!(spent, Spent::User | Spent::Nice)
+    }
+
+    /// The run is over, perhaps before all that was owed was spent.
+    pub(crate) fn finish(&mut self, at: u64) {
+        self.advance(at);
+        self.result.times.give_back(std::mem::take(&mut self.owed), self.last);
+    }
+}
+
+impl Task {
+    /// Its life begins, asleep, unless it has begun.
+    #[inline]
+    pub(crate) fn be_born(&mut self, at: u64) {
+        if self.state == State::Unborn {
+            self.state = State::Sleeping;
+            self.born = at;
+            self.since = at;
+        }
+    }
+
+    pub(crate) fn detail<'a>(&'a mut self, id: usize, classes: &'a mut [Class]) -> &'a mut Detail {
+        if id < DETAILED_TASKS { self.detail.get_or_insert_default() } else { &mut classes[self.class as usize].detail }
+    }
+
+    /// Books the time up to `at` to the state the task was in, gives it the next one, and says how long that was.
+    /// Before its birth and after its death nothing is booked.
+    #[inline]
+    pub(crate) fn enter(&mut self, at: u64, state: State, groups: &mut [Group]) -> u64 {
+        if matches!(self.state, State::Unborn | State::Dead) {
+            return 0;
+        }
+        let passed = at.saturating_sub(self.since);
+        self.since = self.since.max(at);
+        match self.state {
+            State::Unborn | State::Dead => {}
+            State::Sleeping => self.account.sleeping_ns += passed,
+            State::Woken | State::Waiting => {
+                self.account.run_delay_ns += passed;
+                groups[self.group as usize].run_delay_ns += passed;
+            }
+            State::Running => {
+                self.account.cpu_ns += passed;
+                groups[self.group as usize].cpu_ns += passed;
+            }
+        }
+        self.state = state;
+        passed
+    }
+}

@@ -1,0 +1,98 @@
+//! What the groups of a run got, and what they were entitled to.
+
+use crate::accounts::{Group, Task};
+use crate::entitlement::{Claim, divide, group_weight, nice_weight};
+use crate::results::{GroupResult, Pressure};
+
+/// Whether a CPU limit may make tasks of a group wait while CPUs are idle: such waits say nothing of the balancer.
+pub(crate) fn limited(groups: &[Group], group: u32) -> bool {
+    let mut at = Some(group);
+    while let Some(index) = at
+        && let Some(group) = groups.get(index as usize)
+    {
+        if group.limit.is_some() {
+            return true;
+        }
+        // Parents come before their children.
+        at = group.parent.filter(|&parent| parent < index);
+    }
+    false
+}
+
+/// Sums over the tree, and the entitlements down it. `capacity` is all CPU time that tasks got in `elapsed`.
+pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, elapsed: u64) -> Vec<GroupResult> {
+    let mut results: Vec<GroupResult> = groups
+        .iter()
+        .map(|group| GroupResult {
+            path: group.path.clone(),
+            parent: group.parent.map(|parent| parent as usize),
+            weight: group.weight,
+            tasks: 0,
+            cpu_ns: group.cpu_ns,
+            system_ns: group.system_ns.min(group.cpu_ns),
+            entitled_ns: 0,
+            run_delay_ns: group.run_delay_ns,
+            switches: group.switches,
+            limit: group.limit,
+            pressure: Pressure::default(),
+        })
+        .collect();
+    let mut members: Vec<Vec<Member>> = vec![Vec::new(); groups.len()];
+    let mut demand = vec![0_u64; groups.len()];
+    let mut realtime = vec![0_u64; groups.len()];
+    for task in tasks {
+        let group = task.group as usize;
+        results[group].tasks += 1;
+        if task.policy.is_rt() {
+            // It takes what it wants, whatever its group's weight.
+            realtime[group] += task.account.cpu_ns;
+            continue;
+        }
+        let wants = task.account.demand_ns();
+        demand[group] += wants;
+        if wants > 0 {
+            members[group].push(Member { group: None, claim: Claim { weight: nice_weight(task.nice), demand: wants } });
+        }
+    }
+    // Parents come before their children, so one pass backwards sums the tree and one forwards divides it.
+    for index in (0..results.len()).rev() {
+        let Some(parent) = results[index].parent.filter(|&parent| parent < index) else { continue };
+        let (head, tail) = results.split_at_mut(index);
+        let (sum, part) = (&mut head[parent], &tail[0]);
+        sum.tasks += part.tasks;
+        sum.cpu_ns += part.cpu_ns;
+        sum.system_ns += part.system_ns;
+        sum.run_delay_ns += part.run_delay_ns;
+        sum.switches += part.switches;
+        if let Some((quota, period)) = part.limit.and_then(|limit| limit.max) {
+            let most = u128::from(elapsed) * u128::from(quota) / u128::from(period.max(1));
+            demand[index] = demand[index].min(u64::try_from(most).unwrap_or(u64::MAX));
+        }
+        demand[parent] += demand[index];
+        realtime[parent] += realtime[index];
+        let claim = Claim { weight: group_weight(part.weight), demand: demand[index] };
+        members[parent].push(Member { group: Some(index), claim });
+    }
+    if let Some(root) = results.first_mut() {
+        root.entitled_ns = capacity.saturating_sub(realtime[0]);
+    }
+    for index in 0..results.len() {
+        let claims: Vec<Claim> = members[index].iter().map(|member| member.claim).collect();
+        let parts = divide(results[index].entitled_ns, &claims);
+        for (member, part) in members[index].iter().zip(parts) {
+            if let Some(child) = member.group {
+                results[child].entitled_ns = part;
+            }
+        }
+    }
+    for (result, realtime) in results.iter_mut().zip(realtime) {
+        result.entitled_ns += realtime;
+    }
+    results
+}
+
+#[derive(Clone, Copy)]
+struct Member {
+    group: Option<usize>,
+    claim: Claim,
+}
