@@ -3,9 +3,11 @@
 use alloc::format;
 use alloc::string::String;
 
+use crate::balance::sums::Sums;
 pub use crate::class::fair::lags::{Standing, standings};
 use crate::class::{ClassKind, deadline, rt};
 use crate::event::Running;
+use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -81,4 +83,25 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
         return Err(format!("CPU {}: publishes {} tasks, has {queued}", rq.cpu, published.nr_running()));
     }
     P::check(rq)
+}
+
+/// Checks what is added up of the CPUs of each last-level cache against what each of them publishes, while no call is
+/// under way. Nothing is added up on small machines.
+///
+/// # Errors
+///
+/// The first cache whose sums are wrong.
+pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
+    if !shared.domains.keeps_sums() {
+        return Ok(());
+    }
+    for (llc, known) in shared.llcs.iter().enumerate() {
+        let mut sums = Sums::default();
+        let cpus = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| shared.domains.llc(cpu) == llc);
+        cpus.for_each(|cpu| sums.add(Sums::of(shared.cpu(cpu))));
+        if known.sums.get() != sums {
+            return Err(format!("cache {llc}: added up to {:?}, its CPUs publish {sums:?}", known.sums.get()));
+        }
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@ use core::ops::DerefMut;
 
 use crate::arena::Arena;
 use crate::balance::RqBalance;
+use crate::balance::sums::Sums;
 use crate::class::deadline::{self, DlRq};
 use crate::class::rt::RtRq;
 use crate::clock::Clock;
@@ -128,11 +129,28 @@ impl<P: Policy> Rq<P> {
 
     #[inline]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
+        if shared.domains.keeps_sums() {
+            self.publish_summed(shared);
+        } else {
+            self.publish_own(shared);
+        }
+    }
+
+    #[inline]
+    fn publish_own(&self, shared: &Shared<P>) {
         shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle);
         P::publish(self, shared);
         if self.dl.in_use() {
             shared.dl.publish(self.cpu, &self.dl);
         }
+    }
+
+    #[inline(never)]
+    fn publish_summed(&self, shared: &Shared<P>) {
+        let this = shared.cpu(self.cpu);
+        let before = Sums::of(this);
+        self.publish_own(shared);
+        shared.llcs[shared.domains.llc(self.cpu)].sums.replace(before, Sums::of(this));
     }
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.

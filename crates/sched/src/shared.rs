@@ -290,7 +290,7 @@ impl<P: Policy> Shared<P> {
     /// The shared state of a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
         let domains = Domains::new(&topology, config.balancer);
-        let llcs = LlcShared::of(&domains, topology.nr_cpus());
+        let llcs = LlcShared::of(&domains);
         let cpus = topology.cpus().iter().map(|place| Published {
             idle: AtomicBool::new(true),
             capacity: place.capacity,

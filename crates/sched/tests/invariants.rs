@@ -357,6 +357,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             assert!(rq.running() != Running::Idle || !waits, "CPU {} idles before a waiting task", rq.cpu);
         }
         invariants::check_bandwidth(&self.rqs, &self.shared).unwrap();
+        invariants::check_sums(&self.shared).unwrap();
         let alive: usize = self.rqs.iter().map(|rq| rq.tasks.len()).sum();
         assert_eq!(alive, self.tasks.len(), "every task is on exactly one run queue");
     }
@@ -378,6 +379,31 @@ fn machines() -> impl Strategy<Value = Topology> {
     };
     (1u32..5, 1u32..3, 1u32..3, any::<bool>())
         .prop_map(move |(cores, threads, llc, big)| place(cores, threads, llc, big && threads == 1))
+}
+
+/// A machine so large that what the CPUs of each cache publish is added up as they do.
+fn large_machine() -> Topology {
+    let place = |cpu: u32| CpuPlace {
+        core: cpu / 2,
+        cluster: cpu / 2,
+        llc: cpu / 8,
+        package: cpu / 32,
+        node: cpu / 32,
+        capacity: if cpu % 16 < 4 { 400 } else { 1024 },
+    };
+    Topology::new((0..64).map(place).collect(), None).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sums_of_caches_are_exact_after_every_call(calls in prop::collection::vec(call(), 200..300)) {
+        let mut bench = Bench::<Eevdf>::new(large_machine(), "6.12");
+        for call in &calls {
+            bench.apply(call);
+        }
+    }
 }
 
 proptest! {

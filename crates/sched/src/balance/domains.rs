@@ -6,6 +6,7 @@ use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 
 use super::Balancer;
+use super::sums::{MANY_CPUS, MANY_IN_LLC};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -31,7 +32,9 @@ pub enum Level {
 #[derive(Debug)]
 pub(crate) struct SchedGroup {
     pub(crate) cpus: Vec<CpuId>,
-    /// The same as runs of consecutive numbers.
+    /// The last-level caches all of whose CPUs are here, where [`Domains::keeps_sums`].
+    pub(crate) llcs: Vec<u32>,
+    /// The other CPUs, as runs of consecutive numbers.
     pub(crate) runs: Vec<Range<usize>>,
     pub(crate) mask: CpuMask,
     /// Sum of the CPUs' capacities.
@@ -48,6 +51,19 @@ fn runs(cpus: &[CpuId]) -> Vec<Range<usize>> {
 }
 
 impl SchedGroup {
+    /// Has the sums of caches used instead of their CPUs. `llc` has each CPU's cache, `llc_size` each cache's CPUs.
+    fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
+        let mut here: BTreeMap<u32, u32> = BTreeMap::new();
+        for cpu in &self.cpus {
+            *here.entry(llc[cpu.index()]).or_insert(0) += 1;
+        }
+        here.retain(|&id, count| *count == llc_size[id as usize]);
+        let others: Vec<CpuId> =
+            self.cpus.iter().copied().filter(|cpu| !here.contains_key(&llc[cpu.index()])).collect();
+        self.runs = runs(&others);
+        self.llcs = here.into_keys().collect();
+    }
+
     /// What the classes above the fair one leave of the CPUs' capacities.
     #[inline]
     pub(crate) fn capacity_of<P: Policy>(&self, shared: &Shared<P>) -> u64 {
@@ -95,7 +111,7 @@ pub struct Domains {
     llc_domain: Vec<Option<u32>>,
     llc_size: Vec<u32>,
     smt: bool,
-    nr_llcs: usize,
+    keeps_sums: bool,
 }
 
 const MS: u64 = 1_000_000;
@@ -182,12 +198,24 @@ impl Domains {
         let own_groups =
             chains.iter().enumerate().map(|(cpu, chain)| chain.iter().map(|&id| own_group(cpu, id)).collect());
         let own_groups = own_groups.collect();
-        Self { all, chains, own_groups, nr_llcs: dense.len(), llc, llc_domain, llc_size, smt }
+        let keeps_sums = nr_cpus >= MANY_CPUS && llc_size.len() > 1 && nr_cpus >= MANY_IN_LLC * llc_size.len();
+        if keeps_sums {
+            for group in all.iter_mut().flat_map(|domain| &mut domain.groups) {
+                group.use_sums(&llc, &llc_size);
+            }
+        }
+        Self { all, chains, own_groups, llc, llc_domain, llc_size, smt, keeps_sums }
     }
 
-    /// How many last-level caches there are.
-    pub(crate) fn nr_llcs(&self) -> usize {
-        self.nr_llcs
+    /// How many CPUs share each of the last-level caches.
+    pub(crate) fn llc_sizes(&self) -> &[u32] {
+        &self.llc_size
+    }
+
+    /// Whether what the CPUs of a cache publish is added up as they do ([`super::sums`]).
+    #[inline]
+    pub(crate) fn keeps_sums(&self) -> bool {
+        self.keeps_sums
     }
 
     /// Which last-level cache a CPU has, counted from 0.
@@ -291,6 +319,7 @@ fn domain(
         groups.push(SchedGroup {
             capacity: cpus.iter().map(capacity).sum(),
             min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
+            llcs: Vec::new(),
             runs: runs(&cpus),
             cpus,
             mask,

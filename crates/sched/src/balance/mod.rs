@@ -6,10 +6,12 @@ mod imbalance;
 pub mod nohz;
 mod pull;
 mod stats;
+pub(crate) mod sums;
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
+use self::sums::LlcSums;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
@@ -29,18 +31,24 @@ pub enum Balancer {
 
 /// What the CPUs of a last-level cache share.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct LlcShared {
     /// There may be a core all of whose threads are idle.
     pub(crate) has_idle_cores: AtomicBool,
     /// How many CPUs a search for an idle one may look at.
     pub(crate) nr_idle_scan: AtomicU32,
+    /// What they publish, added up, where [`domains::Domains::keeps_sums`].
+    pub(crate) sums: LlcSums,
 }
 
 impl LlcShared {
-    pub(crate) fn of(domains: &domains::Domains, _nr_cpus: usize) -> Vec<Self> {
-        (0..domains.nr_llcs())
-            .map(|_| Self { has_idle_cores: AtomicBool::new(false), nr_idle_scan: AtomicU32::new(0) })
-            .collect()
+    pub(crate) fn of(domains: &domains::Domains) -> Vec<Self> {
+        let fresh = |&size: &u32| Self {
+            has_idle_cores: AtomicBool::new(false),
+            nr_idle_scan: AtomicU32::new(0),
+            sums: LlcSums::new(size),
+        };
+        domains.llc_sizes().iter().map(fresh).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, SchedGroup};
+use super::sums::Sums;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::ids::CpuId;
@@ -42,44 +43,19 @@ pub(crate) struct GroupStats {
     pub(crate) overloaded_cpu: bool,
 }
 
-/// Sums over CPUs.
-#[derive(Default)]
-struct Sums {
-    load: u64,
-    util: u64,
-    runnable: u64,
-    nr_running: u32,
-    h_nr_running: u32,
-    idle_cpus: u32,
-    most_running: u32,
-}
-
-impl Sums {
-    #[inline]
-    fn add(&mut self, cpu: &Published) {
-        let nr_running = cpu.nr_running();
-        self.load += cpu.load();
-        self.util += cpu.util().min(u64::from(cpu.capacity()));
-        self.runnable += cpu.runnable();
-        self.nr_running += nr_running;
-        self.h_nr_running += cpu.h_nr_runnable();
-        self.idle_cpus += u32::from(cpu.is_idle());
-        self.most_running = self.most_running.max(nr_running);
-    }
-}
-
 impl GroupStats {
     pub(crate) fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
-        // On a large machine this sum is most of the balancer's work: it reads one cache line a CPU, and what is rare is
+        // This reads one cache line a CPU, or one a last-level cache where that has been added up already. What is rare is
         // kept out of it.
         let mut sums = Sums::default();
         if excluded.is_empty() {
+            group.llcs.iter().for_each(|&llc| sums.add(shared.llcs[llc as usize].sums.get()));
             for run in &group.runs {
-                shared.cpus(run.clone()).iter().for_each(|published| sums.add(published));
+                shared.cpus(run.clone()).iter().for_each(|published| sums.add(Sums::of(published)));
             }
         } else {
             let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu));
-            counted.for_each(|&cpu| sums.add(shared.cpu(cpu)));
+            counted.for_each(|&cpu| sums.add(Sums::of(shared.cpu(cpu))));
         }
         let mut stats = Self {
             kind: GroupType::HasSpare,
@@ -93,7 +69,7 @@ impl GroupStats {
             capacity: group.capacity_of(shared),
             misfit: 0,
             avg_load: 0,
-            overloaded_cpu: sums.most_running > 1,
+            overloaded_cpu: sums.overloaded_cpus > 0,
         };
         if domain.asym_capacity {
             // A task that does not leave its CPU a fifth to spare wants a bigger one.
