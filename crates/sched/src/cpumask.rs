@@ -151,7 +151,8 @@ impl AtomicCpuMask {
     /// Adds a CPU; false if it is there already.
     pub(crate) fn insert(&self, cpu: CpuId) -> bool {
         let bit = 1 << (cpu.0 % 64);
-        let added = self.words[cpu.index() / 64].fetch_or(bit, Relaxed) & bit == 0;
+        // A look costs less than a change.
+        let added = !self.contains(cpu) && self.words[cpu.index() / 64].fetch_or(bit, Relaxed) & bit == 0;
         if added {
             self.nr.fetch_add(1, Relaxed);
         }
@@ -160,7 +161,7 @@ impl AtomicCpuMask {
 
     pub(crate) fn remove(&self, cpu: CpuId) {
         let bit = 1 << (cpu.0 % 64);
-        if self.words[cpu.index() / 64].fetch_and(!bit, Relaxed) & bit != 0 {
+        if self.contains(cpu) && self.words[cpu.index() / 64].fetch_and(!bit, Relaxed) & bit != 0 {
             self.nr.fetch_sub(1, Relaxed);
         }
     }

@@ -103,8 +103,8 @@ pub(crate) struct Queue {
     /// How many sources are in `near`.
     nr_near: u32,
     sequence: u64,
-    /// The least of all has been returned and not been armed again.
-    fired: bool,
+    /// The source that was returned last and has not been armed or cancelled since: its key, the least of all, is void.
+    fired: Option<Source>,
 }
 
 fn key(time: u64, sequence: u64, source: Source) -> u128 {
@@ -124,7 +124,7 @@ impl Queue {
     pub(crate) fn new(near: usize, sources: usize) -> Self {
         debug_assert!(near <= sources && sources <= MAX_SOURCES);
         let (first, rest) = (Tournament::new(near), Tournament::new(sources - near));
-        Self { near: first, far: rest, nr_near: near as u32, sequence: 0, fired: false }
+        Self { near: first, far: rest, nr_near: near as u32, sequence: 0, fired: None }
     }
 
     /// Makes room for `source`, not armed.
@@ -154,6 +154,14 @@ impl Queue {
         self.near.first.min(self.far.first)
     }
 
+    /// The key of `source` is about to be written.
+    #[inline]
+    fn rearmed(&mut self, source: Source) {
+        if self.fired == Some(source) {
+            self.fired = None;
+        }
+    }
+
     /// `source` fires at `time`, instead of whenever it was armed for before.
     #[inline]
     pub(crate) fn arm(&mut self, source: Source, time: u64) {
@@ -162,14 +170,14 @@ impl Queue {
         }
         let key = key(time, self.sequence, source);
         self.sequence += 1;
-        self.fired &= source != source_of(self.first());
+        self.rearmed(source);
         self.set(source, key);
     }
 
     /// `source` does not fire.
     #[inline]
     pub(crate) fn cancel(&mut self, source: Source) {
-        self.fired &= source != source_of(self.first());
+        self.rearmed(source);
         self.set(source, NOTHING);
     }
 
@@ -177,18 +185,22 @@ impl Queue {
     #[cfg(test)]
     fn is_armed(&self, source: Source) -> bool {
         let key = self.near.keys().take(self.nr_near as usize).chain(self.far.keys()).nth(source as usize);
-        key.is_some_and(|key| key != NOTHING && !(key == self.first() && self.fired))
+        key.is_some_and(|key| key != NOTHING && self.fired != Some(source))
     }
 
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
-        if self.fired {
-            self.set(source_of(self.first()), NOTHING);
+        if let Some(fired) = self.fired.take() {
+            self.set(fired, NOTHING);
         }
         let first = self.first();
-        self.fired = first != NOTHING;
-        self.fired.then(|| (time_of(first), source_of(first)))
+        if first == NOTHING {
+            return None;
+        }
+        let source = source_of(first);
+        self.fired = Some(source);
+        Some((time_of(first), source))
     }
 
     /// The counter of armings is exhausted (after 10^12 of them): number what is armed from 0 again, keeping its order.

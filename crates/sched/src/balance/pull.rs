@@ -64,8 +64,16 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, busy: bool) -> u
     if busy {
         jiffies -= 1;
     }
-    let most = (shared.nr_cpus() as u64 * 100_000_000 / tick).max(1);
-    jiffies.clamp(1, most) * tick
+    let most = shared.nr_cpus() as u64 * 100_000_000;
+    let whole = jiffies.max(1) * tick;
+    if whole <= most { whole } else { (most / tick).max(1) * tick }
+}
+
+/// Whether `now` is in the tick that `at` is in, or past it.
+#[inline]
+fn tick_has_come(now: u64, at: u64, tick: u64) -> bool {
+    // Divisions are slow, and rarely needed.
+    now >= at || (at - now < tick && now / tick == at / tick)
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
@@ -458,7 +466,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         drop(rq);
         let mut go_on = true;
         // By the count of ticks: an interval is over at the first tick of its last period.
-        if now / tick >= next / tick {
+        if tick_has_come(now, next, tick) {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
             let outcome = balancing.load_balance(cpu, position, domain, kind);
             go_on = outcome.go_on;

@@ -9,6 +9,8 @@ mod wake;
 pub use attrs::SchedAttr;
 pub use switch::NextTask;
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use crate::balance::active::Push;
 use crate::balance::{self, Balancing};
 use crate::class::rt::RtTask;
@@ -65,8 +67,10 @@ pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, hos
         tell(rq, host);
     }
     if rq.need_resched {
+        // Written only by who holds the run queue.
         let told = &shared.cpu(rq.cpu).need_resched;
-        if !told.swap(true, core::sync::atomic::Ordering::Relaxed) {
+        if !told.load(Relaxed) {
+            told.store(true, Relaxed);
             host.resched(rq.cpu);
         }
     }
@@ -365,7 +369,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Whether a reschedule of `cpu` was asked for.
     pub fn need_resched(&self, cpu: CpuId) -> bool {
-        self.shared.cpu(cpu).need_resched.load(core::sync::atomic::Ordering::Relaxed)
+        self.shared.cpu(cpu).need_resched.load(Relaxed)
     }
 
     /// Who has a CPU.

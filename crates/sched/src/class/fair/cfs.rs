@@ -4,7 +4,7 @@
 //! preempts if it is a wakeup granularity behind the running one. At the tick the running entity gives way when it has had
 //! its slice, or is a slice ahead of the first in line.
 
-use super::entity::{Entity, ROOT, Se};
+use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
 use crate::policy::{Dequeue, Enqueue};
@@ -24,17 +24,14 @@ fn earlier(a: u64, b: u64) -> u64 {
 }
 
 /// `min_vruntime` follows the least vruntime of the queue and never goes back.
-fn update_min_vruntime<T: Tunables>(rq: &mut FairCpu<CfsOrder, T>, cfs: u32) {
-    let queue = &rq.class.groups[cfs].cfs;
-    let running = queue.curr.map(|curr| rq.se(curr)).filter(|curr| curr.on_rq).map(|curr| curr.vruntime);
+fn update_min_vruntime(queue: &mut CfsRq, curr: Option<&Entity>) {
+    let running = curr.filter(|curr| curr.on_rq).map(|curr| curr.vruntime);
     let least = match (running, queue.timeline.min_vruntime()) {
         (Some(a), Some(b)) => earlier(a, b),
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => queue.zero,
     };
-    let to = later(queue.zero, least);
-    let queue = &mut rq.class.groups[cfs].cfs;
-    queue.zero = to;
+    queue.zero = later(queue.zero, least);
 }
 
 /// The period in which `nr` tasks should all run once: the latency target, stretched when slices would get too short.
@@ -139,7 +136,13 @@ impl Discipline for CfsOrder {
             entity.vruntime = entity.vruntime.wrapping_sub(zero);
         }
         if why != Dequeue::Save {
-            update_min_vruntime(rq, cfs);
+            match rq.class.groups[cfs].cfs.curr {
+                None => update_min_vruntime(&mut rq.class.groups[cfs].cfs, None),
+                Some(curr) => {
+                    let (curr, queue) = rq.class.both(curr);
+                    update_min_vruntime(queue, Some(curr));
+                }
+            }
         }
     }
 
@@ -188,8 +191,9 @@ impl Discipline for CfsOrder {
         sched_slice(rq, shared, se)
     }
 
-    fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, cfs: u32, _curr: Se) {
-        update_min_vruntime(rq, cfs);
+    fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, _shared: &FairShared<Self, T>) -> bool {
+        update_min_vruntime(queue, Some(curr));
+        false
     }
 
     fn tick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se) {

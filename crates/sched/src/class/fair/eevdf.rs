@@ -30,8 +30,7 @@ const REBASE: i64 = 1 << 28;
 
 /// The queue's virtual time: the weighted average vruntime, rounded down so that it never counts as ahead of itself.
 #[inline]
-pub(crate) fn avg_vruntime<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> u64 {
-    let queue = &rq.class.groups[cfs].cfs;
+pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     match queue.sum_w {
         0 => queue.zero,
         load => queue.zero.wrapping_add(queue.sum_wv.div_euclid(load as i64) as u64),
@@ -57,16 +56,16 @@ fn before(a: &Entity, b: &Entity) -> bool {
 
 /// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick).
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
-    let entity = rq.se(se);
+    let (entity, queue) = rq.class.both(se);
     let limit = weight::to_virtual((2 * entity.slice).max(shared.config.tunables.tick_ns()), entity.weight) as i64;
-    let lag = avg_vruntime(rq, entity.parent).wrapping_sub(entity.vruntime) as i64;
-    rq.se_mut(se).vlag = lag.clamp(-limit, limit);
+    let lag = avg_vruntime(queue).wrapping_sub(entity.vruntime) as i64;
+    entity.vlag = lag.clamp(-limit, limit);
 }
 
 /// Moves the origin of a queue's sums to its average: nothing changes but the size of the numbers.
-fn rebase<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, cfs: u32) {
-    let average = avg_vruntime(rq, cfs);
-    let queue = &mut rq.class.groups[cfs].cfs;
+#[cold]
+fn rebase(queue: &mut CfsRq) {
+    let average = avg_vruntime(queue);
     let shift = average.wrapping_sub(queue.zero) as i64;
     queue.sum_wv -= shift * queue.sum_w as i64;
     queue.zero = average;
@@ -88,28 +87,31 @@ where
 /// The entity that should run if the running one is (`protect`) or is not to be left alone.
 fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, cfs: u32, protect: bool) -> Se {
     let queue = &rq.class.groups[cfs].cfs;
-    let running = queue.curr.filter(|&curr| rq.se(curr).on_rq);
+    let running = queue.curr.map(|curr| (curr, rq.se(curr))).filter(|(_, entity)| entity.on_rq);
     if queue.nr_queued == 1
-        && let Some(only) = running
+        && let Some((only, _)) = running
     {
         return only;
     }
     let features = shared.config.features;
-    let curr = running.filter(|&curr| eligible(queue, rq.se(curr).vruntime));
+    let curr = running.filter(|(_, entity)| eligible(queue, entity.vruntime));
     if protect
-        && let Some(curr) = curr
+        && let Some((curr, entity)) = curr
         && (features.has(Feature::RunToParity) || shared.config.eevdf == Version::V6_18)
-        && protected(shared, rq.se(curr))
+        && protected(shared, entity)
     {
         return curr;
     }
     let best = queue.timeline.pick(|vruntime| eligible(queue, vruntime)).map(Se::from_raw);
     match (best, curr) {
-        (Some(best), Some(curr)) if !before(rq.se(curr), rq.se(best)) => best,
-        (_, Some(curr)) => curr,
+        (Some(best), Some((_, entity))) if !before(entity, rq.se(best)) => best,
+        (_, Some((curr, _))) => curr,
         (Some(best), None) => best,
         // Somebody is always eligible: at least whoever is furthest behind. Rounding apart, this is not reached.
-        (None, None) => queue.timeline.first().map(Se::from_raw).or(running).expect("pick on an empty queue"),
+        (None, None) => {
+            let first = queue.timeline.first().map(Se::from_raw);
+            first.or(running.map(|(only, _)| only)).expect("pick on an empty queue")
+        }
     }
 }
 
@@ -138,17 +140,16 @@ impl Discipline for EevdfOrder {
 
     fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue) {
         let features = shared.config.features;
-        let cfs = rq.se(se).parent;
-        let vruntime = avg_vruntime(rq, cfs);
-        if !rq.se(se).custom_slice {
-            rq.se_mut(se).slice = shared.config.tunables.base_slice_ns();
+        let (entity, queue) = rq.class.both(se);
+        let vruntime = avg_vruntime(queue);
+        if !entity.custom_slice {
+            entity.slice = shared.config.tunables.base_slice_ns();
         }
-        let entity = rq.se(se);
         let mut lag = 0;
-        if features.has(Feature::PlaceLag) && rq.class.groups[cfs].cfs.nr_queued > 0 && entity.vlag != 0 {
+        if features.has(Feature::PlaceLag) && queue.nr_queued > 0 && entity.vlag != 0 {
             // Joining moves the average towards the newcomer, which would eat up part of its lag: it is placed further out,
             // so that after joining it has the lag it left with.
-            let load = rq.class.groups[cfs].cfs.sum_w as i64;
+            let load = queue.sum_w as i64;
             let joined = load + weight::down(entity.weight) as i64;
             // A 128-bit division costs more than all the rest of the placement: only where the product asks for it.
             lag = match entity.vlag.checked_mul(joined) {
@@ -156,7 +157,6 @@ impl Discipline for EevdfOrder {
                 None => (i128::from(entity.vlag) * i128::from(joined) / i128::from(load.max(1))) as i64,
             };
         }
-        let entity = rq.se_mut(se);
         entity.vruntime = vruntime.wrapping_sub(lag as u64);
         if entity.rel_deadline {
             entity.deadline = entity.deadline.wrapping_add(entity.vruntime);
@@ -200,9 +200,8 @@ impl Discipline for EevdfOrder {
     }
 
     fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        let cfs = rq.se(se).parent;
-        let version = shared.config.eevdf;
-        if version == Version::V6_18 {
+        if shared.config.eevdf == Version::V6_18 {
+            let cfs = rq.se(se).parent;
             let least = if shared.config.features.has(Feature::RunToParity) {
                 min_slice(rq, cfs).unwrap_or(u64::MAX)
             } else {
@@ -223,39 +222,34 @@ impl Discipline for EevdfOrder {
         }
     }
 
-    fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se) {
-        let zero = rq.class.groups[cfs].cfs.zero;
-        if (rq.se(curr).vruntime.wrapping_sub(zero) as i64).abs() > REBASE {
-            rebase(rq, cfs);
+    #[inline]
+    fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool {
+        if (curr.vruntime.wrapping_sub(queue.zero) as i64).abs() > REBASE {
+            rebase(queue);
         }
-        let base = shared.config.tunables.base_slice_ns();
-        let entity = rq.se_mut(curr);
         let mut resched = false;
-        if (entity.vruntime.wrapping_sub(entity.deadline) as i64) >= 0 {
+        if (curr.vruntime.wrapping_sub(curr.deadline) as i64) >= 0 {
             // The request is used up: the next one begins.
-            if !entity.custom_slice {
-                entity.slice = base;
+            if !curr.custom_slice {
+                curr.slice = shared.config.tunables.base_slice_ns();
             }
-            entity.deadline = entity.vruntime.wrapping_add(weight::to_virtual(entity.slice, entity.weight));
+            curr.deadline = curr.vruntime.wrapping_add(weight::to_virtual(curr.slice, curr.weight));
             resched = true;
         }
-        if rq.class.groups[cfs].cfs.nr_queued == 1 {
-            return;
+        if queue.nr_queued == 1 {
+            return false;
         }
-        let again = match shared.config.eevdf {
-            Version::V6_6 => false,
-            // Overtaken by a short slice and no longer owed time: look again.
-            Version::V6_12 => {
-                shared.config.features.has(Feature::PreemptShort)
-                    && !protected(shared, rq.se(curr))
-                    && !entity_eligible(rq, curr)
+        resched
+            || match shared.config.eevdf {
+                Version::V6_6 => false,
+                // Overtaken by a short slice and no longer owed time: look again.
+                Version::V6_12 => {
+                    shared.config.features.has(Feature::PreemptShort)
+                        && !protected(shared, curr)
+                        && !eligible(queue, curr.vruntime)
+                }
+                Version::V6_18 => !protected(shared, curr),
             }
-            Version::V6_18 => !protected(shared, rq.se(curr)),
-        };
-        if resched || again {
-            rq.resched();
-            rq.clear_buddies(curr);
-        }
     }
 
     fn preempts<T: Tunables>(

@@ -142,7 +142,7 @@ pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
 
 /// One group's entities on one CPU (`cfs_rq`).
 #[derive(Debug)]
-pub(crate) struct CfsRq {
+pub struct CfsRq {
     /// Sum of the weights of its queued entities, the running one included.
     pub(crate) weight: u64,
     pub(crate) nr_queued: u32,
@@ -220,6 +220,12 @@ impl CfsRq {
         }
     }
 
+    /// Whether an entity is to be picked next, or last.
+    #[inline]
+    pub(crate) fn has_buddies(&self) -> bool {
+        self.next.is_some() || self.last.is_some() || self.skip.is_some()
+    }
+
     /// Whether nothing of it is left to decay.
     pub(crate) fn is_decayed(&self) -> bool {
         self.weight == 0
@@ -246,6 +252,13 @@ pub(crate) struct GroupRq {
 pub(crate) struct Table<T>(alloc::vec::Vec<T>);
 
 impl<T> Table<T> {
+    /// Two different ones.
+    #[inline]
+    fn two(&mut self, a: u32, b: u32) -> (&mut T, &mut T) {
+        let [a, b] = self.0.get_disjoint_mut([a as usize, b as usize]).expect("two different places of the table");
+        (a, b)
+    }
+
     /// Adds one; its index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         self.0.push(value);
@@ -304,6 +317,20 @@ pub struct FairRq {
 }
 
 impl FairRq {
+    /// An entity, and the queue it is on.
+    #[inline]
+    pub(crate) fn both(&mut self, se: Se) -> (&mut Entity, &mut CfsRq) {
+        if let Some(group) = se.as_group() {
+            let parent = self.groups[group].se.parent;
+            let (own, above) = self.groups.two(group, parent);
+            (&mut own.se, &mut above.cfs)
+        } else {
+            let entity = &mut self.entities[se.raw()];
+            let queue = &mut self.groups[entity.parent].cfs;
+            (entity, queue)
+        }
+    }
+
     pub(crate) fn new() -> Self {
         let root = GroupRq {
             id: GroupId::ROOT,

@@ -41,7 +41,7 @@ pub fn standings<T: Tunables>(rq: &FairCpu<EevdfOrder, T>) -> Vec<Standing> {
                 queue: queue.id,
                 task: se.as_task().map(|index| rq.tasks[index].id),
                 weight: weight::down(entity.weight),
-                lag: avg_vruntime(rq, entity.parent).wrapping_sub(entity.vruntime) as i64,
+                lag: avg_vruntime(&queue.cfs).wrapping_sub(entity.vruntime) as i64,
                 slice_ns: entity.slice,
                 eligible: entity_eligible(rq, se),
                 running: queue.cfs.curr == Some(se),

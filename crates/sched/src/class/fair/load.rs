@@ -256,7 +256,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// `update_cfs_group`: gives a group's entity the weight its CPU has earned.
     #[inline]
     pub(crate) fn update_cfs_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
-        let Some(group) = se.as_group() else { return };
+        if let Some(group) = se.as_group() {
+            self.update_group(shared, se, group);
+        }
+    }
+
+    fn update_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se, group: u32) {
         if self.class.groups[group].cfs.weight == 0 || self.keeps_weight(shared, group) {
             return;
         }
@@ -282,6 +287,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// list: an idle group costs nothing.
     pub(crate) fn update_blocked(&mut self, shared: &Shared<Fair<D, T>>) {
         let now = self.clock.pelt();
+        if self.class.leaves == [ROOT] {
+            self.class.groups[ROOT].cfs.update_avg(now);
+            return;
+        }
         let leaves = core::mem::take(&mut self.class.leaves);
         for &group in &leaves {
             let queue = &mut self.class.groups[group].cfs;
@@ -397,7 +406,10 @@ impl Entity {
     /// Brings its averages up to `now`; since the last time `runnable` tasks of it were runnable.
     #[inline]
     fn update_avg(&mut self, now: u64, runnable: u64, running: bool) {
-        if self.avg.last_update != 0 && self.avg.accumulate(now, u64::from(self.on_rq), runnable, running) {
+        if self.avg.last_update == 0 || self.avg.is_current(now) {
+            return;
+        }
+        if self.avg.accumulate(now, u64::from(self.on_rq), runnable, running) {
             let weight = se_weight(self.weight);
             self.avg.average(weight);
         }
@@ -411,6 +423,8 @@ impl CfsRq {
         let removed = self.removed.nr > 0;
         if removed {
             self.take_off_removed();
+        } else if self.avg.is_current(now) {
+            return false;
         }
         let load = weight::down(self.weight);
         let changed = self.avg.accumulate(now, load, u64::from(self.h_nr_runnable), self.curr.is_some());

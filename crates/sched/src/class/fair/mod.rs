@@ -23,7 +23,7 @@ pub use eevdf::EevdfOrder;
 pub use entity::{Entity, FairRq, Luggage};
 pub(crate) use placement::fits;
 
-use self::entity::{ROOT, Se};
+use self::entity::{CfsRq, ROOT, Se};
 use self::load::Attach;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -90,9 +90,9 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn set_next<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
 
-    /// The running entity of a queue was just charged.
+    /// `curr`, the running entity of `queue`, was just charged: whether it should be rescheduled.
     #[doc(hidden)]
-    fn charged<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se);
+    fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
     /// The tick hits the running entity of a queue.
     #[doc(hidden)]

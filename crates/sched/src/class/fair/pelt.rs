@@ -79,6 +79,12 @@ impl Avg {
         LOAD_AVG_MAX - 1024 + self.period_contrib as u64
     }
 
+    /// Whether less than a microsecond has passed since the last update: there is nothing to do, as in most calls.
+    #[inline]
+    pub(crate) fn is_current(&self, now: u64) -> bool {
+        now.wrapping_sub(self.last_update) < 1 << 10
+    }
+
     /// Moves the sums on to `now`; since the last update the entity weighed `load`, had `runnable` runnable tasks, and was
     /// `running`. False when less than a microsecond has passed and nothing changed.
     #[inline]

@@ -68,17 +68,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     fn charge(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, curr: Se, delta: u64) {
-        let entity = self.se_mut(curr);
+        let (entity, queue) = self.class.both(curr);
         entity.exec_start = entity.exec_start.wrapping_add(delta);
         entity.sum_exec_runtime += delta;
         let progress = weight::to_virtual(delta, entity.weight);
         entity.vruntime = entity.vruntime.wrapping_add(progress);
-        let counted = if entity.on_rq { weight::down(entity.weight) } else { 0 };
-        if D::AVERAGES {
-            self.class.groups[cfs].cfs.sum_wv += progress as i64 * counted as i64;
+        if D::AVERAGES && entity.on_rq {
+            queue.sum_wv += progress as i64 * weight::down(entity.weight) as i64;
+        }
+        if D::charged(entity, queue, shared) {
+            self.resched();
+            self.clear_buddies(curr);
         }
         self.charge_limit(shared, cfs, delta);
-        D::charged(self, shared, cfs, curr);
     }
 
     /// Charges the running task and the groups above it.
@@ -97,24 +99,29 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Puts an entity into its queue's order.
     #[inline]
     pub(crate) fn insert(&mut self, se: Se) {
-        let entity = self.se(se);
-        let (key, vruntime, slice, parent) = (D::key(entity), entity.vruntime, entity.slice, entity.parent);
-        let ticket = self.class.groups[parent].cfs.timeline.insert(se.raw(), key, vruntime, slice);
-        self.se_mut(se).ticket = Some(ticket);
+        let (entity, queue) = self.class.both(se);
+        let ticket = queue.timeline.insert(se.raw(), D::key(entity), entity.vruntime, entity.slice);
+        entity.ticket = Some(ticket);
     }
 
     /// Takes an entity out of its queue's order.
     #[inline]
     pub(crate) fn erase(&mut self, se: Se) {
-        let entity = self.se_mut(se);
+        let (entity, queue) = self.class.both(se);
         let Some(ticket) = entity.ticket.take() else { return };
-        let parent = entity.parent;
-        let removed = self.class.groups[parent].cfs.timeline.remove(ticket);
+        let removed = queue.timeline.remove(ticket);
         debug_assert_eq!(removed, Some(se.raw()));
     }
 
     /// Takes back what a queue owes a buddy that has had its way, or leaves.
+    #[inline]
     pub(crate) fn clear_buddies(&mut self, se: Se) {
+        if self.class.groups[self.se(se).parent].cfs.has_buddies() {
+            self.forget_buddies(se);
+        }
+    }
+
+    fn forget_buddies(&mut self, se: Se) {
         let mut se = se;
         let clear = |slot: &mut Option<Se>, se| {
             let found = *slot == Some(se);
@@ -128,7 +135,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         loop {
             let parent = self.se(se).parent;
             let cfs = &mut self.class.groups[parent].cfs;
-            if cfs.next.is_none() && cfs.last.is_none() && cfs.skip.is_none() {
+            if !cfs.has_buddies() {
                 return;
             }
             next = next && clear(&mut cfs.next, se);
@@ -157,14 +164,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// The entity, which has its place in virtual time, counts as queued.
     #[inline]
     pub(crate) fn account_enqueue(&mut self, se: Se) {
-        let entity = self.se(se);
-        let (weight, vruntime, parent) = (entity.weight, entity.vruntime, entity.parent);
-        let cfs = &mut self.class.groups[parent].cfs;
-        cfs.weight += weight;
+        let (entity, cfs) = self.class.both(se);
+        cfs.weight += entity.weight;
         cfs.nr_queued += 1;
         if D::AVERAGES {
-            let weight = weight::down(weight);
-            cfs.sum_wv += vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
+            let weight = weight::down(entity.weight);
+            cfs.sum_wv += entity.vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
             cfs.sum_w += weight;
         }
     }
@@ -172,14 +177,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// The entity, still at the place and weight it was counted with, no longer counts.
     #[inline]
     pub(crate) fn account_dequeue(&mut self, se: Se) {
-        let entity = self.se(se);
-        let (weight, vruntime, parent) = (entity.weight, entity.vruntime, entity.parent);
-        let cfs = &mut self.class.groups[parent].cfs;
-        cfs.weight -= weight;
+        let (entity, cfs) = self.class.both(se);
+        cfs.weight -= entity.weight;
         cfs.nr_queued -= 1;
         if D::AVERAGES {
-            let weight = weight::down(weight);
-            cfs.sum_wv -= vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
+            let weight = weight::down(entity.weight);
+            cfs.sum_wv -= entity.vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
             cfs.sum_w -= weight;
         }
     }
