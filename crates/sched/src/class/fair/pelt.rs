@@ -99,39 +99,44 @@ impl Avg {
     }
 
     /// The part of [`Self::accumulate`] that most calls, at a time already accounted for, never reach.
+    #[inline]
     fn advance(&mut self, micros: u64, load: u64, runnable: u64, running: bool) -> bool {
         self.last_update += micros << 10;
-        // An entity that has left (no weight) is neither runnable nor running, whatever the pointers still say.
-        let (runnable, running) = if load == 0 { (0, false) } else { (runnable, running) };
-
         let total = micros + u64::from(self.period_contrib);
-        let periods = total / 1024;
-        let mut contrib = micros;
-        if periods > 0 {
-            self.load_sum = decay(self.load_sum, periods);
-            self.runnable_sum = decay(self.runnable_sum, periods);
-            self.util_sum = decay(self.util_sum, periods);
-            let rest = total % 1024;
-            if load > 0 {
-                // The rest of the period that was open, the whole periods since, and the part of the new one.
-                let open = decay(1024 - u64::from(self.period_contrib), periods);
-                let whole = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024;
-                contrib = open + whole + rest;
-            }
-            self.period_contrib = rest as u32;
-        } else {
-            self.period_contrib = total as u32;
+        if total >= 1024 {
+            self.begin_periods(total, load, runnable, running);
+            return true;
         }
+        self.period_contrib = total as u32;
+        self.count(micros, load, runnable, running);
+        false
+    }
+
+    /// Counts time of the running period. An entity that has left (no load) is neither runnable nor running, whatever the
+    /// pointers still say.
+    #[inline]
+    fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
+        if load == 0 {
+            return;
+        }
+        self.load_sum += load * contrib;
+        self.runnable_sum += (runnable * contrib) << 10;
+        self.util_sum += (u64::from(running) * contrib) << 10;
+    }
+
+    /// At least one period has ended since the last update: `total` us since the beginning of the one that was open.
+    fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
+        let (periods, rest) = (total / 1024, total % 1024);
+        self.load_sum = decay(self.load_sum, periods);
+        self.runnable_sum = decay(self.runnable_sum, periods);
+        self.util_sum = decay(self.util_sum, periods);
         if load > 0 {
-            self.load_sum += load * contrib;
+            // The rest of the period that was open, the whole periods since, and the part of the new one.
+            let open = decay(1024 - u64::from(self.period_contrib), periods);
+            let whole = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024;
+            self.count(open + whole + rest, load, runnable, running);
         }
-        if runnable > 0 {
-            self.runnable_sum += (runnable * contrib) << 10;
-        }
-        if running {
-            self.util_sum += contrib << 10;
-        }
-        periods > 0
+        self.period_contrib = rest as u32;
     }
 
     /// Averages from the sums. `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums carry it.
