@@ -49,6 +49,9 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     if queued != rq.nr_running {
         return Err(format!("CPU {}: nr_running is {}, but {queued} tasks are queued", rq.cpu, rq.nr_running));
     }
+    if !rq.higher && (rq.dl.in_use() || rq.rt.nr_running() > 0) {
+        return Err(format!("CPU {}: nobody looks at the classes above the ordinary one", rq.cpu));
+    }
     let listed = rq.listed().count() as u32;
     if listed != ordinary || ordinary - held != rq.nr_ordinary() {
         return Err(format!(

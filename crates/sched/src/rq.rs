@@ -29,16 +29,14 @@ pub(crate) enum Notice {
 }
 
 /// One CPU.
+//
+// In this order in memory: what every verb reads comes first, and what only tasks of the higher classes need last, so that a
+// large machine's run queues share the caches. The alignment keeps one run queue's lines from another's.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Rq<P: Policy> {
     /// Which.
     pub cpu: CpuId,
-    /// Its clocks.
-    pub clock: Clock,
-    /// Its tasks: running, queued, and those that sleep here.
-    pub tasks: Arena<Task<P>>,
-    /// The policy's own state.
-    pub class: P::Rq,
     /// Tasks that are queued, of every class, the running one included; without throttled real-time and deadline tasks, and those
     /// that a CPU limit of their group holds back.
     pub nr_running: u32,
@@ -46,24 +44,32 @@ pub struct Rq<P: Policy> {
     pub curr: Option<u32>,
     /// The running task, of whatever class.
     pub current: Option<u32>,
-    /// Its real-time tasks.
-    pub rt: RtRq,
-    /// Its deadline tasks, and its fair server.
-    pub dl: DlRq,
     pub(crate) running: Running,
     pub(crate) need_resched: bool,
     /// The policy wants to know when the running task returns to user mode.
     pub(crate) notify_resume: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
     pub(crate) newidle: bool,
+    /// A real-time or deadline task, or a fair server, is or has been here: until then nobody looks at `rt` and `dl`.
+    pub(crate) higher: bool,
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
-    pub(crate) balance: RqBalance,
-    pub(crate) load: RqLoad,
+    /// Its clocks.
+    pub clock: Clock,
+    /// Its tasks: running, queued, and those that sleep here.
+    pub tasks: Arena<Task<P>>,
+    /// The policy's own state.
+    pub class: P::Rq,
     /// The queued tasks of the ordinary class, the one that ran longest ago first.
     movable: TaskList,
     /// What is to be told to the host when this run queue is let go of.
     pub(crate) outbox: Vec<Notice>,
+    pub(crate) balance: RqBalance,
+    pub(crate) load: RqLoad,
+    /// Its real-time tasks.
+    pub rt: RtRq,
+    /// Its deadline tasks, and its fair server.
+    pub dl: DlRq,
 }
 
 impl<P: Policy> Rq<P> {
@@ -83,6 +89,7 @@ impl<P: Policy> Rq<P> {
             need_resched: false,
             notify_resume: false,
             newidle: false,
+            higher: false,
             push: None,
             balance: RqBalance::new(shared, cpu),
             load: RqLoad::new(shared.config.tunables.tick_ns()),
@@ -136,11 +143,17 @@ impl<P: Policy> Rq<P> {
         }
     }
 
+    /// Whether there is, or has been, anything of the deadline class.
+    #[inline]
+    pub(crate) fn uses_dl(&self) -> bool {
+        self.higher && self.dl.in_use()
+    }
+
     #[inline]
     fn publish_own(&self, shared: &Shared<P>) {
         shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle);
         P::publish(self, shared);
-        if self.dl.in_use() {
+        if self.uses_dl() {
             shared.dl.publish(self.cpu, &self.dl);
         }
     }

@@ -87,6 +87,9 @@ pub(crate) fn dequeue<P: Policy>(
 /// Who should run next, and its class.
 #[inline]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
+    if !rq.higher {
+        return (P::pick(rq, shared), ClassKind::Fair);
+    }
     if !rq.dl.is_empty()
         && let Some((next, kind)) = deadline::pick(rq, shared)
     {
@@ -212,15 +215,17 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, ind
 
 /// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair class.
 pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
-    if rt {
-        rt::update_load(rq, shared);
-    }
-    if dl {
-        deadline::update_load(rq);
-    }
-    if rt || dl {
-        rt::update_capacity(rq, shared);
+    if rq.higher {
+        let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
+        if rt {
+            rt::update_load(rq, shared);
+        }
+        if dl {
+            deadline::update_load(rq);
+        }
+        if rt || dl {
+            rt::update_capacity(rq, shared);
+        }
     }
     P::update_blocked_averages(rq, shared);
 }

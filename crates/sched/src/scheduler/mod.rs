@@ -59,7 +59,7 @@ fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) 
 
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
 pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
-    if rq.dl.in_use() {
+    if rq.uses_dl() {
         deadline::settle(rq, shared, host);
     }
     rq.publish(shared);

@@ -51,7 +51,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
 
-        let left_dl = rq.dl.in_use() && deadline::before_pick(&mut rq, shared);
+        let left_dl = rq.uses_dl() && deadline::before_pick(&mut rq, shared);
 
         let wants_stopper = |rq: &Rq<P>| rq.push.is_some() && prev != Running::Stopper;
         let (mut next, mut kind) = (None, ClassKind::Fair);
@@ -110,7 +110,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         rq.running = running;
-        if rq.dl.in_use() {
+        if rq.uses_dl() {
             deadline::tell_host(&mut rq, self.host);
         }
         rq.notify_resume = P::wants_return(&rq);
@@ -131,7 +131,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             shared.forget(task.id);
         }
         settle(&mut rq, shared, self.host);
-        if rq.dl.callback.is_some() || rq.rt.callback.is_some() {
+        if rq.higher && (rq.dl.callback.is_some() || rq.rt.callback.is_some()) {
             let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
             drop(rq);
             self.dl_callback(cpu, dl_callback);

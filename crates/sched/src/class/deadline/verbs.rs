@@ -259,6 +259,7 @@ pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
 /// A task has arrived from another run queue.
 pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     let Some(se) = rq.tasks[index].dl.as_mut() else { return };
+    rq.higher = true;
     if se.attrs.runtime > 0 {
         rq.dl.add_rq_bw(se);
     }
@@ -267,6 +268,7 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, index: u32) {
 
 /// A task that is off its queue comes to the class, with parameters that were admitted; or has other ones.
 pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs) {
+    rq.higher = true;
     let Some(se) = rq.tasks[index].dl.as_mut() else {
         let mut se = Box::new(DlEntity::new(attrs));
         rq.dl.add_rq_bw(&mut se);
@@ -293,6 +295,7 @@ pub(crate) fn give_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32)
 
 /// Lends a task the parameters of one that waits for it, or takes them back. It is off its queue.
 pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, donor: Option<Donor>) {
+    rq.higher = true;
     match (rq.tasks[index].dl.as_mut(), donor) {
         (Some(se), donor) => se.donor = donor,
         (None, None) => {}
@@ -404,6 +407,7 @@ fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 /// Gives a run queue its fair server.
 pub(crate) fn start_server<P: Policy>(rq: &mut Rq<P>, limits: ServerLimits) {
+    rq.higher = true;
     rq.dl.add_server(limits);
     rq.dl.server_since = rq.clock.now();
 }

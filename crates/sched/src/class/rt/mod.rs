@@ -177,6 +177,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     insert(rq, index, end);
     rq.tasks[index].on_rq = true;
     rq.tasks[index].state = TaskState::Runnable;
+    rq.higher = true;
     rq.rt.nr_running += 1;
     if !rq.rt.throttled {
         rq.nr_running += 1;
