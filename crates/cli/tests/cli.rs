@@ -325,6 +325,19 @@ fn limits_hold_and_are_told() {
     assert_ne!(trace, table);
 }
 
+/// The example of docs/waits.md: a herd is woken for each request, a queue's first waiter alone.
+#[test]
+fn a_thundering_herd_costs_what_exclusive_waiters_save() {
+    let run = json(&["run", "../../../../scenarios/waits/herd.toml", "--json"]);
+    let classes = &run["observed"][0]["classes"];
+    let of = |class: &str, field: &str| {
+        classes[class][field].as_f64().unwrap_or_else(|| panic!("{class} {field}: {classes}"))
+    };
+    let switches = |class| of(class, "nr_voluntary_switches");
+    assert!(switches("herd") > 50.0 * switches("queue"), "{classes}");
+    assert!((900.0..1000.0).contains(&of("queue", "loops")) && of("herd", "loops") > 850.0, "{classes}");
+}
+
 /// Ctrl-C stops a run that would take hours, prints what there is, and says so.
 #[cfg(unix)]
 #[test]

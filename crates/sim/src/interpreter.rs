@@ -244,7 +244,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Suspend(_)
             | Code::Barrier(_)
             | Code::Yield
-            | Code::Exec => self.call(cpu, task, 0),
+            | Code::Exec
+            | Code::WaitEvent { .. }
+            | Code::WakeUp { .. }
+            | Code::WaitForCompletion { .. }
+            | Code::Complete(_)
+            | Code::CompleteAll(_)
+            | Code::ReinitCompletion(_) => self.call(cpu, task, 0),
         }
     }
 
@@ -309,6 +315,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Fork(template) => self.fork(cpu, task, template as usize),
             Code::PipeWrite { pipe, bytes } => return self.write(cpu, task, pipe, bytes),
             Code::PipeRead { pipe, bytes } => return self.read(cpu, task, pipe, bytes),
+            Code::WaitEvent { queue, mode, timeout } => return self.wait_event(cpu, task, queue, mode, timeout),
+            Code::WakeUp { queue, nr, events, sync } => self.bring_events(cpu, queue, nr, events, sync),
+            Code::WaitForCompletion { completion, timeout } => {
+                return self.wait_for_completion(cpu, task, completion, timeout);
+            }
+            Code::Complete(completion) => self.complete(cpu, completion),
+            Code::CompleteAll(completion) => self.complete_all(cpu, completion),
+            Code::ReinitCompletion(completion) => self.reinit_completion(completion),
             Code::Phase { .. }
             | Code::Loop
             | Code::LoopEnd { .. }
@@ -335,6 +349,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => self.lock(cpu, task, mutex),
             // Being woken is no promise for these: look again.
             Code::SemWait(_) | Code::PipeRead { .. } | Code::PipeWrite { .. } => self.enter(cpu, task, code),
+            Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
+            Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),
             _ => Flow::Done,
         }
     }
@@ -357,7 +373,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if std::mem::take(&mut this.woken) { Flow::Stage } else { self.block(cpu, task, PrevState::Sleeping) }
     }
 
-    fn arm_timer(&mut self, cpu: usize, task: u32, at: u64) {
+    pub(crate) fn arm_timer(&mut self, cpu: usize, task: u32, at: u64) {
         self.tasks[task as usize].timer_cpu = cpu as u32;
         let late = self.interrupt_latency();
         self.core.queue.arm(self.core.task_source(task), at.saturating_add(late));

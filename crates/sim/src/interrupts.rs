@@ -10,7 +10,7 @@ use crate::cpu::NOHZ;
 use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
 use crate::overcommit::Overcommit;
-use crate::task::Life;
+use crate::task::{Life, Timeout};
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Whether `cpu` can take the interrupt `source` now. An idle CPU has to wake up first: then the interrupt is put
@@ -123,7 +123,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return;
         }
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
-        self.wake(task, cpu, false, true);
+        let this = &mut self.tasks[task as usize];
+        if this.wait.timeout == Timeout::Armed {
+            this.wait.timeout = Timeout::Expired;
+        }
+        // One that waits for something may have been woken before its timeout.
+        if this.wait.timeout == Timeout::None || this.life == Life::Asleep {
+            self.wake(task, cpu, false, true);
+        }
         self.leave_interrupt(cpu);
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
 
+use crate::cpu::NEVER;
 use crate::machine::Machine;
 use crate::program::Code;
 use crate::sync::mutex_of;
@@ -86,6 +87,10 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
         Code::SemWait(index) => other("semaphore", &workload.semaphores[index as usize].name),
         Code::PipeRead { pipe, .. } => other("a message in pipe", &workload.pipes[pipe as usize].name),
         Code::PipeWrite { pipe, .. } => other("room in pipe", &workload.pipes[pipe as usize].name),
+        Code::WaitEvent { queue, timeout: NEVER, .. } => other("wait queue", &workload.wait_queues[queue as usize]),
+        Code::WaitForCompletion { completion, timeout: NEVER } => {
+            other("completion", &workload.completions[completion as usize])
+        }
         _ => None,
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
-use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, Workload};
+use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload};
 
 use crate::costs::Costs;
+use crate::cpu::NEVER;
 use crate::error::Error;
 
 /// Loops without end.
@@ -80,6 +81,26 @@ pub(crate) enum Code {
         pipe: u32,
         bytes: u32,
     },
+    /// The timeout is [`crate::cpu::NEVER`] if there is none.
+    WaitEvent {
+        queue: u32,
+        mode: WaitMode,
+        timeout: u64,
+    },
+    WakeUp {
+        queue: u32,
+        nr: u32,
+        events: u32,
+        sync: bool,
+    },
+    /// As for `WaitEvent`.
+    WaitForCompletion {
+        completion: u32,
+        timeout: u64,
+    },
+    Complete(u32),
+    CompleteAll(u32),
+    ReinitCompletion(u32),
 }
 
 /// Attributes as the scheduler takes them; `None` stays as it was.
@@ -242,6 +263,8 @@ impl<'a> Compiler<'a> {
         };
         let mutex = |index| check("mutex", index, workload.mutexes.len());
         let condition = |index| check("condition", index, workload.conditions.len());
+        let queue = |index| check("wait queue", index, workload.wait_queues.len());
+        let completion = |index| check("completion", index, workload.completions.len());
         let code = match *op {
             Op::Run { work } => Code::Run(work),
             Op::Runtime { time } => Code::Runtime(time),
@@ -273,6 +296,16 @@ impl<'a> Compiler<'a> {
             Op::Yield => Code::Yield,
             Op::Exec => Code::Exec,
             Op::Fork(index) => Code::Fork(check("task", index, workload.tasks.len())?),
+            Op::WaitEvent { queue: q, mode, timeout } => {
+                Code::WaitEvent { queue: queue(q)?, mode, timeout: timeout.unwrap_or(NEVER) }
+            }
+            Op::WakeUp { queue: q, nr, events, sync } => Code::WakeUp { queue: queue(q)?, nr, events, sync },
+            Op::WaitForCompletion { completion: c, timeout } => {
+                Code::WaitForCompletion { completion: completion(c)?, timeout: timeout.unwrap_or(NEVER) }
+            }
+            Op::Complete(index) => Code::Complete(completion(index)?),
+            Op::CompleteAll(index) => Code::CompleteAll(completion(index)?),
+            Op::ReinitCompletion(index) => Code::ReinitCompletion(completion(index)?),
             Op::PipeWrite { pipe, bytes } => Code::PipeWrite { pipe: self.pipe(task, pipe, bytes)?, bytes },
             Op::PipeRead { pipe, bytes } => Code::PipeRead { pipe: self.pipe(task, pipe, bytes)?, bytes },
         };

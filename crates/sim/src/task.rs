@@ -44,6 +44,25 @@ pub(crate) enum Life {
     Dead,
 }
 
+/// The wait a task is in, if it is one that may time out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// It is in the queue of what it waits for.
+    pub(crate) queued: bool,
+    pub(crate) timeout: Timeout,
+}
+
+/// The timeout of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// It has none, or waits for nothing.
+    None,
+    /// The task's timer is armed for it.
+    Armed,
+    /// The timer has fired: the task runs, or is about to.
+    Expired,
+}
+
 /// The urgency a task was lent: the kernel's `prio`, and of a deadline task who lends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lent {
@@ -62,8 +81,9 @@ pub(crate) struct Task {
     pub(crate) template: u32,
     /// Where it is in the code.
     pub(crate) pc: u32,
-    /// Who waits behind it for the same object.
+    /// Who waits behind it for the same object, and before it: see [`crate::sync::WaitQueue`].
     pub(crate) behind: u32,
+    pub(crate) ahead: u32,
     /// The CPU whose timer wakes it.
     pub(crate) timer_cpu: u32,
     /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
@@ -92,6 +112,7 @@ pub(crate) struct Task {
     pub(crate) owes_return: bool,
     /// Woken on its way to sleep.
     pub(crate) woken: bool,
+    pub(crate) wait: Wait,
     pub(crate) next: Next,
     pub(crate) life: Life,
 }
@@ -102,6 +123,7 @@ impl Task {
             template,
             pc,
             behind: NOBODY,
+            ahead: NOBODY,
             timer_cpu: 0,
             held: NOBODY,
             loops: 0,
@@ -117,82 +139,9 @@ impl Task {
             lent: Lent::NOTHING,
             owes_return: false,
             woken: false,
+            wait: Wait { queued: false, timeout: Timeout::None },
             next: Next::Fetch,
             life: Life::New,
-        }
-    }
-}
-
-/// Tasks that wait for one object, in order of arrival: a list through [`Task::behind`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitQueue {
-    first: u32,
-    last: u32,
-}
-
-impl Default for WaitQueue {
-    fn default() -> Self {
-        Self { first: NOBODY, last: NOBODY }
-    }
-}
-
-impl WaitQueue {
-    pub(crate) fn is_empty(self) -> bool {
-        self.first == NOBODY
-    }
-
-    /// Who waits longest.
-    pub(crate) fn first(self) -> Option<u32> {
-        (self.first != NOBODY).then_some(self.first)
-    }
-
-    pub(crate) fn push(&mut self, tasks: &mut [Task], task: u32) {
-        tasks[task as usize].behind = NOBODY;
-        if self.first == NOBODY {
-            self.first = task;
-        } else {
-            tasks[self.last as usize].behind = task;
-        }
-        self.last = task;
-    }
-
-    pub(crate) fn pop(&mut self, tasks: &mut [Task]) -> Option<u32> {
-        let first = self.first()?;
-        self.first = tasks[first as usize].behind;
-        Some(first)
-    }
-
-    /// Before the first of those whom it `overtakes`.
-    pub(crate) fn insert(&mut self, tasks: &mut [Task], task: u32, overtakes: impl Fn(u32) -> bool) {
-        let (mut before, mut after) = (NOBODY, self.first);
-        while after != NOBODY && !overtakes(after) {
-            (before, after) = (after, tasks[after as usize].behind);
-        }
-        if after == NOBODY {
-            self.push(tasks, task);
-            return;
-        }
-        tasks[task as usize].behind = after;
-        match before {
-            NOBODY => self.first = task,
-            before => tasks[before as usize].behind = task,
-        }
-    }
-
-    /// Takes a task out that is in it.
-    pub(crate) fn remove(&mut self, tasks: &mut [Task], task: u32) {
-        let after = tasks[task as usize].behind;
-        if self.first == task {
-            self.first = after;
-            return;
-        }
-        let mut before = self.first;
-        while tasks[before as usize].behind != task {
-            before = tasks[before as usize].behind;
-        }
-        tasks[before as usize].behind = after;
-        if self.last == task {
-            self.last = before;
         }
     }
 }
@@ -200,38 +149,6 @@ impl WaitQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waiters_come_out_in_order_of_arrival() {
-        let mut tasks: Vec<Task> = (0..4).map(|index| Task::new(index, 0, 1)).collect();
-        let mut queue = WaitQueue::default();
-        for task in [2, 0, 3] {
-            queue.push(&mut tasks, task);
-        }
-        assert_eq!(queue.pop(&mut tasks), Some(2));
-        queue.push(&mut tasks, 1);
-        let rest: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
-        assert_eq!(rest, [0, 3, 1]);
-        assert!(queue.is_empty());
-    }
-
-    #[test]
-    fn the_urgent_overtake_and_anybody_may_leave() {
-        let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, 0, 1)).collect();
-        let mut queue = WaitQueue::default();
-        // Lower numbers are more urgent; 3 and 4 are equals.
-        let rank = |task: u32| if task == 4 { 3 } else { task };
-        for task in [3, 5, 1, 4, 0, 2] {
-            queue.insert(&mut tasks, task, |other| rank(task) < rank(other));
-        }
-        queue.remove(&mut tasks, 1);
-        queue.remove(&mut tasks, 5);
-        queue.push(&mut tasks, 5);
-        queue.remove(&mut tasks, 0);
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
-        assert_eq!(order, [2, 3, 4, 5]);
-        assert!(queue.is_empty());
-    }
 
     /// A million tasks have to fit.
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::groups::GroupTree;
-use crate::names::UniqueNames;
+use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
 use crate::program::{Op, Phase, Settings, Task, Workload};
 
@@ -31,6 +31,9 @@ pub(crate) struct Merged {
     /// Operations and objects of what was added, groups counted for [`GROUP_EXTENT`].
     pub(crate) extent: u64,
     names: UniqueNames,
+    /// Wait queues and completions of the scenario's own tasks, which have them in common.
+    pub(crate) queues: Interner,
+    pub(crate) completions: Interner,
 }
 
 /// By how much the numbers of an added workload's objects grow.
@@ -62,6 +65,8 @@ impl Merged {
             places: SourceMap::default(),
             extent: 0,
             names: UniqueNames::default(),
+            queues: Interner::default(),
+            completions: Interner::default(),
         }
     }
 
@@ -110,7 +115,8 @@ impl Merged {
     }
 
     pub(crate) fn finish(self) -> (Workload, SourceMap) {
-        (Workload { groups: self.groups.into_groups(), ..self.workload }, self.places)
+        let (wait_queues, completions) = (self.queues.into_names(), self.completions.into_names());
+        (Workload { groups: self.groups.into_groups(), wait_queues, completions, ..self.workload }, self.places)
     }
 }
 
@@ -185,7 +191,14 @@ impl Offsets {
             | Op::Io { .. }
             | Op::MemRun(_)
             | Op::Yield
-            | Op::Exec => op.clone(),
+            | Op::Exec
+            // Only the scenario's own tasks have these, and they share what it names.
+            | Op::WaitEvent { .. }
+            | Op::WakeUp { .. }
+            | Op::WaitForCompletion { .. }
+            | Op::Complete(_)
+            | Op::CompleteAll(_)
+            | Op::ReinitCompletion(_) => op.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names that must differ.
+//! Names that must differ, and names that have numbers.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +26,38 @@ impl UniqueNames {
                 return name;
             }
         }
+    }
+}
+
+/// Names in the order of their first mention.
+#[derive(Debug, Default)]
+pub(crate) struct Interner {
+    names: Vec<String>,
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Interner {
+    /// The number of `name`, new or old.
+    pub(crate) fn number(&mut self, name: &str) -> usize {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len();
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub(crate) fn into_names(self) -> Vec<String> {
+        self.names
     }
 }
 

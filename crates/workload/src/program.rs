@@ -23,6 +23,10 @@ pub struct Workload {
     pub timers: Vec<String>,
     /// Pipes and other byte channels (benchmark models; rt-app has none).
     pub pipes: Vec<Pipe>,
+    /// Wait queues of the kernel, by name (scenarios; rt-app has none).
+    pub wait_queues: Vec<String>,
+    /// Completions of the kernel, by name (scenarios; rt-app has none).
+    pub completions: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
 }
@@ -284,6 +288,50 @@ pub enum Op {
         /// Bytes.
         bytes: u32,
     },
+    /// Wait until the queue has an event, and take it (`wait_event`).
+    WaitEvent {
+        /// Index in [`Workload::wait_queues`].
+        queue: usize,
+        /// Where in the queue.
+        mode: WaitMode,
+        /// Give up after so long (`wait_event_hrtimeout`).
+        timeout: Option<u64>,
+    },
+    /// Add `events` to a queue and wake those that wait in it.
+    WakeUp {
+        /// Index in [`Workload::wait_queues`].
+        queue: usize,
+        /// So many exclusive waiters at most (`nr_exclusive`); 0: all.
+        nr: u32,
+        /// How many can be taken; with 0 whoever is woken goes back to sleep.
+        events: u32,
+        /// The waker is about to sleep (`wake_up_sync`).
+        sync: bool,
+    },
+    /// Wait until a completion is done, and take one (`wait_for_completion`).
+    WaitForCompletion {
+        /// Index in [`Workload::completions`].
+        completion: usize,
+        /// Give up after so long (`wait_for_completion_timeout`: jiffies).
+        timeout: Option<u64>,
+    },
+    /// One waiter may go on, now or later.
+    Complete(usize),
+    /// All waiters may go on, now and later.
+    CompleteAll(usize),
+    /// The completion is not done any more.
+    ReinitCompletion(usize),
+}
+
+/// How a task joins a wait queue, hence in which order it is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitMode {
+    /// At the head (`prepare_to_wait`): every wakeup finds it, the last to come first.
+    Shared,
+    /// At the tail (`prepare_to_wait_exclusive`): a wakeup takes so many of these, who waits longest first.
+    Exclusive,
+    /// At the head (`__add_wait_queue_exclusive`, which epoll uses): the same, the last to come first.
+    ExclusiveLifo,
 }
 
 /// What a timer does when its task comes late.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use vruntime_workload::program::{Bandwidth, Op, Policy, Repeat};
+use vruntime_workload::program::{Bandwidth, Op, Policy, Repeat, WaitMode};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
 
@@ -233,4 +233,105 @@ fn a_task_that_execs_does_so_at_the_beginning_of_each_loop() {
     let nothing = "[[task]]\nname = \"make\"\nexec = true\n";
     let error = scenario::parse("t.toml", nothing.as_bytes(), &Options::default(), &mut files).unwrap_err();
     assert!(error.to_string().contains("does nothing"), "{error}");
+}
+
+#[test]
+fn steps_of_a_task_share_what_they_name_with_other_tasks() {
+    let scenario = read(
+        r#"
+[[task]]
+name = "worker"
+instance = 2
+steps = [
+  { wait_event = "jobs", exclusive = true, timeout = "5ms" },
+  { run = "1ms" },
+  { wait_event = "jobs", exclusive = "lifo" },
+  { wait_for_completion = "ready", timeout = "1s" },
+]
+[[workload]]
+rtapp = "web.json"
+[[task]]
+name = "listener"
+steps = [
+  { sleep = "1ms" }, { yield = true },
+  { wake_up = "other" }, { wake_up = "jobs", nr = 3, events = 2, sync = true }, { wake_up_all = "jobs", events = 0 },
+  { wait_event = "other" },
+  { reinit_completion = "ready" }, { complete = "ready" }, { complete_all = "ready" },
+]
+"#,
+    );
+    let workload = scenario.workload;
+    assert_eq!(
+        (&workload.wait_queues[..], &workload.completions[..]),
+        (&["jobs".to_owned(), "other".to_owned()][..], &["ready".to_owned()][..])
+    );
+    let ops = |name: &str| &workload.tasks.iter().find(|task| task.name == name).unwrap().phases[0].ops;
+    assert_eq!(
+        *ops("worker-1"),
+        [
+            Op::WaitEvent { queue: 0, mode: WaitMode::Exclusive, timeout: Some(5_000_000) },
+            Op::Run { work: 1_000_000 },
+            Op::WaitEvent { queue: 0, mode: WaitMode::ExclusiveLifo, timeout: None },
+            Op::WaitForCompletion { completion: 0, timeout: Some(1_000_000_000) },
+        ]
+    );
+    assert_eq!(
+        *ops("listener"),
+        [
+            Op::Sleep { time: 1_000_000 },
+            Op::Yield,
+            Op::WakeUp { queue: 1, nr: 1, events: 1, sync: false },
+            Op::WakeUp { queue: 0, nr: 3, events: 2, sync: true },
+            Op::WakeUp { queue: 0, nr: 0, events: 0, sync: false },
+            Op::WaitEvent { queue: 1, mode: WaitMode::Shared, timeout: None },
+            Op::ReinitCompletion(0),
+            Op::Complete(0),
+            Op::CompleteAll(0),
+        ]
+    );
+}
+
+#[test]
+fn steps_that_cannot_be_say_what_is_wrong() {
+    let rows = [
+        ("steps = []", "`steps` is empty"),
+        ("steps = 5", "`steps` is a whole number"),
+        ("steps = [\"run\"]", "`steps` is a string"),
+        ("steps = [{}]", "a step that does nothing"),
+        ("steps = [{ run = \"1ms\", sleep = \"1ms\" }]", "a step that does several things"),
+        ("steps = [{ runn = \"1ms\" }]", "a step that does nothing"),
+        ("steps = [{ run = \"1ms\", nr = 1 }]", "unknown key `nr`"),
+        ("steps = [{ yield = false }]", "a step that does not yield"),
+        ("steps = [{ wait_event = \"\" }]", "`wait_event` has no name"),
+        ("steps = [{ wait_event = \"q\", exclusive = \"fifo\" }]", "`exclusive` is a string"),
+        ("steps = [{ wake_up = \"q\", nr = 0 }]", "`nr` is out of range"),
+        ("steps = [{ wake_up_all = \"q\", nr = 2 }]", "unknown key `nr`"),
+        ("steps = [{ complete = \"c\", timeout = \"1ms\" }]", "unknown key `timeout`"),
+        ("steps = [{ run = \"1ms\" }]\nrun = \"1ms\"", "this task has both `steps` and the short form"),
+        ("steps = [{ wake_up = \"q\" }]", "task `t` loops for ever and takes no time"),
+    ];
+    for (text, message) in rows {
+        let text = format!("[[task]]\nname = \"t\"\n{text}\n");
+        let found = match scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut files) {
+            Err(error) => error.to_string(),
+            Ok(scenario) => {
+                vruntime_workload::check::check(&scenario.workload, &scenario.places)[0].message().to_owned()
+            }
+        };
+        assert!(found.contains(message), "{text}\n{found}");
+    }
+}
+
+#[test]
+fn waits_that_nobody_ends_are_warned_of() {
+    let found = |steps: &str| {
+        let scenario = read(&format!("duration = \"1s\"\n[[task]]\nname = \"t\"\nsteps = [{steps}]\n"));
+        let found = vruntime_workload::check::check(&scenario.workload, &scenario.places);
+        found.iter().map(|error| error.message().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("{ wait_event = \"q\" }"), ["nobody brings an event to wait queue `q`"]);
+    assert_eq!(found("{ wait_event = \"q\" }, { wake_up = \"q\", events = 0 }").len(), 1);
+    assert_eq!(found("{ wait_for_completion = \"c\" }"), ["nobody completes `c`"]);
+    assert_eq!(found("{ wait_event = \"q\", timeout = \"1ms\" }"), Vec::<String>::new());
+    assert_eq!(found("{ wake_up = \"q\" }, { wait_event = \"q\" }"), Vec::<String>::new());
 }

@@ -4,9 +4,9 @@ use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
 use vruntime_trace::Sink;
 
+use super::WaitQueue;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
-use crate::task::WaitQueue;
 
 /// A barrier.
 #[derive(Debug)]
@@ -32,10 +32,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return self.block(cpu, task, PrevState::Sleeping);
         }
         this.arrived = 0;
-        let mut waiters = std::mem::take(&mut this.waiters);
-        while let Some(waiter) = waiters.pop(&mut self.tasks) {
-            self.wake_from_call(cpu, waiter, false);
-        }
+        let waiters = std::mem::take(&mut this.waiters);
+        self.wake_up(cpu, waiters, 0, false);
         Flow::Done
     }
 }

@@ -26,16 +26,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Wakes who waits longest.
     pub(crate) fn signal(&mut self, cpu: usize, condition: u32) {
-        if let Some(waiter) = self.objects.conditions[condition as usize].pop(&mut self.tasks) {
-            self.wake_from_call(cpu, waiter, false);
-        }
+        let waiters = self.objects.conditions[condition as usize];
+        self.objects.conditions[condition as usize] = self.wake_up(cpu, waiters, 1, false);
     }
 
     /// Wakes everybody, in order of arrival.
     pub(crate) fn broadcast(&mut self, cpu: usize, condition: u32) {
-        let mut waiters = std::mem::take(&mut self.objects.conditions[condition as usize]);
-        while let Some(waiter) = waiters.pop(&mut self.tasks) {
-            self.wake_from_call(cpu, waiter, false);
-        }
+        let waiters = std::mem::take(&mut self.objects.conditions[condition as usize]);
+        self.wake_up(cpu, waiters, 0, false);
     }
 }

@@ -4,20 +4,24 @@
 //! semaphore above 0 take no time at all.
 
 mod barrier;
+mod completion;
 mod condition;
 mod inherit;
 mod mutex;
 mod pipe;
+mod queue;
 mod semaphore;
+mod wait;
 
 use vruntime_workload::program::Workload;
 
 pub(crate) use barrier::Barrier;
+pub(crate) use completion::Completion;
 pub(crate) use mutex::{Mutex, mutex_of};
 pub(crate) use pipe::Pipe;
+pub(crate) use queue::WaitQueue;
 pub(crate) use semaphore::Semaphore;
-
-use crate::task::WaitQueue;
+pub(crate) use wait::EventQueue;
 
 /// All objects of a workload, by its indices.
 #[derive(Debug, Default)]
@@ -28,6 +32,8 @@ pub(crate) struct Objects {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) semaphores: Vec<Semaphore>,
     pub(crate) pipes: Vec<Pipe>,
+    pub(crate) wait_queues: Vec<EventQueue>,
+    pub(crate) completions: Vec<Completion>,
     /// When each timer beat last; none before its first use.
     pub(crate) timers: Vec<Option<u64>>,
     /// A mutex that somebody who did not hold it unlocked: (task, mutex).
@@ -42,6 +48,8 @@ impl Objects {
             barriers: workload.barriers.iter().map(Barrier::new).collect(),
             semaphores: workload.semaphores.iter().map(Semaphore::new).collect(),
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
+            wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
+            completions: vec![Completion::default(); workload.completions.len()],
             timers: vec![None; workload.timers.len()],
             stray_unlock: None,
         }

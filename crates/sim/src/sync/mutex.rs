@@ -8,10 +8,11 @@ use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
 use vruntime_trace::Sink;
 
+use super::WaitQueue;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::Code;
-use crate::task::{NOBODY, Next, WaitQueue};
+use crate::task::{NOBODY, Next};
 
 /// A mutex.
 #[derive(Debug)]

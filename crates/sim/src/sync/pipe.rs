@@ -1,17 +1,17 @@
 //! Pipes and other byte channels, a message at a time.
 //!
 //! As in Linux, one waiting reader is woken when the pipe becomes readable, not at every write, and a reader that
-//! leaves something behind wakes the next; the same the other way round for writers. Wakeups are synchronous: the
-//! waker says that it is about to sleep.
+//! leaves something behind wakes the next; the same the other way round for writers: all wait exclusively. Wakeups are
+//! synchronous: the waker says that it is about to sleep.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
 use vruntime_trace::Sink;
 
+use super::WaitQueue;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::Code;
-use crate::task::WaitQueue;
 
 /// A pipe.
 #[derive(Debug)]
@@ -86,14 +86,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     fn wake_reader(&mut self, cpu: usize, index: u32) {
-        if let Some(reader) = self.objects.pipes[index as usize].readers.pop(&mut self.tasks) {
-            self.wake_from_call(cpu, reader, true);
-        }
+        let readers = self.objects.pipes[index as usize].readers;
+        self.objects.pipes[index as usize].readers = self.wake_up(cpu, readers, 1, true);
     }
 
     fn wake_writer(&mut self, cpu: usize, index: u32) {
-        if let Some(writer) = self.objects.pipes[index as usize].writers.pop(&mut self.tasks) {
-            self.wake_from_call(cpu, writer, true);
-        }
+        let writers = self.objects.pipes[index as usize].writers;
+        self.objects.pipes[index as usize].writers = self.wake_up(cpu, writers, 1, true);
     }
 }

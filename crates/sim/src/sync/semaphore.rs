@@ -4,9 +4,9 @@ use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
 use vruntime_trace::Sink;
 
+use super::WaitQueue;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
-use crate::task::WaitQueue;
 
 /// A semaphore.
 #[derive(Debug)]
@@ -32,24 +32,25 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn post(&mut self, cpu: usize, semaphore: u32) {
         let this = &mut self.objects.semaphores[semaphore as usize];
         this.count += 1;
-        if let Some(waiter) = this.waiters.pop(&mut self.tasks) {
-            self.wake_from_call(cpu, waiter, false);
-        }
+        self.wake_semaphore(cpu, semaphore);
     }
 
     pub(crate) fn wait_semaphore(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let this = &mut self.objects.semaphores[semaphore as usize];
         if this.take() {
             // The next waiter is woken for what is still there: its post may have been taken by one who did not wait.
-            if this.count > 0
-                && let Some(waiter) = this.waiters.pop(&mut self.tasks)
-            {
-                self.wake_from_call(cpu, waiter, false);
+            if this.count > 0 {
+                self.wake_semaphore(cpu, semaphore);
             }
             return Flow::Done;
         }
         this.waiters.push(&mut self.tasks, task);
         self.tasks[task as usize].due = self.core.now;
         self.block(cpu, task, PrevState::Sleeping)
+    }
+
+    fn wake_semaphore(&mut self, cpu: usize, semaphore: u32) {
+        let waiters = self.objects.semaphores[semaphore as usize].waiters;
+        self.objects.semaphores[semaphore as usize].waiters = self.wake_up(cpu, waiters, 1, false);
     }
 }

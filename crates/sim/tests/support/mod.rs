@@ -64,6 +64,8 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],
         timers: vec!["t".to_owned(), "u".to_owned()],
         pipes: vec![Pipe { name: "p".to_owned(), capacity: 200 }],
+        wait_queues: vec!["q".to_owned(), "r".to_owned()],
+        completions: vec!["done".to_owned()],
         duration: None,
     }
 }

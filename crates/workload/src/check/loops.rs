@@ -69,6 +69,7 @@ pub(super) fn takes_time(phase: &Phase) -> bool {
         | Op::Mem { bytes: amount }
         | Op::Io { bytes: amount } => amount > 0,
         Op::MemRun(ref run) => run.count > 0,
+        Op::WaitEvent { timeout, .. } | Op::WaitForCompletion { timeout, .. } => timeout != Some(0),
         Op::Wait { .. }
         | Op::Sync { .. }
         | Op::Suspend { .. }
@@ -84,6 +85,10 @@ pub(super) fn takes_time(phase: &Phase) -> bool {
         | Op::Resume { .. }
         | Op::Yield
         | Op::Exec
-        | Op::Fork(_) => false,
+        | Op::Fork(_)
+        | Op::WakeUp { .. }
+        | Op::Complete(_)
+        | Op::CompleteAll(_)
+        | Op::ReinitCompletion(_) => false,
     })
 }

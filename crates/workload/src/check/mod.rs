@@ -98,6 +98,7 @@ enum Kind {
     Held,
     WaitUnlocked,
     NeverWoken,
+    NeverCompleted,
     WakesNobody,
     Barrier,
     Semaphore,
@@ -207,6 +208,13 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 Op::SemPost(number) | Op::SemWait(number) => within(number, "semaphore", workload.semaphores.len()),
                 Op::Fork(task) => within(task, "task", workload.tasks.len()),
                 Op::PipeWrite { pipe, .. } | Op::PipeRead { pipe, .. } => within(pipe, "pipe", workload.pipes.len()),
+                Op::WaitEvent { queue, .. } | Op::WakeUp { queue, .. } => {
+                    within(queue, "wait queue", workload.wait_queues.len())
+                }
+                Op::WaitForCompletion { completion: number, .. }
+                | Op::Complete(number)
+                | Op::CompleteAll(number)
+                | Op::ReinitCompletion(number) => within(number, "completion", workload.completions.len()),
                 _ => None,
             };
             wrong.extend(found.map(|found| (Place::op(class, at), found)));
@@ -268,6 +276,8 @@ mod tests {
             (Op::Fork(1), "task 1"),
             (Op::Resume { condition: 0 }, "condition 0"),
             (Op::PipeRead { pipe: 4, bytes: 1 }, "pipe 4"),
+            (Op::WakeUp { queue: 0, nr: 1, events: 1, sync: false }, "wait queue 0"),
+            (Op::Complete(2), "completion 2"),
         ];
         for (op, what) in ops {
             let found = messages(vec![task("t", Some(0), vec![op])]);

@@ -12,6 +12,8 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     conditions(finder, classes);
     barriers(finder, classes);
     semaphores(finder, classes);
+    wait_queues(finder, classes);
+    completions(finder, classes);
 }
 
 /// Goes through a class's program as its tasks do, each loop at most twice: what is wrong with the mutexes of one
@@ -203,4 +205,62 @@ fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         let label = format!("task `{}` waits here for ever", class.task.class);
         finder.warn(Kind::Semaphore, Place::op(class, at), &message, &label, "add a `sem_post` to another task");
     }
+}
+
+/// Queues whose waiters sleep for ever: nobody brings an event.
+fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    let waits = |op: &Op| match *op {
+        Op::WaitEvent { queue, timeout: None, .. } => Some(queue),
+        _ => None,
+    };
+    let ends = |op: &Op| match *op {
+        Op::WakeUp { queue, events, .. } if events > 0 => Some(queue),
+        _ => None,
+    };
+    for (queue, place, class) in unended(classes, finder.workload.wait_queues.len(), waits, ends) {
+        let message = format!("nobody brings an event to wait queue `{}`", finder.workload.wait_queues[queue]);
+        let label = format!("task `{class}` waits here for ever");
+        let help = "add a `wake_up` with `events` to another task, or a `timeout` here";
+        finder.warn(Kind::NeverWoken, place, &message, &label, help);
+    }
+}
+
+/// Completions that nobody completes.
+fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    let waits = |op: &Op| match *op {
+        Op::WaitForCompletion { completion, timeout: None } => Some(completion),
+        _ => None,
+    };
+    let ends = |op: &Op| match *op {
+        Op::Complete(completion) | Op::CompleteAll(completion) => Some(completion),
+        _ => None,
+    };
+    for (completion, place, class) in unended(classes, finder.workload.completions.len(), waits, ends) {
+        let message = format!("nobody completes `{}`", finder.workload.completions[completion]);
+        let label = format!("task `{class}` waits here for ever");
+        let help = "add a `complete` or `complete_all` to another task, or a `timeout` here";
+        finder.warn(Kind::NeverCompleted, place, &message, &label, help);
+    }
+}
+
+/// Of `count` objects those that some task waits for and none ends the wait of: the number, the first wait, its class.
+fn unended<'a>(
+    classes: &[Class<'a>],
+    count: usize,
+    waits: impl Fn(&Op) -> Option<usize>,
+    ends: impl Fn(&Op) -> Option<usize>,
+) -> Vec<(usize, Place, &'a str)> {
+    let (mut first, mut ended) = (vec![None; count], vec![false; count]);
+    for class in classes {
+        for (at, op) in class.ops() {
+            if let Some(object) = ends(op) {
+                ended[object] = true;
+            }
+            if let Some(object) = waits(op) {
+                first[object] = first[object].or(Some((Place::op(class, at), class.task.class.as_str())));
+            }
+        }
+    }
+    let waited = first.into_iter().enumerate().filter_map(|(object, found)| Some((object, found?)));
+    waited.filter(|(object, _)| !ended[*object]).map(|(object, (place, class))| (object, place, class)).collect()
 }

@@ -1,9 +1,10 @@
 //! Events: what a task does, one key each.
 
 use super::json::{Kind, Member, Span, Value};
-use super::names::{Interner, Names};
+use super::names::Names;
 use super::read;
 use crate::error::Problems;
+use crate::names::Interner;
 use crate::program::{MemRun, Op, TimerMode};
 use crate::suggest::did_you_mean;
 

@@ -3,11 +3,12 @@
 use super::event::{self, Context, Step};
 use super::global::Global;
 use super::json::{Member, Span, Value};
-use super::names::{Interner, Names};
+use super::names::Names;
 use super::read;
 use super::settings::{self, Current, Given};
 use crate::error::Problems;
 use crate::groups::GroupTree;
+use crate::names::Interner;
 use crate::place::PhaseSite;
 use crate::program::{Repeat, Settings};
 

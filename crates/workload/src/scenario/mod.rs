@@ -32,6 +32,7 @@ mod fields;
 mod group;
 mod machine;
 mod model;
+mod step;
 mod task;
 mod workload;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use toml::de::DeValue;
 
 use super::fields::{Fields, Value};
+use super::step;
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::merge::{Merged, Placement};
@@ -39,9 +40,20 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         let message = "`util_min` is above `util_max`".to_owned();
         fields.bad(span.clone(), message, "in this task", "the kernel refuses such a pair of clamps");
     }
-    let steps = [exec.then_some(Op::Exec), run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })];
-    let ops: Vec<Op> = steps.into_iter().flatten().collect();
-    if run.is_none() && sleep.is_none() && !fields.problems.has_errors() {
+    let written = fields.get("steps");
+    let short = [exec.then_some(Op::Exec), run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })];
+    let short = short.into_iter().flatten().collect::<Vec<Op>>();
+    if let (Some(written), false) = (written, short.is_empty()) {
+        let message = "this task has both `steps` and the short form".to_owned();
+        let help =
+            "write what `run`, `sleep` and `exec` say as steps: steps = [{ run = \"1ms\" }, { sleep = \"4ms\" }]";
+        fields.bad(written.span(), message, "expected one of them", help);
+    }
+    let ops = match written {
+        Some(written) => step::parse_all(&mut fields, written, &mut merged.queues, &mut merged.completions),
+        None => short,
+    };
+    if written.is_none() && run.is_none() && sleep.is_none() && !fields.problems.has_errors() {
         let message = "this task does nothing".to_owned();
         fields.bad(
             span.clone(),

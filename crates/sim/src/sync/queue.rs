@@ -1,0 +1,184 @@
+//! Wait queues (`kernel/sched/wait.c`): who waits for one object, and whom a wakeup takes. Every object that tasks wait for
+//! has one; those that programs use by themselves are in `wait`.
+
+use vruntime_sched::Policy;
+use vruntime_trace::Sink;
+use vruntime_workload::program::WaitMode;
+
+use crate::machine::Machine;
+use crate::program::Code;
+use crate::task::{NOBODY, Task, Timeout};
+
+/// Tasks that wait for one object, in the order in which they are woken: a list through [`Task::behind`]. [`Task::ahead`]
+/// leads back; it means nothing in the first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitQueue {
+    first: u32,
+    last: u32,
+}
+
+impl Default for WaitQueue {
+    fn default() -> Self {
+        Self { first: NOBODY, last: NOBODY }
+    }
+}
+
+impl WaitQueue {
+    pub(crate) fn is_empty(self) -> bool {
+        self.first == NOBODY
+    }
+
+    /// Who is woken next.
+    pub(crate) fn first(self) -> Option<u32> {
+        (self.first != NOBODY).then_some(self.first)
+    }
+
+    /// At the tail.
+    pub(crate) fn push(&mut self, tasks: &mut [Task], task: u32) {
+        let this = &mut tasks[task as usize];
+        (this.ahead, this.behind) = (self.last, NOBODY);
+        if self.first == NOBODY {
+            self.first = task;
+        } else {
+            tasks[self.last as usize].behind = task;
+        }
+        self.last = task;
+    }
+
+    /// At the head.
+    pub(crate) fn push_front(&mut self, tasks: &mut [Task], task: u32) {
+        let first = self.first;
+        if first == NOBODY {
+            self.push(tasks, task);
+            return;
+        }
+        tasks[task as usize].behind = first;
+        tasks[first as usize].ahead = task;
+        self.first = task;
+    }
+
+    pub(crate) fn pop(&mut self, tasks: &mut [Task]) -> Option<u32> {
+        let first = self.first()?;
+        self.first = tasks[first as usize].behind;
+        Some(first)
+    }
+
+    /// Before the first of those whom it `overtakes`.
+    pub(crate) fn insert(&mut self, tasks: &mut [Task], task: u32, overtakes: impl Fn(u32) -> bool) {
+        let mut after = self.first;
+        while after != NOBODY && !overtakes(after) {
+            after = tasks[after as usize].behind;
+        }
+        if after == NOBODY {
+            self.push(tasks, task);
+        } else if after == self.first {
+            self.push_front(tasks, task);
+        } else {
+            let before = std::mem::replace(&mut tasks[after as usize].ahead, task);
+            tasks[before as usize].behind = task;
+            let this = &mut tasks[task as usize];
+            (this.ahead, this.behind) = (before, after);
+        }
+    }
+
+    /// Takes a task out that is in it.
+    pub(crate) fn remove(&mut self, tasks: &mut [Task], task: u32) {
+        let Task { ahead, behind, .. } = tasks[task as usize];
+        if self.first == task {
+            self.first = behind;
+            return;
+        }
+        tasks[ahead as usize].behind = behind;
+        if behind == NOBODY {
+            self.last = ahead;
+        } else {
+            tasks[behind as usize].ahead = ahead;
+        }
+    }
+}
+
+/// Whether a waiter is one of those that a wakeup takes so many of. Those of futexes and pipes all are.
+fn is_exclusive(code: Code) -> bool {
+    !matches!(code, Code::WaitEvent { mode: WaitMode::Shared, .. })
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Code on `cpu` wakes the waiters of `queue` from its head on, until `nr` of them were exclusive, or all of them if `nr`
+    /// is 0; returns the queue of those that are left. A waiter whose timeout has expired runs already: it cannot be woken,
+    /// hence uses up nothing, and stays.
+    pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, sync: bool) -> WaitQueue {
+        let mut queue = queue;
+        let (mut next, mut left) = (queue.first(), nr);
+        while let Some(waiter) = next {
+            let this = &mut self.tasks[waiter as usize];
+            next = (this.behind != NOBODY).then_some(this.behind);
+            if this.wait.timeout == Timeout::Expired {
+                continue;
+            }
+            this.wait.queued = false;
+            let exclusive = is_exclusive(self.programs.code[this.pc as usize]);
+            queue.remove(&mut self.tasks, waiter);
+            self.wake_from_call(cpu, waiter, sync);
+            if exclusive && left == 1 {
+                break;
+            }
+            left = left.saturating_sub(u32::from(exclusive));
+        }
+        queue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_come_out_in_order_of_arrival() {
+        let mut tasks: Vec<Task> = (0..4).map(|index| Task::new(index, 0, 1)).collect();
+        let mut queue = WaitQueue::default();
+        for task in [2, 0, 3] {
+            queue.push(&mut tasks, task);
+        }
+        assert_eq!(queue.pop(&mut tasks), Some(2));
+        queue.push(&mut tasks, 1);
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
+        assert_eq!(rest, [0, 3, 1]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn the_urgent_overtake_and_anybody_may_leave() {
+        let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, 0, 1)).collect();
+        let mut queue = WaitQueue::default();
+        // Lower numbers are more urgent; 3 and 4 are equals.
+        let rank = |task: u32| if task == 4 { 3 } else { task };
+        for task in [3, 5, 1, 4, 0, 2] {
+            queue.insert(&mut tasks, task, |other| rank(task) < rank(other));
+        }
+        queue.remove(&mut tasks, 1);
+        queue.remove(&mut tasks, 5);
+        queue.push(&mut tasks, 5);
+        queue.remove(&mut tasks, 0);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
+        assert_eq!(order, [2, 3, 4, 5]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn both_ends_and_the_middle() {
+        let mut tasks: Vec<Task> = (0..5).map(|index| Task::new(index, 0, 1)).collect();
+        let mut queue = WaitQueue::default();
+        queue.push_front(&mut tasks, 0);
+        queue.push(&mut tasks, 1);
+        queue.push_front(&mut tasks, 2);
+        queue.push(&mut tasks, 3);
+        queue.remove(&mut tasks, 0);
+        queue.remove(&mut tasks, 3);
+        queue.push(&mut tasks, 4);
+        queue.remove(&mut tasks, 2);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut tasks)).collect();
+        assert_eq!(order, [1, 4]);
+        queue.push_front(&mut tasks, 3);
+        assert_eq!((queue.pop(&mut tasks), queue.is_empty()), (Some(3), true));
+    }
+}

@@ -1,0 +1,115 @@
+//! Wait queues that programs use by themselves: `wait_event` and `wake_up` (`kernel/sched/wait.c`).
+//!
+//! What is waited for is an event: a wakeup brings some, a waiter takes one. Whoever is woken and finds that another was
+//! there first joins the queue anew, as in the kernel, where the waker cannot promise anything either.
+//!
+//! A timeout is a high-resolution timer (`wait_event_hrtimeout`; poll, epoll and futex do the same). It counts from the
+//! beginning of the wait, however often the task is woken meanwhile. A task that finds its event when it comes back has not
+//! timed out, even if its timer has fired.
+
+use vruntime_sched::Policy;
+use vruntime_sched::event::{Event, PrevState};
+use vruntime_sched::ids::TaskId;
+use vruntime_trace::Sink;
+use vruntime_workload::program::WaitMode;
+
+use super::WaitQueue;
+use crate::cpu::NEVER;
+use crate::interpreter::Flow;
+use crate::machine::Machine;
+use crate::task::Timeout;
+
+/// A wait queue with the events that nobody has taken.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventQueue {
+    events: u64,
+    waiters: WaitQueue,
+}
+
+impl EventQueue {
+    fn take(&mut self) -> bool {
+        let some = self.events > 0;
+        self.events -= u64::from(some);
+        some
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// The wait begins.
+    pub(crate) fn wait_event(&mut self, cpu: usize, task: u32, queue: u32, mode: WaitMode, timeout: u64) -> Flow {
+        let now = self.core.now;
+        self.tasks[task as usize].due = now.saturating_add(if timeout == NEVER { 0 } else { timeout });
+        if self.objects.wait_queues[queue as usize].take() {
+            return Flow::Done;
+        }
+        match timeout {
+            0 => return self.timed_out(cpu, task),
+            NEVER => {}
+            timeout => self.arm_timeout(cpu, task, now.saturating_add(timeout).saturating_add(self.timer_slack)),
+        }
+        self.join(cpu, task, queue, mode)
+    }
+
+    /// Woken, by an event or by the timeout.
+    pub(crate) fn go_on_waiting(&mut self, cpu: usize, task: u32, index: u32, mode: WaitMode) -> Flow {
+        let queue = &mut self.objects.wait_queues[index as usize];
+        if std::mem::take(&mut self.tasks[task as usize].wait.queued) {
+            queue.waiters.remove(&mut self.tasks, task);
+        }
+        if queue.take() {
+            self.end_timeout(task);
+            return Flow::Done;
+        }
+        if self.end_timeout_if_expired(task) { self.timed_out(cpu, task) } else { self.join(cpu, task, index, mode) }
+    }
+
+    fn join(&mut self, cpu: usize, task: u32, queue: u32, mode: WaitMode) -> Flow {
+        let waiters = &mut self.objects.wait_queues[queue as usize].waiters;
+        match mode {
+            WaitMode::Shared | WaitMode::ExclusiveLifo => waiters.push_front(&mut self.tasks, task),
+            WaitMode::Exclusive => waiters.push(&mut self.tasks, task),
+        }
+        self.tasks[task as usize].wait.queued = true;
+        self.block(cpu, task, PrevState::Sleeping)
+    }
+
+    /// `events` more, and up to `nr` exclusive waiters are woken for them.
+    pub(crate) fn bring_events(&mut self, cpu: usize, queue: u32, nr: u32, events: u32, sync: bool) {
+        let this = &mut self.objects.wait_queues[queue as usize];
+        this.events = this.events.saturating_add(u64::from(events));
+        let waiters = this.waiters;
+        let left = self.wake_up(cpu, waiters, nr, sync);
+        self.objects.wait_queues[queue as usize].waiters = left;
+    }
+
+    /// The task's timer wakes it at `at`, or a little later.
+    pub(super) fn arm_timeout(&mut self, cpu: usize, task: u32, at: u64) {
+        self.tasks[task as usize].wait.timeout = Timeout::Armed;
+        self.arm_timer(cpu, task, at);
+    }
+
+    /// The wait is over: its timer, if it has one that has not fired, never will.
+    pub(super) fn end_timeout(&mut self, task: u32) {
+        let timeout = &mut self.tasks[task as usize].wait.timeout;
+        if std::mem::replace(timeout, Timeout::None) == Timeout::Armed {
+            self.core.queue.cancel(self.core.task_source(task));
+        }
+    }
+
+    /// Whether the timer has fired; the wait is over then.
+    pub(super) fn end_timeout_if_expired(&mut self, task: u32) -> bool {
+        let timeout = &mut self.tasks[task as usize].wait.timeout;
+        let expired = *timeout == Timeout::Expired;
+        if expired {
+            *timeout = Timeout::None;
+        }
+        expired
+    }
+
+    /// The wait has ended without what it was for: in the trace a sleep that returns.
+    pub(super) fn timed_out(&mut self, cpu: usize, task: u32) -> Flow {
+        let late = self.core.now.saturating_sub(self.tasks[task as usize].due);
+        self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
+        Flow::Done
+    }
+}

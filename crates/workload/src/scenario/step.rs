@@ -1,0 +1,126 @@
+//! `steps` of a `[[task]]`: what it does in each loop, one table a step, wait queues and completions among them.
+
+use toml::de::DeValue;
+
+use super::fields::{Fields, Value};
+use crate::names::Interner;
+use crate::program::{Op, WaitMode};
+
+/// What a step may be.
+const VERBS: [&str; 10] = [
+    "run",
+    "sleep",
+    "yield",
+    "wait_event",
+    "wake_up",
+    "wake_up_all",
+    "wait_for_completion",
+    "complete",
+    "complete_all",
+    "reinit_completion",
+];
+
+/// Reads the steps of a task.
+pub(super) fn parse_all(
+    fields: &mut Fields<'_, '_>,
+    value: &Value<'_>,
+    queues: &mut Interner,
+    completions: &mut Interner,
+) -> Vec<Op> {
+    let DeValue::Array(steps) = value.get_ref() else {
+        fields.wrong("steps", value, "a list of steps, such as [{ run = \"1ms\" }, { sleep = \"4ms\" }]");
+        return Vec::new();
+    };
+    if steps.is_empty() {
+        let help = "write one at least: steps = [{ run = \"1ms\" }]";
+        fields.bad(value.span(), "`steps` is empty".to_owned(), "this task does nothing", help);
+    }
+    steps.iter().filter_map(|step| parse(fields, step, queues, completions)).collect()
+}
+
+fn parse(
+    task: &mut Fields<'_, '_>,
+    value: &Value<'_>,
+    queues: &mut Interner,
+    completions: &mut Interner,
+) -> Option<Op> {
+    if !matches!(value.get_ref(), DeValue::Table(_)) {
+        task.wrong("steps", value, "a table a step, such as { run = \"1ms\" }");
+        return None;
+    }
+    let mut fields = Fields::new(task.problems, "this step", value);
+    let given: Vec<&'static str> = VERBS.into_iter().filter(|verb| fields.get(verb).is_some()).collect();
+    let [verb] = given[..] else {
+        let message = if given.is_empty() { "a step that does nothing" } else { "a step that does several things" };
+        let help = format!("a step has one of {}", VERBS.map(|verb| format!("`{verb}`")).join(", "));
+        fields.bad(value.span(), message.to_owned(), "expected one verb", help);
+        return None;
+    };
+    let op = match verb {
+        "run" => fields.duration("run").map(|work| Op::Run { work }),
+        "sleep" => fields.duration("sleep").map(|time| Op::Sleep { time }),
+        "yield" => (fields.boolean("yield")? || never(&mut fields, value)).then_some(Op::Yield),
+        "wait_event" => wait_event(&mut fields, queues),
+        "wake_up" | "wake_up_all" => wake_up(&mut fields, verb, queues),
+        _ => completion(&mut fields, verb, completions),
+    };
+    fields.finish();
+    op
+}
+
+/// `yield = false`.
+fn never(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> bool {
+    let message = "a step that does not yield".to_owned();
+    fields.bad(value.span(), message, "this step does nothing", "remove it, or write { yield = true }");
+    false
+}
+
+/// The name of an object.
+fn name<'a>(fields: &mut Fields<'a, '_>, key: &'static str, what: &str) -> Option<&'a str> {
+    let (name, span) = fields.string(key, what)?;
+    if name.is_empty() {
+        fields.bad(span, format!("`{key}` has no name"), &format!("expected {what}"), "give it one, such as \"jobs\"");
+        return None;
+    }
+    Some(name)
+}
+
+fn wait_event(fields: &mut Fields<'_, '_>, queues: &mut Interner) -> Option<Op> {
+    let queue = name(fields, "wait_event", "the name of a wait queue");
+    let exclusive = fields.get("exclusive");
+    let mode = match exclusive.map(Value::get_ref) {
+        None | Some(DeValue::Boolean(false)) => WaitMode::Shared,
+        Some(DeValue::Boolean(true)) => WaitMode::Exclusive,
+        Some(DeValue::String(order)) if order == "lifo" => WaitMode::ExclusiveLifo,
+        Some(_) => {
+            if let Some(value) = exclusive {
+                fields.wrong("exclusive", value, "true, false or \"lifo\"");
+            }
+            return None;
+        }
+    };
+    let timeout = fields.duration("timeout");
+    Some(Op::WaitEvent { queue: queues.number(queue?), mode, timeout })
+}
+
+fn wake_up(fields: &mut Fields<'_, '_>, verb: &'static str, queues: &mut Interner) -> Option<Op> {
+    let queue = name(fields, verb, "the name of a wait queue");
+    let most = i64::from(u32::MAX);
+    let nr = match verb {
+        "wake_up" => fields.integer("nr", 1..=most, "a number of exclusive waiters").unwrap_or(1),
+        _ => 0,
+    };
+    let events = fields.integer("events", 0..=most, "a number of events").unwrap_or(1);
+    let sync = fields.boolean("sync").unwrap_or(false);
+    Some(Op::WakeUp { queue: queues.number(queue?), nr: nr as u32, events: events as u32, sync })
+}
+
+fn completion(fields: &mut Fields<'_, '_>, verb: &'static str, completions: &mut Interner) -> Option<Op> {
+    let completion = completions.number(name(fields, verb, "the name of a completion")?);
+    Some(match verb {
+        "complete" => Op::Complete(completion),
+        "complete_all" => Op::CompleteAll(completion),
+        "reinit_completion" => Op::ReinitCompletion(completion),
+        _ => Op::WaitForCompletion { completion, timeout: fields.duration("timeout") },
+    })
+}
