@@ -19,7 +19,8 @@ pub struct MachineSpec {
     /// than two threads the whole core's throughput stays that of two busy ones.
     pub smt_speed_permille: u32,
     /// How late a sleep may end so that timers can be batched (`PR_SET_TIMERSLACK`); Linux's default is 50 us. The
-    /// simulated timer fires at the end of the slack, as a real one does when no other interrupt comes before.
+    /// timer fires at the end of the slack unless another timer of that CPU, the tick's too, interrupts when it is due already.
+    /// Real-time and deadline tasks have no slack.
     pub timer_slack_ns: u64,
     /// Spread the CPUs' ticks over the first half of the period (`skew_tick=1`) instead of ticking all at once, which
     /// is what Linux does by default.

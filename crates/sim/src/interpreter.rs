@@ -266,17 +266,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 return Flow::Gone;
             }
             Code::Sleep(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
-                let fires = self.tasks[task as usize].due.saturating_add(self.timer_slack);
-                if fires <= now {
+                let due = self.tasks[task as usize].due;
+                if self.latest(cpu, due) <= now {
                     // It was due before the task could sleep.
                     return self.come_back(cpu, task, code);
                 }
-                self.arm_timer(cpu, task, fires);
+                self.arm_sleep(cpu, task, due);
                 return self.block(cpu, task, PrevState::Sleeping);
             }
             Code::Device(time) => {
                 if time > 0 {
-                    self.arm_timer(cpu, task, now.saturating_add(time));
+                    self.arm_exactly(cpu, task, now.saturating_add(time));
                     return self.block(cpu, task, PrevState::Blocked);
                 }
             }
@@ -371,12 +371,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.tasks[task as usize];
         this.next = Next::Return;
         if std::mem::take(&mut this.woken) { Flow::Stage } else { self.block(cpu, task, PrevState::Sleeping) }
-    }
-
-    pub(crate) fn arm_timer(&mut self, cpu: usize, task: u32, at: u64) {
-        self.tasks[task as usize].timer_cpu = cpu as u32;
-        let late = self.interrupt_latency();
-        self.core.queue.arm(self.core.task_source(task), at.saturating_add(late));
     }
 
     /// The running task of `cpu` wakes another from a system call.

@@ -10,13 +10,13 @@ use crate::cpu::NOHZ;
 use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
 use crate::overcommit::Overcommit;
-use crate::task::{Life, Timeout};
+use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Whether `cpu` can take the interrupt `source` now. An idle CPU has to wake up first: then the interrupt is put
     /// off until it has.
     #[inline]
-    fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
+    pub(crate) fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
         let now = self.core.now;
         let this = &mut self.core.cpus[cpu];
         this.settle(now);
@@ -58,7 +58,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
         self.start_tick(cpu);
         let id = CpuId(cpu as u32);
-        if sched!(self, cpu).tick(id) {
+        let balances = sched!(self, cpu).tick(id);
+        self.take_due(cpu, true);
+        if balances {
             sched!(self, cpu).balance(id);
             self.charge_searches(cpu, OverheadKind::Tick);
         }
@@ -85,6 +87,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
         let id = CpuId(cpu as u32);
         sched!(self, cpu).timer(Timer::Hrtick(id), id);
+        self.take_due(cpu, true);
         self.leave_interrupt(cpu);
     }
 
@@ -107,30 +110,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
         sched!(self, cpu).timer(timer, CpuId(cpu as u32));
         self.core.arm_timers();
-        self.leave_interrupt(cpu);
-    }
-
-    /// A task's timer: its start, or the end of a sleep.
-    pub(crate) fn on_task_timer(&mut self, task: u32) {
-        if self.tasks[task as usize].life == Life::New {
-            // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
-            self.start(task, None, 0);
-            self.leave_interrupt(0);
-            return;
-        }
-        let cpu = self.tasks[task as usize].timer_cpu as usize;
-        if !self.enter_interrupt(cpu, self.core.task_source(task)) {
-            return;
-        }
-        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
-        let this = &mut self.tasks[task as usize];
-        if this.wait.timeout == Timeout::Armed {
-            this.wait.timeout = Timeout::Expired;
-        }
-        // One that waits for something may have been woken before its timeout.
-        if this.wait.timeout == Timeout::None || this.life == Life::Asleep {
-            self.wake(task, cpu, false, true);
-        }
+        self.take_due(cpu, true);
         self.leave_interrupt(cpu);
     }
 

@@ -34,6 +34,7 @@ mod notes;
 mod overcommit;
 mod program;
 mod rng;
+mod sleepers;
 mod switch;
 mod sync;
 mod task;

@@ -33,6 +33,7 @@ use crate::loops::Loop;
 use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
+use crate::sleepers::Sleepers;
 use crate::sync::Objects;
 use crate::task::Task;
 use crate::timers::Timers;
@@ -65,6 +66,9 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// When the first tick of each CPU would come.
     pub(crate) tick_phase: Vec<u64>,
     pub(crate) timer_slack: u64,
+    /// Tasks' timers, by CPU, and how often one was armed.
+    pub(crate) sleepers: Vec<Sleepers>,
+    pub(crate) timers_armed: u64,
     pub(crate) preempt_full: bool,
     /// Instructions since time last passed, and how many are too many.
     pub(crate) steps: u64,
@@ -180,6 +184,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             tick_period,
             tick_phase: (0..cpus as u64).map(|cpu| phase + cpu * skew).collect(),
             timer_slack: spec.timer_slack_ns,
+            sleepers: (0..cpus).map(|_| Sleepers::default()).collect(),
+            timers_armed: 0,
             preempt_full: config.preempt == Preempt::Full,
             steps: 0,
             max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,

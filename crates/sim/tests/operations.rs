@@ -181,6 +181,34 @@ fn a_sleep_ends_at_its_time_or_at_the_end_of_its_slack() {
 }
 
 #[test]
+fn an_interrupt_takes_along_every_timer_that_is_due() {
+    let mut config = exact("6.12", "1");
+    config.machine.timer_slack_ns = 50 * US;
+    let lateness = |sleepers: Vec<Task>| {
+        let names: Vec<String> = sleepers.iter().map(|task| task.name.clone()).collect();
+        let mut log = Log::default();
+        simulate(&workload(sleepers), &config, &mut log).unwrap();
+        names.iter().filter_map(|name| Some(log.sleeps(name).first()?.1 / US)).collect::<Vec<_>>()
+    };
+    // Due 30 us apart: the interrupt of the first, at the end of its slack, finds the second due, too. Due 60 us apart: not yet.
+    let pair = |apart: u64| vec![once("a", vec![sleep(100)]), once("b", vec![sleep(100 + apart)])];
+    assert_eq!(lateness(pair(30)), [50, 20]);
+    assert_eq!(lateness(pair(60)), [50, 50]);
+    // Due 20 us before a tick of a busy CPU: it ends at the tick. Due 20 us after it: at the end of its slack.
+    let busy = |due: u64| {
+        let mut hog = once("b", vec![run(20_000)]);
+        hog.settings.policy = Some(Policy::Idle);
+        vec![once("a", vec![sleep(due)]), hog]
+    };
+    assert_eq!(lateness(busy(7_980))[0], 20);
+    assert_eq!(lateness(busy(8_020))[0], 50);
+    // A real-time task's timer has no slack.
+    let mut urgent = once("a", vec![sleep(100)]);
+    urgent.settings.policy = Some(Policy::Fifo { priority: 10 });
+    assert_eq!(lateness(vec![urgent]), [0]);
+}
+
+#[test]
 fn loops_report_their_duration_and_work() {
     let log = apart(vec![task("a", vec![phase(vec![run(10), sleep(5), run(20)], Repeat::Times(3))])]);
     assert_eq!(log.loops("a"), [(35 * US, 35 * US), (70 * US, 35 * US), (105 * US, 35 * US)]);

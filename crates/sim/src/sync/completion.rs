@@ -65,7 +65,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             NEVER => {}
             timeout => {
                 let at = self.jiffies_timeout(cpu, timeout);
-                self.arm_timeout(cpu, task, at);
+                self.tasks[task as usize].wait.timeout = Timeout::Armed;
+                self.arm_exactly(cpu, task, at);
             }
         }
         self.join_completion(cpu, task, completion)

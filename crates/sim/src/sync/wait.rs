@@ -45,7 +45,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         match timeout {
             0 => return self.timed_out(cpu, task),
             NEVER => {}
-            timeout => self.arm_timeout(cpu, task, now.saturating_add(timeout).saturating_add(self.timer_slack)),
+            timeout => {
+                self.tasks[task as usize].wait.timeout = Timeout::Armed;
+                self.arm_sleep(cpu, task, now.saturating_add(timeout));
+            }
         }
         self.join(cpu, task, queue, mode)
     }
@@ -82,17 +85,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.wait_queues[queue as usize].waiters = left;
     }
 
-    /// The task's timer wakes it at `at`, or a little later.
-    pub(super) fn arm_timeout(&mut self, cpu: usize, task: u32, at: u64) {
-        self.tasks[task as usize].wait.timeout = Timeout::Armed;
-        self.arm_timer(cpu, task, at);
-    }
-
     /// The wait is over: its timer, if it has one that has not fired, never will.
     pub(super) fn end_timeout(&mut self, task: u32) {
         let timeout = &mut self.tasks[task as usize].wait.timeout;
         if std::mem::replace(timeout, Timeout::None) == Timeout::Armed {
-            self.core.queue.cancel(self.core.task_source(task));
+            self.cancel_sleep(task);
         }
     }
 

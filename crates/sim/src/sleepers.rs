@@ -1,0 +1,147 @@
+//! Tasks' timers (`hrtimer.c`): who sleeps until when, on which CPU, and which timers an interrupt takes.
+//!
+//! A sleep may end as late as the slack of the sleeper allows (`PR_SET_TIMERSLACK`, 50 us; a real-time task's is none), and the
+//! interrupt is programmed for the end of the slack. But whenever a timer of that CPU interrupts, the tick's too, it
+//! takes along every timer, in order of the ends of their slacks, that is due already. So tasks that are due within the slack of one
+//! another wake in one instant, one behind the other; and a sleep that is due just before a tick ends at the tick.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use vruntime_sched::Policy;
+use vruntime_sched::class::ClassKind;
+use vruntime_sched::event::OverheadKind;
+use vruntime_trace::Sink;
+
+use crate::machine::Machine;
+use crate::task::{Life, Task, Timeout};
+
+/// A task's timer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SleepTimer {
+    /// From when on an interrupt may take it.
+    due: u64,
+    /// Which arming it is; 0 if it is not armed.
+    armed: u64,
+    /// The CPU whose timer it is.
+    cpu: u32,
+}
+
+/// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been cancelled or armed
+/// anew since are still here.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers(BinaryHeap<Reverse<(u64, u64, u32)>>);
+
+impl Sleepers {
+    fn push(&mut self, end: u64, armed: u64, task: u32, tasks: &[Task]) {
+        // What is void must not pile up: a task has at most one that is not.
+        if self.0.len() > 2 * tasks.len() + 64 {
+            self.0.retain(|Reverse((_, armed, task))| tasks[*task as usize].timer.armed == *armed);
+        }
+        self.0.push(Reverse((end, armed, task)));
+    }
+
+    /// The first timer, if it is due at `now`.
+    #[inline]
+    fn pop_due(&mut self, now: u64, tasks: &[Task]) -> Option<u32> {
+        while let Some(&Reverse((_, armed, task))) = self.0.peek() {
+            let timer = &tasks[task as usize].timer;
+            let valid = timer.armed == armed;
+            if valid && timer.due > now {
+                return None;
+            }
+            self.0.pop();
+            if valid {
+                return Some(task);
+            }
+        }
+        None
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// How late a sleep of the running task of `cpu` may end.
+    fn slack(&self, cpu: usize) -> u64 {
+        let rq = &self.rqs[cpu];
+        let urgent = rq.curr.is_none() && rq.current.is_some_and(|current| rq.tasks[current].kind() != ClassKind::Fair);
+        if urgent { 0 } else { self.timer_slack }
+    }
+
+    /// When a sleep of the running task of `cpu` that is due at `due` ends if no interrupt takes it before.
+    pub(crate) fn latest(&self, cpu: usize, due: u64) -> u64 {
+        due.saturating_add(self.slack(cpu))
+    }
+
+    /// The running task of `cpu` is to be woken at `due`, or a little later.
+    pub(crate) fn arm_sleep(&mut self, cpu: usize, task: u32, due: u64) {
+        self.timers_armed += 1;
+        let (armed, end) = (self.timers_armed, self.latest(cpu, due));
+        self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
+        self.sleepers[cpu].push(end, armed, task, &self.tasks);
+        self.arm_task(task, end);
+    }
+
+    /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the timer wheel.
+    pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
+        self.tasks[task as usize].timer = SleepTimer { due: at, armed: 0, cpu: cpu as u32 };
+        self.arm_task(task, at);
+    }
+
+    fn arm_task(&mut self, task: u32, at: u64) {
+        let late = self.interrupt_latency();
+        self.core.queue.arm(self.core.task_source(task), at.saturating_add(late));
+    }
+
+    /// The task is not to be woken by its timer any more.
+    pub(crate) fn cancel_sleep(&mut self, task: u32) {
+        self.tasks[task as usize].timer.armed = 0;
+        self.core.queue.cancel(self.core.task_source(task));
+    }
+
+    /// The interrupt of a task's own timer, or of the device it waits for.
+    pub(crate) fn on_task_timer(&mut self, task: u32) {
+        let this = &self.tasks[task as usize];
+        if this.life == Life::New {
+            // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
+            self.start(task, None, 0);
+            self.leave_interrupt(0);
+            return;
+        }
+        let (cpu, sleeps) = (this.timer.cpu as usize, this.timer.armed != 0);
+        if !self.enter_interrupt(cpu, self.core.task_source(task)) {
+            return;
+        }
+        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        if sleeps {
+            self.take_due(cpu, false);
+        } else {
+            self.expire(cpu, task);
+        }
+        self.leave_interrupt(cpu);
+    }
+
+    /// What `task` waits for, or until, has come.
+    fn expire(&mut self, cpu: usize, task: u32) {
+        let this = &mut self.tasks[task as usize];
+        if this.wait.timeout == Timeout::Armed {
+            this.wait.timeout = Timeout::Expired;
+        }
+        // One that waits for something may have been woken before its timeout.
+        if this.wait.timeout == Timeout::None || this.life == Life::Asleep {
+            self.wake(task, cpu, false, true);
+        }
+    }
+
+    /// A timer of `cpu` interrupts: wakes whoever is due. `charged`: the interrupt itself woke nobody, and every wakeup costs extra.
+    #[inline]
+    pub(crate) fn take_due(&mut self, cpu: usize, mut charged: bool) {
+        while let Some(task) = self.sleepers[cpu].pop_due(self.core.now, &self.tasks) {
+            self.cancel_sleep(task);
+            if charged {
+                self.core.charge(cpu, OverheadKind::Timer, self.core.costs.wakeup_ns);
+            }
+            charged = true;
+            self.expire(cpu, task);
+        }
+    }
+}
