@@ -155,6 +155,12 @@ pub trait Policy: Sized + Debug + 'static {
         0
     }
 
+    /// Whether a task leaves room on a CPU where CPUs differ: if not, the balancer moves it to a bigger one. By default: a fifth
+    /// of what the classes above leave of it.
+    fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
+        crate::class::fair::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
+    }
+
     /// Whether the balancer should leave the task: it is delayed, or a buddy.
     fn sticky(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false

@@ -22,6 +22,7 @@ use crate::kernels::{Eevdf, Kernel, Throttle};
 use crate::loadavg;
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
+use crate::task::Affinity;
 use crate::topology::Topology;
 use crate::tunables::{Knobs, Tunables};
 use crate::weight;
@@ -102,6 +103,7 @@ pub struct Published {
     capacity: u32,
     /// What classes above the fair one leave of it.
     capacity_of: AtomicU32,
+    misfit_task_load: AtomicU64,
 }
 
 impl Published {
@@ -158,6 +160,17 @@ impl Published {
     #[inline]
     pub fn capacity_of(&self) -> u32 {
         self.capacity_of.load(Relaxed)
+    }
+
+    /// Load of the running task, if it is too big for this CPU; else 0.
+    #[inline]
+    pub fn misfit_task_load(&self) -> u64 {
+        self.misfit_task_load.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_misfit_task_load(&self, load: u64) {
+        self.misfit_task_load.store(load, Relaxed);
     }
 
     #[inline]
@@ -360,6 +373,13 @@ impl<P: Policy> Shared<P> {
     #[inline]
     pub(crate) fn max_capacity(&self) -> u32 {
         self.max_capacity
+    }
+
+    /// The capacity of the biggest CPU a task of that affinity may run on.
+    pub(crate) fn max_allowed_capacity(&self, affinity: &Affinity) -> u32 {
+        let Some(mask) = affinity else { return self.max_capacity };
+        let allowed = mask.iter().filter(|cpu| cpu.index() < self.nr_cpus());
+        allowed.map(|cpu| self.capacity(cpu)).max().unwrap_or(self.max_capacity)
     }
 
     /// Whether any CPU has less for the fair class than all it has.

@@ -1,6 +1,6 @@
 //! Scheduling domains: the levels of a machine at which load is balanced, and the groups balanced between.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;
@@ -40,6 +40,7 @@ pub(crate) struct SchedGroup {
     /// Sum of the CPUs' capacities.
     pub(crate) capacity: u64,
     pub(crate) min_capacity: u64,
+    pub(crate) max_capacity: u64,
     /// Load could not be moved for the affinity of tasks here: the level above should help.
     pub(crate) imbalance: AtomicBool,
 }
@@ -72,6 +73,15 @@ impl SchedGroup {
         }
         self.cpus.iter().map(|&cpu| u64::from(shared.cpu(cpu).capacity_of())).sum()
     }
+
+    /// The least and the most that is left of one of the CPUs.
+    pub(crate) fn capacity_range<P: Policy>(&self, shared: &Shared<P>) -> (u64, u64) {
+        if !shared.pressed() {
+            return (self.min_capacity, self.max_capacity);
+        }
+        let each = self.cpus.iter().map(|&cpu| u64::from(shared.cpu(cpu).capacity_of()));
+        each.fold((u64::MAX, 0), |(least, most), left| (least.min(left), most.max(left)))
+    }
 }
 
 /// A level of one or more CPUs' hierarchy.
@@ -92,7 +102,10 @@ pub(crate) struct Domain {
     pub(crate) share_llc: bool,
     /// Balancing here spreads tasks over the groups of the level below.
     pub(crate) child_prefers_sibling: bool,
+    /// Its CPUs are of different capacities.
     pub(crate) asym_capacity: bool,
+    /// It has CPUs of every capacity there is.
+    pub(crate) asym_capacity_full: bool,
     /// Only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
 }
@@ -111,6 +124,7 @@ pub struct Domains {
     llc_domain: Vec<Option<u32>>,
     llc_size: Vec<u32>,
     smt: bool,
+    asym: bool,
     keeps_sums: bool,
 }
 
@@ -137,8 +151,7 @@ impl Domains {
             };
             levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(within)));
         }
-        let capacities = topology.cpus().iter().map(|place| place.capacity);
-        let asym = capacities.clone().min() != capacities.max();
+        let capacities = different_capacities(topology, &CpuMask::all(topology.nr_cpus()));
 
         let nr_cpus = topology.nr_cpus();
         let mut all: Vec<Domain> = Vec::new();
@@ -166,7 +179,7 @@ impl Domains {
                     continue;
                 }
                 let id = *known.entry((*level, span.clone())).or_insert_with(|| {
-                    all.push(domain(topology, *level, &span, cpu, &chains, &all, asym));
+                    all.push(domain(topology, *level, &span, cpu, &chains, &all, capacities));
                     (all.len() - 1) as u32
                 });
                 added[index] = Some(id);
@@ -204,7 +217,7 @@ impl Domains {
                 group.use_sums(&llc, &llc_size);
             }
         }
-        Self { all, chains, own_groups, llc, llc_domain, llc_size, smt, keeps_sums }
+        Self { all, chains, own_groups, llc, llc_domain, llc_size, smt, asym: capacities > 1, keeps_sums }
     }
 
     /// How many CPUs share each of the last-level caches.
@@ -245,6 +258,17 @@ impl Domains {
     #[inline]
     pub(crate) fn smt(&self) -> bool {
         self.smt
+    }
+
+    /// Whether CPUs are of different capacities.
+    #[inline]
+    pub(crate) fn asym(&self) -> bool {
+        self.asym
+    }
+
+    /// The lowest domain of a CPU that has CPUs of every capacity of the machine (`sd_asym_cpucapacity`).
+    pub(crate) fn asym_domain(&self, cpu: CpuId) -> Option<&Domain> {
+        self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.asym_capacity_full)
     }
 
     /// A CPU's domains with their ids, from the lowest up.
@@ -292,7 +316,7 @@ fn domain(
     first: CpuId,
     chains: &[Vec<u32>],
     all: &[Domain],
-    asym: bool,
+    capacities: usize,
 ) -> Domain {
     // Its groups are the spans of the level below, starting with that of the CPU it is made for; overlapping spans (NUMA
     // rings) give each CPU to the first group that has it.
@@ -319,6 +343,7 @@ fn domain(
         groups.push(SchedGroup {
             capacity: cpus.iter().map(capacity).sum(),
             min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
+            max_capacity: cpus.iter().map(capacity).max().unwrap_or(1024),
             llcs: Vec::new(),
             runs: runs(&cpus),
             cpus,
@@ -326,6 +351,7 @@ fn domain(
             imbalance: AtomicBool::new(false),
         });
     }
+    let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
     let weight = span.count() as u32;
     let first_place = topology.place(first);
     let share_llc = span.iter().all(|cpu| topology.place(cpu).llc == first_place.llc);
@@ -344,17 +370,17 @@ fn domain(
         max_interval: 2 * u64::from(weight) * MS,
         cache_nice_tries,
         share_llc,
-        child_prefers_sibling: child_level.is_some_and(|level| !matches!(level, Level::Numa(_)))
-            && !(asym && span_is_asymmetric(topology, span)),
-        asym_capacity: asym && span_is_asymmetric(topology, span),
+        child_prefers_sibling: child_level.is_some_and(|level| !matches!(level, Level::Numa(_))) && here == 1,
+        asym_capacity: here > 1,
+        asym_capacity_full: here > 1 && here == capacities,
         serialize: matches!(level, Level::Numa(_)),
     }
 }
 
-fn span_is_asymmetric(topology: &Topology, span: &CpuMask) -> bool {
-    let mut capacities = span.iter().map(|cpu| topology.place(cpu).capacity);
-    let first = capacities.next();
-    capacities.any(|capacity| Some(capacity) != first)
+/// How many different capacities CPUs have.
+fn different_capacities(topology: &Topology, span: &CpuMask) -> usize {
+    let capacities: BTreeSet<u32> = span.iter().map(|cpu| topology.place(cpu).capacity).collect();
+    capacities.len()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::{DomainStats, GroupType};
 use super::{Balancer, DomainState};
 use crate::class;
+use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::features::Feature;
@@ -82,6 +83,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let shared = self.shared;
         let count = shared.domains.of(cpu).count();
         let mut rq = self.rqs.rq(cpu);
+        if shared.domains.asym() {
+            shared.cpu(cpu).set_misfit_task_load(0);
+        }
         rq.balance.idle_stamp = self.now;
         if count == 0 {
             return;
@@ -184,6 +188,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         // Affinity left nobody to pull from the last CPU that was tried.
         let mut all_pinned = false;
         let mut busiest_seen = None;
+        let mut misfit = false;
         let failed = self.rqs.rq(dst).balance.domains[position].nr_balance_failed;
         let cause = match kind {
             BalanceKind::NewIdle => MigrateCause::NewIdle,
@@ -198,7 +203,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
             let Some((group, group_stats)) = stats.busiest else { break true };
-            let Some(busiest) = busiest_queue(shared, group, &imbalance, &excluded, dst) else { break true };
+            misfit = imbalance.migration == MigrationType::Misfit;
+            let Some(busiest) = busiest_queue(shared, domain, group, &imbalance, &excluded, dst) else { break true };
             busiest_seen = Some(busiest);
             let mut env = Env {
                 domain,
@@ -265,7 +271,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             let state = &mut self.rqs.rq(dst).balance.domains[position];
             state.nr_balance_failed = 0;
-            if kind != BalanceKind::NewIdle
+            // Since 6.10 a task that does not fit is no sign of a busy machine.
+            let backs_off = kind != BalanceKind::NewIdle && !(misfit && self.shared.config.balancer >= Balancer::V6_12);
+            if backs_off
                 && ((all_pinned && state.interval < MAX_PINNED_INTERVAL) || state.interval < domain.max_interval)
             {
                 state.interval *= 2;
@@ -283,18 +291,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let shared = self.shared;
         let mut rq = self.rqs.rq(env.dst);
         let state = &mut rq.balance.domains[env.position];
-        if env.kind != BalanceKind::NewIdle {
+        let misfit = env.imbalance.migration == MigrationType::Misfit;
+        // Since 6.10 a task that does not fit is not counted: others need not become more mobile for it.
+        if env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12) {
             state.nr_balance_failed += 1;
         }
         let stubborn =
             env.imbalance.migration == MigrationType::Task && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
         let left = |cpu| u64::from(shared.cpu(cpu).capacity_of());
         let (here, there) = (left(env.dst), left(busiest));
-        // A lone task on a CPU that is much slower than this idle one.
+        // A lone task on a CPU that real-time tasks leave much less of than of this idle one.
         let lone_on_slow = env.kind != BalanceKind::Busy
             && shared.cpu(busiest).h_nr_runnable() == 1
+            && super::stats::is_reduced(shared.cpu(busiest), env.domain.imbalance_pct)
             && there * env.domain.imbalance_pct < here * 100;
-        let active = stubborn || lone_on_slow || env.imbalance.migration == MigrationType::Misfit;
+        let active = stubborn || lone_on_slow || misfit;
         if !active {
             state.interval = env.domain.min_interval;
             return;
@@ -490,6 +501,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
 /// The CPU of `group` from which to pull.
 fn busiest_queue<P: Policy>(
     shared: &Shared<P>,
+    domain: &Domain,
     group: &super::domains::SchedGroup,
     imbalance: &Imbalance,
     excluded: &CpuMask,
@@ -505,7 +517,8 @@ fn busiest_queue<P: Policy>(
         let capacity = u64::from(published.capacity_of());
         // A lone task gains nothing on a CPU that is no bigger.
         let lone = h_nr_runnable == 1;
-        if lone && shared.capacity(cpu) < 1024 && u64::from(shared.capacity(dst)) < capacity {
+        let ours = u64::from(shared.cpu(dst).capacity_of());
+        if lone && domain.asym_capacity && !capacity_greater(ours, capacity) {
             continue;
         }
         let (value, per) = match imbalance.migration {
@@ -522,7 +535,11 @@ fn busiest_queue<P: Policy>(
                 (published.util(), 1)
             }
             MigrationType::Task => (u64::from(h_nr_runnable), 1),
-            MigrationType::Misfit => (load, 1),
+            // The biggest of them.
+            MigrationType::Misfit => match published.misfit_task_load() {
+                0 => continue,
+                misfit => (misfit, 1),
+            },
         };
         if best.is_none_or(|(_, top, top_per)| value * top_per > top * per) {
             best = Some((cpu, value, per));
@@ -598,7 +615,7 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
             env.imbalance.amount = env.imbalance.amount.saturating_sub(util);
         }
         MigrationType::Misfit => {
-            if super::super::class::fair::fits(P::task_util(rq, index), shared.capacity(rq.cpu)) {
+            if P::task_fits_cpu(rq, shared, index, rq.cpu) {
                 return false;
             }
             env.imbalance.amount = 0;
@@ -614,6 +631,26 @@ fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
     this.h_nr_runnable() >= 1 && lowest.is_some_and(|(_, domain)| super::stats::is_reduced(this, domain.imbalance_pct))
 }
 
+/// Whether an idle CPU could do something about a CPU that has one task.
+fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
+    // Where CPUs differ it matters only whether the task has a big enough one.
+    if shared.domains.asym()
+        && let Some(domain) = shared.domains.asym_domain(cpu)
+    {
+        let this = shared.cpu(cpu);
+        return this.misfit_task_load() > 0
+            && (shared.config.balancer >= Balancer::V6_12
+                || this.capacity() < shared.max_capacity()
+                || super::stats::is_reduced(this, domain.imbalance_pct));
+    }
+    // Several busy caches, this one with more than one busy CPU: another could take some.
+    let llc = shared.domains.llc_domain(cpu);
+    llc.is_some_and(|llc| {
+        (llc.weight as usize) < shared.nr_cpus()
+            && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
+    })
+}
+
 /// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).
 pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> Option<CpuId> {
     if shared.cpu(rq.cpu).is_idle() {
@@ -626,15 +663,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
         return None;
     }
     let wanted = now >= shared.nohz.next_balance.load(Relaxed)
-        && (rq.nr_running >= 2 || {
-            // Several busy caches, this one with more than one busy CPU: another could take some.
-            let llc = shared.domains.llc_domain(rq.cpu);
-            llc.is_some_and(|llc| {
-                (llc.weight as usize) < shared.nr_cpus()
-                    && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
-            }) || shared.domains.of(rq.cpu).any(|(_, domain)| domain.asym_capacity)
-                || (shared.pressed() && squeezed_here(rq, shared))
-        });
+        && (rq.nr_running >= 2 || (shared.pressed() && squeezed_here(rq, shared)) || kick_for_one(rq.cpu, shared));
     if !wanted && !shared.nohz.needs_update.load(Relaxed) {
         return None;
     }

@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, SchedGroup};
 use super::sums::Sums;
+use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::ids::CpuId;
@@ -71,22 +72,26 @@ impl GroupStats {
             avg_load: 0,
             overloaded_cpu: sums.overloaded_cpus > 0,
         };
-        if domain.asym_capacity {
-            // A task that does not leave its CPU a fifth to spare wants a bigger one.
-            let misfit = |published: &Published| {
-                published.capacity() < 1024
-                    && published.h_nr_runnable() == 1
-                    && !super::super::class::fair::fits(published.util(), published.capacity())
-            };
-            let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
-            let loads = counted.filter(|published| misfit(published)).map(|published| published.load().max(1));
-            stats.misfit = loads.max().unwrap_or(0);
-        }
-        stats.kind = stats.classify(group, domain.imbalance_pct);
-        if stats.kind == GroupType::Overloaded {
-            stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
-        }
+        stats.sort(group, domain);
         stats
+    }
+
+    fn sort(&mut self, group: &SchedGroup, domain: &Domain) {
+        self.kind = self.classify(group, domain.imbalance_pct);
+        if self.kind == GroupType::Overloaded {
+            self.avg_load = self.load * 1024 / self.capacity.max(1);
+        }
+    }
+
+    /// Takes the greatest load of a task that is too big for its CPU here into account. An idle CPU has none.
+    fn find_misfit<P: Policy>(&mut self, shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) {
+        let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
+        let loads = counted.filter(|cpu| !cpu.is_idle()).map(Published::misfit_task_load);
+        self.misfit = loads.max().unwrap_or(0);
+        if self.misfit > 0 {
+            self.overloaded_cpu = true;
+            self.sort(group, domain);
+        }
     }
 
     fn classify(&self, group: &SchedGroup, pct: u64) -> GroupType {
@@ -155,9 +160,8 @@ impl<'a> DomainStats<'a> {
         let (before, after) = domain.groups.split_at(here);
         for group in after.iter().skip(1).chain(before) {
             let mut found = GroupStats::of(shared, group, domain, excluded);
-            if found.kind == GroupType::Misfit && group.min_capacity >= u64::from(shared.capacity(cpu)) {
-                // This CPU is no bigger: it cannot help.
-                found.kind = GroupType::HasSpare;
+            if domain.asym_capacity {
+                found.find_misfit(shared, group, domain, excluded);
             }
             if squeezes && found.kind < GroupType::Misfit {
                 found.misfit = squeezed(shared, group, domain);
@@ -172,7 +176,8 @@ impl<'a> DomainStats<'a> {
             if found.h_nr_running == 0 {
                 continue;
             }
-            if stats.busiest.as_ref().is_none_or(|(_, busiest)| found.busier_than(busiest)) {
+            let busier = stats.busiest.as_ref().is_none_or(|(_, busiest)| found.busier_than(busiest));
+            if busier && !(domain.asym_capacity && stats.beyond_help(shared, group, &found, cpu)) {
                 stats.busiest = Some((group, found));
             }
         }
@@ -180,6 +185,25 @@ impl<'a> DomainStats<'a> {
             update_idle_scan(shared, domain, cpu, util);
         }
         stats
+    }
+}
+
+impl DomainStats<'_> {
+    /// Where CPUs differ: whether `cpu` cannot, or should not, relieve a group that is as pressed as `found` says.
+    fn beyond_help<P: Policy>(&self, shared: &Shared<P>, group: &SchedGroup, found: &GroupStats, cpu: CpuId) -> bool {
+        let own = u64::from(shared.cpu(cpu).capacity_of());
+        let (least, most) = group.capacity_range(shared);
+        match found.kind {
+            // This CPU is no bigger, or has enough to do.
+            GroupType::Misfit => !capacity_greater(own, most) || self.local.kind != GroupType::HasSpare,
+            // Tasks do not compete there, and here they would be slower. That is asked of groups that compare with the
+            // busiest so far, which at first is one with room.
+            GroupType::HasSpare | GroupType::FullyBusy => {
+                let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |(_, busiest)| busiest.kind);
+                found.kind == so_far && capacity_greater(least, own)
+            }
+            GroupType::Imbalanced | GroupType::Overloaded => false,
+        }
     }
 }
 

@@ -127,6 +127,20 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.avg.load_sum = cfs.avg.load_sum.max(cfs.avg.load_avg * MIN_DIVIDER);
     }
 
+    /// A sleeping task's averages decay to where its queue stands (`sync_entity_load_avg`).
+    pub(crate) fn sync_entity_load_avg(&mut self, task: u32) {
+        let entity = &self.class.entities[task];
+        if entity.avg.last_update == 0 {
+            return;
+        }
+        let last = self.class.groups[entity.parent].cfs.avg.last_update;
+        let entity = &mut self.class.entities[task];
+        if entity.avg.accumulate(last, 0, 0, false) {
+            let weight = se_weight(entity.weight);
+            entity.avg.average(weight);
+        }
+    }
+
     /// A sleeping task is leaving for another CPU: what it added here is taken off at the next update.
     pub(crate) fn remove_entity_load_avg(&mut self, se: Se) {
         let entity = self.se(se);
@@ -134,14 +148,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if entity.avg.last_update == 0 {
             return;
         }
-        // It decays to where its queue stands, so that what is taken off is what is still there.
-        let last = self.class.groups[parent].cfs.avg.last_update;
-        let entity = self.se_mut(se);
-        if entity.avg.accumulate(last, 0, 0, false) {
-            let weight = se_weight(entity.weight);
-            entity.avg.average(weight);
-        }
-        let avg = entity.avg;
+        // What is taken off is what is still there.
+        self.sync_entity_load_avg(se.raw());
+        let avg = self.se(se).avg;
         let removed = &mut self.class.groups[parent].cfs.removed;
         removed.nr += 1;
         removed.load_avg += avg.load_avg;

@@ -3,6 +3,7 @@
 //! they differ is the [`Discipline`], in `eevdf` and `cfs`.
 
 pub(crate) mod bandwidth;
+mod capacity;
 mod cfs;
 mod debug;
 mod eevdf;
@@ -18,10 +19,10 @@ pub mod timeline;
 use core::marker::PhantomData;
 
 pub use bandwidth::{BandwidthStat, Limit, LimitError};
+pub(crate) use capacity::{capacity_greater, fits_capacity};
 pub use cfs::CfsOrder;
 pub use eevdf::EevdfOrder;
 pub use entity::{Entity, FairRq, Luggage};
-pub(crate) use placement::fits;
 
 use self::entity::{CfsRq, ROOT, Se};
 use self::load::Attach;
@@ -168,6 +169,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
         rq.put_prev_set_next(shared, prev, next);
+        if let Some(next) = next {
+            rq.update_misfit_status(shared, next);
+        }
     }
 
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
@@ -183,6 +187,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             }
             se = Se::group(cfs);
         }
+        rq.update_misfit_status(shared, task);
     }
 
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake) {
@@ -285,6 +290,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
         let avg = &rq.class.entities[task].avg;
         avg.util_avg.max(u64::from(avg.util_est))
+    }
+
+    fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
+        rq.task_fits_cpu(shared, task, cpu)
     }
 
     fn sticky(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {

@@ -125,12 +125,6 @@ fn idle_or_sched_idle<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, c
     cpu.is_idle() || cpu.is_sched_idle()
 }
 
-/// Whether a task of utilisation `util` fits a CPU with a fifth to spare.
-#[inline]
-pub(crate) fn fits(util: u64, capacity: u32) -> bool {
-    util * 1280 < u64::from(capacity) * 1024
-}
-
 /// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
@@ -140,9 +134,12 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
 ) -> CpuId {
     let prev = rq.cpu;
     let domains = &shared.domains;
-    let asym = domains.of(target).any(|(_, domain)| domain.asym_capacity);
-    let util = if asym { <Fair<D, T> as crate::policy::Policy>::task_util(rq, task) } else { 0 };
-    let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || fits(util, shared.capacity(cpu)));
+    let asym = domains.asym();
+    if asym {
+        rq.sync_entity_load_avg(task);
+    }
+    let recent = rq.tasks[task].recent_used_cpu;
+    let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || rq.task_fits_cpu(shared, task, cpu));
     let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
     if good(target) && allowed(target) {
         return target;
@@ -150,29 +147,17 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     if prev != target && domains.share_cache(prev, target) && good(prev) && allowed(prev) {
         return prev;
     }
-    let recent = rq.tasks[task].recent_used_cpu;
+    let recent_is_good =
+        recent != prev && recent != target && domains.share_cache(recent, target) && good(recent) && allowed(recent);
     rq.tasks[task].recent_used_cpu = prev;
-    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
-    if recent != prev && recent != target && domains.share_cache(recent, target) && good(recent) && allowed(recent) {
+    if recent_is_good {
         return recent;
     }
-    if asym {
-        // Of the idle CPUs the first that fits, else the most capable.
-        let whole = domains.of(target).map(|(_, domain)| domain).rfind(|domain| domain.asym_capacity);
-        if let Some(domain) = whole {
-            let idle = domain.span.iter_from(target).filter(|&cpu| allowed(cpu) && idle_or_sched_idle(shared, cpu));
-            let mut best = None;
-            for cpu in idle {
-                if fits(util, shared.capacity(cpu)) {
-                    return cpu;
-                }
-                if best.is_none_or(|best| shared.capacity(cpu) > shared.capacity(best)) {
-                    best = Some(cpu);
-                }
-            }
-            return best.unwrap_or(target);
-        }
+    // Where CPUs differ those of the same cache may all be too small.
+    if asym && let Some(domain) = domains.asym_domain(target) {
+        return rq.select_idle_capacity(shared, domain, task, target).unwrap_or(target);
     }
+    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
     let Some(llc) = domains.llc_domain(target) else { return target };
     let llc_shared = &shared.llcs[domains.llc(target)];
     let mut has_idle_core = false;
@@ -227,6 +212,8 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
 enum Crowd {
     HasSpare,
     FullyBusy,
+    /// The task is too big for all of its CPUs.
+    Misfit,
     Overloaded,
 }
 
@@ -244,12 +231,15 @@ struct Idlest {
     util: u64,
     load: u64,
     capacity: u64,
+    /// Of its biggest CPU.
+    max_capacity: u64,
 }
 
 fn idlest_stats<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &crate::balance::domains::SchedGroup,
     imbalance_pct: u64,
+    misfit: bool,
     without: Option<&Runs>,
 ) -> Idlest {
     let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
@@ -276,12 +266,15 @@ fn idlest_stats<D: Discipline, T: Tunables>(
         running < weight || (capacity * imbalance_pct >= runnable * 100 && capacity * 100 > util * imbalance_pct);
     let crowd = if overloaded {
         Crowd::Overloaded
+    } else if misfit {
+        Crowd::Misfit
     } else if has_spare {
         Crowd::HasSpare
     } else {
         Crowd::FullyBusy
     };
-    Idlest { crowd, idle_cpus, util, load, capacity }
+    let max_capacity = if misfit { group.capacity_range(shared).1 } else { 0 };
+    Idlest { crowd, idle_cpus, util, load, capacity, max_capacity }
 }
 
 /// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`, each time into the idlest group.
@@ -292,7 +285,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
     on: CpuId,
     without: Option<&Runs>,
 ) -> CpuId {
-    let task = &rq.tasks[task];
+    let (index, task) = (task, &rq.tasks[task]);
     let mut cpu = on;
     let chain: alloc::vec::Vec<u32> = shared.domains.of(on).map(|(_, domain)| domain.weight).collect();
     let mut weight = u32::MAX;
@@ -303,7 +296,10 @@ fn find_idlest<D: Discipline, T: Tunables>(
         };
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
-        let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, without);
+        let stats = |group: &crate::balance::domains::SchedGroup| {
+            let misfit = domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu));
+            idlest_stats(shared, group, domain.imbalance_pct, misfit, without)
+        };
         let local = domain.groups.iter().find(|group| group.mask.contains(cpu));
         let mut best: Option<(&crate::balance::domains::SchedGroup, Idlest)> = None;
         for group in domain.groups.iter().filter(|group| !group.mask.contains(cpu) && any_allowed(&group.mask)) {
@@ -316,6 +312,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
                                 candidate.idle_cpus > best.idle_cpus
                                     || (candidate.idle_cpus == best.idle_cpus && candidate.util < best.util)
                             }
+                            Crowd::Misfit => candidate.max_capacity > best.max_capacity,
                             _ => candidate.load * best.capacity < best.load * candidate.capacity,
                         })
             });
@@ -333,6 +330,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
                 } else if here.crowd == Crowd::HasSpare {
                     let both_full = idlest.idle_cpus == 0 && here.idle_cpus == 0;
                     idlest.idle_cpus > here.idle_cpus || (both_full && idlest.util < here.util)
+                } else if here.crowd == Crowd::Misfit {
+                    idlest.max_capacity > here.max_capacity
                 } else {
                     // Somewhat in favour of staying.
                     let slack = 1024 * (domain.imbalance_pct - 100) / 100;

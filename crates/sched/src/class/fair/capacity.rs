@@ -1,0 +1,80 @@
+//! CPUs of different capacities: whether a task fits its CPU, and which CPU would suit it better.
+//!
+//! A task *fits* a CPU if it leaves a fifth of what the fair class has of it to spare. The tick and every switch look whether the running task does; if
+//! it does not, its load is published as the run queue's `misfit_task_load`, and the balancer of an idle bigger CPU has the
+//! stopper push the task there. Where all CPUs are equal none of this is ever reached.
+//!
+//! 6.1 and 6.6 mark a task that fits no CPU even where there is none bigger, which `check_misfit_status` then sorts out; from
+//! 6.10 on, here 6.12, it is marked only if it may run on a bigger one (`max_allowed_capacity`).
+
+use super::{Discipline, FairCpu, FairShared};
+use crate::balance::Balancer;
+use crate::balance::domains::Domain;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::tunables::Tunables;
+
+/// Whether a utilisation leaves a fifth of a capacity to spare (`fits_capacity`).
+#[inline]
+pub(crate) fn fits_capacity(util: u64, capacity: u32) -> bool {
+    util * 1280 < u64::from(capacity) * 1024
+}
+
+/// Whether one capacity is greater than another by more than measuring them is wrong by: 5 % (`capacity_greater`).
+#[inline]
+pub(crate) fn capacity_greater(one: u64, other: u64) -> bool {
+    one * 1024 > other * 1078
+}
+
+impl<D: Discipline, T: Tunables> FairCpu<D, T> {
+    /// Whether a task fits a CPU (`task_fits_cpu`).
+    pub(super) fn task_fits_cpu(&self, shared: &FairShared<D, T>, task: u32, cpu: CpuId) -> bool {
+        let util = <super::Fair<D, T> as Policy>::task_util(self, task);
+        fits_capacity(util, shared.cpu(cpu).capacity_of())
+    }
+
+    /// Publishes whether `task`, which runs here, is too big for this CPU (`update_misfit_status`).
+    #[inline]
+    pub(super) fn update_misfit_status(&mut self, shared: &FairShared<D, T>, task: u32) {
+        if shared.domains.asym() {
+            let load = if self.is_misfit(shared, task) { self.task_h_load(shared, task).max(1) } else { 0 };
+            shared.cpu(self.cpu).set_misfit_task_load(load);
+        }
+    }
+
+    fn is_misfit(&self, shared: &FairShared<D, T>, task: u32) -> bool {
+        let this = &self.tasks[task];
+        if this.nr_cpus_allowed(shared.nr_cpus()) == 1 || self.task_fits_cpu(shared, task, self.cpu) {
+            return false;
+        }
+        shared.config.balancer < Balancer::V6_12
+            || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
+    }
+
+    /// An idle CPU in `domain`, which has every capacity of the machine: the first from `target` on that the task fits, else
+    /// the one with most to offer (`select_idle_capacity`).
+    pub(super) fn select_idle_capacity(
+        &self,
+        shared: &FairShared<D, T>,
+        domain: &Domain,
+        task: u32,
+        target: CpuId,
+    ) -> Option<CpuId> {
+        let this = &self.tasks[task];
+        let mut best = None;
+        for cpu in domain.span.iter_from(target).filter(|&cpu| this.allowed(cpu)) {
+            let published = shared.cpu(cpu);
+            if !published.is_idle() && !published.is_sched_idle() {
+                continue;
+            }
+            if self.task_fits_cpu(shared, task, cpu) {
+                return Some(cpu);
+            }
+            let capacity = published.capacity_of();
+            if best.is_none_or(|(_, most)| capacity > most) {
+                best = Some((cpu, capacity));
+            }
+        }
+        best.map(|(cpu, _)| cpu)
+    }
+}

@@ -1,0 +1,193 @@
+//! CPUs of different capacities: tasks too big for a small CPU come to a big one, and small ones are left in peace.
+
+mod support;
+
+use proptest::prelude::*;
+use support::*;
+use vruntime_sched::event::{Event, MigrateCause};
+use vruntime_workload::program::*;
+
+const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+/// CPUs 0 to 3 are small, 4 to 7 big: all in one cache (as Arm's DynamIQ), or each kind in its own.
+const SHAPES: [&str; 2] = [
+    "l3:1 core:8(capacity=446,446,446,446,1024,1024,1024,1024)",
+    "l3:2 core:4(capacity=446,446,446,446,1024,1024,1024,1024)",
+];
+
+fn hog(name: &str) -> Task {
+    task(name, vec![phase(vec![Op::Run { work: 1000 * MS }], Repeat::Forever)])
+}
+
+/// Runs `work` of every `period` microseconds, for ever, with a timer of its own.
+fn periodic(name: &str, timer: usize, work: u64, period: u64) -> Task {
+    let timer = Op::Timer { timer, period: period * US, mode: TimerMode::Absolute };
+    task(name, vec![phase(vec![Op::Run { work: work * US }, timer], Repeat::Forever)])
+}
+
+fn log(tasks: Vec<Task>, kernel: &str, machine: &str, ms: u64) -> Log {
+    let mut config = exact(kernel, machine);
+    config.duration = Some(ms * MS);
+    let mut log = Log::default();
+    let mut whole = workload(tasks);
+    whole.timers = (0..8).map(|index| format!("t{index}")).collect();
+    simulate(&whole, &config, &mut log).unwrap();
+    log
+}
+
+/// When a task had a CPU, and which: from, to, CPU.
+fn spans(log: &Log, name: &str) -> Vec<(u64, u64, u32)> {
+    let this = log.of(name);
+    let mut open = None;
+    let mut spans = Vec::new();
+    for &(at, cpu, event) in &log.events {
+        let Event::Switch { prev, next, .. } = event else { continue };
+        if prev.task() == Some(this) {
+            spans.extend(open.take().map(|(since, cpu)| (since, at, cpu)));
+        }
+        if next.task() == Some(this) {
+            open = Some((at, cpu.0));
+        }
+    }
+    spans.extend(open.map(|(since, cpu)| (since, log.finished.unwrap(), cpu)));
+    spans.retain(|(from, to, _)| from < to);
+    spans
+}
+
+/// The last moment at which a task ran on a CPU that `wrong` names; 0 if it never did.
+fn last_on(log: &Log, name: &str, wrong: impl Fn(u32) -> bool) -> u64 {
+    spans(log, name).into_iter().filter(|&(.., cpu)| wrong(cpu)).map(|(_, to, _)| to).max().unwrap_or(0)
+}
+
+fn active_balances(log: &Log) -> usize {
+    log.pick(|_, event| matches!(event, Event::Migrate { cause: MigrateCause::Active, .. }).then_some(())).len()
+}
+
+#[test]
+fn four_hogs_end_on_the_four_big_cpus() {
+    for kernel in KERNELS {
+        for machine in SHAPES {
+            let names = ["a", "b", "c", "d"];
+            // They begin on the small ones, where they fork, and may leave.
+            let start = |name: &&str| {
+                let mut hog = hog(name);
+                let here = Settings { cpus: Some(vec![0, 1, 2, 3]), ..Settings::default() };
+                let free = Settings { cpus: Some((0..8).collect()), ..Settings::default() };
+                let first = Phase { settings: here, ..phase(vec![Op::Run { work: MS }], Repeat::Times(1)) };
+                let then = Phase { settings: free, ..phase(vec![Op::Run { work: 1000 * MS }], Repeat::Forever) };
+                hog.phases = vec![first, then].into();
+                hog
+            };
+            let log = log(names.iter().map(start).collect(), kernel, machine, 1000);
+            for name in names {
+                assert!(spans(&log, name)[0].2 < 4, "{name} begins on a small CPU");
+                let settled = last_on(&log, name, |cpu| cpu < 4);
+                assert!(settled < 60 * MS, "{kernel} on {machine}: {name} leaves the small CPUs at {settled} ns");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_tasks_stay_where_they_are() {
+    for kernel in KERNELS {
+        for machine in SHAPES {
+            // A tenth of a small CPU each.
+            let log = log(
+                (0..4).map(|index| periodic(&format!("t{index}"), index, 450, 10_000)).collect(),
+                kernel,
+                machine,
+                1000,
+            );
+            assert_eq!(active_balances(&log), 0, "{kernel} on {machine}");
+            for index in 0..4 {
+                let cpus: std::collections::BTreeSet<u32> =
+                    spans(&log, &format!("t{index}")).into_iter().map(|(.., cpu)| cpu).collect();
+                assert_eq!(cpus.len(), 1, "{kernel} on {machine}: t{index} was on {cpus:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_big_sleeper_wakes_on_a_big_cpu() {
+    for kernel in KERNELS {
+        for machine in SHAPES {
+            // Half of a big CPU: more than four fifths of a small one.
+            let mut big = periodic("big", 0, 10_000, 20_000);
+            big.settings.cpus = Some(vec![0]);
+            let free = Settings { cpus: Some((0..8).collect()), ..Settings::default() };
+            let beat = Op::Timer { timer: 0, period: 20_000 * US, mode: TimerMode::Absolute };
+            let then = Phase { settings: free, ..phase(vec![Op::Run { work: 10 * MS }, beat], Repeat::Forever) };
+            let first = phase(vec![Op::Run { work: 100 * MS }], Repeat::Times(1));
+            big.phases = vec![first, then].into();
+            let log = log(vec![big], kernel, machine, 2000);
+            let left = last_on(&log, "big", |cpu| cpu < 4);
+            assert!(left > 200 * MS && left < 280 * MS, "{kernel} on {machine}: {left}");
+        }
+    }
+}
+
+#[test]
+fn a_big_cpu_that_goes_idle_takes_over_a_task_that_does_not_fit() {
+    for kernel in ["6.1", "6.6", "6.12"] {
+        let mut ends = pinned(once("ends", vec![Op::Run { work: 300 * MS }]), &[1]);
+        ends.start = Some(0);
+        let log = log(vec![ends, hog("hog")], kernel, "core:2(capacity=446,1024)", 600);
+        let exit = log.exit("ends").unwrap();
+        let left = last_on(&log, "hog", |cpu| cpu == 0);
+        // At once: with a tick every 4 ms the next would come 1 ms or more later.
+        assert_eq!(left, exit, "{kernel}");
+    }
+}
+
+#[test]
+fn what_real_time_tasks_leave_of_a_cpu_is_what_has_to_fit() {
+    for kernel in KERNELS {
+        // The fair task takes 250 of 700, and fits, until a real-time task takes 400 of them while it sleeps.
+        let mut rt = starting(pinned(periodic("rt", 0, 3_900, 10_000), &[0]), 1004 * MS);
+        rt.settings.policy = Some(Policy::Fifo { priority: 10 });
+        let mut fair = periodic("fair", 1, 2_500, 10_000);
+        let stay = Settings { cpus: Some(vec![0]), ..Settings::default() };
+        let free = Settings { cpus: Some(vec![0, 1]), ..Settings::default() };
+        let beat = Op::Timer { timer: 1, period: 10 * MS, mode: TimerMode::Absolute };
+        let ops = vec![Op::Run { work: 2_500 * US }, beat];
+        fair.phases = vec![
+            Phase { settings: stay, ..phase(ops.clone(), Repeat::Times(20)) },
+            Phase { settings: free, ..phase(ops, Repeat::Forever) },
+        ]
+        .into();
+        let log = log(vec![rt, fair], kernel, "core:2(capacity=700,1024)", 2000);
+        let left = last_on(&log, "fair", |cpu| cpu == 0);
+        assert!(left > 1000 * MS && left < 1300 * MS, "{kernel}: it leaves at {left}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// As many hogs as big CPUs, or fewer: whatever the machine, in the end none is on a small CPU.
+    #[test]
+    fn hogs_find_the_big_cpus(
+        small in 1usize..6,
+        big in 1usize..6,
+        hogs in 1usize..6,
+        capacity in 100u32..700,
+        caches in prop::bool::ANY,
+        kernel in prop::sample::select(KERNELS.to_vec()),
+    ) {
+        let hogs = hogs.min(big);
+        let one = |count: usize, capacity: u32| vec![capacity.to_string(); count].join(",");
+        // Several caches of the same number of CPUs, or one of any.
+        let machine = if caches {
+            format!("l3:2 core:{big}(capacity={},{})", one(big, capacity), one(big, 1024))
+        } else {
+            format!("core:{}(capacity={},{})", small + big, one(small, capacity), one(big, 1024))
+        };
+        let small = if caches { big } else { small } as u32;
+        let log = log((0..hogs).map(|index| hog(&format!("h{index}"))).collect(), kernel, &machine, 600);
+        for index in 0..hogs {
+            let settled = last_on(&log, &format!("h{index}"), |cpu| cpu < small);
+            prop_assert!(settled < 300 * MS, "{kernel} on {machine}, {hogs} hogs: h{index} leaves at {settled}");
+        }
+    }
+}
