@@ -31,9 +31,9 @@ impl Clock {
         self.now = now;
         if idle || capacity == 1024 {
             // A CPU of full capacity never falls behind; an idle one catches up at once.
-            self.pelt = if idle { now + PELT_EPOCH } else { self.pelt + delta };
+            self.pelt = if idle { now.wrapping_add(PELT_EPOCH) } else { self.pelt.wrapping_add(delta) };
         } else {
-            self.pelt += ((u128::from(delta) * u128::from(capacity)) >> 10) as u64;
+            self.pelt = self.pelt.wrapping_add(((u128::from(delta) * u128::from(capacity)) >> 10) as u64);
         }
     }
 

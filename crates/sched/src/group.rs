@@ -11,6 +11,7 @@ use crate::class::fair::bandwidth::{self, BandwidthStat, Limit, Pool};
 use crate::ids::GroupId;
 use crate::kernels::Throttle;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
+use crate::uclamp::GroupUclamp;
 
 /// A task group, as all CPUs see it.
 #[derive(Debug)]
@@ -22,18 +23,20 @@ pub struct TaskGroup {
     shares: AtomicU64,
     idle: AtomicBool,
     load_avg: AtomicI64,
+    pub(crate) uclamp: GroupUclamp,
     /// The run time its CPUs draw on; made when it gets its first limit.
     pool: OnceBox<Mutex<Pool>>,
 }
 
 impl TaskGroup {
-    pub(crate) fn new(parent: GroupId, depth: u32, shares: u64, idle: bool) -> Self {
+    pub(crate) fn new(parent: GroupId, depth: u32, shares: u64, idle: bool, uclamp: GroupUclamp) -> Self {
         Self {
             parent,
             depth,
             shares: AtomicU64::new(shares),
             idle: AtomicBool::new(idle),
             load_avg: AtomicI64::new(0),
+            uclamp,
             pool: OnceBox::new(),
         }
     }

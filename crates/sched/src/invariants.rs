@@ -69,6 +69,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     }
     rt::check(rq, shared)?;
     deadline::check(rq, shared)?;
+    crate::uclamp::check(rq)?;
     for (index, task) in rq.tasks.iter() {
         if shared.locate(task.id) != Some((rq.cpu, index)) {
             return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));

@@ -12,6 +12,7 @@ use crate::class::deadline::{DlTunables, Grub};
 use crate::class::rt::Limit;
 use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
+use crate::uclamp::{SCALE, UclampTunables};
 
 /// Which answer to "who runs next" a kernel gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -296,6 +297,9 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("fair_server/runtime", "6.12 on: what each CPU keeps for starving fair tasks, nanoseconds; 0: nothing"),
     ("fair_server/period", "6.12 on: in each such period, nanoseconds, 100 us to 4.194304 s"),
     ("sched_cfs_bandwidth_slice_us", "run time a CPU draws at a time from a group's limit"),
+    ("sched_util_clamp_min", "highest util_min that anybody gets, of 1024"),
+    ("sched_util_clamp_max", "highest util_max that anybody gets, of 1024"),
+    ("sched_util_clamp_min_rt_default", "util_min of real-time tasks that ask for none, of 1024"),
 ];
 
 impl Kernel {
@@ -342,7 +346,9 @@ impl Kernel {
             rt_period_ns: 1000 * MS,
             rt_runtime_ns: 950 * MS,
             deadline: DlTunables::default(),
+            uclamp: UclampTunables::default(),
         };
+        let clamp = |value: u64| value.min(u64::from(SCALE)) as u16;
         for (name, value) in &self.overrides {
             match name.as_str() {
                 "base_slice_ns" | "min_granularity_ns" => knobs.base_slice_ns = (*value).max(1),
@@ -359,6 +365,9 @@ impl Kernel {
                 "sched_rt_runtime_us" => knobs.rt_runtime_ns = value.saturating_mul(1000),
                 "sched_deadline_period_min_us" => knobs.deadline.periods.min_us = *value,
                 "sched_deadline_period_max_us" => knobs.deadline.periods.max_us = *value,
+                "sched_util_clamp_min" => knobs.uclamp.system.min = clamp(*value),
+                "sched_util_clamp_max" => knobs.uclamp.system.max = clamp(*value),
+                "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default = clamp(*value),
                 "fair_server/runtime" => knobs.deadline.server.runtime = *value,
                 "fair_server/period" => knobs.deadline.server.period = (*value).clamp(MS / 10, (1 << 22) * 1000),
                 _ => {}

@@ -45,6 +45,7 @@ mod sync;
 pub mod task;
 pub mod topology;
 pub mod tunables;
+pub mod uclamp;
 pub mod weight;
 
 pub use class::fair::{BandwidthStat, Limit, LimitError};
@@ -57,3 +58,4 @@ pub use scheduler::{NextTask, SchedAttr, Scheduler};
 pub use shared::Shared;
 pub use task::{Boost, SchedPolicy, TaskAttrs};
 pub use topology::{CpuPlace, Topology, TopologyError};
+pub use uclamp::UclampError;

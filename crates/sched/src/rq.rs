@@ -1,5 +1,6 @@
 //! The run queue: everything about one CPU, and the tasks on it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::DerefMut;
 
@@ -18,6 +19,7 @@ use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::tunables::Tunables;
+use crate::uclamp::RqUclamp;
 
 /// What is to be told to the host.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,8 @@ pub struct Rq<P: Policy> {
     pub tasks: Arena<Task<P>>,
     /// The policy's own state.
     pub class: P::Rq,
+    /// The clamps of its tasks; made when the first that has any comes.
+    pub(crate) uclamp: Option<Box<RqUclamp>>,
     /// The queued tasks of the ordinary class, the one that ran longest ago first.
     movable: TaskList,
     /// What is to be told to the host when this run queue is let go of.
@@ -93,6 +97,7 @@ impl<P: Policy> Rq<P> {
             push: None,
             balance: RqBalance::new(shared, cpu),
             load: RqLoad::new(shared.config.tunables.tick_ns()),
+            uclamp: None,
             movable: TaskList::default(),
             outbox: Vec::new(),
         }

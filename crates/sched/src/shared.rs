@@ -25,6 +25,7 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::task::Affinity;
 use crate::topology::Topology;
 use crate::tunables::{Knobs, Tunables};
+use crate::uclamp::{GroupUclamp, UclampTunables};
 use crate::weight;
 
 /// What a scheduler is made of.
@@ -292,6 +293,8 @@ pub struct Shared<P: Policy> {
     /// On some CPU a class above the fair one takes some of the time.
     pressed: AtomicBool,
     overloaded: AtomicBool,
+    /// Somebody has asked for a utilisation clamp (`sched_uclamp_used`).
+    uclamp_used: AtomicBool,
     cpus: Vec<Published>,
     tasks: Locations,
     nr_tasks: AtomicU32,
@@ -319,6 +322,7 @@ impl<P: Policy> Shared<P> {
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
             pressed: AtomicBool::new(false),
             overloaded: AtomicBool::new(false),
+            uclamp_used: AtomicBool::new(config.tunables.uclamp() != UclampTunables::default()),
             config,
             domains,
             llcs,
@@ -363,6 +367,16 @@ impl<P: Policy> Shared<P> {
         }
     }
 
+    /// Whether anybody has asked for a utilisation clamp.
+    #[inline]
+    pub(crate) fn uclamp_used(&self) -> bool {
+        self.uclamp_used.load(Relaxed)
+    }
+
+    pub(crate) fn use_uclamp(&self) {
+        self.uclamp_used.store(true, Relaxed);
+    }
+
     /// A CPU's computing power, of 1024.
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u32 {
@@ -400,8 +414,13 @@ impl<P: Policy> Shared<P> {
     /// A new group inside `parent` with `shares` in the scheduler's scale.
     pub(crate) fn new_group(&self, parent: GroupId, shares: u64, idle: bool) -> GroupId {
         let id = GroupId(self.nr_groups.fetch_add(1, Relaxed));
-        let depth = if id == GroupId::ROOT { 0 } else { self.group(parent).depth + 1 };
-        let group = TaskGroup::new(parent, depth, shares, idle);
+        let (depth, uclamp) = if id == GroupId::ROOT {
+            (0, GroupUclamp::root(self.config.tunables.uclamp().system))
+        } else {
+            let parent = self.group(parent);
+            (parent.depth + 1, parent.uclamp.child())
+        };
+        let group = TaskGroup::new(parent, depth, shares, idle, uclamp);
         // Nobody else has this id: the cell is empty.
         let _ = self.groups.entry(id.0, OnceBox::new).set(Box::new(group));
         id

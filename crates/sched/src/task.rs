@@ -9,6 +9,7 @@ use crate::class::rt::RtTask;
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::Policy;
+use crate::uclamp::TaskUclamp;
 
 /// Scheduling policies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -132,6 +133,8 @@ pub struct Task<P: Policy> {
     pub(crate) rejoins: bool,
     /// Its task group.
     pub group: GroupId,
+    /// What it says about the CPU it needs.
+    pub(crate) uclamp: TaskUclamp,
     /// CPUs it may run on.
     pub affinity: Affinity,
     /// Whether it is on the run queue: runnable, or asleep with its dequeue delayed.

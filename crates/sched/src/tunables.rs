@@ -6,6 +6,7 @@
 use core::fmt::Debug;
 
 use crate::class::deadline::DlTunables;
+use crate::uclamp::UclampTunables;
 
 /// Numbers that shape the scheduler. Times are nanoseconds.
 pub trait Tunables: Clone + Debug + Send + Sync + 'static {
@@ -44,6 +45,11 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         5_000_000
     }
+    /// Bounds of utilisation clamps.
+    #[inline]
+    fn uclamp(&self) -> UclampTunables {
+        UclampTunables::default()
+    }
 }
 
 /// Tunables as values that a run can set.
@@ -73,6 +79,8 @@ pub struct Knobs {
     pub deadline: DlTunables,
     /// See [`Tunables::cfs_bandwidth_slice_ns`].
     pub cfs_bandwidth_slice_ns: u64,
+    /// See [`Tunables::uclamp`].
+    pub uclamp: UclampTunables,
 }
 
 impl Tunables for Knobs {
@@ -123,6 +131,10 @@ impl Tunables for Knobs {
     #[inline]
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         self.cfs_bandwidth_slice_ns
+    }
+    #[inline]
+    fn uclamp(&self) -> UclampTunables {
+        self.uclamp
     }
 }
 

@@ -58,6 +58,8 @@ enum Call {
     Boost { task: u8, priority: Option<u8> },
     Limit { group: u8, quota_us: u32, period_us: u32, burst: u8 },
     NoLimit { group: u8 },
+    Clamp { task: u8, min: Option<u32>, max: Option<u32> },
+    GroupClamp { group: u8, min: u32, max: u32 },
     User { cpu: u8 },
     Pass { us: u32 },
 }
@@ -83,6 +85,9 @@ fn call() -> impl Strategy<Value = Call> {
         2 => (any::<u8>(), 1000u32..12_000, 1000u32..30_000, any::<u8>())
             .prop_map(|(group, quota_us, period_us, burst)| Limit { group, quota_us, period_us, burst }),
         1 => any::<u8>().prop_map(|group| NoLimit { group }),
+        1 => (any::<u8>(), prop::option::of(0u32..1030), prop::option::of(0u32..1030))
+            .prop_map(|(task, min, max)| Call::Clamp { task, min, max }),
+        1 => (any::<u8>(), 0u32..1030, 0u32..1030).prop_map(|(group, min, max)| Call::GroupClamp { group, min, max }),
         6 => any::<u8>().prop_map(|cpu| User { cpu }),
         12 => (1u32..6000).prop_map(|us| Pass { us }),
     ]
@@ -209,6 +214,16 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 if self.with(|s| s.tick(cpu)) {
                     self.with(|s| s.balance(cpu));
                 }
+            }
+            Call::Clamp { task, min, max } => {
+                if let Some(task) = self.task(task) {
+                    // What makes no sense is refused.
+                    let _ = self.with(|s| s.set_uclamp(task, min, max));
+                }
+            }
+            Call::GroupClamp { group, min, max } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                let _ = self.with(|s| s.set_group_uclamp(group, min, max));
             }
             Call::Nice { task, nice } => {
                 if let Some(task) = self.task(task) {

@@ -25,6 +25,7 @@ fn knobs() -> Knobs {
         deadline: vruntime_sched::class::deadline::DlTunables::default(),
         rt_runtime_ns: Defaults.rt_runtime_ns(),
         cfs_bandwidth_slice_ns: Defaults.cfs_bandwidth_slice_ns(),
+        uclamp: Defaults.uclamp(),
     }
 }
 

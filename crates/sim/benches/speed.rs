@@ -29,7 +29,7 @@ fn phases(ops: Vec<Op>) -> Arc<[Phase]> {
 }
 
 fn workload(tasks: Vec<Task>, pipes: usize) -> Workload {
-    let root = Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None };
+    let root = Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None };
     let pipe = |index| Pipe { name: format!("pipe-{index}"), capacity: 65_536 };
     Workload { tasks, groups: vec![root], pipes: (0..pipes).map(pipe).collect(), ..Workload::default() }
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with what a user asks the machine to do.
 
+use vruntime_sched::UclampError;
 use vruntime_sched::class::deadline::SchedError;
 
 /// " at 5.000 ms", unless that is the beginning.
@@ -94,6 +95,16 @@ pub enum Error {
         now: u64,
         /// Why, and how to mend it.
         error: SchedError,
+    },
+    /// Utilisation clamps are refused.
+    #[error("task `{task}`{}: {error}", at(*.now))]
+    Clamps {
+        /// The task.
+        task: String,
+        /// When it asks, nanoseconds after the start.
+        now: u64,
+        /// Why.
+        error: UclampError,
     },
     /// Operations follow each other without end and no time passes.
     #[error(

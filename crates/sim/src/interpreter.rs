@@ -13,7 +13,7 @@ use vruntime_trace::Sink;
 use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
-use crate::program::{Code, FOREVER};
+use crate::program::{Attributes, Code, FOREVER};
 use crate::task::Next;
 
 /// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there.
@@ -401,6 +401,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let set = sched!(self, cpu).set_scheduler(id, attr);
             self.refuse(task, set);
         }
+        self.clamp(cpu, task, &attributes);
         if let Some(group) = attributes.group {
             let group = self.group(group);
             sched!(self, cpu).move_group(id, group);
@@ -411,6 +412,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.sink.affinity(self.core.now, id, attributes.affinity.as_deref());
             }
             self.refuse(task, set);
+        }
+    }
+
+    /// Sets the utilisation clamps that `attributes` has.
+    pub(crate) fn clamp(&mut self, cpu: usize, task: u32, attributes: &Attributes) {
+        let (min, max) = (attributes.util_min, attributes.util_max);
+        if (min.is_some() || max.is_some())
+            && let Err(error) = sched!(self, cpu).set_uclamp(TaskId(task), min, max)
+        {
+            let (task, now) = (self.task_name(task), self.core.now);
+            self.error.get_or_insert(Error::Clamps { task, now, error });
         }
     }
 

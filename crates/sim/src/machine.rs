@@ -124,7 +124,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
         range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
-        let programs = compile(workload, cpus, &spec.costs, shared.config.tunables.deadline().periods)?;
+        let clamps_matter = places.iter().any(|place| place.capacity != places[0].capacity);
+        let periods = shared.config.tunables.deadline().periods;
+        let programs = compile(workload, cpus, &spec.costs, periods, clamps_matter)?;
         let end = config.duration.or(workload.duration);
         let loops_for_ever = |task: &vruntime_workload::program::Task| {
             task.start.is_some()
@@ -232,6 +234,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             // What is no limit was told before the machine was built.
             let limit = group.max.and_then(|max| Limit::new(max.quota, max.period, max.burst).ok());
             sched!(self, 0).set_group_bandwidth(id, limit);
+            if let Some(clamps) = group.uclamp {
+                // They are in range: that was looked at before.
+                let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
+            }
         }
         if autogroup {
             // A session's autogroup: its tasks say they are in the root group, and compete as one of its children.
@@ -269,6 +275,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let id = sched!(self, cpu).new_task(&attrs, CpuId(cpu as u32));
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, self.programs.entry[template], times(task.repeat)));
+        if initial.util_min.or(initial.util_max).is_some() {
+            let initial = initial.clone();
+            self.clamp(cpu, id.0, &initial);
+        }
         // The machine's own threads do not keep it running.
         self.live += usize::from(template < self.own);
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice, policy, rt_priority });

@@ -109,6 +109,8 @@ pub(crate) struct Attributes {
     pub(crate) policy: Option<SchedAttr>,
     pub(crate) affinity: Option<Arc<CpuMask>>,
     pub(crate) group: Option<u32>,
+    pub(crate) util_min: Option<u32>,
+    pub(crate) util_max: Option<u32>,
 }
 
 impl Attributes {
@@ -140,12 +142,14 @@ struct Compiler<'a> {
     nodes: Option<&'a str>,
 }
 
-/// Checks `workload` against a machine of `cpus` CPUs and translates it.
+/// Checks `workload` against a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps change something
+/// there.
 pub(crate) fn compile(
     workload: &Workload,
     cpus: usize,
     costs: &Costs,
     periods: PeriodLimits,
+    clamps_matter: bool,
 ) -> Result<Programs, Error> {
     let mut compiler = Compiler { workload, cpus, costs, periods, out: Programs::default(), clamps: None, nodes: None };
     for (index, group) in workload.groups.iter().enumerate() {
@@ -174,9 +178,12 @@ pub(crate) fn compile(
         last = Some((&task.settings, initial));
         compiler.out.initial.push(initial);
     }
-    if let Some(task) = compiler.clamps {
-        let note =
-            format!("utilisation clamps (task `{task}`) are recorded but have no effect on the simulated scheduler");
+    if let Some(task) = compiler.clamps
+        && !clamps_matter
+    {
+        let note = format!(
+            "utilisation clamps (task `{task}`) have no effect here: all CPUs are equal, and their frequency is fixed"
+        );
         compiler.out.notes.push(note);
     }
     if let Some(task) = compiler.nodes {
@@ -203,6 +210,18 @@ impl<'a> Compiler<'a> {
             }
             if let Err(error) = Limit::new(max.quota, max.period, max.burst) {
                 return Err(Error::BadLimit { who: who(), reason: error.to_string() });
+            }
+        }
+        for (what, clamp) in
+            group.uclamp.iter().flat_map(|clamps| [("uclamp.min", clamps.min), ("uclamp.max", clamps.max)])
+        {
+            if clamp > 1024 {
+                return Err(Error::OutOfRange {
+                    who: who(),
+                    what,
+                    value: clamp.into(),
+                    expected: "0 to 1024, a whole CPU",
+                });
             }
         }
         if !(1..=10_000).contains(&group.weight) {
@@ -377,7 +396,16 @@ impl<'a> Compiler<'a> {
             }
             attributes.group = Some(group as u32);
         }
-        if settings.util_min.is_some() || settings.util_max.is_some() {
+        let clamp = |what, value: Option<u32>| match value {
+            Some(value) => range(what, value.into(), 0, 1024, "0 to 1024, a whole CPU").map(|()| Some(value)),
+            None => Ok(None),
+        };
+        attributes.util_min = clamp("util_min", settings.util_min)?;
+        attributes.util_max = clamp("util_max", settings.util_max)?;
+        if let (Some(min), Some(max)) = (settings.util_min, settings.util_max) {
+            range("util_min", min.into(), 0, max.into(), "no more than util_max")?;
+        }
+        if attributes.util_min.is_some() || attributes.util_max.is_some() {
             self.clamps.get_or_insert(&task.name);
         }
         if settings.nodes.is_some() {

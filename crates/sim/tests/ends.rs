@@ -151,7 +151,9 @@ fn what_cannot_run_is_refused_before_it_begins() {
     let settings = |workload: &mut Workload, settings| workload.tasks[0].settings = settings;
     let limit = |quota, period, burst| {
         let max = Some(Bandwidth { quota, period, burst });
-        with(&|w| w.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max }))
+        with(&|w| {
+            w.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max, uclamp: None })
+        })
     };
     let policy = |policy| with(&|w| settings(w, Settings { policy: Some(policy), ..Settings::default() }));
     let op = |op: Op| with(&move |w| w.tasks[0] = once("a", vec![op.clone()]));
@@ -195,6 +197,7 @@ fn clamps_and_memory_binding_are_said_to_have_no_effect() {
     quiet.settings.util_max = Some(512);
     quiet.settings.nodes = Some(vec![0]);
     let notes = outcome(vec![quiet]).notes;
+    // Where CPUs differ clamps do have one: tests/uclamp.rs.
     assert!(notes[0].contains("clamps (task `a`)") && notes[1].contains("memory binding"), "{notes:?}");
 }
 

@@ -272,7 +272,7 @@ fn phases_change_nice_group_and_cpus() {
         ..Settings::default()
     };
     let moving = pinned(task("a", vec![phase(vec![run(100)], Repeat::Times(1)), second]), &[0]);
-    let group = Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None };
+    let group = Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None, uclamp: None };
     let mut workload = workload(vec![moving]);
     workload.groups.push(group);
     let mut log = Log::default();
@@ -360,7 +360,14 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     };
     let hog = |name: &str| pinned(task(name, vec![phase(vec![run(1000)], Repeat::Forever)]), &[0]);
     let mut workload = workload(vec![hog("a"), hog("b"), hog("c"), grouped(hog("g"))]);
-    workload.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None });
+    workload.groups.push(Group {
+        path: "/g".to_owned(),
+        parent: Some(0),
+        weight: 100,
+        idle: false,
+        max: None,
+        uclamp: None,
+    });
     let share = |autogroup| {
         let mut log = Log::default();
         let config = Config { autogroup, duration: Some(2000 * MS), ..exact("6.12", "1") };

@@ -44,6 +44,17 @@ pub struct Group {
     pub idle: bool,
     /// `cpu.max`.
     pub max: Option<Bandwidth>,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`; none: neither is set.
+    pub uclamp: Option<Clamps>,
+}
+
+/// Bounds of a group's utilisation, each 0..=1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clamps {
+    /// `cpu.uclamp.min`, by default 0.
+    pub min: u32,
+    /// `cpu.uclamp.max`, by default 1024.
+    pub max: u32,
 }
 
 /// `cpu.max`: at most `quota` of CPU time in each `period`, nanoseconds.

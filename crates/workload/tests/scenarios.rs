@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use vruntime_workload::program::{Bandwidth, Op, Policy, Repeat, WaitMode};
+use vruntime_workload::program::{Bandwidth, Clamps, Op, Policy, Repeat, WaitMode};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
 
@@ -146,6 +146,20 @@ fn a_task_in_short() {
     assert_eq!((hog.settings.util_min, hog.settings.util_max), (Some(5), Some(7)));
     assert_eq!(hog.phases[0].ops, [Op::Run { work: 1_000_000 }, Op::Sleep { time: 4_000_000 }]);
     assert!(Arc::ptr_eq(&tasks[0].phases, &tasks[2].phases));
+}
+
+#[test]
+fn clamps_of_a_group_are_per_cent() {
+    let scenario = read(&format!(
+        "{TASK}[groups.\"/a\"]\nuclamp.min = \"25.00\"\n[groups.\"/a/b\"]\nuclamp = {{ min = 10, max = \"max\" }}\n"
+    ));
+    let clamps: Vec<_> = scenario.workload.groups.iter().map(|group| group.uclamp).collect();
+    assert_eq!(clamps, [None, Some(Clamps { min: 256, max: 1024 }), Some(Clamps { min: 102, max: 1024 })]);
+    for wrong in ["uclamp.min = \"25%\"", "uclamp.max = 101", "uclamp.low = 1", "uclamp = 5", "uclamp.max = true"] {
+        let text = format!("{TASK}[groups.\"/a\"]\n{wrong}\n");
+        let read = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files);
+        assert!(read.is_err(), "{wrong}");
+    }
 }
 
 #[test]

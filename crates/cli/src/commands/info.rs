@@ -73,6 +73,10 @@ fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
         "sched_deadline_period_max_us" => knobs.deadline.periods.max_us,
         "fair_server/runtime" => knobs.deadline.server.runtime,
         "fair_server/period" => knobs.deadline.server.period,
+        "sched_cfs_bandwidth_slice_us" => knobs.cfs_bandwidth_slice_ns / 1_000,
+        "sched_util_clamp_min" => knobs.uclamp.system.min.into(),
+        "sched_util_clamp_max" => knobs.uclamp.system.max.into(),
+        "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default.into(),
         _ => knobs.base_slice_ns,
     }
 }

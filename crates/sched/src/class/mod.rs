@@ -15,6 +15,7 @@ use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::{Lent, SchedPolicy, Task};
+use crate::uclamp;
 
 /// The classes that have tasks, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -52,6 +53,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
         ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
     }
+    uclamp::inc(rq, shared, kind, index);
 }
 
 /// Takes a task of class `kind` off its queue and the count; false if the policy keeps it for a while.
@@ -63,6 +65,8 @@ pub(crate) fn dequeue<P: Policy>(
     index: u32,
     why: Dequeue,
 ) -> bool {
+    // Before: a task whose dequeue is delayed no longer counts.
+    uclamp::dec(rq, index);
     match kind {
         ClassKind::Fair => {
             let gone = P::dequeue(rq, shared, index, why);

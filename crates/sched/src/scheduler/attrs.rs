@@ -12,6 +12,7 @@ use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::{Place, Shared};
 use crate::task::{Affinity, Boost, Lent, SchedPolicy, Task, TaskState};
+use crate::uclamp::{self, Clamps, UclampError};
 
 /// What `sched_setattr` sets: a policy and what belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,6 +133,43 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
+    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_setattr` with `sched_util_min`, `sched_util_max`); `None` leaves one as it
+    /// was.
+    ///
+    /// # Errors
+    ///
+    /// When a bound is above 1024, or the lower one above the upper.
+    pub fn set_uclamp(&mut self, task: TaskId, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
+        // Refused or not, nobody sees the difference.
+        self.shared.use_uclamp();
+        let mut set = Ok(());
+        let _ = self.change(task, |rq, _, index| set = rq.tasks[index].uclamp.request(min, max));
+        set
+    }
+
+    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. A lower bound above the upper one is cut to it.
+    ///
+    /// # Errors
+    ///
+    /// When a bound is above 1024.
+    pub fn set_group_uclamp(&mut self, group: GroupId, min: u32, max: u32) -> Result<(), UclampError> {
+        let bound = |value: u32| {
+            let small = u16::try_from(value).ok().filter(|&value| value <= uclamp::SCALE);
+            small.ok_or(UclampError::Range { value })
+        };
+        let clamps = Clamps { min: bound(min)?, max: bound(max)? };
+        if group == GroupId::ROOT {
+            return Ok(());
+        }
+        self.shared.use_uclamp();
+        self.shared.group(group).uclamp.ask(clamps);
+        uclamp::update_groups(self.shared);
+        for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
+            uclamp::update_active(&mut self.rqs.rq(cpu), self.shared);
+        }
+        Ok(())
+    }
+
     /// Moves a task to another group.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) {
         let cpu = self.change(task, |rq, shared, index| {
@@ -223,6 +261,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             change_class(&mut rq, shared, index, new, queued, running);
         }
         if queued {
+            uclamp::refresh(&mut rq, shared, index);
             class_changed(&mut rq, shared, index, old, old_prio);
         }
         settle(&mut rq, shared, self.host);

@@ -24,6 +24,7 @@ use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
 use crate::task::{Affinity, NIL, SchedPolicy, Task, TaskAttrs, TaskState};
+use crate::uclamp::TaskUclamp;
 use crate::weight;
 
 /// The scheduler, borrowed for one call: the run queues, what they share, the host, and the time.
@@ -217,6 +218,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             dl: None,
             rejoins: false,
             group: attrs.group,
+            uclamp: TaskUclamp::default(),
             affinity: attrs.affinity.clone(),
             on_rq: false,
             blocked: false,

@@ -9,6 +9,7 @@ use crate::policy::{Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::Place;
 use crate::task::TaskState;
+use crate::uclamp;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Lets a new task run for the first time, from code running on `on` (`wake_up_new_task`).
@@ -48,6 +49,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             // It never left: its dequeue was delayed.
             rq.tasks[index].blocked = false;
             P::enqueue(&mut rq, self.shared, index, Enqueue::Delayed);
+            uclamp::inc(&mut rq, self.shared, ClassKind::Fair, index);
             rq.tasks[index].state = TaskState::Runnable;
             if rq.current != Some(index) {
                 check_preempt(&mut rq, self.shared, index, wake);

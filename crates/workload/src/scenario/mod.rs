@@ -34,6 +34,7 @@ mod machine;
 mod model;
 mod step;
 mod task;
+mod uclamp;
 mod workload;
 
 use std::io;

@@ -13,6 +13,7 @@ use crate::balance::domains::Domain;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::tunables::Tunables;
+use crate::uclamp::{self, Clamps};
 
 /// Whether a utilisation leaves a fifth of a capacity to spare (`fits_capacity`).
 #[inline]
@@ -26,11 +27,49 @@ pub(crate) fn capacity_greater(one: u64, other: u64) -> bool {
     one * 1024 > other * 1078
 }
 
+/// Whether a utilisation with its clamps fits a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Fit {
+    No,
+    /// It would, but the CPU is smaller than the lower clamp asks for.
+    AllButMin,
+    Yes,
+}
+
+/// `util_fits_cpu`, of a CPU of capacity `whole` of which `left` is left for the fair class.
+///
+/// The clamps are about the CPU's size, whatever others take of it. An upper one makes any task fit a CPU that is as big, with one exception: on the biggest
+/// CPU a task without one is not capped at all, and fits only by its utilisation. A lower one that is above the utilisation
+/// makes it fit only where the CPU is as big as that.
+pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) -> Fit {
+    let unbounded = whole == u32::from(uclamp::SCALE) && clamps.max == uclamp::SCALE;
+    let capped = !unbounded && u32::from(clamps.max) <= whole;
+    let min = clamps.min.min(clamps.max);
+    if !fits_capacity(util, left) && !capped {
+        Fit::No
+    } else if util < u64::from(min) && u32::from(min) > whole {
+        Fit::AllButMin
+    } else {
+        Fit::Yes
+    }
+}
+
 impl<D: Discipline, T: Tunables> FairCpu<D, T> {
     /// Whether a task fits a CPU (`task_fits_cpu`).
     pub(super) fn task_fits_cpu(&self, shared: &FairShared<D, T>, task: u32, cpu: CpuId) -> bool {
+        self.task_fit(shared, task, cpu) == Fit::Yes
+    }
+
+    fn task_fit(&self, shared: &FairShared<D, T>, task: u32, cpu: CpuId) -> Fit {
         let util = <super::Fair<D, T> as Policy>::task_util(self, task);
-        fits_capacity(util, shared.cpu(cpu).capacity_of())
+        let (whole, left) = (shared.capacity(cpu), shared.cpu(cpu).capacity_of());
+        if shared.uclamp_used() {
+            util_fits_cpu(util, uclamp::effective(shared, &self.tasks[task]), whole, left)
+        } else if fits_capacity(util, left) {
+            Fit::Yes
+        } else {
+            Fit::No
+        }
     }
 
     /// Publishes whether `task`, which runs here, is too big for this CPU (`update_misfit_status`).
@@ -67,12 +106,15 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             if !published.is_idle() && !published.is_sched_idle() {
                 continue;
             }
-            if self.task_fits_cpu(shared, task, cpu) {
-                return Some(cpu);
-            }
-            let capacity = published.capacity_of();
-            if best.is_none_or(|(_, most)| capacity > most) {
-                best = Some((cpu, capacity));
+            let fit = self.task_fit(shared, task, cpu);
+            let capacity = match fit {
+                Fit::Yes => return Some(cpu),
+                // What it asks for is a performance level, which real-time tasks do not lessen.
+                Fit::AllButMin => published.capacity(),
+                Fit::No => published.capacity_of(),
+            };
+            if best.is_none_or(|(_, most)| (fit, capacity) > most) {
+                best = Some((cpu, (fit, capacity)));
             }
         }
         best.map(|(cpu, _)| cpu)

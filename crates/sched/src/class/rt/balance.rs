@@ -10,6 +10,7 @@ use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, activate, deactivate, settle};
 use crate::shared::Shared;
 use crate::task::Task;
+use crate::uclamp;
 
 /// What is to be done about other CPUs once a run queue is let go of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,9 +24,14 @@ pub(crate) enum Callback {
 /// A search for a CPU is given up when what it found has changed so often meanwhile.
 const MAX_TRIES: u32 = 3;
 
-/// Where CPUs differ, a real-time task that says nothing else wants one of the biggest (`uclamp_min` of 1024, its default).
-pub(super) fn fits<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
-    shared.capacity(cpu) >= shared.max_capacity()
+/// Where CPUs differ, a real-time task wants one as big as its lower clamp; one that says nothing one of the biggest, for that is
+/// 1024 then (`rt_task_fits_capacity`).
+pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
+    if !shared.domains.asym() {
+        return true;
+    }
+    let clamps = uclamp::effective(shared, task);
+    shared.capacity(cpu) >= u32::from(clamps.min.min(clamps.max)).min(shared.max_capacity())
 }
 
 /// `select_task_rq_rt`: the task stays where it slept, unless somebody as urgent runs there who should not be disturbed, or
@@ -39,11 +45,11 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
         current.kind < ClassKind::Fair
             && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
     });
-    if !contested && fits(shared, prev) {
+    if !contested && fits(shared, task, prev) {
         return prev;
     }
     let Some(target) = find_lowest(shared, task, prev, on) else { return prev };
-    if !contested && !fits(shared, target) {
+    if !contested && !fits(shared, task, target) {
         return prev;
     }
     if task.rt_level() < shared.rt.highest(target) { target } else { prev }

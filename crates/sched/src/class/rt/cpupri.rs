@@ -104,7 +104,7 @@ impl Cpupri {
     /// The CPUs that run the least urgent things, among those that a task may run on and that run something less urgent
     /// than it; none if it is the least urgent everywhere. Where CPUs differ, those that are big enough come first.
     pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>) -> Vec<CpuId> {
-        let fits = |cpu: &CpuId| super::balance::fits(shared, *cpu);
+        let fits = |cpu: &CpuId| super::balance::fits(shared, task, *cpu);
         let mut second_best = Vec::new();
         for level in (u32::from(task.rt_level()) + 1..=NONE).rev() {
             let mask = &self.levels[level as usize];

@@ -1,0 +1,418 @@
+//! Utilisation clamping (uclamp): what a task, or its group, says about how much CPU it needs, whatever its history says.
+//!
+//! `util_min` asks for a CPU, and a frequency, for at least that much; `util_max` says that no more is needed. What holds for a task is its request, brought
+//! into the bounds of its group and of the system ([`effective`]); for a CPU it is the greatest of both of its runnable tasks
+//! ([`RqUclamp`]). The clamps change where a task fits (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets,
+//! never its share of time.
+//!
+//! As in the kernel nothing is counted until somebody asks for a clamp for the first time (`sched_uclamp_used`).
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::class::ClassKind;
+use crate::ids::GroupId;
+use crate::policy::Policy;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::sync::AtomicU64;
+use crate::task::Task;
+use crate::tunables::Tunables;
+
+/// The greatest utilisation.
+pub const SCALE: u16 = 1024;
+
+/// Bounds of utilisation, each 0..=1024. The lower one may be above the upper, which then holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clamps {
+    /// At least.
+    pub min: u16,
+    /// At most.
+    pub max: u16,
+}
+
+impl Clamps {
+    /// No bounds.
+    pub const NONE: Self = Self { min: 0, max: SCALE };
+
+    /// A utilisation brought into the bounds.
+    #[inline]
+    pub fn apply(self, util: u64) -> u64 {
+        util.max(u64::from(self.min)).min(u64::from(self.max))
+    }
+}
+
+/// The system's own bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UclampTunables {
+    /// What tasks may have as lower and as upper bound at most (`sched_util_clamp_min`, `sched_util_clamp_max`).
+    pub system: Clamps,
+    /// The lower bound of real-time tasks that ask for none (`sched_util_clamp_min_rt_default`).
+    pub min_rt_default: u16,
+}
+
+impl Default for UclampTunables {
+    fn default() -> Self {
+        Self { system: Clamps { min: SCALE, max: SCALE }, min_rt_default: SCALE }
+    }
+}
+
+/// Clamps that the kernel refuses (EINVAL, ERANGE).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UclampError {
+    /// A bound above 1024.
+    Range {
+        /// The bound.
+        value: u32,
+    },
+    /// A task's lower bound is above its upper one.
+    Crossed {
+        /// The lower bound.
+        min: u32,
+        /// The upper bound.
+        max: u32,
+    },
+}
+
+impl fmt::Display for UclampError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range { value } => write!(f, "a utilisation clamp of {value} is above 1024, a whole CPU"),
+            Self::Crossed { min, max } => {
+                write!(f, "util_min {min} is above util_max {max}; give both together, the lower first")
+            }
+        }
+    }
+}
+
+impl core::error::Error for UclampError {}
+
+/// What a task keeps. [`NOTHING`] stands for what is not there: this travels with every task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskUclamp {
+    min: u16,
+    max: u16,
+    active: Clamps,
+}
+
+const NOTHING: u16 = u16::MAX;
+
+impl Default for TaskUclamp {
+    fn default() -> Self {
+        Self { min: NOTHING, max: NOTHING, active: Clamps { min: NOTHING, max: NOTHING } }
+    }
+}
+
+impl TaskUclamp {
+    /// Takes on what the task asks for; `None` leaves a bound as it was.
+    pub(crate) fn request(&mut self, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
+        let bound = |value: Option<u32>, was: u16| match value {
+            None => Ok(was),
+            Some(value) => {
+                let small = u16::try_from(value).ok().filter(|&value| value <= SCALE);
+                small.ok_or(UclampError::Range { value })
+            }
+        };
+        let (min, max) = (bound(min, self.min)?, bound(max, self.max)?);
+        if min != NOTHING && min > max.min(SCALE) {
+            return Err(UclampError::Crossed { min: min.into(), max: max.min(SCALE).into() });
+        }
+        (self.min, self.max) = (min, max);
+        Ok(())
+    }
+
+    /// The clamps it is counted with; none if it is not.
+    fn active(self) -> Option<Clamps> {
+        (self.active.min != NOTHING).then_some(self.active)
+    }
+}
+
+/// What a group keeps: what was asked for, and what holds after its parents have had their say.
+#[derive(Debug)]
+pub(crate) struct GroupUclamp(AtomicU64);
+
+impl GroupUclamp {
+    /// The root's: what the system allows.
+    pub(crate) fn root(system: Clamps) -> Self {
+        Self(AtomicU64::new(Self::pack(system, system)))
+    }
+
+    /// A new group's, which asks for nothing.
+    pub(crate) fn child(&self) -> Self {
+        let child = Self(AtomicU64::new(Self::pack(Clamps::NONE, Clamps::NONE)));
+        child.inherit(self.holds());
+        child
+    }
+
+    fn pack(asked: Clamps, holds: Clamps) -> u64 {
+        [asked.min, asked.max, holds.min, holds.max].iter().fold(0, |packed, &part| packed << 16 | u64::from(part))
+    }
+
+    fn get(&self) -> (Clamps, Clamps) {
+        let packed = self.0.load(Relaxed);
+        let part = |at: u32| (packed >> (16 * at)) as u16;
+        (Clamps { min: part(3), max: part(2) }, Clamps { min: part(1), max: part(0) })
+    }
+
+    fn asked(&self) -> Clamps {
+        self.get().0
+    }
+
+    /// What holds for its tasks: requests are brought in between.
+    fn holds(&self) -> Clamps {
+        self.get().1
+    }
+
+    pub(crate) fn ask(&self, asked: Clamps) {
+        self.0.store(Self::pack(asked, self.holds()), Relaxed);
+    }
+
+    /// A group may have no more, of either bound, than its parent; and its lower bound is never above its upper.
+    fn inherit(&self, parent: Clamps) {
+        let asked = self.asked();
+        let max = asked.max.min(parent.max);
+        let min = asked.min.min(parent.min).min(max);
+        self.0.store(Self::pack(asked, Clamps { min, max }), Relaxed);
+    }
+}
+
+/// Tells every group what its parents leave of its clamps (`cpu_util_update_eff`).
+pub(crate) fn update_groups<P: Policy>(shared: &Shared<P>) {
+    for id in (1..shared.nr_groups() as u32).map(GroupId) {
+        // Parents have lower numbers than their children.
+        let group = shared.group(id);
+        group.uclamp.inherit(shared.group(group.parent).uclamp.holds());
+    }
+}
+
+/// The clamps that hold for a task (`uclamp_eff_value`): those it was queued with, or would be.
+pub(crate) fn effective<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
+    task.uclamp.active().unwrap_or_else(|| restricted(shared, task))
+}
+
+fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
+    let tunables = shared.config.tunables.uclamp();
+    let asked = |value: u16, otherwise| if value == NOTHING { otherwise } else { value };
+    let default = if task.policy.is_rt() { tunables.min_rt_default } else { 0 };
+    let (mut min, mut max) = (asked(task.uclamp.min, default), asked(task.uclamp.max, SCALE));
+    // The root has no say: its tasks are bound by the system's limits alone.
+    if task.group != GroupId::ROOT {
+        let group = shared.group(task.group).uclamp.holds();
+        (min, max) = (min.clamp(group.min, group.max), max.clamp(group.min, group.max));
+    }
+    Clamps { min: min.min(tunables.system.min), max: max.min(tunables.system.max) }
+}
+
+/// Values are counted in so many ranges.
+const BUCKETS: usize = 20;
+const BUCKET: u16 = (SCALE + BUCKETS as u16 / 2) / BUCKETS as u16;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    value: u16,
+    tasks: u32,
+}
+
+/// One bound of a CPU: the greatest of its runnable tasks'. Tasks of nearly the same value share a bucket, which remembers the greatest until it
+/// is empty: a CPU may be boosted a little longer than needed, but nothing has to be searched.
+#[derive(Clone, Debug)]
+struct Aggregate {
+    buckets: [Bucket; BUCKETS],
+    value: u16,
+}
+
+impl Aggregate {
+    fn new(value: u16) -> Self {
+        Self { buckets: [Bucket::default(); BUCKETS], value }
+    }
+
+    fn bucket(&mut self, value: u16) -> &mut Bucket {
+        &mut self.buckets[usize::from(value / BUCKET).min(BUCKETS - 1)]
+    }
+
+    fn inc(&mut self, value: u16) {
+        let bucket = self.bucket(value);
+        bucket.tasks += 1;
+        if bucket.tasks == 1 || value > bucket.value {
+            bucket.value = value;
+        }
+        self.value = self.value.max(value);
+    }
+
+    /// True when nobody is left.
+    fn dec(&mut self, value: u16) -> bool {
+        let top = self.value;
+        let bucket = self.bucket(value);
+        bucket.tasks -= 1;
+        if bucket.tasks > 0 || bucket.value < top {
+            return false;
+        }
+        match self.buckets.iter().rev().find(|bucket| bucket.tasks > 0) {
+            Some(highest) => {
+                self.value = highest.value;
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+/// The clamps of a CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct RqUclamp {
+    min: Aggregate,
+    max: Aggregate,
+    /// Nobody is runnable: the last upper bound is kept, so that what has run decays without raising the frequency.
+    idle: bool,
+}
+
+impl RqUclamp {
+    fn new() -> Self {
+        Self { min: Aggregate::new(0), max: Aggregate::new(SCALE), idle: true }
+    }
+
+    fn inc(&mut self, clamps: Clamps) {
+        if core::mem::take(&mut self.idle) {
+            (self.min.value, self.max.value) = (clamps.min, clamps.max);
+        }
+        self.min.inc(clamps.min);
+        self.max.inc(clamps.max);
+    }
+
+    fn dec(&mut self, clamps: Clamps) {
+        if self.min.dec(clamps.min) {
+            self.min.value = 0;
+        }
+        self.idle |= self.max.dec(clamps.max);
+    }
+
+    fn clamps(&self) -> Clamps {
+        Clamps { min: self.min.value, max: self.max.value }
+    }
+}
+
+/// A task of class `kind` joins the queue.
+#[inline]
+pub(crate) fn inc<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32) {
+    if shared.uclamp_used() && kind != ClassKind::Deadline {
+        count(rq, shared, index);
+    }
+}
+
+#[cold]
+fn count<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if rq.tasks[index].uclamp.active().is_some() {
+        return;
+    }
+    let clamps = restricted(shared, &rq.tasks[index]);
+    rq.tasks[index].uclamp.active = clamps;
+    rq.uclamp.get_or_insert_with(|| Box::new(RqUclamp::new())).inc(clamps);
+}
+
+/// A task leaves the queue, or, though it stays there, the number of the runnable.
+#[inline]
+pub(crate) fn dec<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    if rq.uclamp.is_some() {
+        discount(rq, index);
+    }
+}
+
+#[cold]
+fn discount<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    if let (Some(clamps), Some(uclamp)) = (rq.tasks[index].uclamp.active(), &mut rq.uclamp) {
+        uclamp.dec(clamps);
+        rq.tasks[index].uclamp.active = TaskUclamp::default().active;
+    }
+}
+
+/// Something of a queued task has changed: its clamps may have.
+pub(crate) fn refresh<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    dec(rq, index);
+    inc(rq, shared, rq.tasks[index].kind(), index);
+}
+
+/// The clamps of a group have changed: those of the tasks here follow.
+pub(crate) fn update_active<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let active = |(index, task): (u32, &Task<P>)| task.uclamp.active().map(|_| index);
+    let indices: alloc::vec::Vec<u32> = rq.tasks.iter().filter_map(active).collect();
+    for index in indices {
+        discount(rq, index);
+        count(rq, shared, index);
+    }
+}
+
+impl<P: Policy> Rq<P> {
+    /// The clamps of this CPU: of both bounds the greatest of its runnable tasks.
+    pub fn clamps(&self) -> Clamps {
+        self.uclamp.as_ref().map_or(Clamps::NONE, |uclamp| uclamp.clamps())
+    }
+}
+
+/// What is counted is what there is. For tests: slow.
+pub(crate) fn check<P: Policy>(rq: &Rq<P>) -> Result<(), alloc::string::String> {
+    let Some(uclamp) = &rq.uclamp else { return Ok(()) };
+    let active: alloc::vec::Vec<Clamps> = rq.tasks.iter().filter_map(|(_, task)| task.uclamp.active()).collect();
+    let counted = |aggregate: &Aggregate| aggregate.buckets.iter().map(|bucket| bucket.tasks as usize).sum::<usize>();
+    let stray = rq.tasks.iter().any(|(_, task)| task.uclamp.active().is_some() && !task.on_rq);
+    if stray || counted(&uclamp.min) != active.len() || counted(&uclamp.max) != active.len() {
+        return Err(alloc::format!("CPU {}: the clamps counted are not those of its runnable tasks", rq.cpu));
+    }
+    // Too high by less than a bucket, never too low.
+    let highest = |of: fn(&Clamps) -> u16| active.iter().map(of).max();
+    for (value, highest) in [(uclamp.min.value, highest(|c| c.min)), (uclamp.max.value, highest(|c| c.max))] {
+        if let Some(highest) = highest
+            && !(highest..highest + 2 * BUCKET).contains(&value)
+        {
+            return Err(alloc::format!("CPU {}: a clamp of {value}, the highest of its tasks is {highest}", rq.cpu));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_of_the_runnable_holds() {
+        let mut rq = RqUclamp::new();
+        let clamps = |min, max| Clamps { min, max };
+        assert_eq!(rq.clamps(), Clamps::NONE);
+        rq.inc(clamps(100, 300));
+        assert_eq!(rq.clamps(), clamps(100, 300));
+        rq.inc(clamps(512, 1024));
+        rq.inc(clamps(0, 200));
+        assert_eq!(rq.clamps(), clamps(512, 1024));
+        rq.dec(clamps(512, 1024));
+        assert_eq!(rq.clamps(), clamps(100, 300));
+        rq.dec(clamps(100, 300));
+        rq.dec(clamps(0, 200));
+        // Idle: no boost, and the last cap.
+        assert_eq!(rq.clamps(), clamps(0, 200));
+        rq.inc(clamps(0, 700));
+        assert_eq!(rq.clamps(), clamps(0, 700));
+    }
+
+    #[test]
+    fn a_bucket_remembers_its_greatest_until_it_is_empty() {
+        // 20 buckets of 51, the last of which goes on to 1024.
+        assert_eq!(BUCKET, 51);
+        let mut aggregate = Aggregate::new(0);
+        aggregate.inc(310);
+        aggregate.inc(340);
+        assert!(!aggregate.dec(340));
+        assert_eq!(aggregate.value, 340);
+        assert!(aggregate.dec(310));
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_refused() {
+        let mut task = TaskUclamp::default();
+        assert_eq!(task.request(Some(1025), None), Err(UclampError::Range { value: 1025 }));
+        assert_eq!(task.request(Some(600), Some(500)), Err(UclampError::Crossed { min: 600, max: 500 }));
+        assert_eq!(task.request(Some(600), None), Ok(()));
+        assert_eq!(task.request(None, Some(599)), Err(UclampError::Crossed { min: 600, max: 599 }));
+        assert_eq!(task.request(Some(1024), Some(1024)), Ok(()));
+    }
+}

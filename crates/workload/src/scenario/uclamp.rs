@@ -1,0 +1,84 @@
+//! `uclamp` of a group: cgroup v2's `cpu.uclamp.min` and `cpu.uclamp.max`.
+
+use toml::de::DeValue;
+
+use super::fields::{Fields, Value};
+use crate::program::Clamps;
+use crate::units::scaled;
+
+/// A whole CPU.
+const SCALE: u64 = 1024;
+/// Percents are kept in hundredths.
+const HUNDRED: u64 = 10_000;
+
+/// What a group says; none if it says nothing, or it is wrong, which has been told then.
+pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Option<Clamps> {
+    let value = fields.get("uclamp")?;
+    let mut inner = Fields::new(fields.problems, format!("`uclamp` of [groups.\"{path}\"]"), value);
+    let mut clamp = |key, otherwise| match inner.get(key) {
+        None => Some(otherwise),
+        Some(value) => clamp(&mut inner, key, value),
+    };
+    let (min, max) = (clamp("min", 0), clamp("max", SCALE as u32));
+    inner.finish();
+    let clamps = Clamps { min: min?, max: max? };
+    if clamps.min > clamps.max {
+        let message = format!("`uclamp.min` of group `{path}` is above `uclamp.max`");
+        let error = fields
+            .problems
+            .new_error(value.span(), message, "the upper bound holds")
+            .with_help("the kernel accepts both, and lets nobody have more than the upper one");
+        fields.warn(error);
+    }
+    Some(clamps)
+}
+
+fn clamp(fields: &mut Fields<'_, '_>, key: &str, value: &Value<'_>) -> Option<u32> {
+    let text = match value.get_ref() {
+        DeValue::String(text) => text.trim().to_owned(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+        other => {
+            let message = format!("`uclamp.{key}` is {}", super::fields::noun(other));
+            wrong(fields, value, message);
+            return None;
+        }
+    };
+    let util = utilisation(&text);
+    if util.is_none() {
+        wrong(fields, value, format!("`uclamp.{key}` is {text}"));
+    }
+    util
+}
+
+fn wrong(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
+    let help = "as in cpu.uclamp.min: a percentage such as \"25.00\", at most 100, or \"max\"";
+    fields.bad(value.span(), message, "expected 0 to 100 percent, or \"max\"", help);
+}
+
+/// The utilisation that a percentage, or `max`, stands for, as the kernel rounds it: to hundredths of a percent, then to a 1024th.
+fn utilisation(text: &str) -> Option<u32> {
+    if text == "max" {
+        return Some(SCALE as u32);
+    }
+    let fine = scaled(text, HUNDRED * 100)?;
+    let hundredths = (fine + HUNDRED / 2) / HUNDRED;
+    (hundredths <= HUNDRED).then_some(((hundredths * SCALE + HUNDRED / 2) / HUNDRED) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_those_of_the_kernel() {
+        let known =
+            [("0", 0), ("25.00", 256), ("max", 1024), ("100", 1024), ("50.5", 517), ("33.333", 341), ("0.04", 0)];
+        for (text, util) in known {
+            assert_eq!(utilisation(text), Some(util), "{text}");
+        }
+        for text in ["100.01", "-1", "", "Max", "25%", "1e1", "99999999999999999999"] {
+            assert_eq!(utilisation(text), None, "{text}");
+        }
+    }
+}
