@@ -8,6 +8,7 @@ use vruntime_report::RunInfo;
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::kernels::UnknownName;
 use vruntime_sched::{Kernel, kernel};
+use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::{self, Scenario, Spanned};
@@ -197,7 +198,35 @@ fn machine_of(
         // The file tells what both threads do together; the machine wants each one's speed.
         spec.smt_speed_permille = speedup.div_ceil(2);
     }
+    spec.frequencies = frequencies_of(scenario, described, &spec.topology)?;
     Ok((text, false, spec))
+}
+
+fn frequencies_of(
+    scenario: &Scenario,
+    machine: &scenario::Machine,
+    topology: &vruntime_sched::Topology,
+) -> miette::Result<Option<Frequencies>> {
+    let Some(name) = &machine.governor else { return Ok(None) };
+    let wrong = |error: &FrequencyError, span: &Range<usize>| {
+        scenario.error_at(span.clone(), &error.to_string(), "here", "docs/capacity.md tells how clocks are written")
+    };
+    let governor = Governor::from_name(&name.value).map_err(|error| wrong(&error, &name.span))?;
+    let mut frequencies = Frequencies::by_core(topology, governor);
+    if let Some(limit) = machine.rate_limit_ns {
+        frequencies.rate_limit_ns = limit;
+    }
+    if !machine.frequencies.is_empty() {
+        let domain = |table: &Spanned<scenario::FrequencyTable>| FrequencyDomain {
+            cpus: table.value.cpus.clone(),
+            khz: table.value.khz.clone(),
+            transition_ns: table.value.transition_ns.unwrap_or(Frequencies::DEFAULT_TRANSITION_NS),
+        };
+        frequencies.domains = machine.frequencies.iter().map(domain).collect();
+    }
+    let span = machine.frequencies.first().map_or(&name.span, |first| &first.span);
+    frequencies.check(topology.nr_cpus()).map_err(|error| wrong(&error, span))?;
+    Ok(Some(frequencies))
 }
 
 /// A kernel with features and tunables of its own: `6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000`.

@@ -14,6 +14,7 @@ use vruntime_trace::{
 use crate::accounts::{Class, Cpu, Group, State, Task};
 use crate::conservation::Conservation;
 use crate::cputime::Spent;
+use crate::frequency::Frequencies;
 use crate::groups::{group_results, limited};
 use crate::latency::Recorder;
 use crate::psi::Psi;
@@ -36,6 +37,7 @@ pub struct Collector {
     /// Watches waits beside idle CPUs, once the machine is known.
     conservation: Option<Conservation>,
     psi: Psi,
+    frequency: Frequencies,
     /// When a CPU has just looked for work: what that took comes next.
     balanced: Option<u64>,
     unexplained: u64,
@@ -55,6 +57,7 @@ impl Collector {
             let now = self.now;
             self.finish(now);
         }
+        let frequencies = std::mem::take(&mut self.frequency).finish(self.now);
         let Self { mut tasks, mut classes, groups, cpus, migrations, conservation, mut psi, unexplained, now, .. } =
             self;
         let mut class_results: Vec<ClassResult> = classes
@@ -126,6 +129,7 @@ impl Collector {
             }),
             unexplained,
             loadavg: None,
+            frequencies,
             wakeup_latency: all_wakeups.latency(),
         }
     }
@@ -443,6 +447,7 @@ impl Sink for Collector {
             Event::Fork { child, .. } => {
                 self.task_mut(child).be_born(at);
             }
+            Event::CpuFrequency { khz } => self.frequency.changes(at, cpu, khz),
             Event::Throttle { group } => {
                 self.limit(group);
             }

@@ -1,11 +1,14 @@
 //! Results as JSON, in the shape of the project's recordings of real kernels: what was run, then `observed`, one
 //! entry a run, with the recordings' field names and more beside them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::cputime::CpuTimes;
+use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall};
 
@@ -68,6 +71,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             elapsed_s: seconds(results.elapsed_ns),
             cpu: Cpu::new(&results.machine()),
             loadavg: results.loadavg.map(|load| load.hundredths().map(|value| value as f64 / 100.0)),
+            cpu_frequency: results.frequencies.iter().map(Frequency::new).collect(),
             nr_migrations: results.account.migrations,
             unexplained_switches: results.unexplained,
             migrations: Causes(results.migrations),
@@ -414,12 +418,36 @@ struct Machine {
     cpu: Cpu,
     /// 1, 5 and 15 minutes, as `/proc/loadavg` shows them.
     loadavg: Option<[f64; 3]>,
+    /// Of each CPU that has a governor.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cpu_frequency: Vec<Frequency>,
     nr_migrations: u64,
     unexplained_switches: u64,
     migrations: Causes,
     /// Null for a machine of one CPU: there is nothing to balance.
     work_conservation: Option<WorkConservation>,
     wakeup_to_run_us: Option<Percentiles>,
+}
+
+/// As in `cpufreq/stats`: `total_trans` and `time_in_state`.
+#[derive(Serialize)]
+struct Frequency {
+    cpu: u32,
+    mean_khz: u64,
+    total_trans: u64,
+    /// Seconds at each frequency, kHz.
+    time_in_state: BTreeMap<u32, f64>,
+}
+
+impl Frequency {
+    fn new(frequency: &CpuFrequency) -> Self {
+        Self {
+            cpu: frequency.cpu,
+            mean_khz: frequency.mean_khz(),
+            total_trans: frequency.changes,
+            time_in_state: frequency.residency.iter().map(|&(khz, ns)| (khz, seconds(ns))).collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -5,6 +5,7 @@ use std::fmt;
 use vruntime_trace::{BalanceKind, LoadAvg, MigrateCause, SchedPolicy};
 
 use crate::cputime::CpuTimes;
+use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 
 /// Waits that were too long: for more than a balance interval a CPU that the task may run on was idle all along.
@@ -389,6 +390,8 @@ pub struct Results {
     pub wakeup_latency: Option<Latency>,
     /// Whether work was conserved; none if the stream does not tell the machine's scheduling domains, or it has none.
     pub conservation: Option<Conservation>,
+    /// The frequencies of each CPU that has a governor; empty if none has.
+    pub frequencies: Vec<CpuFrequency>,
     /// The load averages at the end, where who ran the machine told them: the events alone do not.
     pub loadavg: Option<LoadAvg>,
     /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the

@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
+use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{Account, IdleWaits, Results};
 use crate::units::{count, percent, time};
@@ -57,6 +58,10 @@ pub fn results_table(results: &Results) -> String {
     text.push('\n');
     text.push_str(&cpus(results));
     text.push('\n');
+    if !results.frequencies.is_empty() {
+        text.push_str(&frequencies(results));
+        text.push('\n');
+    }
     text.push_str(&averages(results));
     if results.account.idle_waits.count > 0 {
         text.push('\n');
@@ -217,6 +222,31 @@ fn cpus(results: &Results) -> String {
     }
     rows.push(row(format!("all {}", results.cpus.len()), &results.machine(), results.cpus.len()));
     grid(&["CPU", "busy %", "overhead %", "idle %", "switch/s", "balanced", "tasks pulled"], 1, rows)
+}
+
+/// At which frequencies CPUs ran.
+fn frequencies(results: &Results) -> String {
+    let mhz = |khz: f64| count((khz / 1000.0).round());
+    let row = |frequency: &CpuFrequency| {
+        let total: u64 = frequency.residency.iter().map(|(_, ns)| ns).sum();
+        let share = |ns: u64| percent(ns as f64 / total.max(1) as f64);
+        // What it ran at most of the time, and the highest, tell the most in a line.
+        let most = frequency.residency.iter().max_by_key(|(_, ns)| *ns).copied().unwrap_or_default();
+        let highest = frequency.residency.last().copied().unwrap_or_default();
+        vec![
+            frequency.cpu.to_string(),
+            mhz(frequency.mean_khz() as f64),
+            count(frequency.changes as f64),
+            mhz(f64::from(most.0)),
+            share(most.1),
+            mhz(f64::from(highest.0)),
+            share(highest.1),
+        ]
+    };
+    let rows: Vec<Vec<String>> = results.frequencies.iter().take(ROWS).map(row).collect();
+    let mut text = grid(&["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %"], 1, rows);
+    more(&mut text, results.frequencies.len(), "CPUs");
+    text
 }
 
 /// Load averages and pressure, as `/proc/loadavg` and `/proc/pressure/cpu` show them at the end.

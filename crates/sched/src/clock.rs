@@ -8,32 +8,46 @@ pub struct Clock {
     /// `rq_clock_pelt`: stretched by the CPU's capacity, so that the same work weighs the same on every CPU; catches
     /// up while the CPU is idle.
     pelt: u64,
+    /// What the CPU does at its highest frequency, of 1024.
+    capacity: u32,
+    /// Its frequency now, of 1024 for the highest.
+    freq: u32,
 }
 
 /// Where the PELT clock begins: at 0 an average would look as if it had never been attached to a queue. No kernel runs a
 /// task in the first microsecond after power-on.
 const PELT_EPOCH: u64 = 1 << 20;
 
-impl Default for Clock {
-    fn default() -> Self {
-        Self { now: 0, pelt: PELT_EPOCH }
-    }
-}
-
 impl Clock {
-    /// Moves on to `now`. `capacity` is the CPU's, of 1024; `idle` whether the idle task runs.
+    /// Of a CPU of `capacity`, of 1024, at its highest frequency.
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self { now: 0, pelt: PELT_EPOCH, capacity, freq: 1024 }
+    }
+
+    /// The CPU's frequency from now on, of 1024.
+    pub(crate) fn set_frequency(&mut self, freq: u32) {
+        self.freq = freq;
+    }
+
+    /// What the CPU does now, of 1024.
+    pub(crate) fn speed(&self) -> u32 {
+        self.capacity * self.freq >> 10
+    }
+
+    /// Moves on to `now`; `idle` is whether the idle task runs.
     #[inline]
-    pub fn update(&mut self, now: u64, capacity: u32, idle: bool) {
+    pub fn update(&mut self, now: u64, idle: bool) {
         if now <= self.now {
             return;
         }
         let delta = now - self.now;
         self.now = now;
-        if idle || capacity == 1024 {
-            // A CPU of full capacity never falls behind; an idle one catches up at once.
+        if idle || (self.capacity & self.freq) == 1024 {
+            // A CPU of full capacity and frequency never falls behind; an idle one catches up at once.
             self.pelt = if idle { now.wrapping_add(PELT_EPOCH) } else { self.pelt.wrapping_add(delta) };
         } else {
-            self.pelt = self.pelt.wrapping_add(((u128::from(delta) * u128::from(capacity)) >> 10) as u64);
+            let scaled = |delta: u64, by: u32| ((u128::from(delta) * u128::from(by)) >> 10) as u64;
+            self.pelt = self.pelt.wrapping_add(scaled(scaled(delta, self.capacity), self.freq));
         }
     }
 

@@ -235,6 +235,11 @@ pub enum Event {
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
+    /// `cpu_frequency`: this CPU runs at another frequency from now on.
+    CpuFrequency {
+        /// Kilohertz.
+        khz: u32,
+    },
     /// A CPU looked for work to pull in one of its domains.
     Balance {
         /// When it looked.

@@ -23,6 +23,7 @@ pub mod arena;
 pub mod balance;
 pub mod class;
 pub mod clock;
+pub mod cpufreq;
 pub mod cpumask;
 pub mod debug;
 pub mod event;

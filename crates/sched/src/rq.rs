@@ -81,7 +81,7 @@ impl<P: Policy> Rq<P> {
     pub fn new(shared: &Shared<P>, cpu: CpuId) -> Self {
         Self {
             cpu,
-            clock: Clock::default(),
+            clock: Clock::new(shared.capacity(cpu)),
             tasks: Arena::default(),
             class: P::new_rq(shared, cpu),
             nr_running: 0,
@@ -134,9 +134,9 @@ impl<P: Policy> Rq<P> {
     }
 
     #[inline]
-    pub(crate) fn update_clock(&mut self, now: u64, shared: &Shared<P>) {
+    pub(crate) fn update_clock(&mut self, now: u64, _shared: &Shared<P>) {
         let idle = self.running == Running::Idle;
-        self.clock.update(now, shared.capacity(self.cpu), idle);
+        self.clock.update(now, idle);
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 //! Utilisation clamping (uclamp): what a task, or its group, says about how much CPU it needs, whatever its history says.
 //!
 //! `util_min` asks for a CPU, and a frequency, for at least that much; `util_max` says that no more is needed. What holds for a task is its request, brought
-//! into the bounds of its group and of the system ([`effective`]); for a CPU it is the greatest of both of its runnable tasks
-//! ([`RqUclamp`]). The clamps change where a task fits (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets,
+//! into the bounds of its group and of the system; for a CPU it is the greatest of both of its runnable tasks
+//! ([`Rq::clamps`]). The clamps change where a task fits (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets,
 //! never its share of time.
 //!
 //! As in the kernel nothing is counted until somebody asks for a clamp for the first time (`sched_uclamp_used`).

@@ -157,7 +157,14 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
 fn million(duration: u64) {
     let program = phases(vec![Op::Run { work: 100 * US }, Op::Sleep { time: 500 * MS }]);
     let mut million = workload((0..1_000_000).map(|index| task(format!("t-{index}"), "t", &program)).collect(), 0);
-    let group = |index| Group { path: format!("/g{index}"), parent: Some(0), weight: 100, idle: false, max: None };
+    let group = |index| Group {
+        path: format!("/g{index}"),
+        parent: Some(0),
+        weight: 100,
+        idle: false,
+        max: None,
+        uclamp: None,
+    };
     million.groups.extend((0..10_000).map(group));
     for (index, task) in million.tasks.iter_mut().enumerate() {
         task.settings.group = Some(1 + index % 10_000);

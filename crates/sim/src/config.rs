@@ -5,6 +5,7 @@ use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{Kernel, Topology};
 
 use crate::costs::Costs;
+use crate::frequency::Frequencies;
 
 /// A machine: its shape and how fast its parts are.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct MachineSpec {
     /// Spread the CPUs' ticks over the first half of the period (`skew_tick=1`) instead of ticking all at once, which
     /// is what Linux does by default.
     pub skew_tick: bool,
+    /// Frequencies that can change; `None`: every CPU always runs at its highest.
+    pub frequencies: Option<Frequencies>,
     /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
     /// needed.
     pub host_cpus: Option<u32>,
@@ -40,6 +43,7 @@ impl MachineSpec {
             smt_speed_permille: 600,
             timer_slack_ns: 50_000,
             skew_tick: false,
+            frequencies: None,
             host_cpus: None,
         }
     }

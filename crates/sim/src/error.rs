@@ -3,6 +3,8 @@
 use vruntime_sched::UclampError;
 use vruntime_sched::class::deadline::SchedError;
 
+use crate::frequency::FrequencyError;
+
 /// " at 5.000 ms", unless that is the beginning.
 fn at(now: u64) -> String {
     if now == 0 { String::new() } else { format!(" at {}.{:03} ms", now / 1_000_000, now / 1_000 % 1_000) }
@@ -96,6 +98,9 @@ pub enum Error {
         /// Why, and how to mend it.
         error: SchedError,
     },
+    /// The machine's frequencies make no sense.
+    #[error("{0}")]
+    Frequency(FrequencyError),
     /// Utilisation clamps are refused.
     #[error("task `{task}`{}: {error}", at(*.now))]
     Clamps {

@@ -30,7 +30,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Gives the CPUs of a core the speed they have now. `changing` arms its own execution event.
-    fn set_core_speed(&mut self, core: usize, changing: usize) {
+    pub(crate) fn set_core_speed(&mut self, core: usize, changing: usize) {
         let busy = self.cores[core].iter().filter(|&&cpu| !self.core.cpus[cpu as usize].is_idle()).count() as u32;
         let mut permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
         if let Some(host) = &self.host {
@@ -38,7 +38,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         for index in 0..self.cores[core].len() {
             let sibling = self.cores[core][index] as usize;
-            let speed = self.capacity[sibling] * permille.max(1);
+            let mut speed = self.capacity[sibling] * permille.max(1);
+            if let Some(clocks) = &self.clocks {
+                speed = (u64::from(speed) * clocks.speed_millionths(sibling) / 1_000_000).max(1) as u32;
+            }
             if self.core.cpus[sibling].speed != speed {
                 self.core.cpus[sibling].settle(self.core.now);
                 self.core.cpus[sibling].speed = speed;

@@ -10,7 +10,8 @@ use crate::cpu::{Cpu, NOHZ, RESCHED};
 use crate::events::{Queue, Source};
 use crate::timers::Timers;
 
-/// Fixed sources of a CPU. After those of all CPUs comes that of the scheduler's other timers, then those of the tasks.
+/// Fixed sources of a CPU. After those of all CPUs comes that of the scheduler's other timers, that of changes of frequency, then
+/// those of the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -19,7 +20,7 @@ pub(crate) const SOURCES_PER_CPU: u32 = 4;
 
 /// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
-    cpus as u32 * SOURCES_PER_CPU + 1
+    cpus as u32 * SOURCES_PER_CPU + 2
 }
 
 /// What fires, for a CPU.
@@ -28,6 +29,8 @@ pub(crate) enum Fires {
     Cpu(usize, u32),
     /// The first of the scheduler's timers that are not a CPU's own.
     Timers,
+    /// A frequency changes.
+    Clocks,
     /// A task's timer.
     Task(u32),
 }
@@ -103,8 +106,8 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers, then the
-    /// tasks' timers.
+    /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers, changes
+    /// of frequency, and the tasks' timers.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
@@ -114,6 +117,12 @@ impl<S: Sink> Core<'_, S> {
     /// The event source of the scheduler's timers that are not a CPU's own.
     #[inline]
     pub(crate) fn timers_source(&self) -> Source {
+        fixed_sources(self.cpus.len()) - 2
+    }
+
+    /// The event source of changes of frequency.
+    #[inline]
+    pub(crate) fn clocks_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 1
     }
 
@@ -132,10 +141,12 @@ impl<S: Sink> Core<'_, S> {
         } else if source < cpus * SOURCES_PER_CPU {
             let other = source - cpus;
             Fires::Cpu((other / (SOURCES_PER_CPU - 1)) as usize, 1 + other % (SOURCES_PER_CPU - 1))
-        } else if source > cpus * SOURCES_PER_CPU {
-            Fires::Task(source - cpus * SOURCES_PER_CPU - 1)
-        } else {
+        } else if source > cpus * SOURCES_PER_CPU + 1 {
+            Fires::Task(source - cpus * SOURCES_PER_CPU - 2)
+        } else if source == cpus * SOURCES_PER_CPU {
             Fires::Timers
+        } else {
+            Fires::Clocks
         }
     }
 

@@ -37,6 +37,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
     #[inline]
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
+        if self.clocks.is_some() {
+            self.update_frequency(cpu);
+        }
         let rq = &self.rqs[cpu];
         self.core.cpus[cpu].resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
         self.arm_exec(cpu);

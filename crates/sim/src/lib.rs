@@ -15,7 +15,7 @@
 //!
 //! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts
 //! and system calls ([`Costs`]); caches are a fixed cost of a migration; memory, disks and networks are no bottleneck;
-//! frequencies do not change; the tick stops on idle CPUs and nowhere else.
+//! frequencies change where the machine says so; the tick stops on idle CPUs and nowhere else.
 #![forbid(unsafe_code)]
 
 mod background;
@@ -25,6 +25,7 @@ mod cpu;
 mod error;
 mod events;
 mod execution;
+pub mod frequency;
 mod host;
 mod interpreter;
 mod interrupts;

@@ -27,6 +27,7 @@ use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
+use crate::frequency::{Clocks, Governor};
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::interpreter::MAX_TASKS;
 use crate::loops::Loop;
@@ -89,6 +90,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     debug: Option<Snapshot>,
     /// The host of a virtual machine, if it has too few CPUs.
     pub(crate) host: Option<Overcommit>,
+    /// The frequencies, if they can change.
+    pub(crate) clocks: Option<Clocks>,
 }
 
 /// Calls a verb of the scheduler on behalf of `$cpu`.
@@ -124,7 +127,11 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
         range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
-        let clamps_matter = places.iter().any(|place| place.capacity != places[0].capacity);
+        if let Some(frequencies) = &spec.frequencies {
+            frequencies.check(cpus).map_err(Error::Frequency)?;
+        }
+        let governed = spec.frequencies.as_ref().is_some_and(|spec| spec.governor == Governor::Schedutil);
+        let clamps_matter = governed || places.iter().any(|place| place.capacity != places[0].capacity);
         let periods = shared.config.tunables.deadline().periods;
         let programs = compile(workload, cpus, &spec.costs, periods, clamps_matter)?;
         let end = config.duration.or(workload.duration);
@@ -200,9 +207,11 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             debug_at: config.debug_at,
             debug: None,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
+            clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
         };
         machine.describe();
+        machine.start_clocks();
         machine.create_groups(config.autogroup);
         machine.create_tasks(config.seed, &mut rng);
         for cpu in 0..cpus {
@@ -360,6 +369,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             Fires::Cpu(cpu, IPI) => self.on_ipi(cpu),
             Fires::Cpu(cpu, _) => self.on_hrtick(cpu),
             Fires::Timers => self.on_timers(),
+            Fires::Clocks => self.on_clocks(),
             Fires::Task(task) => self.on_task_timer(task),
         }
     }

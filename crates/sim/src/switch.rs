@@ -72,6 +72,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.update_core_speed(cpu);
         }
         self.leave_interrupt(cpu);
+        if curr == IDLE
+            && let Some(clocks) = &mut self.clocks
+        {
+            clocks.idle_calls[cpu] += 1;
+        }
     }
 
     /// Puts a task's state on its CPU.

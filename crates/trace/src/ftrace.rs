@@ -12,7 +12,8 @@ use crate::{GroupInfo, Sink, TaskInfo};
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
-/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`. Events
+/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
+/// `cpu_frequency`. Events
 /// the kernel has no tracepoint for (changes of nice and policy, balancing, overheads, ends of loops) are not written. Names are
 /// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid).
@@ -143,6 +144,14 @@ impl<W: Write> FtraceWriter<W> {
                 push_signed(buffer, b" pid=", who.pid);
                 push_signed(buffer, b" oldprio=", i32::from(old));
                 push_signed(buffer, b" newprio=", i32::from(new));
+                buffer.push(b'\n');
+            }
+            Event::CpuFrequency { khz } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"cpu_frequency:        ");
+                push_field(buffer, b"state=", &[]);
+                push_number(buffer, u64::from(khz), 1);
+                push_field(buffer, b" cpu_id=", &[]);
+                push_number(buffer, u64::from(cpu.0), 1);
                 buffer.push(b'\n');
             }
             Event::SetNice { .. }

@@ -172,7 +172,7 @@ impl Names {
             Event::Throttle { group } | Event::Unthrottle { group, .. } | Event::BandwidthPeriod { group, .. } => {
                 self.admit_group(group)
             }
-            Event::Balance { .. } | Event::Overhead { .. } => Ok(()),
+            Event::Balance { .. } | Event::Overhead { .. } | Event::CpuFrequency { .. } => Ok(()),
         }
     }
 

@@ -70,6 +70,7 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         (task(), any::<i16>(), any::<i16>()).prop_map(|(task, old, new)| Event::PiSetprio { task, old, new }),
         (task(), group()).prop_map(|(task, group)| Event::MoveGroup { task, group }),
+        any::<u32>().prop_map(|khz| Event::CpuFrequency { khz }),
         group().prop_map(|group| Event::Throttle { group }),
         (group(), any::<u64>()).prop_map(|(group, ns)| Event::Unthrottle { group, ns }),
         (group(), any::<u32>(), any::<bool>(), any::<u64>())

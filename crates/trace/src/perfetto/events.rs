@@ -6,7 +6,8 @@ use vruntime_sched::event::Event;
 use vruntime_sched::ids::CpuId;
 
 use super::proto::{
-    CgroupAttachTask, FtraceEventKind, SchedMigrateTask, SchedProcessExit, SchedProcessFork, SchedSwitch, SchedWakeup,
+    CgroupAttachTask, CpuFrequency, FtraceEventKind, SchedMigrateTask, SchedProcessExit, SchedProcessFork, SchedSwitch,
+    SchedWakeup,
 };
 use super::{PerfettoWriter, state_bits};
 use crate::ftrace::group_level;
@@ -75,6 +76,9 @@ impl<W: Write> PerfettoWriter<W> {
                     dst_level: Some(group_level(path) as i32),
                     dst_path: Some(path.to_owned()),
                 })
+            }
+            Event::CpuFrequency { khz } => {
+                FtraceEventKind::CpuFrequency(CpuFrequency { state: Some(khz), cpu_id: Some(cpu.0) })
             }
             Event::SetNice { .. }
             | Event::SetPolicy { .. }

@@ -65,7 +65,7 @@ pub struct FtraceEvent {
     /// Who ran when it was hit.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "FtraceEventKind", tags = "4, 17, 20, 67, 114, 238, 239, 491")]
+    #[prost(oneof = "FtraceEventKind", tags = "4, 17, 20, 67, 114, 238, 239, 491, 11")]
     pub event: Option<FtraceEventKind>,
 }
 
@@ -80,6 +80,8 @@ pub enum FtraceEventKind {
     SchedWaking(SchedWakeup),
     #[prost(message, tag = "67")]
     CgroupAttachTask(CgroupAttachTask),
+    #[prost(message, tag = "11")]
+    CpuFrequency(CpuFrequency),
     #[prost(message, tag = "114")]
     SchedWakeupNew(SchedWakeup),
     #[prost(message, tag = "238")]
@@ -140,6 +142,15 @@ pub struct CgroupAttachTask {
     pub dst_level: Option<i32>,
     #[prost(string, optional, tag = "7")]
     pub dst_path: Option<String>,
+}
+
+/// `CpuFrequencyFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CpuFrequency {
+    #[prost(uint32, optional, tag = "1")]
+    pub state: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub cpu_id: Option<u32>,
 }
 
 /// `SchedProcessExitFtraceEvent`.

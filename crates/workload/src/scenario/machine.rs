@@ -19,6 +19,23 @@ pub struct Machine {
     pub capacities: Vec<u32>,
     /// What a core with two busy threads does in comparison with one busy thread, thousandths, 1000..=2000.
     pub smt_speedup_permille: Option<u32>,
+    /// Who chooses the frequencies; none: every CPU runs at its highest.
+    pub governor: Option<Spanned<String>>,
+    /// How often a frequency may be chosen anew, nanoseconds.
+    pub rate_limit_ns: Option<u64>,
+    /// CPUs that share a clock, with its frequencies; empty: each core has its own.
+    pub frequencies: Vec<Spanned<FrequencyTable>>,
+}
+
+/// `[[machine.frequency]]`: CPUs that share a clock.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FrequencyTable {
+    /// Which.
+    pub cpus: Vec<u32>,
+    /// Kilohertz, ascending.
+    pub khz: Vec<u32>,
+    /// How long a change takes, nanoseconds.
+    pub transition_ns: Option<u64>,
 }
 
 pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
@@ -53,8 +70,59 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         capacities.extend(capacity.map(|capacity| capacity as u32));
     }
     let smt_speedup_permille = smt_speedup(&mut inner);
+    let governor = inner
+        .string("governor", "the name of a governor, such as \"schedutil\"")
+        .map(|(name, span)| Spanned { value: name.to_owned(), span });
+    let rate_limit_ns = inner.duration("rate_limit");
+    let mut frequencies = Vec::new();
+    for entry in inner.array("frequency", "a table [[machine.frequency]] for each clock").unwrap_or_default() {
+        let table = frequency(&mut inner, entry);
+        frequencies.extend(table.map(|value| Spanned { value, span: entry.span() }));
+    }
+    if governor.is_none()
+        && let Some(first) = frequencies.first()
+    {
+        let message = "[machine] has frequencies, but nobody who chooses one".to_owned();
+        inner.bad(first.span.clone(), message, "these", "add governor = \"schedutil\" to [machine]");
+    }
     inner.finish();
-    Some(Machine { topology, lstopo, capacities, smt_speedup_permille })
+    Some(Machine { topology, lstopo, capacities, smt_speedup_permille, governor, rate_limit_ns, frequencies })
+}
+
+/// Frequencies are between 1 MHz and 1 THz.
+const MHZ: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
+
+fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> Option<FrequencyTable> {
+    let mut inner = Fields::new(fields.problems, "[[machine.frequency]]", value);
+    let mut table = FrequencyTable::default();
+    for entry in inner.array("cpus", "a list of CPUs").unwrap_or_default() {
+        let cpu = inner.integer_in("cpus", entry, 0..=65_535, "a CPU");
+        table.cpus.extend(cpu.map(|cpu| cpu as u32));
+    }
+    for entry in inner.array("mhz", "a list of frequencies, ascending, MHz").unwrap_or_default() {
+        let khz = match entry.get_ref() {
+            DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
+            DeValue::Float(number) => crate::units::scaled(number.as_str(), 1000),
+            _ => None,
+        };
+        let Some(khz) = khz.filter(|khz| MHZ.contains(khz)) else {
+            let help = "frequencies are numbers of MHz, such as 800 or 1497.6";
+            inner.bad(entry.span(), "this is no frequency".to_owned(), "expected 1 to 1000000 MHz", help);
+            continue;
+        };
+        if table.khz.last().is_some_and(|&last| u64::from(last) >= khz) {
+            let message = "the frequencies do not ascend".to_owned();
+            inner.bad(entry.span(), message, "not above the one before it", "list them from the lowest to the highest");
+        }
+        table.khz.push(khz as u32);
+    }
+    table.transition_ns = inner.duration("transition");
+    if table.khz.is_empty() || table.cpus.is_empty() {
+        let message = "a clock needs CPUs and frequencies".to_owned();
+        inner.bad(value.span(), message, "this one", "write it as cpus = [0, 1] and mhz = [800, 1600, 2400]");
+    }
+    inner.finish();
+    Some(table)
 }
 
 fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {

@@ -79,7 +79,7 @@ struct Departed {
 pub struct Env {
     /// The run queue's clock, nanoseconds.
     pub now: u64,
-    /// The CPU's capacity, of 1024: on a slow CPU a runtime lasts longer.
+    /// The CPU's capacity at its frequency now, of 1024: on a slow CPU a runtime lasts longer.
     pub capacity: u32,
     /// For reclaiming.
     pub reclaim: Reclaim,

@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use crate::task::TaskState;
 
 fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
-    Env::new(rq.clock.now(), shared.capacity(rq.cpu), &shared.dl.domain, shared.dl.grub)
+    Env::new(rq.clock.now(), rq.clock.speed(), &shared.dl.domain, shared.dl.grub)
 }
 
 /// Calls with a task's entity, which it has, and the run queue's part of the class.

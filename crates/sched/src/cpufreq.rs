@@ -1,0 +1,79 @@
+//! What the scheduler knows of frequencies (`cpufreq_schedutil.c`): what a CPU asks for, and how averages are kept while it
+//! runs slower than it can. Choosing a frequency, and how long a change of it takes, is the machine's.
+
+use crate::balance::Balancer;
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::Scheduler;
+use crate::shared::Shared;
+use crate::uclamp::SCALE;
+
+/// What a CPU asks of its frequency. All of 1024.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// The capacity it wants, a fifth to spare included; may be above what it has.
+    pub util: u64,
+    /// The capacity it has at its highest frequency.
+    pub max: u64,
+    /// What its deadline tasks were promised: when that grows, the frequency must at once.
+    pub bw_dl: u64,
+    /// An upper clamp keeps it lower than its utilisation asks for: then the frequency may fall though the CPU is busy
+    /// (`uclamp_rq_is_capped`).
+    pub capped: bool,
+}
+
+/// A quarter more: a CPU at this frequency has a fifth to spare (`map_util_perf`).
+const fn with_headroom(util: u64) -> u64 {
+    util + (util >> 2)
+}
+
+/// The frequency at which a CPU that has `max` of `highest` has `util` (`map_util_freq`), in the unit of `highest`.
+pub fn map_util_freq(util: u64, highest: u32, max: u64) -> u64 {
+    u64::from(highest) * util / max.max(1)
+}
+
+impl<P: Policy> Rq<P> {
+    /// What this CPU asks of its frequency (`sugov_get_util`).
+    ///
+    /// Up to 6.6 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From 6.7
+    /// on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word. From 6.5 on, here
+    /// 6.6, tasks that wait count as if they ran (`runnable_avg`).
+    pub fn cpufreq_demand(&self, shared: &Shared<P>) -> Demand {
+        const BW_SHIFT: u32 = 20;
+        let published = shared.cpu(self.cpu);
+        let max = u64::from(published.capacity());
+        let balancer = shared.config.balancer;
+        let boost = if balancer == Balancer::V6_1 { 0 } else { published.runnable() };
+        let fair = published.util().max(boost).min(max);
+        let (rt, dl) = (self.rt.util_avg(), self.dl.util_avg());
+        let bw_dl = (self.dl.running_bw() * u64::from(SCALE)) >> BW_SHIFT;
+        let clamps = self.clamps();
+        let used = shared.uclamp_used();
+        // Where nobody clamps, real-time tasks get all there is.
+        let all = !used && self.rt.runnable();
+        let util = if balancer < Balancer::V6_12 {
+            let clamped = if used { clamps.apply(fair + rt) } else { fair + rt };
+            let whole = all || clamped + dl >= max;
+            with_headroom(if whole { max } else { (clamped + bw_dl).min(max) })
+        } else {
+            let actual = (fair + rt + dl).min(max);
+            let least = if all { max } else { bw_dl.max(if used { clamps.min.into() } else { 0 }) };
+            let most = if used { max.min(clamps.max.into()) } else { max };
+            least.max(most.min(with_headroom(actual)))
+        };
+        let capped = used && fair + rt >= u64::from(clamps.max) && clamps.max != SCALE;
+        Demand { util, max, bw_dl, capped }
+    }
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// From now on `cpu` runs at `scale` of its highest frequency, 1..=1024 (`arch_scale_freq_capacity`): its averages count time by that much
+    /// less.
+    pub fn set_frequency(&mut self, cpu: CpuId, scale: u32) {
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, self.shared);
+        rq.clock.set_frequency(scale.clamp(1, u32::from(SCALE)));
+    }
+}
