@@ -31,7 +31,7 @@ impl Clock {
 
     /// What the CPU does now, of 1024.
     pub(crate) fn speed(&self) -> u32 {
-        self.capacity * self.freq >> 10
+        (self.capacity * self.freq) >> 10
     }
 
     /// Moves on to `now`; `idle` is whether the idle task runs.

@@ -54,6 +54,8 @@ pub struct Rq<P: Policy> {
     pub(crate) newidle: bool,
     /// A real-time or deadline task, or a fair server, is or has been here: until then nobody looks at `rt` and `dl`.
     pub(crate) higher: bool,
+    /// There is something in `uclamp`.
+    pub(crate) clamped: bool,
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
     /// Its clocks.
@@ -94,6 +96,7 @@ impl<P: Policy> Rq<P> {
             notify_resume: false,
             newidle: false,
             higher: false,
+            clamped: false,
             push: None,
             balance: RqBalance::new(shared, cpu),
             load: RqLoad::new(shared.config.tunables.tick_ns()),

@@ -307,13 +307,14 @@ fn count<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
     let clamps = restricted(shared, &rq.tasks[index]);
     rq.tasks[index].uclamp.active = clamps;
+    rq.clamped = true;
     rq.uclamp.get_or_insert_with(|| Box::new(RqUclamp::new())).inc(clamps);
 }
 
 /// A task leaves the queue, or, though it stays there, the number of the runnable.
 #[inline]
 pub(crate) fn dec<P: Policy>(rq: &mut Rq<P>, index: u32) {
-    if rq.uclamp.is_some() {
+    if rq.clamped {
         discount(rq, index);
     }
 }

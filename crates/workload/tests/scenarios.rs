@@ -90,7 +90,7 @@ fn several_kernels() {
 
 #[test]
 fn a_machine_as_a_table() {
-    let Machine { topology, lstopo, capacities, smt_speedup_permille } = read(&format!(
+    let Machine { topology, lstopo, capacities, smt_speedup_permille, .. } = read(&format!(
         "[machine]\ntopology = \"core:2 pu:2\"\ncapacities = [1024, 1024, 446, 446]\nsmt_speedup = 1.25\n{TASK}"
     ))
     .machine
@@ -99,6 +99,34 @@ fn a_machine_as_a_table() {
     assert_eq!((lstopo, capacities, smt_speedup_permille), (None, vec![1024, 1024, 446, 446], Some(1250)));
     let machine = read(&format!("machine.lstopo = \"m.xml\"\n{TASK}")).machine.expect("there is one");
     assert_eq!(machine.lstopo.as_deref().map(std::path::PathBuf::as_path), Some(Path::new("m.xml")));
+}
+
+#[test]
+fn frequencies_of_a_machine() {
+    let head = "[machine]\ntopology = \"2\"\ngovernor = \"schedutil\"\nrate_limit = \"1ms\"\n";
+    let clock = "[[machine.frequency]]\ncpus = [0, 1]\nmhz = [800, 1497.6]\ntransition = \"50us\"\n";
+    let machine = read(&format!("{head}{clock}{TASK}")).machine.expect("there is one");
+    assert_eq!(
+        (machine.governor.map(|name| name.value), machine.rate_limit_ns),
+        (Some("schedutil".to_owned()), Some(1_000_000))
+    );
+    let [clock] = &machine.frequencies[..] else { panic!("there is one clock") };
+    assert_eq!((&clock.value.cpus, &clock.value.khz), (&vec![0, 1], &vec![800_000, 1_497_600]));
+    assert_eq!(clock.value.transition_ns, Some(50_000));
+    let wrong = [
+        ("cpus = [0]\nmhz = [800, 800]", "the frequencies do not ascend"),
+        ("cpus = [0]\nmhz = [0]", "this is no frequency"),
+        ("cpus = []\nmhz = [800]", "a clock needs CPUs and frequencies"),
+        ("cpus = [0]\nmhz = [800]\nlatency = \"1us\"", "unknown key `latency`"),
+    ];
+    for (keys, message) in wrong {
+        let text = format!("{head}[[machine.frequency]]\n{keys}\n{TASK}");
+        let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+        assert_eq!(error.message(), message, "{keys}");
+    }
+    let text = format!("[[machine.frequency]]\ncpus = [0]\nmhz = [800]\n{TASK}");
+    let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+    assert_eq!(error.message(), "[machine] has frequencies, but nobody who chooses one");
 }
 
 #[test]

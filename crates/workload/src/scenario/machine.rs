@@ -76,8 +76,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
     let rate_limit_ns = inner.duration("rate_limit");
     let mut frequencies = Vec::new();
     for entry in inner.array("frequency", "a table [[machine.frequency]] for each clock").unwrap_or_default() {
-        let table = frequency(&mut inner, entry);
-        frequencies.extend(table.map(|value| Spanned { value, span: entry.span() }));
+        frequencies.push(Spanned { value: frequency(&mut inner, entry), span: entry.span() });
     }
     if governor.is_none()
         && let Some(first) = frequencies.first()
@@ -92,7 +91,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
 /// Frequencies are between 1 MHz and 1 THz.
 const MHZ: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 
-fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> Option<FrequencyTable> {
+fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> FrequencyTable {
     let mut inner = Fields::new(fields.problems, "[[machine.frequency]]", value);
     let mut table = FrequencyTable::default();
     for entry in inner.array("cpus", "a list of CPUs").unwrap_or_default() {
@@ -122,7 +121,7 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> O
         inner.bad(value.span(), message, "this one", "write it as cpus = [0, 1] and mhz = [800, 1600, 2400]");
     }
     inner.finish();
-    Some(table)
+    table
 }
 
 fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {
