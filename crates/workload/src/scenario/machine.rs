@@ -116,7 +116,8 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
         table.khz.push(khz as u32);
     }
     table.transition_ns = inner.duration("transition");
-    if table.khz.is_empty() || table.cpus.is_empty() {
+    // What is wrong with an entry has been told.
+    if (table.khz.is_empty() || table.cpus.is_empty()) && !inner.problems.has_errors() {
         let message = "a clock needs CPUs and frequencies".to_owned();
         inner.bad(value.span(), message, "this one", "write it as cpus = [0, 1] and mhz = [800, 1600, 2400]");
     }
