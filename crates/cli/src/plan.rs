@@ -9,6 +9,7 @@ use vruntime_sched::features::FEATURES;
 use vruntime_sched::kernels::UnknownName;
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
+use vruntime_sim::idle::{self, IdleState};
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::{self, Scenario, Spanned};
@@ -199,6 +200,18 @@ fn machine_of(
         spec.smt_speed_permille = speedup.div_ceil(2);
     }
     spec.frequencies = frequencies_of(scenario, described, &spec.topology)?;
+    let state = |table: &Spanned<scenario::IdleTable>| IdleState {
+        name: table.value.name.clone(),
+        exit_latency_ns: table.value.exit_latency_ns,
+        target_residency_ns: table.value.residency_ns,
+    };
+    spec.idle_states = described.idle_states.iter().map(state).collect();
+    if let Some(first) = described.idle_states.first() {
+        idle::check(&spec.idle_states).map_err(|error| {
+            let help = "docs/capacity.md tells how idle states are written";
+            scenario.error_at(first.span.clone(), &error.to_string(), "here", help)
+        })?;
+    }
     Ok((text, false, spec))
 }
 

@@ -191,6 +191,41 @@ impl Published {
     }
 }
 
+/// What is known of an idle CPU.
+#[derive(Debug)]
+pub(crate) struct Idleness {
+    /// Since when it is idle, nanoseconds.
+    since: AtomicU64,
+    /// What leaving its idle state takes, nanoseconds.
+    exit_latency: AtomicU64,
+}
+
+impl Default for Idleness {
+    fn default() -> Self {
+        Self { since: AtomicU64::new(0), exit_latency: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Idleness {
+    pub(crate) fn since(&self) -> u64 {
+        self.since.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn begin(&self, now: u64) {
+        self.since.store(now, Relaxed);
+    }
+
+    /// What leaving its idle state takes; `u64::MAX` if that is not known.
+    pub(crate) fn exit_latency(&self) -> u64 {
+        self.exit_latency.load(Relaxed)
+    }
+
+    pub(crate) fn set_exit_latency(&self, latency: Option<u64>) {
+        self.exit_latency.store(latency.unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
 /// A table that grows by doubling chunks and never moves what it holds, so that it can be read while it grows.
 #[derive(Debug)]
 struct Table<T> {
@@ -296,6 +331,7 @@ pub struct Shared<P: Policy> {
     /// Somebody has asked for a utilisation clamp (`sched_uclamp_used`).
     uclamp_used: AtomicBool,
     cpus: Vec<Published>,
+    idle: Vec<Idleness>,
     tasks: Locations,
     nr_tasks: AtomicU32,
     groups: Table<OnceBox<TaskGroup>>,
@@ -315,6 +351,7 @@ impl<P: Policy> Shared<P> {
         });
         let shared = Self {
             cpus: cpus.collect(),
+            idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
             nohz: Nohz::new(topology.nr_cpus()),
             rt: Cpupri::new(topology.nr_cpus()),
             dl: DlShared::new(&topology, &config),
@@ -334,6 +371,12 @@ impl<P: Policy> Shared<P> {
         };
         shared.new_group(GroupId::ROOT, weight::NICE_0_LOAD, false);
         shared
+    }
+
+    /// How idle a CPU is, if it is.
+    #[inline]
+    pub(crate) fn idleness(&self, cpu: CpuId) -> &Idleness {
+        &self.idle[cpu.index()]
     }
 
     /// What CPUs of consecutive numbers publish.

@@ -6,6 +6,7 @@ use vruntime_sched::{Kernel, Topology};
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
+use crate::idle::IdleState;
 
 /// A machine: its shape and how fast its parts are.
 #[derive(Clone, Debug)]
@@ -28,6 +29,9 @@ pub struct MachineSpec {
     pub skew_tick: bool,
     /// Frequencies that can change; `None`: every CPU always runs at its highest.
     pub frequencies: Option<Frequencies>,
+    /// States an idle CPU can be in, from the shallowest to the deepest; none: leaving idleness always takes
+    /// [`Costs::idle_exit_ns`].
+    pub idle_states: Vec<IdleState>,
     /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
     /// needed.
     pub host_cpus: Option<u32>,
@@ -44,6 +48,7 @@ impl MachineSpec {
             timer_slack_ns: 50_000,
             skew_tick: false,
             frequencies: None,
+            idle_states: Vec::new(),
             host_cpus: None,
         }
     }

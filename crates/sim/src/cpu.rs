@@ -54,6 +54,8 @@ pub(crate) struct Cpu {
     pub(crate) exec_at: u64,
     /// An idle CPU has left, or will have left, its idle state at this instant.
     pub(crate) awake_at: u64,
+    /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
+    pub(crate) exit_latency: u64,
     pub(crate) time: CpuTime,
 }
 
@@ -74,6 +76,7 @@ impl Cpu {
             curr: IDLE,
             exec_at: NEVER,
             awake_at: NEVER,
+            exit_latency: 0,
             time: CpuTime::default(),
         }
     }

@@ -4,6 +4,7 @@ use vruntime_sched::UclampError;
 use vruntime_sched::class::deadline::SchedError;
 
 use crate::frequency::FrequencyError;
+use crate::idle::IdleStateError;
 
 /// " at 5.000 ms", unless that is the beginning.
 fn at(now: u64) -> String {
@@ -101,6 +102,9 @@ pub enum Error {
     /// The machine's frequencies make no sense.
     #[error("{0}")]
     Frequency(FrequencyError),
+    /// The machine's idle states make no sense.
+    #[error("{0}")]
+    IdleStates(IdleStateError),
     /// Utilisation clamps are refused.
     #[error("task `{task}`{}: {error}", at(*.now))]
     Clamps {

@@ -166,7 +166,7 @@ impl<S: Sink> Core<'_, S> {
             let mut at = self.now.saturating_add(self.costs.ipi_latency_ns);
             if this.sleeps_at(at) {
                 // It will find the CPU in its idle state: wake-up and interrupt are one event.
-                at = at.saturating_add(self.costs.idle_exit_ns);
+                at = at.saturating_add(self.costs.idle_exit_ns + this.exit_latency);
                 this.awake_at = at;
             }
             self.queue.arm(source, at);

@@ -23,7 +23,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if !this.is_idle() || this.debt > 0 || this.resched || this.awake_at == now {
             return true;
         }
-        let awake_at = now.saturating_add(self.core.costs.idle_exit_ns);
+        let awake_at = now.saturating_add(self.core.costs.idle_exit_ns + this.exit_latency);
         if this.awake_at < now || this.awake_at > awake_at {
             this.awake_at = awake_at;
         }
@@ -39,6 +39,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
         if self.clocks.is_some() {
             self.update_frequency(cpu);
+        }
+        if self.idle.is_some() {
+            self.choose_idle_state(cpu);
         }
         let rq = &self.rqs[cpu];
         self.core.cpus[cpu].resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));

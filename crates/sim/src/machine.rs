@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
+use crate::idle::{self, Idle};
 use crate::interpreter::MAX_TASKS;
 use crate::loops::Loop;
 use crate::overcommit::Overcommit;
@@ -92,6 +93,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) host: Option<Overcommit>,
     /// The frequencies, if they can change.
     pub(crate) clocks: Option<Clocks>,
+    /// The idle states, if there are any.
+    pub(crate) idle: Option<Idle>,
 }
 
 /// Calls a verb of the scheduler on behalf of `$cpu`.
@@ -129,6 +132,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
         if let Some(frequencies) = &spec.frequencies {
             frequencies.check(cpus).map_err(Error::Frequency)?;
+        }
+        if !spec.idle_states.is_empty() {
+            idle::check(&spec.idle_states).map_err(Error::IdleStates)?;
         }
         let governed = spec.frequencies.as_ref().is_some_and(|spec| spec.governor == Governor::Schedutil);
         let clamps_matter = governed || places.iter().any(|place| place.capacity != places[0].capacity);
@@ -208,6 +214,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             debug: None,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
             clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
+            idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
         };
         machine.describe();

@@ -78,16 +78,19 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let (armed, end) = (self.timers_armed, self.latest(cpu, due));
         self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
         self.sleepers[cpu].push(end, armed, task, &self.tasks);
-        self.arm_task(task, end);
+        self.arm_task(cpu, task, end);
     }
 
     /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the timer wheel.
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
         self.tasks[task as usize].timer = SleepTimer { due: at, armed: 0, cpu: cpu as u32 };
-        self.arm_task(task, at);
+        self.arm_task(cpu, task, at);
     }
 
-    fn arm_task(&mut self, task: u32, at: u64) {
+    fn arm_task(&mut self, cpu: usize, task: u32, at: u64) {
+        if let Some(idle) = &mut self.idle {
+            idle.arm(task, cpu, at);
+        }
         let late = self.interrupt_latency();
         self.core.queue.arm(self.core.task_source(task), at.saturating_add(late));
     }
@@ -95,6 +98,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The task is not to be woken by its timer any more.
     pub(crate) fn cancel_sleep(&mut self, task: u32) {
         self.tasks[task as usize].timer.armed = 0;
+        if let Some(idle) = &mut self.idle {
+            idle.disarm(task);
+        }
         self.core.queue.cancel(self.core.task_source(task));
     }
 
@@ -115,6 +121,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if sleeps {
             self.take_due(cpu, false);
         } else {
+            if let Some(idle) = &mut self.idle {
+                idle.disarm(task);
+            }
             self.expire(cpu, task);
         }
         self.leave_interrupt(cpu);

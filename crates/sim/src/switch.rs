@@ -66,6 +66,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.cpus[cpu].awake_at = NEVER;
                 self.stop_tick(cpu);
             } else {
+                if self.idle.is_some() {
+                    sched!(self, cpu).set_idle_state(CpuId(cpu as u32), None);
+                }
                 self.start_tick(cpu);
                 sched!(self, cpu).tick_restarted(CpuId(cpu as u32));
             }

@@ -36,6 +36,11 @@ impl Timers {
         self.due.keys().next().map(|&(at, _)| at)
     }
 
+    /// When the first that interrupts `cpu` fires. There are few.
+    pub(crate) fn next_on(&self, cpu: u32) -> Option<u64> {
+        self.due.iter().find(|(_, (_, on))| *on == cpu).map(|(&(at, _), _)| at)
+    }
+
     /// The first, with its CPU, if it is due at `now`.
     pub(crate) fn first(&self, now: u64) -> Option<(Timer, u32)> {
         self.due.first_key_value().filter(|((at, _), _)| *at <= now).map(|(_, &timer)| timer)

@@ -130,6 +130,21 @@ fn frequencies_of_a_machine() {
 }
 
 #[test]
+fn idle_states_of_a_machine() {
+    let head = "[machine]\ntopology = \"2\"\n[[machine.idle_state]]\n";
+    let keys = "name = \"C1\"\nexit_latency = \"2us\"\n[[machine.idle_state]]\nname = \"C6\"\nexit_latency = \"130us\"\nresidency = \"400us\"\n";
+    let states = read(&format!("{head}{keys}{TASK}")).machine.expect("there is one").idle_states;
+    let seen: Vec<_> = states
+        .iter()
+        .map(|state| (&*state.value.name, state.value.exit_latency_ns, state.value.residency_ns))
+        .collect();
+    assert_eq!(seen, [("C1", 2_000, 2_000), ("C6", 130_000, 400_000)]);
+    let text = format!("{head}name = \"C1\"\n{TASK}");
+    let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+    assert_eq!(error.message(), "an idle state needs a name and an exit latency");
+}
+
+#[test]
 fn costs_as_a_table() {
     let costs = read(&format!("[costs]\nprofile = \"vm\"\nswitch_ns = 1500\n{TASK}")).costs.expect("there are some");
     assert_eq!(costs.profile.as_deref().map(String::as_str), Some("vm"));

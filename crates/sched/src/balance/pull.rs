@@ -87,6 +87,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             shared.cpu(cpu).set_misfit_task_load(0);
         }
         rq.balance.idle_stamp = self.now;
+        shared.idleness(cpu).begin(self.now);
         if count == 0 {
             return;
         }

@@ -324,6 +324,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balancing.nohz_idle(cpu);
     }
 
+    /// The host put an idle CPU into a state that takes so many nanoseconds to leave, or (`None`) it left it (`idle_set_state`). Tasks
+    /// without a past go to the CPU that wakes up soonest.
+    pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
+        self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
+    }
+
     /// The host stopped the tick of an idle CPU.
     pub fn tick_stopped(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);

@@ -25,6 +25,19 @@ pub struct Machine {
     pub rate_limit_ns: Option<u64>,
     /// CPUs that share a clock, with its frequencies; empty: each core has its own.
     pub frequencies: Vec<Spanned<FrequencyTable>>,
+    /// The states an idle CPU can be in, from the shallowest to the deepest; empty: there is one.
+    pub idle_states: Vec<Spanned<IdleTable>>,
+}
+
+/// `[[machine.idle_state]]`: a state an idle CPU can be in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IdleTable {
+    /// What it is called, such as `C1`.
+    pub name: String,
+    /// Nanoseconds that leaving it takes.
+    pub exit_latency_ns: u64,
+    /// Nanoseconds from which on it pays.
+    pub residency_ns: u64,
 }
 
 /// `[[machine.frequency]]`: CPUs that share a clock.
@@ -84,8 +97,21 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         let message = "[machine] has frequencies, but nobody who chooses one".to_owned();
         inner.bad(first.span.clone(), message, "these", "add governor = \"schedutil\" to [machine]");
     }
+    let mut idle_states = Vec::new();
+    for entry in inner.array("idle_state", "a table [[machine.idle_state]] for each state").unwrap_or_default() {
+        idle_states.push(Spanned { value: idle_state(&mut inner, entry), span: entry.span() });
+    }
     inner.finish();
-    Some(Machine { topology, lstopo, capacities, smt_speedup_permille, governor, rate_limit_ns, frequencies })
+    Some(Machine {
+        topology,
+        lstopo,
+        capacities,
+        smt_speedup_permille,
+        governor,
+        rate_limit_ns,
+        frequencies,
+        idle_states,
+    })
 }
 
 /// Frequencies are between 1 MHz and 1 THz.
@@ -123,6 +149,20 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
     }
     inner.finish();
     table
+}
+
+fn idle_state(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> IdleTable {
+    let mut inner = Fields::new(fields.problems, "[[machine.idle_state]]", value);
+    let name = inner.string("name", "a name such as \"C1\"").map_or_else(String::new, |(name, _)| name.to_owned());
+    let exit_latency = inner.duration("exit_latency");
+    let residency = inner.duration("residency");
+    if name.is_empty() || exit_latency.is_none() {
+        let help = "write it as name = \"C6\", exit_latency = \"130us\" and residency = \"400us\"";
+        inner.bad(value.span(), "an idle state needs a name and an exit latency".to_owned(), "this one", help);
+    }
+    inner.finish();
+    let exit_latency_ns = exit_latency.unwrap_or(0);
+    IdleTable { name, exit_latency_ns, residency_ns: residency.unwrap_or(exit_latency_ns) }
 }
 
 fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {

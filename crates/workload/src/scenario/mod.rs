@@ -43,7 +43,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-pub use machine::{FrequencyTable, Machine};
+pub use machine::{FrequencyTable, IdleTable, Machine};
 pub use model::Model;
 
 use crate::error::{Error, Problems, Source};

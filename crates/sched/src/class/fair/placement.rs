@@ -349,16 +349,34 @@ fn find_idlest<D: Discipline, T: Tunables>(
     cpu
 }
 
-/// The idlest allowed CPU of a group: an idle one, else the one with the least load.
+/// The idlest allowed CPU of a group (`find_idlest_group_cpu`): one that runs nothing but SCHED_IDLE tasks; of the idle ones that in the
+/// shallowest state, then the one that has been idle for the shortest time, as its cache is the warmest; else the one
+/// with the least load.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &crate::balance::domains::SchedGroup,
     start: CpuId,
     allowed: impl Fn(CpuId) -> bool,
 ) -> CpuId {
-    let key = |cpu: CpuId| {
+    let mut shallowest: Option<(u64, u64, CpuId)> = None;
+    let mut least_loaded: Option<(u64, CpuId)> = None;
+    for cpu in group.cpus.iter().copied().filter(|&cpu| allowed(cpu)) {
         let published = shared.cpu(cpu);
-        (!published.is_idle(), !published.is_sched_idle(), published.load())
-    };
-    group.cpus.iter().copied().filter(|&cpu| allowed(cpu)).min_by_key(|&cpu| key(cpu)).unwrap_or(start)
+        if published.is_sched_idle() {
+            return cpu;
+        }
+        if published.is_idle() {
+            let idle = shared.idleness(cpu);
+            let (latency, since) = (idle.exit_latency(), idle.since());
+            if shallowest.is_none_or(|(least, last, _)| latency < least || (latency == least && since > last)) {
+                shallowest = Some((latency, since, cpu));
+            }
+        } else if shallowest.is_none() {
+            let load = published.load();
+            if least_loaded.is_none_or(|(least, _)| load < least) {
+                least_loaded = Some((load, cpu));
+            }
+        }
+    }
+    shallowest.map(|(.., cpu)| cpu).or(least_loaded.map(|(_, cpu)| cpu)).unwrap_or(start)
 }

@@ -1,0 +1,150 @@
+//! Idle states of CPUs, as an option of the machine: the deeper one sleeps, the longer it takes to wake up.
+//!
+//! A CPU that goes idle, or is done with an interrupt and still idle, goes into the deepest state that pays: the one whose target
+//! residency is not above the time until the CPU's own next timer. Nobody knows when another CPU will wake it: then the
+//! wakeup pays the exit latency of the state, whatever was hoped for. The tick is stopped on idle CPUs, so it is no
+//! timer; load balancing for others is not one either.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use vruntime_sched::ids::CpuId;
+use vruntime_sched::{Policy, Scheduler};
+use vruntime_trace::Sink;
+
+use crate::cpu::{IDLE, NEVER};
+use crate::machine::{Machine, sched};
+
+/// A state an idle CPU can be in (`cpuidle_state`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IdleState {
+    /// What it is called, such as `C1`.
+    pub name: String,
+    /// From an interrupt until the CPU handles it, on top of the machine's cost of leaving idleness, nanoseconds.
+    pub exit_latency_ns: u64,
+    /// It pays only for longer than this, nanoseconds.
+    pub target_residency_ns: u64,
+}
+
+/// Why idle states make no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IdleStateError {
+    /// A list without a state.
+    None,
+    /// A state is not deeper than the one before it.
+    Order {
+        /// The state.
+        name: String,
+        /// The one before it.
+        before: String,
+    },
+    /// An exit latency above a second.
+    Latency {
+        /// The state.
+        name: String,
+    },
+}
+
+impl fmt::Display for IdleStateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => write!(f, "the list of idle states is empty; leave it out, or name one"),
+            Self::Order { name, before } => write!(
+                f,
+                "idle state `{name}` must have a longer exit latency than `{before}` before it, and no shorter a residency: \
+                 list them from the shallowest to the deepest"
+            ),
+            Self::Latency { name } => write!(f, "idle state `{name}` has an exit latency above 1 s"),
+        }
+    }
+}
+
+impl std::error::Error for IdleStateError {}
+
+/// Whether states are listed from the shallowest to the deepest.
+///
+/// # Errors
+///
+/// When they are not, or there is none, or one takes longer than a second to leave.
+pub fn check(states: &[IdleState]) -> Result<(), IdleStateError> {
+    if states.is_empty() {
+        return Err(IdleStateError::None);
+    }
+    if let Some(state) = states.iter().find(|state| state.exit_latency_ns > 1_000_000_000) {
+        return Err(IdleStateError::Latency { name: state.name.clone() });
+    }
+    let deeper = |pair: &&[IdleState]| {
+        pair[0].exit_latency_ns < pair[1].exit_latency_ns && pair[0].target_residency_ns <= pair[1].target_residency_ns
+    };
+    match states.windows(2).find(|pair| !deeper(pair)) {
+        Some(pair) => Err(IdleStateError::Order { name: pair[1].name.clone(), before: pair[0].name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// The idle states of a machine, and when each CPU's timers are due.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    states: Vec<IdleState>,
+    timers: Vec<BTreeSet<(u64, u32)>>,
+    /// Where each task's timer is.
+    armed: BTreeMap<u32, (usize, u64)>,
+}
+
+impl Idle {
+    pub(crate) fn new(states: &[IdleState], cpus: usize) -> Self {
+        Self { states: states.to_vec(), timers: vec![BTreeSet::new(); cpus], armed: BTreeMap::new() }
+    }
+
+    /// A task's timer is armed on a CPU.
+    pub(crate) fn arm(&mut self, task: u32, cpu: usize, at: u64) {
+        self.disarm(task);
+        self.timers[cpu].insert((at, task));
+        self.armed.insert(task, (cpu, at));
+    }
+
+    /// A task's timer has gone off, or never will.
+    pub(crate) fn disarm(&mut self, task: u32) {
+        if let Some((cpu, at)) = self.armed.remove(&task) {
+            self.timers[cpu].remove(&(at, task));
+        }
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// `cpu` is, or stays, idle: how deep?
+    #[cold]
+    pub(crate) fn choose_idle_state(&mut self, cpu: usize) {
+        let Some(idle) = &self.idle else { return };
+        if self.core.cpus[cpu].curr != IDLE {
+            return;
+        }
+        let own = idle.timers[cpu].first().map(|(at, _)| *at);
+        let next = own.into_iter().chain(self.core.timers.next_on(cpu as u32)).min().unwrap_or(NEVER);
+        let sleep = next.saturating_sub(self.core.now);
+        let pays = idle.states.iter().rposition(|state| state.target_residency_ns <= sleep).unwrap_or(0);
+        let latency = idle.states[pays].exit_latency_ns;
+        self.core.cpus[cpu].exit_latency = latency;
+        sched!(self, cpu).set_idle_state(CpuId(cpu as u32), Some(latency));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_listed_from_the_shallowest() {
+        let state = |name: &str, exit_latency_ns, target_residency_ns| IdleState {
+            name: name.to_owned(),
+            exit_latency_ns,
+            target_residency_ns,
+        };
+        assert_eq!(check(&[state("a", 1, 1), state("b", 5, 9)]), Ok(()));
+        assert_eq!(check(&[]), Err(IdleStateError::None));
+        let order = Err(IdleStateError::Order { name: "b".to_owned(), before: "a".to_owned() });
+        assert_eq!(check(&[state("a", 5, 1), state("b", 5, 9)]), order);
+        assert_eq!(check(&[state("a", 5, 10), state("b", 6, 9)]), order);
+        assert!(matches!(check(&[state("a", 2_000_000_000, 1)]), Err(IdleStateError::Latency { .. })));
+    }
+}

@@ -1,0 +1,96 @@
+//! Idle states: how late a wakeup is, and where new tasks go.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::Event;
+use vruntime_sched::ids::CpuId;
+use vruntime_sim::Config;
+use vruntime_sim::idle::IdleState;
+use vruntime_trace::NoSink;
+use vruntime_workload::program::*;
+
+const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+
+/// Two states: 2 us that always pay, 100 us that pay from 1 ms on.
+fn machine(kernel: &str, cpus: &str) -> Config {
+    let mut config = exact(kernel, cpus);
+    let state = |name: &str, exit_latency_ns, target_residency_ns| IdleState {
+        name: name.to_owned(),
+        exit_latency_ns,
+        target_residency_ns,
+    };
+    config.machine.idle_states = vec![state("C1", 2 * US, 0), state("C6", 100 * US, MS)];
+    config
+}
+
+fn sleeper(name: &str, sleep: u64) -> Task {
+    task(name, vec![phase(vec![Op::Run { work: 100 * US }, Op::Sleep { time: sleep }], Repeat::Times(20))])
+}
+
+#[test]
+fn a_wakeup_pays_for_the_depth_of_the_sleep() {
+    for kernel in KERNELS {
+        let config = machine(kernel, "2");
+        let late = |sleep| {
+            let mut log = Log::default();
+            simulate(&workload(vec![pinned(sleeper("t", sleep), &[1])]), &config, &mut log).unwrap();
+            let late: std::collections::BTreeSet<u64> = log.sleeps("t").into_iter().map(|(_, late)| late).collect();
+            late.into_iter().collect::<Vec<u64>>()
+        };
+        assert_eq!(late(999 * US), [2 * US], "{kernel}");
+        assert_eq!(late(MS), [100 * US], "{kernel}");
+    }
+}
+
+/// Where a task that is new at 6.3 ms goes on a machine of two caches of three CPUs each: CPU 1 is busy, so it is the other cache, where `tasks`
+/// decide.
+fn target_of_new(mut tasks: Vec<Task>, config: &Config) -> Vec<CpuId> {
+    tasks.push(pinned(once("hog", vec![Op::Run { work: 20 * MS }]), &[1]));
+    // It forks from CPU 0, where whoever starts a workload sits.
+    tasks.push(starting(once("new", vec![Op::Run { work: MS }]), 6 * MS + 300 * US));
+    let mut log = Log::default();
+    simulate(&workload(tasks), config, &mut log).unwrap();
+    let new = log.of("new");
+    log.pick(|_, event| match event {
+        Event::WakeupNew { task, target } if task == new => Some(target),
+        _ => None,
+    })
+}
+
+fn ending(cpu: u32, ms: u64) -> Task {
+    pinned(once(&format!("ends{cpu}"), vec![Op::Run { work: ms * MS }]), &[cpu])
+}
+
+/// One CPU knows that it will be needed soon: it sleeps lightly, and a new task goes there.
+#[test]
+fn new_tasks_go_to_the_cpu_that_wakes_up_soonest() {
+    for kernel in KERNELS {
+        // CPU 4 has a timer every 500 us, and was idle before CPU 5 was.
+        let tasks = vec![pinned(sleeper("often", 400 * US), &[4]), ending(3, 1), ending(5, 6)];
+        assert_eq!(target_of_new(tasks, &machine(kernel, "l3:2 core:3")), [CpuId(4)], "{kernel}");
+    }
+}
+
+/// Without states, and among equal ones, it goes where the cache is the warmest: to the CPU that went idle last.
+#[test]
+fn of_equals_the_one_that_went_idle_last() {
+    for kernel in KERNELS {
+        for states in [true, false] {
+            let mut config = machine(kernel, "l3:2 core:3");
+            if !states {
+                config.machine.idle_states.clear();
+            }
+            let tasks = vec![ending(3, 2), ending(4, 4), ending(5, 3)];
+            assert_eq!(target_of_new(tasks, &config), [CpuId(4)], "{kernel}, {states}");
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let mut config = machine("6.12", "2");
+    config.machine.idle_states.swap(0, 1);
+    let message = simulate(&workload(vec![]), &config, &mut NoSink).unwrap_err().to_string();
+    assert!(message.contains("`C1`") && message.contains("`C6`") && message.contains("shallowest"), "{message}");
+}
