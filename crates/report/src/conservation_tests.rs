@@ -112,3 +112,19 @@ fn what_ends_was_listed_in_order() {
     assert_eq!((list.end(3), list.end(7)), (Some(1), Some(3)));
     assert_eq!(list.iter().collect::<Vec<_>>(), [(5, 9)]);
 }
+
+#[test]
+fn a_cpu_that_is_offline_is_not_idle() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.goes_idle(0, CpuId(1));
+    watch.goes(2 * MS, CpuId(1));
+    // What still ran there has left.
+    watch.goes_idle(3 * MS, CpuId(1));
+    watch.waits(0, TASK, CpuId(0));
+    watch.runs(50 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (0, 0, 0));
+    watch.comes(60 * MS, CpuId(1), true);
+    watch.waits(50 * MS, TASK, CpuId(0));
+    watch.runs(70 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 4, 4), "from when it came, an interval later");
+}

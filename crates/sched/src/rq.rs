@@ -52,6 +52,8 @@ pub struct Rq<P: Policy> {
     pub(crate) newidle: bool,
     /// A real-time or deadline task, or a fair server, is or has been here: until then nobody looks at `rt` and `dl`.
     pub(crate) higher: bool,
+    /// The CPU is online; otherwise nobody joins it, and who still runs there is about to be pushed away.
+    pub(crate) online: bool,
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
     /// Its clocks.
@@ -90,6 +92,7 @@ impl<P: Policy> Rq<P> {
             notify_resume: false,
             newidle: false,
             higher: false,
+            online: true,
             push: None,
             balance: RqBalance::new(shared, cpu),
             load: RqLoad::new(shared.config.tunables.tick_ns()),
@@ -122,6 +125,12 @@ impl<P: Policy> Rq<P> {
         self.notify_resume
     }
 
+    /// Whether the CPU is online.
+    #[inline]
+    pub fn is_online(&self) -> bool {
+        self.online
+    }
+
     /// Who has the CPU.
     #[inline]
     pub fn running(&self) -> Running {
@@ -136,7 +145,7 @@ impl<P: Policy> Rq<P> {
 
     #[inline]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
-        if shared.domains.keeps_sums() {
+        if shared.sums.kept() {
             self.publish_summed(shared);
         } else {
             self.publish_own(shared);
@@ -151,7 +160,7 @@ impl<P: Policy> Rq<P> {
 
     #[inline]
     fn publish_own(&self, shared: &Shared<P>) {
-        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle);
+        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
         P::publish(self, shared);
         if self.uses_dl() {
             shared.dl.publish(self.cpu, &self.dl);
@@ -163,7 +172,7 @@ impl<P: Policy> Rq<P> {
         let this = shared.cpu(self.cpu);
         let before = Sums::of(this);
         self.publish_own(shared);
-        shared.llcs[shared.domains.llc(self.cpu)].sums.replace(before, Sums::of(this));
+        shared.sums.replace(self.cpu, before, Sums::of(this));
     }
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.

@@ -94,7 +94,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.core.arm_timers();
             return;
         };
-        let cpu = cpu as usize;
+        // A CPU's own fires there even if it is offline: it is about accounts, not about work.
+        let cpu = if timer.cpu().is_some() { cpu as usize } else { self.working(cpu as usize) };
         let source = self.core.timers_source();
         if !self.enter_interrupt(cpu, source) {
             // The CPU wakes up first. Others that are due meanwhile, on other CPUs, need not wait for it.
@@ -114,11 +115,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn on_task_timer(&mut self, task: u32) {
         if self.tasks[task as usize].life == Life::New {
             // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
-            self.start(task, None, 0);
-            self.leave_interrupt(0);
+            let cpu = self.working(0);
+            self.start(task, None, cpu);
+            self.leave_interrupt(cpu);
             return;
         }
-        let cpu = self.tasks[task as usize].timer_cpu as usize;
+        let cpu = self.working(self.tasks[task as usize].timer_cpu as usize);
         if !self.enter_interrupt(cpu, self.core.task_source(task)) {
             return;
         }

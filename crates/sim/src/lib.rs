@@ -26,6 +26,7 @@ mod error;
 mod events;
 mod execution;
 mod host;
+mod hotplug;
 mod interpreter;
 mod interrupts;
 mod loops;

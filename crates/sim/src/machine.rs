@@ -14,6 +14,7 @@
 //! that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU takes `idle_exit_ns` to
 //! come to any interrupt. Ticks come only on busy CPUs.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use vruntime_sched::debug::Snapshot;
@@ -75,6 +76,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
     notes: Vec<String>,
+    /// How many of the CPUs that come and go have come or gone.
+    pub(crate) plugged: usize,
     /// For each task the loop it is in, if an observer wants to know.
     pub(crate) loops: Option<Vec<Loop>>,
     /// How many of the workload's tasks are its own; those after them are the machine's.
@@ -120,6 +123,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
         range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
+        crate::hotplug::check(&workload.hotplug, cpus)?;
         let programs = compile(workload, cpus, &spec.costs, shared.config.tunables.deadline().periods)?;
         let end = config.duration.or(workload.duration);
         let loops_for_ever = |task: &vruntime_workload::program::Task| {
@@ -164,6 +168,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 events: 0,
                 switches: 0,
                 searches: 0,
+                lost: BTreeSet::new(),
+                refused: BTreeSet::new(),
                 sink,
             },
             rqs,
@@ -187,6 +193,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             live: 0,
             forked: vec![0; workload.tasks.len()],
             notes,
+            plugged: 0,
             loops,
             own,
             debug_at: config.debug_at,
@@ -197,6 +204,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         machine.describe();
         machine.create_groups(config.autogroup);
         machine.create_tasks(config.seed, &mut rng);
+        machine.arm_hotplug();
         for cpu in 0..cpus {
             sched!(machine, cpu).tick_stopped(CpuId(cpu as u32));
         }
@@ -344,6 +352,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             Fires::Cpu(cpu, IPI) => self.on_ipi(cpu),
             Fires::Cpu(cpu, _) => self.on_hrtick(cpu),
             Fires::Timers => self.on_timers(),
+            Fires::Hotplug => self.on_hotplug(),
             Fires::Task(task) => self.on_task_timer(task),
         }
     }
@@ -363,6 +372,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let loadavg = sched!(self, 0).loadavg();
         let mut notes = std::mem::take(&mut self.notes);
         crate::notes::blocked(&self, stuck, &mut notes);
+        self.affinity_notes(&mut notes);
         Outcome {
             end,
             events: self.core.events,

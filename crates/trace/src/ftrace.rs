@@ -154,7 +154,10 @@ impl<W: Write> FtraceWriter<W> {
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
-            | Event::SleepReturn { .. } => {}
+            | Event::SleepReturn { .. }
+            | Event::CpuDown
+            | Event::CpuUp
+            | Event::AffinityLost { .. } => {}
         });
     }
 }

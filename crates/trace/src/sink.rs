@@ -305,6 +305,9 @@ impl Sink for Digest {
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
                 (22, pair(group.0, periods), burst << 1 | u64::from(throttled))
             }
+            Event::CpuDown => (23, 0, 0),
+            Event::CpuUp => (24, 0, 0),
+            Event::AffinityLost { task } => (25, u64::from(task.0), 0),
         };
         self.word(u64::from(cpu.0) << 8 | tag);
         self.word(a);

@@ -85,6 +85,9 @@ fn event() -> impl Strategy<Value = Event> {
         (task(), any::<u64>()).prop_map(|(task, late)| Event::SleepReturn { task, late }),
         (task(), any::<u64>()).prop_map(|(task, late)| Event::Deadline { task, what: DeadlineEvent::Miss { late } }),
         task().prop_map(|task| Event::Deadline { task, what: DeadlineEvent::Throttle }),
+        Just(Event::CpuDown),
+        Just(Event::CpuUp),
+        task().prop_map(|task| Event::AffinityLost { task }),
     ]
 }
 
@@ -102,6 +105,9 @@ fn is_traced(event: &Event) -> bool {
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
             | Event::SleepReturn { .. }
+            | Event::CpuDown
+            | Event::CpuUp
+            | Event::AffinityLost { .. }
     )
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use vruntime_workload::program::{Bandwidth, Op, Policy, Repeat, WaitMode};
+use vruntime_workload::program::{Bandwidth, Hotplug, Op, Policy, Repeat, WaitMode};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
 
@@ -334,4 +334,30 @@ fn waits_that_nobody_ends_are_warned_of() {
     assert_eq!(found("{ wait_for_completion = \"c\" }"), ["nobody completes `c`"]);
     assert_eq!(found("{ wait_event = \"q\", timeout = \"1ms\" }"), Vec::<String>::new());
     assert_eq!(found("{ wake_up = \"q\" }, { wait_event = \"q\" }"), Vec::<String>::new());
+}
+
+#[test]
+fn cpus_come_and_go_in_order_of_time() {
+    let plug =
+        |at: &str, cpu: u32, online: bool| format!("[[hotplug]]\nat = \"{at}\"\ncpu = {cpu}\nonline = {online}\n");
+    let text = format!("{TASK}{}{}{}", plug("2s", 3, true), plug("1s", 3, false), plug("1s", 0, false));
+    let found = read(&text).workload.hotplug;
+    let expected = [(1, 3, false), (1, 0, false), (2, 3, true)];
+    let expected: Vec<Hotplug> =
+        expected.iter().map(|&(s, cpu, online)| Hotplug { at: s * 1_000_000_000, cpu, online }).collect();
+    assert_eq!(found, expected);
+    assert!(read(TASK).workload.hotplug.is_empty());
+}
+
+#[test]
+fn a_wrong_hotplug_is_told_where() {
+    let wrong = |hotplug: &str| {
+        let text = format!("{TASK}\n[[hotplug]]\n{hotplug}");
+        scenario::parse("test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err()
+    };
+    let twice = wrong("at = \"1s\"\ncpu = 1\nonline = true\n");
+    assert_eq!((twice.message(), twice.location()), ("CPU 1 is online already", Some((7, 6))));
+    assert_eq!(wrong("at = \"1s\"\nonline = false\n").message(), "[[hotplug]] without `cpu`");
+    assert_eq!(wrong("at = 1\ncpu = 0\nonline = false\n").message(), "`at` is a whole number");
+    assert_eq!(wrong("at = \"1s\"\ncpu = -1\nonline = false\n").message(), "`cpu` is out of range");
 }

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::Balancer;
-use super::sums::{MANY_CPUS, MANY_IN_LLC};
+use super::{Balancer, LlcShared, sums};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -32,7 +32,7 @@ pub enum Level {
 #[derive(Debug)]
 pub(crate) struct SchedGroup {
     pub(crate) cpus: Vec<CpuId>,
-    /// The last-level caches all of whose CPUs are here, where [`Domains::keeps_sums`].
+    /// The last-level caches of the machine all of whose CPUs are here, where their [sums](sums) are kept.
     pub(crate) llcs: Vec<u32>,
     /// The other CPUs, as runs of consecutive numbers.
     pub(crate) runs: Vec<Range<usize>>,
@@ -100,9 +100,17 @@ pub(crate) struct Domain {
 /// A busy CPU balances this many times less often.
 pub(crate) const BUSY_FACTOR: u64 = 16;
 
+/// Which CPUs are balanced with each other at all: the root domains. CPUs of one number may share a domain; `None` is a CPU
+/// that has none, for it is offline. An isolated CPU has a number of its own.
+pub(crate) type Roots = Vec<Option<u32>>;
+
 /// Every domain of the machine, and each CPU's own from the lowest up.
 #[derive(Debug)]
 pub struct Domains {
+    /// What they were built for.
+    roots: Roots,
+    /// What the CPUs of each last-level cache share.
+    pub(crate) llcs: Vec<LlcShared>,
     all: Vec<Domain>,
     chains: Vec<Vec<u32>>,
     /// For each entry of `chains` the index of the group the CPU is in.
@@ -111,7 +119,6 @@ pub struct Domains {
     llc_domain: Vec<Option<u32>>,
     llc_size: Vec<u32>,
     smt: bool,
-    keeps_sums: bool,
 }
 
 const MS: u64 = 1_000_000;
@@ -119,9 +126,31 @@ const MS: u64 = 1_000_000;
 /// The span of a CPU at a level.
 type Span<'a> = alloc::boxed::Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
+/// How many domains a CPU of a machine can have at most, whichever CPUs are online.
+pub(crate) fn most_levels(topology: &Topology) -> usize {
+    4 + topology.distances().len().saturating_sub(1)
+}
+
 impl Domains {
-    /// The domains of a machine.
-    pub fn new(topology: &Topology, _balancer: Balancer) -> Self {
+    /// The domains of a machine all of whose CPUs are online.
+    pub fn new(topology: &Topology, balancer: Balancer) -> Self {
+        Self::of_roots(topology, balancer, alloc::vec![Some(0); topology.nr_cpus()])
+    }
+
+    /// The domains of the CPUs that are there, within each root domain.
+    pub(crate) fn of_roots(topology: &Topology, _balancer: Balancer, roots: Roots) -> Self {
+        let whole = roots.iter().all(|&root| root == Some(0));
+        let members = |root: Option<u32>| -> CpuMask {
+            (0u32..).zip(&roots).filter(|(_, other)| **other == root).map(|(cpu, _)| CpuId(cpu)).collect()
+        };
+        // Of a span what is in the CPU's own root domain.
+        let within = |cpu: CpuId, span: CpuMask| -> CpuMask {
+            match roots[cpu.index()] {
+                _ if whole => span,
+                None => [cpu].into_iter().collect(),
+                root => span.and(&members(root)),
+            }
+        };
         let by =
             |same: fn(&CpuPlace) -> u32| -> Span<'_> { alloc::boxed::Box::new(move |cpu| topology.sharing(cpu, same)) };
         let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
@@ -131,11 +160,11 @@ impl Domains {
             (Level::Pkg, by(|place| place.node)),
         ];
         for (index, &distance) in topology.distances().iter().enumerate().skip(1) {
-            let within = move |cpu: CpuId| {
+            let near = move |cpu: CpuId| {
                 let node = topology.place(cpu).node;
                 topology.mask(|place| topology.distance(node, place.node) <= distance)
             };
-            levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(within)));
+            levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(near)));
         }
         let capacities = topology.cpus().iter().map(|place| place.capacity);
         let asym = capacities.clone().min() != capacities.max();
@@ -151,9 +180,9 @@ impl Domains {
                 let cpu = CpuId(index as u32);
                 // CPUs of one span (other than overlapping NUMA ones) share what was computed for the first of them.
                 let span = match level {
-                    Level::Numa(_) => span_of(cpu),
+                    Level::Numa(_) => within(cpu, span_of(cpu)),
                     _ => spans[index].take().unwrap_or_else(|| {
-                        let span = span_of(cpu);
+                        let span = within(cpu, span_of(cpu));
                         for other in span.iter().filter(|other| other.index() > index) {
                             spans[other.index()] = Some(span.clone());
                         }
@@ -176,8 +205,12 @@ impl Domains {
             }
         }
 
-        let llc_ids: Vec<u32> = topology.cpus().iter().map(|place| place.llc).collect();
-        let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
+        // To the scheduler, CPUs of different root domains share nothing, and one that is offline shares with nobody.
+        let llc_ids: Vec<(u32, Option<u32>, Option<usize>)> = (0..)
+            .zip(topology.cpus().iter().zip(&roots))
+            .map(|(cpu, (place, &root))| (place.llc, root, root.is_none().then_some(cpu)))
+            .collect();
+        let mut dense: BTreeMap<(u32, Option<u32>, Option<usize>), u32> = BTreeMap::new();
         for id in &llc_ids {
             let next = dense.len() as u32;
             dense.entry(*id).or_insert(next);
@@ -198,24 +231,33 @@ impl Domains {
         let own_groups =
             chains.iter().enumerate().map(|(cpu, chain)| chain.iter().map(|&id| own_group(cpu, id)).collect());
         let own_groups = own_groups.collect();
-        let keeps_sums = nr_cpus >= MANY_CPUS && llc_size.len() > 1 && nr_cpus >= MANY_IN_LLC * llc_size.len();
-        if keeps_sums {
+        if let Some(caches) = sums::caches(topology) {
+            let mut size: Vec<u32> = Vec::new();
+            for &cache in &caches {
+                size.resize(size.len().max(cache as usize + 1), 0);
+                size[cache as usize] += 1;
+            }
             for group in all.iter_mut().flat_map(|domain| &mut domain.groups) {
-                group.use_sums(&llc, &llc_size);
+                group.use_sums(&caches, &size);
             }
         }
-        Self { all, chains, own_groups, llc, llc_domain, llc_size, smt, keeps_sums }
+        Self { roots, llcs: LlcShared::fresh(dense.len()), all, chains, own_groups, llc, llc_domain, llc_size, smt }
     }
 
-    /// How many CPUs share each of the last-level caches.
-    pub(crate) fn llc_sizes(&self) -> &[u32] {
-        &self.llc_size
+    /// What they were built for.
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
     }
 
-    /// Whether what the CPUs of a cache publish is added up as they do ([`super::sums`]).
-    #[inline]
-    pub(crate) fn keeps_sums(&self) -> bool {
-        self.keeps_sums
+    /// Forgets what balancing has noted, as if they had just been built.
+    pub(crate) fn renew(&self) {
+        for group in self.all.iter().flat_map(|domain| &domain.groups) {
+            group.imbalance.store(false, Relaxed);
+        }
+        for llc in &self.llcs {
+            llc.has_idle_cores.store(false, Relaxed);
+            llc.nr_idle_scan.store(0, Relaxed);
+        }
     }
 
     /// Which last-level cache a CPU has, counted from 0.

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::active::Push;
-use super::domains::{BUSY_FACTOR, Domain};
+use super::domains::{BUSY_FACTOR, Domain, Domains};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::{DomainStats, GroupType};
 use super::{Balancer, DomainState};
@@ -64,7 +64,7 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, busy: bool) -> u
     if busy {
         jiffies -= 1;
     }
-    let most = shared.nr_cpus() as u64 * 100_000_000;
+    let most = shared.nr_online() as u64 * 100_000_000;
     let whole = jiffies.max(1) * tick;
     if whole <= most { whole } else { (most / tick).max(1) * tick }
 }
@@ -80,7 +80,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// Looks for work for `cpu`, which has none (`newidle_balance`).
     pub(crate) fn newidle(&mut self, cpu: CpuId) {
         let shared = self.shared;
-        let count = shared.domains.of(cpu).count();
+        let domains: &Domains = &shared.domains;
+        let count = domains.of(cpu).count();
         let mut rq = self.rqs.rq(cpu);
         rq.balance.idle_stamp = self.now;
         if count == 0 {
@@ -102,7 +103,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut pulled = 0;
         let mut next_balance = u64::MAX;
         for position in 0..count {
-            let Some(domain) = shared.domains.at(cpu, position) else { break };
             next_balance = next_balance.min(self.next_of(cpu, position));
             let mut rq = self.rqs.rq(cpu);
             if avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
@@ -120,7 +120,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 weight = (1024 + weight / 2) / weight;
             }
             drop(rq);
-            let outcome = self.load_balance(cpu, position, domain, BalanceKind::NewIdle);
+            let outcome = self.load_balance(domains, cpu, position, BalanceKind::NewIdle);
             pulled = outcome.pulled;
             let domain_cost = shared.config.newidle_cost_ns;
             cost += domain_cost;
@@ -171,8 +171,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         first_idle.or(group.cpus.first().copied()) == Some(dst)
     }
 
-    fn load_balance(&mut self, dst: CpuId, position: usize, domain: &Domain, kind: BalanceKind) -> Outcome {
-        let Some(here) = self.shared.domains.own_group(dst, position) else {
+    fn load_balance(&mut self, domains: &Domains, dst: CpuId, position: usize, kind: BalanceKind) -> Outcome {
+        let (Some(domain), Some(here)) = (domains.at(dst, position), domains.own_group(dst, position)) else {
             return Outcome { pulled: 0, go_on: false };
         };
         if !self.should_balance(dst, domain, here, kind) {
@@ -193,7 +193,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let balanced = loop {
             let shared = self.shared;
             let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
-            if shared.domains.of(dst).count() == position + 1 {
+            if domains.of(dst).count() == position + 1 {
                 shared.set_overloaded(stats.overloaded_cpu);
             }
             let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
@@ -228,8 +228,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 }
                 env.dst = dst;
                 // What could not move for affinity is a matter for the level above.
-                if let Some(parent) = shared.domains.at(dst, position + 1)
-                    && let Some(above) = shared.domains.own_group(dst, position + 1)
+                if let Some(parent) = domains.at(dst, position + 1)
+                    && let Some(above) = domains.own_group(dst, position + 1)
                     && env.some_pinned
                     && env.imbalance.amount > 0
                 {
@@ -258,8 +258,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         };
         if balanced {
             if !all_pinned
-                && let Some(parent) = self.shared.domains.at(dst, position + 1)
-                && let Some(above) = self.shared.domains.own_group(dst, position + 1)
+                && let Some(parent) = domains.at(dst, position + 1)
+                && let Some(above) = domains.own_group(dst, position + 1)
             {
                 parent.groups[above].imbalance.store(false, Relaxed);
             }
@@ -317,6 +317,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let shared = self.shared;
         let (mut from, mut to) = self.rqs.pair(src, env.dst);
+        if !to.online {
+            // It went while this was decided.
+            return 0;
+        }
         from.update_clock(self.now, shared);
         to.update_clock(self.now, shared);
         let most = shared.config.tunables.nr_migrate().min(from.nr_running);
@@ -454,9 +458,9 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     let mut idle = idle;
     let mut next_balance = balancing.now + 60_000_000_000;
     let tick = shared.config.tunables.tick_ns();
-    let count = shared.domains.of(cpu).count();
+    let domains: &Domains = &shared.domains;
+    let count = domains.of(cpu).count();
     for position in 0..count {
-        let Some(domain) = shared.domains.at(cpu, position) else { break };
         let now = balancing.now;
         let busy = !idle && !shared.cpu(cpu).is_sched_idle();
         let mut rq = balancing.rqs.rq(cpu);
@@ -468,7 +472,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         // By the count of ticks: an interval is over at the first tick of its last period.
         if tick_has_come(now, next, tick) {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
-            let outcome = balancing.load_balance(cpu, position, domain, kind);
+            let outcome = balancing.load_balance(domains, cpu, position, kind);
             go_on = outcome.go_on;
             if outcome.pulled > 0 {
                 idle = shared.cpu(cpu).is_idle();
@@ -630,7 +634,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
             // Several busy caches, this one with more than one busy CPU: another could take some.
             let llc = shared.domains.llc_domain(rq.cpu);
             llc.is_some_and(|llc| {
-                (llc.weight as usize) < shared.nr_cpus()
+                (llc.weight as usize) < shared.nr_online()
                     && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
             }) || shared.domains.of(rq.cpu).any(|(_, domain)| domain.asym_capacity)
                 || (shared.pressed() && squeezed_here(rq, shared))

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::domains::{Domain, SchedGroup};
+use super::domains::{Domain, Domains, SchedGroup};
 use super::sums::Sums;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
@@ -49,7 +49,7 @@ impl GroupStats {
         // kept out of it.
         let mut sums = Sums::default();
         if excluded.is_empty() {
-            group.llcs.iter().for_each(|&llc| sums.add(shared.llcs[llc as usize].sums.get()));
+            group.llcs.iter().for_each(|&llc| sums.add(shared.sums.get(llc)));
             for run in &group.runs {
                 shared.cpus(run.clone()).iter().for_each(|published| sums.add(Sums::of(published)));
             }
@@ -201,5 +201,6 @@ fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, 
     let mean = sum_util / weight;
     let pressed = (mean * mean * domain.imbalance_pct * domain.imbalance_pct / (10_000 * 1024)).min(1024);
     let scan = (1024 - pressed) * weight / 1024;
-    shared.llcs[shared.domains.llc(cpu)].nr_idle_scan.store(scan as u32, Relaxed);
+    let domains: &Domains = &shared.domains;
+    domains.llcs[domains.llc(cpu)].nr_idle_scan.store(scan as u32, Relaxed);
 }

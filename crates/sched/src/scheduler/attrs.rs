@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 
-use super::{Scheduler, activate, allowed_cpu, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use super::hotplug::{allowed_cpu, is_lost, widen};
+use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::class::deadline::{DlAttrs, SchedError};
 use crate::class::{ClassKind, deadline, rt};
 use crate::event::{Event, MigrateCause, Running};
@@ -238,9 +239,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Under SCHED_DEADLINE, if it does not have all CPUs of the root domain. Nothing is changed then.
+    /// Under SCHED_DEADLINE, if it does not have all CPUs of the root domain; and if none of them is online. Nothing is
+    /// changed then.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) -> Result<(), SchedError> {
         let shared = self.shared;
+        if is_lost(shared, &affinity) {
+            return Err(SchedError::Offline);
+        }
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };
         if rq.tasks[index].policy == SchedPolicy::Deadline {
             spans_domain(shared, &affinity)?;
@@ -269,13 +274,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves every queued task that may no longer run on `cpu`.
+    /// Moves every queued task that may no longer run on `cpu`: because of its affinity, or because the CPU is offline.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
         loop {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now, self.shared);
             let stray = rq.tasks.iter().find(|(index, task)| {
-                task.on_rq && task.state == TaskState::Runnable && !task.allowed(cpu) && rq.current != Some(*index)
+                let may_stay = rq.online && task.allowed(cpu);
+                task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.current != Some(*index)
             });
             let Some((index, _)) = stray else {
                 // One that began to run a moment ago is a matter for the stopper.
@@ -292,16 +298,24 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if target == cpu {
                 return;
             }
+            let cause = if rq.online { MigrateCause::Affinity } else { MigrateCause::Hotplug };
             let moving = take_away(&mut rq, self.shared, self.host, index);
             drop(rq);
-            self.arrive(moving, cpu, target, MigrateCause::Affinity);
+            self.arrive(moving, cpu, target, cause);
         }
     }
 
     /// A runnable task that was taken from the run queue of `from` joins that of `to`.
-    pub(super) fn arrive(&mut self, moving: Task<P>, from: CpuId, to: CpuId, cause: MigrateCause) {
-        self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
+    pub(super) fn arrive(&mut self, mut moving: Task<P>, from: CpuId, mut to: CpuId, cause: MigrateCause) {
+        widen(self.shared, self.host, self.now, &mut moving, from);
         let mut rq = self.rqs.rq(to);
+        while !rq.online {
+            // It went while the task was on its way.
+            drop(rq);
+            to = allowed_cpu(self.shared, &moving.affinity, from, from);
+            rq = self.rqs.rq(to);
+        }
+        self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
         rq.update_clock(self.now, self.shared);
         let index = rq.adopt(self.shared, moving);
         P::attach(&mut rq, self.shared, index);

@@ -86,7 +86,10 @@ impl<W: Write> PerfettoWriter<W> {
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
-            | Event::SleepReturn { .. } => return None,
+            | Event::SleepReturn { .. }
+            | Event::CpuDown
+            | Event::CpuUp
+            | Event::AffinityLost { .. } => return None,
         })
     }
 }

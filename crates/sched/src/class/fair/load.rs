@@ -161,11 +161,25 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if D::TG_UPDATE_LIMITED && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
             return;
         }
+        if !self.online {
+            // Its part was taken off the sum.
+            return;
+        }
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
         if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 {
             shared.group(slot.id).add_load_avg(delta);
             cfs.tg_load_avg_contrib = cfs.avg.load_avg;
             cfs.last_tg_update = now;
+        }
+    }
+
+    /// `clear_tg_offline_cfs_rqs`: what this CPU has added to the groups' sums counts no longer.
+    pub(crate) fn clear_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>) {
+        let slots = self.class.by_id.values();
+        for &slot in slots {
+            let slot = &mut self.class.groups[slot];
+            let added = core::mem::take(&mut slot.cfs.tg_load_avg_contrib);
+            shared.group(slot.id).add_load_avg(-(added as i64));
         }
     }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Discipline, Fair};
-use crate::balance::domains::Domain;
+use crate::balance::domains::{Domain, Domains};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -139,7 +139,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     target: CpuId,
 ) -> CpuId {
     let prev = rq.cpu;
-    let domains = &shared.domains;
+    let domains: &Domains = &shared.domains;
     let asym = domains.of(target).any(|(_, domain)| domain.asym_capacity);
     let util = if asym { <Fair<D, T> as crate::policy::Policy>::task_util(rq, task) } else { 0 };
     let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || fits(util, shared.capacity(cpu)));
@@ -174,7 +174,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
         }
     }
     let Some(llc) = domains.llc_domain(target) else { return target };
-    let llc_shared = &shared.llcs[domains.llc(target)];
+    let llc_shared = &domains.llcs[domains.llc(target)];
     let mut has_idle_core = false;
     if domains.smt() {
         has_idle_core = llc_shared.has_idle_cores.load(Relaxed);
