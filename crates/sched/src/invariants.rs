@@ -21,7 +21,7 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
     let of_tasks = |rq: &Rq<P>| rq.tasks.iter().filter_map(|(_, task)| Some(task.dl.as_ref()?.bw)).sum::<u64>();
     let tasks: u64 = rqs.iter().map(of_tasks).sum();
     let departed: u64 = rqs.iter().map(|rq| rq.dl.departed_bw()).sum();
-    let servers = shared.dl.server.map_or(0, |server| server.bandwidth() * rqs.len() as u64);
+    let servers = shared.dl.server.map_or(0, |server| server.bandwidth() * shared.nr_online() as u64);
     let total = shared.dl.domain.total();
     if tasks + departed + servers != total {
         return Err(format!(

@@ -360,6 +360,7 @@ impl<P: Policy> Shared<P> {
         } else {
             self.offline.insert(cpu);
         }
+        self.dl.set_online(self.capacity(cpu), online);
         let root = |cpu: u32| (!self.offline.contains(CpuId(cpu))).then_some(0);
         let roots: Roots = (0..self.nr_cpus() as u32).map(root).collect();
         self.domains.rebuild(&self.topology, self.config.balancer, roots);

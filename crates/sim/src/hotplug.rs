@@ -56,7 +56,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// A CPU comes or goes.
     pub(crate) fn on_hotplug(&mut self) {
-        let Hotplug { cpu, online, .. } = self.workload.hotplug[self.plugged];
+        let Hotplug { at, cpu, online } = self.workload.hotplug[self.plugged];
         self.plugged += 1;
         self.arm_hotplug();
         let (id, now) = (CpuId(cpu), self.core.now);
@@ -65,8 +65,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let Some(by) = others.into_iter().find(|&other| self.shared.is_online(CpuId(other as u32))) else { return };
         self.core.cpus[by].settle(now);
         let done = if online { sched!(self, by).cpu_up(id) } else { sched!(self, by).cpu_down(id) };
-        debug_assert_eq!(done, Ok(()), "checked before the run began");
-        if online {
+        match done {
+            Ok(()) => {}
+            Err(reason @ HotplugError::Deadline { .. }) => {
+                self.notes.push(format!("hotplug at {at} ns is refused, as in Linux: {reason}"));
+            }
+            // It was refused to go, and so need not come back.
+            Err(reason) => debug_assert_eq!(reason, HotplugError::Online(id), "checked before the run began"),
+        }
+        if online && done.is_ok() {
             if self.core.cpus[cpu as usize].is_idle() {
                 sched!(self, by).tick_stopped(id);
             }

@@ -75,7 +75,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) live: usize,
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// How many of the CPUs that come and go have come or gone.
     pub(crate) plugged: usize,
     /// For each task the loop it is in, if an observer wants to know.

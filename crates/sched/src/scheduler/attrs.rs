@@ -334,11 +334,9 @@ fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) 
 
 /// Whether a deadline task of this affinity would be allowed on all CPUs of its root domain, as admission asks for.
 fn spans_domain<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> Result<(), SchedError> {
-    let cpus = shared.nr_cpus();
+    let cpus = shared.nr_online();
     let allowed = match affinity {
-        Some(mask) if shared.dl.domain.cap().is_some() => {
-            (0..cpus as u32).filter(|&cpu| mask.contains(CpuId(cpu))).count()
-        }
+        Some(mask) if shared.dl.domain.cap().is_some() => shared.online().and(mask).count(),
         _ => cpus,
     };
     if allowed < cpus { Err(SchedError::Affinity { allowed, cpus }) } else { Ok(()) }

@@ -7,6 +7,7 @@
 use core::fmt;
 
 use super::{Scheduler, settle};
+use crate::class::deadline::Cpus;
 use crate::class::{self, rt};
 use crate::event::{Event, Running};
 use crate::host::Host;
@@ -32,6 +33,15 @@ pub enum HotplugError {
     Online(CpuId),
     /// No other is online (`EBUSY`).
     Last(CpuId),
+    /// SCHED_DEADLINE tasks were promised more than the other CPUs have (`EBUSY`).
+    Deadline {
+        /// The CPU.
+        cpu: CpuId,
+        /// What is promised to tasks, and from 6.12 on to the fair servers of the other CPUs, in 2^-20 CPUs.
+        promised: u64,
+        /// What the other CPUs may promise, in 2^-20 CPUs.
+        cap: u64,
+    },
 }
 
 impl fmt::Display for HotplugError {
@@ -45,6 +55,13 @@ impl fmt::Display for HotplugError {
             Self::Last(cpu) => {
                 write!(f, "CPU {cpu} is the last that is online, and has to stay; take another up first")
             }
+            Self::Deadline { cpu, promised, cap } => write!(
+                f,
+                "CPU {cpu} has to stay (EBUSY): {} CPUs are promised to SCHED_DEADLINE tasks (and fair servers), and \
+                 without it there are {}; end some of them, or lower their runtimes, first",
+                Cpus(*promised),
+                Cpus(*cap)
+            ),
         }
     }
 }
@@ -103,7 +120,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If there is no such CPU, it is offline already, or it is the last.
+    /// If there is no such CPU, it is offline already, it is the last, or what deadline tasks were promised would not fit on
+    /// the others.
     pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -116,6 +134,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if shared.nr_online() == 1 {
             return Err(HotplugError::Last(cpu));
         }
+        shared.dl.may_lose(shared.capacity(cpu)).map_err(|(promised, cap)| HotplugError::Deadline {
+            cpu,
+            promised,
+            cap,
+        })?;
         self.host.event(self.now, cpu, &Event::CpuDown);
         shared.set_online(cpu, false);
         shared.nohz.exit(cpu);
@@ -157,6 +180,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now, shared);
         rq.online = true;
         rq.balance.online(self.now);
+        P::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {
             rq.resched();
         }

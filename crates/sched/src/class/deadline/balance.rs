@@ -75,6 +75,21 @@ impl DlShared {
         }
     }
 
+    /// What the fair server of a CPU has.
+    fn server_bandwidth(&self) -> u64 {
+        self.server.map_or(0, ServerLimits::bandwidth)
+    }
+
+    /// Whether a CPU of that capacity may go offline: what is promised, and what there would be, if not.
+    pub(crate) fn may_lose(&self, capacity: u32) -> Result<(), (u64, u64)> {
+        self.domain.may_lose(capacity, self.server_bandwidth())
+    }
+
+    /// A CPU of that capacity is online from now on, or no longer.
+    pub(crate) fn set_online(&self, capacity: u32, online: bool) {
+        self.domain.set_online(capacity, self.server_bandwidth(), online);
+    }
+
     /// Publishes what has changed on a CPU.
     pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
         self.cpudl.set(cpu, dl.earliest());

@@ -294,7 +294,12 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn rq_offline(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.limits_offline(shared);
         rq.clear_tg_load_avg(shared);
+    }
+
+    fn rq_online(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.limits_online(shared);
     }
 
     fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
