@@ -1,6 +1,7 @@
 //! Changes of a task's attributes, wherever it is: policy, priority, nice, group, CPUs.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::hotplug::{allowed_cpu, is_lost, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
@@ -283,7 +284,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 let may_stay = rq.online && task.allowed(cpu);
                 task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.current != Some(*index)
             });
-            let Some((index, _)) = stray else {
+            let stray = stray.map(|(index, _)| index);
+            if !rq.online {
+                // Nor may one stay that sleeps, but whose dequeue was delayed: nobody will pick here, and find it.
+                let delayed = |(index, task): &(u32, &Task<P>)| {
+                    task.on_rq && task.state != TaskState::Runnable && rq.current != Some(*index)
+                };
+                let delayed: Vec<u32> = rq.tasks.iter().filter(delayed).map(|(index, _)| index).collect();
+                for index in delayed {
+                    deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
+                }
+                settle(&mut rq, self.shared, self.host);
+            }
+            let Some(index) = stray else {
                 // One that began to run a moment ago is a matter for the stopper.
                 if let Some(current) = rq.current
                     && rq.push.is_none()
