@@ -32,6 +32,7 @@ pub(crate) enum Notice {
 //
 // In this order in memory: what every verb reads comes first, and what only tasks of the higher classes need last, so that a
 // large machine's run queues share the caches. The alignment keeps one run queue's lines from another's.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Rq<P: Policy> {

@@ -46,7 +46,9 @@ impl CacheSums {
     pub(crate) fn new(topology: &Topology) -> Self {
         let of = caches(topology).unwrap_or_default();
         let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
-        of.iter().for_each(|&cache| *sizes.entry(cache).or_insert(0) += 1);
+        for &cache in &of {
+            *sizes.entry(cache).or_insert(0) += 1;
+        }
         Self { of, sums: sizes.into_values().map(LlcSums::new).collect() }
     }
 

@@ -363,7 +363,7 @@ mod tests {
         domain.may_lose(1024, server).unwrap();
         domain.set_online(1024, server, false);
         assert_eq!((domain.cpus(), domain.cap()), (2, Some(2 * 996_147)));
-        assert_eq!(domain.reclaim().extra_bw, 996_147 - (3 * 524_288 + 2 * server as i64) / 2);
+        assert_eq!(domain.reclaim().extra_bw, 996_147 - (3 * 262_144 + server as i64));
         domain.may_lose(1024, server).unwrap_err();
         domain.set_online(1024, server, true);
         assert_eq!(domain.total(), 3 * 524_288 + 3 * server);
