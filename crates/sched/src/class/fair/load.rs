@@ -151,6 +151,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Passes a queue's load on to the sum its group keeps of all CPUs, when it changed enough to matter.
+    #[inline]
     pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         if group == ROOT {
             return;
@@ -161,12 +162,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if D::TG_UPDATE_LIMITED && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
             return;
         }
-        if !self.online {
-            // Its part was taken off the sum.
-            return;
-        }
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
-        if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 {
+        // When the CPU went offline its part was taken off the sum.
+        if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 && self.online {
             shared.group(slot.id).add_load_avg(delta);
             cfs.tg_load_avg_contrib = cfs.avg.load_avg;
             cfs.last_tg_update = now;
