@@ -121,8 +121,8 @@ impl Conservation {
         let least = domains.iter().map(|&(_, interval)| interval).min()?;
         let most = domains.iter().map(|&(_, interval)| interval).max()?;
         let mut chains = vec![Vec::new(); info.cpus];
-        for (index, (span, _)) in domains.iter().enumerate() {
-            for cpu in span.iter().filter(|cpu| cpu.index() < info.cpus) {
+        for (index, domain) in info.domains.iter().enumerate() {
+            for cpu in domain.members.iter().filter(|cpu| cpu.index() < info.cpus) {
                 chains[cpu.index()].push(index as u32);
             }
         }

@@ -12,7 +12,12 @@ fn mask(cpus: impl IntoIterator<Item = u32>) -> CpuMask {
 
 /// Two pairs of CPUs: 3 ms within a pair (5 with the ticks), 7 ms between them (9).
 fn watch() -> Conservation {
-    let domain = |cpus: std::ops::Range<u32>, ms: u64| DomainInfo { span: mask(cpus), interval_ns: ms * MS };
+    let domain = |cpus: std::ops::Range<u32>, ms: u64| DomainInfo {
+        span: mask(cpus.clone()),
+        members: mask(cpus),
+        interval_ns: ms * MS,
+        ..DomainInfo::default()
+    };
     let domains = [domain(0..2, 3), domain(2..4, 3), domain(0..4, 7)];
     let mut watch = Conservation::new(&MachineInfo { cpus: 4, tick_ns: 2 * MS, domains: &domains }).unwrap();
     assert_eq!(watch.range, (6 * MS, 10 * MS));

@@ -294,7 +294,7 @@ impl<P: Policy> Shared<P> {
     /// The shared state of a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
         let roots = alloc::vec![Some(0); topology.nr_cpus()];
-        let domains = DomainSets::new(&topology, config.balancer, roots);
+        let domains = DomainSets::new(&topology, config.features, roots);
         let cpus = topology.cpus().iter().map(|place| Published {
             idle: AtomicBool::new(true),
             capacity: place.capacity,
@@ -363,7 +363,7 @@ impl<P: Policy> Shared<P> {
         self.dl.set_online(self.capacity(cpu), online);
         let root = |cpu: u32| (!self.offline.contains(CpuId(cpu))).then_some(0);
         let roots: Roots = (0..self.nr_cpus() as u32).map(root).collect();
-        self.domains.rebuild(&self.topology, self.config.balancer, roots);
+        self.domains.rebuild(&self.topology, self.config.features, roots);
     }
 
     /// How many CPUs there are, online or not.

@@ -73,6 +73,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             // It was refused to go, and so need not come back.
             Err(reason) => debug_assert_eq!(reason, HotplugError::Online(id), "checked before the run began"),
         }
+        if done.is_ok() {
+            let domains = self.domains();
+            self.core.sink.domains(now, &domains);
+        }
         if online && done.is_ok() {
             if self.core.cpus[cpu as usize].is_idle() {
                 sched!(self, by).tick_stopped(id);

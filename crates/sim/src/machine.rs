@@ -213,11 +213,21 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
     /// Tells the observers what machine this is.
     fn describe(&mut self) {
-        let domains = self.shared.domains.intervals();
-        let domains: Vec<DomainInfo> =
-            domains.map(|(span, interval_ns)| DomainInfo { span: span.clone(), interval_ns }).collect();
+        let domains = self.domains();
         let (cpus, tick_ns) = (self.core.cpus.len(), self.tick_period);
         self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains });
+    }
+
+    /// The scheduling domains as they are now.
+    pub(crate) fn domains(&self) -> Vec<DomainInfo> {
+        let domains = self.shared.domains.views().map(|view| DomainInfo {
+            level: view.level.name(),
+            span: view.span.clone(),
+            members: view.members,
+            groups: view.groups.into_iter().cloned().collect(),
+            interval_ns: view.interval_ns,
+        });
+        domains.collect()
     }
 
     fn create_groups(&mut self, autogroup: bool) {

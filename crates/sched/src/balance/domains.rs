@@ -1,6 +1,7 @@
 //! Scheduling domains: the levels of a machine at which load is balanced, and the groups balanced between.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;
@@ -8,6 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Balancer, LlcShared, sums};
 use crate::cpumask::CpuMask;
+use crate::features::{Feature, Features};
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
@@ -28,6 +30,34 @@ pub enum Level {
     Numa(u8),
 }
 
+impl Level {
+    /// The kernel's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Smt => "SMT",
+            Self::Cluster => "CLS",
+            Self::Mc => "MC",
+            Self::Pkg => "PKG",
+            Self::Numa(_) => "NUMA",
+        }
+    }
+}
+
+/// A scheduling domain as an observer sees it.
+#[derive(Clone, Debug)]
+pub struct DomainView<'a> {
+    /// What its CPUs have in common.
+    pub level: Level,
+    /// Its CPUs.
+    pub span: &'a CpuMask,
+    /// The CPUs that balance here: fewer than `span` where NUMA nodes each have their own view.
+    pub members: CpuMask,
+    /// The groups balanced between.
+    pub groups: Vec<&'a CpuMask>,
+    /// The longest time between two balancing passes of an idle CPU, nanoseconds (`max_interval`).
+    pub interval_ns: u64,
+}
+
 /// CPUs that are balanced as one.
 #[derive(Debug)]
 pub(crate) struct SchedGroup {
@@ -40,8 +70,12 @@ pub(crate) struct SchedGroup {
     /// Sum of the CPUs' capacities.
     pub(crate) capacity: u64,
     pub(crate) min_capacity: u64,
+    /// The CPUs that balance for it, if not all: those to which the group is their own (`group_balance_mask`).
+    balancers: Option<Vec<CpuId>>,
     /// Load could not be moved for the affinity of tasks here: the level above should help.
-    pub(crate) imbalance: AtomicBool,
+    imbalance: AtomicBool,
+    /// The same, if the group is in several domains.
+    shared_imbalance: Option<Arc<AtomicBool>>,
 }
 
 /// Ascending CPUs as runs of consecutive numbers.
@@ -51,6 +85,33 @@ fn runs(cpus: &[CpuId]) -> Vec<Range<usize>> {
 }
 
 impl SchedGroup {
+    fn new(topology: &Topology, cpus: Vec<CpuId>) -> Self {
+        let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
+        Self {
+            capacity: cpus.iter().map(capacity).sum(),
+            min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
+            llcs: Vec::new(),
+            runs: runs(&cpus),
+            mask: cpus.iter().copied().collect(),
+            cpus,
+            balancers: None,
+            imbalance: AtomicBool::new(false),
+            shared_imbalance: None,
+        }
+    }
+
+    /// Load could not be moved for the affinity of tasks here: the level above should help.
+    #[inline]
+    pub(crate) fn imbalance(&self) -> &AtomicBool {
+        self.shared_imbalance.as_deref().unwrap_or(&self.imbalance)
+    }
+
+    /// The CPUs that balance for the group. Where groups overlap, a CPU balances only for the one built around it.
+    #[inline]
+    pub(crate) fn balancers(&self) -> &[CpuId] {
+        self.balancers.as_deref().unwrap_or(&self.cpus)
+    }
+
     /// Has the sums of caches used instead of their CPUs. `llc` has each CPU's cache, `llc_size` each cache's CPUs.
     fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
         let mut here: BTreeMap<u32, u32> = BTreeMap::new();
@@ -95,6 +156,8 @@ pub(crate) struct Domain {
     pub(crate) asym_capacity: bool,
     /// Only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
+    /// Up to so many tasks in a group, a difference of two between NUMA nodes is left alone (`imb_numa_nr`).
+    pub(crate) imb_numa_nr: u32,
 }
 
 /// A busy CPU balances this many times less often.
@@ -109,6 +172,8 @@ pub(crate) type Roots = Vec<Option<u32>>;
 pub struct Domains {
     /// What they were built for.
     roots: Roots,
+    /// Domains of several NUMA nodes are left out (`OLD_LOST_DOMAINS`).
+    lost: bool,
     /// What the CPUs of each last-level cache share.
     pub(crate) llcs: Vec<LlcShared>,
     all: Vec<Domain>,
@@ -133,12 +198,12 @@ pub(crate) fn most_levels(topology: &Topology) -> usize {
 
 impl Domains {
     /// The domains of a machine all of whose CPUs are online.
-    pub fn new(topology: &Topology, balancer: Balancer) -> Self {
-        Self::of_roots(topology, balancer, alloc::vec![Some(0); topology.nr_cpus()])
+    pub fn new(topology: &Topology, _balancer: Balancer, features: Features) -> Self {
+        Self::of_roots(topology, features, alloc::vec![Some(0); topology.nr_cpus()], false)
     }
 
-    /// The domains of the CPUs that are there, within each root domain.
-    pub(crate) fn of_roots(topology: &Topology, _balancer: Balancer, roots: Roots) -> Self {
+    /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left out.
+    pub(crate) fn of_roots(topology: &Topology, features: Features, roots: Roots, lost: bool) -> Self {
         let whole = roots.iter().all(|&root| root == Some(0));
         let members = |root: Option<u32>| -> CpuMask {
             (0u32..).zip(&roots).filter(|(_, other)| **other == root).map(|(cpu, _)| CpuId(cpu)).collect()
@@ -159,7 +224,7 @@ impl Domains {
             (Level::Mc, by(|place| place.llc)),
             (Level::Pkg, by(|place| place.node)),
         ];
-        for (index, &distance) in topology.distances().iter().enumerate().skip(1) {
+        for (index, &distance) in topology.distances().iter().enumerate().skip(1).filter(|_| !lost) {
             let near = move |cpu: CpuId| {
                 let node = topology.place(cpu).node;
                 topology.mask(|place| topology.distance(node, place.node) <= distance)
@@ -171,7 +236,8 @@ impl Domains {
 
         let nr_cpus = topology.nr_cpus();
         let mut all: Vec<Domain> = Vec::new();
-        let mut known: BTreeMap<(Level, CpuMask), u32> = BTreeMap::new();
+        let mut known: BTreeMap<(Level, CpuMask, Option<u32>), u32> = BTreeMap::new();
+        let mut flags: BTreeMap<(Level, CpuMask), Arc<AtomicBool>> = BTreeMap::new();
         let mut chains: Vec<Vec<u32>> = alloc::vec![Vec::new(); nr_cpus];
         for (level, span_of) in &levels {
             let mut added: Vec<Option<u32>> = alloc::vec![None; nr_cpus];
@@ -194,8 +260,24 @@ impl Domains {
                 if span.count() as u32 <= below {
                     continue;
                 }
-                let id = *known.entry((*level, span.clone())).or_insert_with(|| {
-                    all.push(domain(topology, *level, &span, cpu, &chains, &all, asym));
+                // Where the spans below overlap, CPUs of different ones see different groups.
+                let child = |cpu: CpuId| chains[cpu.index()].last().copied();
+                let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, &all, child);
+                let own = child(cpu).filter(|_| overlaps && !features.has(Feature::OldNumaGroups));
+                let id = *known.entry((*level, span.clone(), own)).or_insert_with(|| {
+                    let mut domain = domain(topology, *level, &span, cpu, &chains, &all, asym);
+                    if overlaps {
+                        domain.groups = overlapping(topology, &span, cpu, &all, child);
+                        for group in &mut domain.groups {
+                            let flag = flags.entry((*level, group.mask.clone())).or_default();
+                            group.shared_imbalance = Some(Arc::clone(flag));
+                            if own.is_none() {
+                                // As it was: any CPU of the group.
+                                group.balancers = None;
+                            }
+                        }
+                    }
+                    all.push(domain);
                     (all.len() - 1) as u32
                 });
                 added[index] = Some(id);
@@ -205,6 +287,7 @@ impl Domains {
             }
         }
 
+        tolerate(topology, &mut all, &chains);
         // To the scheduler, CPUs of different root domains share nothing, and one that is offline shares with nobody.
         let llc_ids: Vec<(u32, Option<u32>, Option<usize>)> = (0..)
             .zip(topology.cpus().iter().zip(&roots))
@@ -241,18 +324,29 @@ impl Domains {
                 group.use_sums(&caches, &size);
             }
         }
-        Self { roots, llcs: LlcShared::fresh(dense.len()), all, chains, own_groups, llc, llc_domain, llc_size, smt }
+        Self {
+            roots,
+            lost,
+            llcs: LlcShared::fresh(dense.len()),
+            all,
+            chains,
+            own_groups,
+            llc,
+            llc_domain,
+            llc_size,
+            smt,
+        }
     }
 
-    /// What they were built for.
-    pub(crate) fn roots(&self) -> &Roots {
-        &self.roots
+    /// Whether they were built for that.
+    pub(crate) fn is_of(&self, roots: &Roots, lost: bool) -> bool {
+        self.roots == *roots && self.lost == lost
     }
 
     /// Forgets what balancing has noted, as if they had just been built.
     pub(crate) fn renew(&self) {
         for group in self.all.iter().flat_map(|domain| &domain.groups) {
-            group.imbalance.store(false, Relaxed);
+            group.imbalance().store(false, Relaxed);
         }
         for llc in &self.llcs {
             llc.has_idle_cores.store(false, Relaxed);
@@ -315,10 +409,19 @@ impl Domains {
         (domain.level == Level::Smt).then_some(&domain.span)
     }
 
-    /// Every domain of the machine, those of a lower level first: its CPUs, and the longest time between two balancing
-    /// passes of an idle CPU there, nanoseconds (`max_interval`).
-    pub fn intervals(&self) -> impl Iterator<Item = (&CpuMask, u64)> {
-        self.all.iter().map(|domain| (&domain.span, domain.max_interval))
+    /// Every domain of the machine, those of a lower level first.
+    pub fn views(&self) -> impl Iterator<Item = DomainView<'_>> {
+        let mut members = alloc::vec![CpuMask::with_capacity(self.chains.len()); self.all.len()];
+        for (cpu, chain) in self.chains.iter().enumerate() {
+            chain.iter().for_each(|&id| members[id as usize].insert(CpuId(cpu as u32)));
+        }
+        self.all.iter().zip(members).map(|(domain, members)| DomainView {
+            level: domain.level,
+            span: &domain.span,
+            members,
+            groups: domain.groups.iter().map(|group| &group.mask).collect(),
+            interval_ns: domain.max_interval,
+        })
     }
 
     /// Names and sizes of a CPU's domains, from the lowest up, as people print them.
@@ -353,20 +456,10 @@ fn domain(
             None => mask.insert(cpu),
         }
         let cpus: Vec<CpuId> = mask.iter().filter(|&member| !covered.contains(member)).collect();
-        let mask: CpuMask = cpus.iter().copied().collect();
         for &member in &cpus {
             covered.insert(member);
         }
-        let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
-        groups.push(SchedGroup {
-            capacity: cpus.iter().map(capacity).sum(),
-            min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
-            llcs: Vec::new(),
-            runs: runs(&cpus),
-            cpus,
-            mask,
-            imbalance: AtomicBool::new(false),
-        });
+        groups.push(SchedGroup::new(topology, cpus));
     }
     let weight = span.count() as u32;
     let first_place = topology.place(first);
@@ -390,6 +483,67 @@ fn domain(
             && !(asym && span_is_asymmetric(topology, span)),
         asym_capacity: asym && span_is_asymmetric(topology, span),
         serialize: matches!(level, Level::Numa(_)),
+        imb_numa_nr: 0,
+    }
+}
+
+/// Whether the domains below that make up `span` overlap without being the same.
+fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>) -> bool {
+    let mut below: Vec<u32> = span.iter().filter_map(&child).collect();
+    below.sort_unstable();
+    below.dedup();
+    let sum: u32 = below.iter().map(|&id| all[id as usize].weight).sum();
+    sum as usize > span.count()
+}
+
+/// The groups of a NUMA level where the spans below overlap (`build_overlap_sched_groups`): first the CPU's own span below,
+/// then that of the next CPU which is in none so far, and so on around. A group keeps the whole of such a span: one CPU can
+/// be in several groups.
+fn overlapping(
+    topology: &Topology,
+    span: &CpuMask,
+    first: CpuId,
+    all: &[Domain],
+    child: impl Fn(CpuId) -> Option<u32>,
+) -> Vec<SchedGroup> {
+    let below = |cpu: CpuId| -> CpuMask {
+        match child(cpu) {
+            Some(id) => all[id as usize].span.and(span),
+            None => [cpu].into_iter().collect(),
+        }
+    };
+    let mut groups = Vec::new();
+    let mut covered = CpuMask::with_capacity(topology.nr_cpus());
+    for cpu in span.iter_from(first) {
+        if covered.contains(cpu) {
+            continue;
+        }
+        let mask = below(cpu);
+        mask.iter().for_each(|member| covered.insert(member));
+        let mut group = SchedGroup::new(topology, mask.iter().collect());
+        group.balancers = Some(mask.iter().filter(|&member| below(member) == mask).collect());
+        groups.push(group);
+    }
+    groups
+}
+
+/// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else as
+/// many tasks as it has caches; in proportion at the levels above the first of several nodes.
+fn tolerate(topology: &Topology, all: &mut [Domain], chains: &[Vec<u32>]) {
+    for (cpu, chain) in chains.iter().enumerate() {
+        let place = topology.place(CpuId(cpu as u32));
+        let numa = |id: &&u32| matches!(all[**id as usize].level, Level::Numa(_));
+        let Some(lowest) = chain.iter().find(numa).map(|&id| all[id as usize].weight) else { continue };
+        let count = |same: fn(&CpuPlace) -> u32| topology.cpus().iter().filter(|it| same(it) == same(place)).count();
+        let (node, llc) = (count(|place| place.node), count(|place| place.llc));
+        let caches = node / llc.max(1);
+        let allowed = if caches <= 1 { node / 8 } else { caches }.max(1) as u32;
+        for &id in chain {
+            let domain = &mut all[id as usize];
+            if matches!(domain.level, Level::Numa(_)) {
+                domain.imb_numa_nr = allowed * (domain.weight / lowest).max(1);
+            }
+        }
     }
 }
 
@@ -418,11 +572,12 @@ mod tests {
     /// What `/sys/kernel/debug/sched/domains` of the recorded machines says.
     #[test]
     fn domains_are_those_of_the_recorded_machines() {
-        let describe = |topology: &Topology| Domains::new(topology, Balancer::V6_12).describe(CpuId(0));
+        let describe =
+            |topology: &Topology| Domains::new(topology, Balancer::V6_12, Features::default()).describe(CpuId(0));
         assert_eq!(describe(&machine(1, 4, 1)), [(Level::Mc, 4)]);
         assert_eq!(describe(&machine(1, 4, 2)), [(Level::Smt, 2), (Level::Mc, 8)]);
         assert_eq!(describe(&machine(2, 4, 1)), [(Level::Mc, 4), (Level::Pkg, 8)]);
-        let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12);
+        let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12, Features::default());
         let (_, pkg) = domains.of(CpuId(5)).nth(1).unwrap();
         assert_eq!((pkg.min_interval, pkg.max_interval, pkg.groups.len()), (8 * MS, 16 * MS, 2));
         assert!(!pkg.share_llc && pkg.child_prefers_sibling);
@@ -431,7 +586,7 @@ mod tests {
 
     #[test]
     fn one_cpu_has_no_domain() {
-        assert!(Domains::new(&Topology::flat(1), Balancer::V6_12).describe(CpuId(0)).is_empty());
+        assert!(Domains::new(&Topology::flat(1), Balancer::V6_12, Features::default()).describe(CpuId(0)).is_empty());
     }
 
     #[test]
@@ -451,7 +606,7 @@ mod tests {
         };
         let distance = (0..4).map(|a| (0..4).map(|b| d(a, b)).collect()).collect();
         let topology = Topology::new((0..8).map(place).collect(), Some(distance)).unwrap();
-        let domains = Domains::new(&topology, Balancer::V6_12);
+        let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
         for cpu in (0..8).map(CpuId) {
             for (_, domain) in domains.of(cpu) {
                 let members: usize = domain.groups.iter().map(|group| group.cpus.len()).sum();

@@ -155,7 +155,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         // The first idle CPU; of those with SMT rather one on an idle core (since 6.6). Without any, the first CPU.
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
-        for cpu in group.cpus.iter().copied().filter(idle) {
+        for cpu in group.balancers().iter().copied().filter(idle) {
             let whole_core = self.shared.config.balancer == Balancer::V6_1
                 || domain.level == super::domains::Level::Smt
                 || self
@@ -168,7 +168,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             first_idle = first_idle.or(Some(cpu));
         }
-        first_idle.or(group.cpus.first().copied()) == Some(dst)
+        first_idle.or(group.balancers().first().copied()) == Some(dst)
     }
 
     fn load_balance(&mut self, domains: &Domains, dst: CpuId, position: usize, kind: BalanceKind) -> Outcome {
@@ -233,7 +233,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                     && env.some_pinned
                     && env.imbalance.amount > 0
                 {
-                    parent.groups[above].imbalance.store(true, Relaxed);
+                    parent.groups[above].imbalance().store(true, Relaxed);
                 }
                 all_pinned = env.all_pinned;
                 if all_pinned {
@@ -261,7 +261,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 && let Some(parent) = domains.at(dst, position + 1)
                 && let Some(above) = domains.own_group(dst, position + 1)
             {
-                parent.groups[above].imbalance.store(false, Relaxed);
+                parent.groups[above].imbalance().store(false, Relaxed);
             }
             let state = &mut self.rqs.rq(dst).balance.domains[position];
             state.nr_balance_failed = 0;
@@ -552,7 +552,7 @@ fn may_migrate<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to:
             && env.cause != MigrateCause::Active
             && let Some(group) = env.domain.groups.iter().find(|group| group.mask.contains(env.dst))
         {
-            env.new_dst = group.cpus.iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
+            env.new_dst = group.balancers().iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
         }
         return false;
     }

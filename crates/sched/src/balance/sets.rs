@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
-use super::Balancer;
 use super::domains::{Domains, Roots, most_levels};
+use crate::features::{Feature, Features};
 use crate::shared::Table;
 use crate::sync::AtomicU32;
 use crate::topology::Topology;
@@ -29,9 +29,9 @@ pub struct DomainSets {
 }
 
 impl DomainSets {
-    pub(crate) fn new(topology: &Topology, balancer: Balancer, roots: Roots) -> Self {
+    pub(crate) fn new(topology: &Topology, features: Features, roots: Roots) -> Self {
         Self {
-            first: Domains::of_roots(topology, balancer, roots),
+            first: Domains::of_roots(topology, features, roots, false),
             later: Table::new(),
             nr_later: AtomicU32::new(0),
             current: AtomicU32::new(0),
@@ -45,11 +45,12 @@ impl DomainSets {
     }
 
     /// Puts the domains for `roots` in force. One caller at a time.
-    pub(crate) fn rebuild(&self, topology: &Topology, balancer: Balancer, roots: Roots) {
+    pub(crate) fn rebuild(&self, topology: &Topology, features: Features, roots: Roots) {
         let nr = self.nr_later.load(Relaxed);
-        let known = (0..=nr).find(|&set| *self.get(set).roots() == roots);
+        let lost = features.has(Feature::OldLostDomains);
+        let known = (0..=nr).find(|&set| self.get(set).is_of(&roots, lost));
         let set = known.unwrap_or_else(|| {
-            let made = Domains::of_roots(topology, balancer, roots);
+            let made = Domains::of_roots(topology, features, roots, lost);
             // Nobody else adds one: the cell is empty.
             let _ = self.later.entry(nr + 1, OnceBox::new).set(Box::new(made));
             self.nr_later.store(nr + 1, Relaxed);

@@ -6,6 +6,7 @@ use super::domains::{Domain, Domains, SchedGroup};
 use super::sums::Sums;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
+use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::{Published, Shared};
@@ -38,7 +39,7 @@ pub(crate) struct GroupStats {
     pub(crate) weight: u32,
     pub(crate) capacity: u64,
     pub(crate) misfit: u64,
-    /// Load per capacity, of 1024; only for overloaded groups.
+    /// Load per capacity, of 1024; only for overloaded groups, or where nothing else is compared.
     pub(crate) avg_load: u64,
     pub(crate) overloaded_cpu: bool,
 }
@@ -95,7 +96,7 @@ impl GroupStats {
         if overloaded {
             return GroupType::Overloaded;
         }
-        if group.imbalance.load(Relaxed) {
+        if group.imbalance().load(Relaxed) {
             return GroupType::Imbalanced;
         }
         if self.misfit > 0 {
@@ -130,6 +131,8 @@ pub(crate) struct DomainStats<'a> {
     pub(crate) total_load: u64,
     pub(crate) total_capacity: u64,
     pub(crate) overloaded_cpu: bool,
+    /// Groups are compared by their average load alone (`OLD_GROUP_AVG`).
+    pub(crate) by_average: bool,
 }
 
 impl<'a> DomainStats<'a> {
@@ -143,13 +146,18 @@ impl<'a> DomainStats<'a> {
         excluded: &CpuMask,
     ) -> Self {
         let squeezes = kind != BalanceKind::Busy && shared.pressed() && !domain.asym_capacity;
-        let local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
+        let by_average = shared.config.features.has(Feature::OldGroupAvg);
+        let mut local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
+        if by_average {
+            local.avg_load = local.load * 1024 / local.capacity.max(1);
+        }
         let mut stats = Self {
             local,
             busiest: None,
             total_load: local.load,
             total_capacity: local.capacity,
             overloaded_cpu: local.overloaded_cpu,
+            by_average,
         };
         let mut util = local.util;
         let (before, after) = domain.groups.split_at(here);
@@ -172,7 +180,14 @@ impl<'a> DomainStats<'a> {
             if found.h_nr_running == 0 {
                 continue;
             }
-            if stats.busiest.as_ref().is_none_or(|(_, busiest)| found.busier_than(busiest)) {
+            if by_average {
+                found.avg_load = found.load * 1024 / found.capacity.max(1);
+            }
+            let busier = |busiest: &GroupStats| match by_average {
+                true => found.avg_load > busiest.avg_load,
+                false => found.busier_than(busiest),
+            };
+            if stats.busiest.as_ref().is_none_or(|(_, busiest)| busier(busiest)) {
                 stats.busiest = Some((group, found));
             }
         }

@@ -30,7 +30,11 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         return mask.first().unwrap_or(prev);
     }
     let mut target = prev;
-    if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
+    if on != prev && rq.tasks[task].allowed(on) && shared.config.features.has(Feature::OldWakeNode) {
+        // The previous CPU may be idle in another node: nobody looks there.
+        let same = shared.topology.place(on).node == shared.topology.place(prev).node;
+        target = if same { prev } else { on };
+    } else if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
         let common = shared.domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             target = wake_affine(rq, shared, domain, task, on, wake);
