@@ -592,11 +592,11 @@ impl Sink for Detector {
                     self.enter(task, State::Waiting, CpuId(at as u32));
                 }
             }
-            Event::Wakeup { task, target } | Event::WakeupNew { task, target } => {
-                if self.task_mut(task).state == State::Asleep {
-                    self.task_mut(task).woken = matches!(event, Event::Wakeup { .. });
-                    self.enter(task, State::Waiting, target);
-                }
+            Event::Wakeup { task, target } | Event::WakeupNew { task, target }
+                if self.task_mut(task).state == State::Asleep =>
+            {
+                self.task_mut(task).woken = matches!(event, Event::Wakeup { .. });
+                self.enter(task, State::Waiting, target);
             }
             Event::Migrate { task, to, .. } => {
                 let state = self.task_mut(task).state;

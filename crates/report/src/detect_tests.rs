@@ -33,8 +33,8 @@ fn watch(groups: Option<Vec<CpuMask>>) -> Detector {
     detector
 }
 
-fn pairs() -> Option<Vec<CpuMask>> {
-    Some(vec![mask(0..2), mask(2..4)])
+fn pairs() -> Vec<CpuMask> {
+    vec![mask(0..2), mask(2..4)]
 }
 
 fn switch(detector: &mut Detector, at: u64, cpu: u32, prev: Option<u32>, next: Option<u32>) {
@@ -63,7 +63,7 @@ fn patterns(detected: &Detected) -> Vec<Pattern> {
 
 #[test]
 fn turns_beside_idle_cpus_are_found_though_each_wait_is_short() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 350 * MS);
     detector.finish(350 * MS);
     let detected = detector.into_detected();
@@ -83,7 +83,7 @@ fn turns_beside_idle_cpus_are_found_though_each_wait_is_short() {
 
 #[test]
 fn what_ends_within_a_window_is_balancing_at_work() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 85 * MS);
     // Task b goes to CPU 0.
     let state = detector.tasks[1].state;
@@ -98,7 +98,7 @@ fn what_ends_within_a_window_is_balancing_at_work() {
 
 #[test]
 fn tasks_that_may_not_run_on_the_idle_cpu_are_nobodys_fault() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     for task in 0..2 {
         detector.affinity(0, TaskId(task), Some(&mask(2..4)));
     }
@@ -127,16 +127,20 @@ fn cpus_without_a_domain_in_common_are_told_as_such() {
 
 #[test]
 fn what_one_window_shows_is_not_enough() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 100 * MS);
+    // Task a ends, and b has the CPU for itself.
     detector.event(100 * MS, CpuId(2), &Event::Exit { task: TaskId(0) });
+    let event =
+        Event::Switch { prev: Running::Task(TaskId(0)), prev_state: PrevState::Dead, next: Running::Task(TaskId(1)) };
+    detector.event(100 * MS, CpuId(2), &event);
     detector.finish(1000 * MS);
     assert_eq!(detector.into_detected().violations, []);
 }
 
 #[test]
 fn an_imbalance_that_was_seen_is_none_of_the_four() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 50 * MS);
     let found =
         Event::Balance { kind: vruntime_trace::BalanceKind::Idle, level: 1, busiest: Some(CpuId(2)), pulled: 0 };
@@ -149,7 +153,7 @@ fn an_imbalance_that_was_seen_is_none_of_the_four() {
 
 #[test]
 fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
     switch(&mut detector, 0, 2, None, Some(0));
     for turn in 0..50 {
@@ -178,7 +182,7 @@ fn cpus_are_listed_as_the_kernel_lists_them() {
 #[test]
 fn a_task_that_waits_for_a_limit_does_not_count() {
     for limited in [true, false] {
-        let mut detector = watch(pairs());
+        let mut detector = watch(Some(pairs()));
         let group = GroupId(1);
         detector.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
         detector.group(group, &GroupInfo { path: "/g", parent: Some(GroupId::ROOT), weight: 100, max: None });
@@ -203,7 +207,7 @@ fn a_task_that_waits_for_a_limit_does_not_count() {
 /// What shrinks is balancing at work, however long it takes.
 #[test]
 fn what_gets_less_is_no_violation() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     for task in 0..3 {
         detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(task), target: CpuId(2) });
     }
@@ -228,7 +232,7 @@ fn what_gets_less_is_no_violation() {
 /// A CPU that is offline is not idle, and one that a task was just woken on is not, either.
 #[test]
 fn cpus_that_nobody_can_have_are_not_wasted() {
-    let mut detector = watch(pairs());
+    let mut detector = watch(Some(pairs()));
     for cpu in 0..2 {
         detector.event(0, CpuId(cpu), &Event::CpuDown);
     }

@@ -1,6 +1,7 @@
 //! `vruntime run`.
 
 use miette::miette;
+use std::fmt::Write as _;
 use vruntime_report::{proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
 use vruntime_workload::rtapp::Global;
 
@@ -78,11 +79,12 @@ fn detections(run: &Done) -> Option<String> {
         );
     }
     for violation in detected.violations.iter().take(TOLD) {
-        text.push_str(&format!("detect, seed {seed}: {violation}\n"));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "detect, seed {seed}: {violation}");
     }
     let more = detected.violations.len().saturating_sub(TOLD) as u64 + detected.more;
     if more > 0 {
-        text.push_str(&format!("detect, seed {seed}: and {more} more; --json lists the first 64\n"));
+        let _ = writeln!(text, "detect, seed {seed}: and {more} more; --json lists the first 64");
     }
     Some(text)
 }

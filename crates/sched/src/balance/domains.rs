@@ -413,7 +413,9 @@ impl Domains {
     pub fn views(&self) -> impl Iterator<Item = DomainView<'_>> {
         let mut members = alloc::vec![CpuMask::with_capacity(self.chains.len()); self.all.len()];
         for (cpu, chain) in self.chains.iter().enumerate() {
-            chain.iter().for_each(|&id| members[id as usize].insert(CpuId(cpu as u32)));
+            for &id in chain {
+                members[id as usize].insert(CpuId(cpu as u32));
+            }
         }
         self.all.iter().zip(members).map(|(domain, members)| DomainView {
             level: domain.level,
@@ -519,7 +521,9 @@ fn overlapping(
             continue;
         }
         let mask = below(cpu);
-        mask.iter().for_each(|member| covered.insert(member));
+        for member in mask.iter() {
+            covered.insert(member);
+        }
         let mut group = SchedGroup::new(topology, mask.iter().collect());
         group.balancers = Some(mask.iter().filter(|&member| below(member) == mask).collect());
         groups.push(group);

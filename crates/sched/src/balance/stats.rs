@@ -183,9 +183,8 @@ impl<'a> DomainStats<'a> {
             if by_average {
                 found.avg_load = found.load * 1024 / found.capacity.max(1);
             }
-            let busier = |busiest: &GroupStats| match by_average {
-                true => found.avg_load > busiest.avg_load,
-                false => found.busier_than(busiest),
+            let busier = |busiest: &GroupStats| {
+                if by_average { found.avg_load > busiest.avg_load } else { found.busier_than(busiest) }
             };
             if stats.busiest.as_ref().is_none_or(|(_, busiest)| busier(busiest)) {
                 stats.busiest = Some((group, found));
