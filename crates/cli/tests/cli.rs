@@ -404,7 +404,7 @@ fn wasted_cores_are_detected_where_the_old_behaviour_is_on_and_nowhere_else() {
     ] {
         let file = scenarios.join(format!("{name}.toml"));
         let file = file.to_str().expect("a path in UTF-8");
-        let plain = ["run", "--detect", "--json", "--duration", "2s", "--seed", "1", "--repeat", "10", file];
+        let plain = ["run", "--detect", "--json", "--seed", "1", "--repeat", "10", file];
         let output = vruntime(&plain);
         assert_eq!(output.status.code(), Some(0), "{name} under 6.12: {}", text(&output.stdout));
         let output = vruntime(&[&plain[..], &["--feature", feature]].concat());

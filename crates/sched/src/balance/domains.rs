@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn numa_ring_covers_every_cpu_once() {
+    fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
         let place = |cpu: u32| CpuPlace {
             core: cpu,
             cluster: cpu,
@@ -612,12 +612,28 @@ mod tests {
         let topology = Topology::new((0..8).map(place).collect(), Some(distance)).unwrap();
         let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
         for cpu in (0..8).map(CpuId) {
-            for (_, domain) in domains.of(cpu) {
-                let members: usize = domain.groups.iter().map(|group| group.cpus.len()).sum();
-                assert_eq!(members as u32, domain.weight);
+            for (position, (_, domain)) in domains.of(cpu).enumerate() {
+                let members: CpuMask = domain.groups.iter().flat_map(|group| group.cpus.iter().copied()).collect();
+                assert_eq!(members, domain.span, "together they are all CPUs");
                 assert!(domain.span.contains(cpu));
+                let own = domains.own_group(cpu, position).unwrap();
+                assert!(domain.groups[own].cpus.contains(&cpu) && domain.groups[own].balancers().contains(&cpu));
             }
             assert_eq!(domains.describe(cpu).last().unwrap().1, 8);
         }
+        // Each node sees itself with its two neighbours on one side of the machine, and on the other the node opposite with
+        // the same two. In the first the node itself balances, in the other that opposite.
+        let view = |cpu: u32| -> Vec<(Vec<u32>, Vec<u32>)> {
+            let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
+            let (_, top) = domains.of(CpuId(cpu)).next_back().unwrap();
+            top.groups.iter().map(|group| (numbers(&group.cpus), numbers(group.balancers()))).collect()
+        };
+        let (north, south) = (alloc::vec![0, 1, 2, 3, 6, 7], alloc::vec![2, 3, 4, 5, 6, 7]);
+        assert_eq!(view(0), [(north.clone(), alloc::vec![0, 1]), (south.clone(), alloc::vec![4, 5])]);
+        assert_eq!(view(5), [(south, alloc::vec![4, 5]), (north, alloc::vec![0, 1])]);
+        let first = Features::of(&[Feature::OldNumaGroups]);
+        let domains = Domains::new(&topology, Balancer::V6_12, first);
+        let (_, top) = domains.of(CpuId(5)).next_back().unwrap();
+        assert_eq!(top.groups[0].cpus[0], CpuId(0), "as it was: what the first CPU sees is for all");
     }
 }
