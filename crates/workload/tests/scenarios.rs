@@ -90,15 +90,30 @@ fn several_kernels() {
 
 #[test]
 fn a_machine_as_a_table() {
-    let Machine { topology, lstopo, capacities, smt_speedup_permille } = read(&format!(
+    let Machine { topology, lstopo, capacities, node_distances, smt_speedup_permille } = read(&format!(
         "[machine]\ntopology = \"core:2 pu:2\"\ncapacities = [1024, 1024, 446, 446]\nsmt_speedup = 1.25\n{TASK}"
     ))
     .machine
     .expect("there is one");
     assert_eq!(topology.as_deref().map(String::as_str), Some("core:2 pu:2"));
     assert_eq!((lstopo, capacities, smt_speedup_permille), (None, vec![1024, 1024, 446, 446], Some(1250)));
+    assert_eq!(node_distances, None);
     let machine = read(&format!("machine.lstopo = \"m.xml\"\n{TASK}")).machine.expect("there is one");
     assert_eq!(machine.lstopo.as_deref().map(std::path::PathBuf::as_path), Some(Path::new("m.xml")));
+}
+
+#[test]
+fn distances_are_a_square_table() {
+    let text = |rows: &str| format!("[machine]\ntopology = \"numa:2 core:2\"\nnode_distances = {rows}\n{TASK}");
+    let distances = read(&text("[[10, 16], [16, 10]]")).machine.unwrap().node_distances.unwrap();
+    assert_eq!(distances.value, [[10, 16], [16, 10]]);
+    let wrong = |rows: &str| {
+        let error = scenario::parse("t.toml", text(rows).as_bytes(), &Options::default(), &mut files).unwrap_err();
+        (error.message().to_owned(), error.location())
+    };
+    assert_eq!(wrong("[[10, 16], [16]]"), ("this row of `node_distances` has 1 distances".to_owned(), Some((3, 29))));
+    assert_eq!(wrong("[[10, 0], [16, 10]]").0, "`node_distances` is out of range");
+    assert_eq!(wrong("[10]").0, "`node_distances` is a whole number");
 }
 
 #[test]
