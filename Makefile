@@ -5,15 +5,17 @@
 #   make test    everything CI checks: formatting, clippy, documentation, all tests, the fuzzers' corpus
 #   make bench   the benchmarks
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
+#   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600)
 #   make doc     the API documentation, in target/doc/
 #   make lint    formatting and clippy
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 600
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit loom bench fuzz fuzz-corpus doc lint
+.PHONY: help setup demo test unit loom bench fuzz fuzz-corpus soak doc lint
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -74,3 +76,16 @@ fuzz: setup
 
 fuzz-corpus:
 	$(MAKE) fuzz FUZZ_SECONDS=5
+
+# Every verb of the scheduler at random times, on one thread and on several, and whole machines whose CPUs come and go: new cases
+# each time, all invariants checked after every call, until the time is over or one does not hold. The round that is under way
+# when it is over comes to its end.
+soak: setup
+	$(CARGO) test -p vruntime-sched -p vruntime-sim --test invariants --test threads --test conservation --no-run
+	@end=$$(( $$(date +%s) + $(SOAK_SECONDS) )); round=0; \
+	while [ $$(date +%s) -lt $$end ]; do \
+		round=$$((round + 1)); \
+		$(CARGO) test --quiet -p vruntime-sched -p vruntime-sim \
+			--test invariants --test threads --test conservation || exit 1; \
+		echo "soak: round $$round passed, $$(( end - $$(date +%s) )) s to go"; \
+	done

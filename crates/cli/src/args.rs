@@ -27,7 +27,7 @@ use clap_complete::Shell;
         what changes, and whether it is more than chance\n  \
         vruntime kernels                                   what there is to choose from\n  \
         vruntime fidelity                                  how true the simulator is to real kernels\n\n\
-        Exit status: 0 if all went well, 1 if something in the input is wrong, 130 after Ctrl-C (the run stops and \
+        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something, 130 after Ctrl-C (the run stops and \
         prints what it has).\n\n\
         Environment: NO_COLOR switches colours off; they are only ever used on a terminal."
 )]
@@ -148,6 +148,9 @@ pub(crate) struct Run {
     /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` [default: 8]
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
+    /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
+    #[arg(long)]
+    pub(crate) detect: bool,
     /// Leave a log for each task in this folder, in rt-app's own form
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,

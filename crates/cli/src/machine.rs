@@ -82,6 +82,15 @@ pub(crate) fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result
     Topology::new(cpus, Some(distance)).map_err(|error| error.to_string())
 }
 
+/// The same machine with the distance from each NUMA node to each given, or why that cannot be.
+pub(crate) fn with_distances(topology: &Topology, distances: &[Vec<u32>]) -> Result<Topology, String> {
+    let nodes: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.node).collect();
+    if distances.len() != nodes.len() {
+        return Err(format!("distances of {} NUMA nodes for {}", distances.len(), nodes.len()));
+    }
+    Topology::new(topology.cpus().to_vec(), Some(distances.to_vec())).map_err(|error| error.to_string())
+}
+
 /// In a few words: `16 CPUs (2 packages, 8 cores of 2 threads)`.
 pub(crate) fn words(topology: &Topology) -> String {
     let count = |of: fn(&CpuPlace) -> u32| topology.cpus().iter().map(of).collect::<BTreeSet<u32>>().len();

@@ -22,6 +22,8 @@ use args::{Arguments, Command};
 enum Ended {
     /// As it should.
     Well,
+    /// As it should, and the detector found violations.
+    Detected,
     /// By Ctrl-C; what there was has been told.
     Interrupted,
 }
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     };
     match ended {
         Ok(Ended::Well) => ExitCode::SUCCESS,
+        Ok(Ended::Detected) => ExitCode::from(2),
         Ok(Ended::Interrupted) => ExitCode::from(130),
         Err(report) => {
             output::complain(&report);

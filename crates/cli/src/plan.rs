@@ -194,6 +194,12 @@ fn machine_of(
             scenario.error_at(span, &problem, "the machine", help)
         })?;
     }
+    if let Some(distances) = &described.node_distances {
+        topology = machine::with_distances(&topology, &distances.value).map_err(|problem| {
+            let help = "give `node_distances` a row for each NUMA node of the topology, with the distance to each node";
+            scenario.error_at(distances.span.clone(), &problem, "these distances", help)
+        })?;
+    }
     let mut spec = MachineSpec::new(topology);
     if let Some(speedup) = described.smt_speedup_permille {
         // The file tells what both threads do together; the machine wants each one's speed.

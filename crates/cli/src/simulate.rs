@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Collector, Results, SchedStat};
+use vruntime_report::{Collector, Detected, Detector, Results, SchedStat};
 use vruntime_sim::{Config, Outcome, Progress};
 use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
 use vruntime_workload::program::Workload;
@@ -31,6 +31,8 @@ pub(crate) struct Job<'a> {
     pub(crate) traces: Option<PathBuf>,
     /// Folder for logs in rt-app's form, and what the file says of them, if they are wanted.
     pub(crate) rtapp_log: Option<(PathBuf, Global)>,
+    /// Whether to look for lost work conservation.
+    pub(crate) detect: bool,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Done {
     pub(crate) results: Results,
     /// How it went.
     pub(crate) outcome: Outcome,
+    /// What the detector found, if there was one.
+    pub(crate) detected: Option<Detected>,
     /// Digest of its events.
     pub(crate) digest: u64,
     /// Its seed.
@@ -113,13 +117,14 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
         ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
         log.transpose().map_err(Failure::Output)?,
+        job.detect.then(Detector::new),
     );
     let mut watch = |progress| {
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let outcome = vruntime_sim::run(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
-    let ((digest, stat), collector, perfetto, ftrace, log) = sink;
+    let ((digest, stat), collector, perfetto, ftrace, log, detector) = sink;
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
@@ -131,7 +136,8 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         })
         .map_err(Failure::Output)?;
     let results = Results { loadavg: Some(outcome.loadavg), ..collector.into_results() };
-    Ok(Done { results, outcome, digest: digest.value(), seed: job.config.seed, stat })
+    let detected = detector.map(Detector::into_detected);
+    Ok(Done { results, outcome, detected, digest: digest.value(), seed: job.config.seed, stat })
 }
 
 fn create(folder: &Path, name: &str) -> miette::Result<File> {

@@ -391,3 +391,30 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     let message = fails(&["run", "logged.json", "--rtapp-log", file.to_str().unwrap()]);
     assert!(message.contains("cannot write logs in"), "{message}");
 }
+
+/// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them.
+#[test]
+fn wasted_cores_are_detected_where_the_old_behaviour_is_on_and_nowhere_else() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/wasted-cores");
+    for (name, feature, pattern) in [
+        ("group-imbalance", "OLD_GROUP_AVG", "group-imbalance"),
+        ("group-construction", "OLD_NUMA_GROUPS", "group-construction"),
+        ("overload-on-wakeup", "OLD_WAKE_NODE", "overload-on-wakeup"),
+        ("missing-domains", "OLD_LOST_DOMAINS", "missing-domains"),
+    ] {
+        let file = scenarios.join(format!("{name}.toml"));
+        let file = file.to_str().expect("a path in UTF-8");
+        let plain = ["run", "--detect", "--json", "--seed", "1", "--repeat", "10", file];
+        let output = vruntime(&plain);
+        assert_eq!(output.status.code(), Some(0), "{name} under 6.12: {}", text(&output.stdout));
+        let output = vruntime(&[&plain[..], &["--feature", feature]].concat());
+        assert_eq!(output.status.code(), Some(2), "{name} with {feature}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
+        let runs = json["observed"].as_array().expect("a list of runs");
+        assert_eq!(runs.len(), 10);
+        for run in runs {
+            let found = run["detected"]["violations"].as_array().expect("a list of violations");
+            assert!(found.iter().any(|it| it["pattern"] == pattern), "{name} with {feature}: {run}");
+        }
+    }
+}

@@ -40,7 +40,12 @@ fn feed(sink: &mut impl Sink, tasks: u32) {
 #[divan::bench(args = [64, 1_000, 100_000])]
 fn collector(bencher: Bencher<'_, '_>, tasks: u32) {
     let mut collector = Collector::new(8);
-    let domains = [DomainInfo { span: CpuMask::all(8), interval_ns: 16_000_000 }];
+    let domains = [DomainInfo {
+        span: CpuMask::all(8),
+        members: CpuMask::all(8),
+        interval_ns: 16_000_000,
+        ..DomainInfo::default()
+    }];
     collector.machine(&MachineInfo { cpus: 8, tick_ns: 4_000_000, domains: &domains });
     announce(&mut collector, tasks);
     bencher.counter(ItemsCount::new(4 * ROUNDS)).bench_local(|| feed(black_box(&mut collector), tasks));

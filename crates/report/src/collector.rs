@@ -397,7 +397,17 @@ impl Sink for Collector {
         self.psi.advance(at);
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
-            Event::Waking { .. } | Event::PiSetprio { .. } => {}
+            // Of an affinity that changes `Sink::affinity` tells.
+            Event::Waking { .. } | Event::PiSetprio { .. } | Event::AffinityLost { .. } => {}
+            Event::CpuDown | Event::CpuUp => {
+                let idle = self.cpu_mut(cpu).running == Running::Idle;
+                if let Some(watch) = &mut self.conservation {
+                    match event {
+                        Event::CpuUp => watch.comes(at, cpu, idle),
+                        _ => watch.goes(at, cpu),
+                    }
+                }
+            }
             Event::Wakeup { task, target } => {
                 self.psi.wakes(at, task, target);
                 self.runnable(at, task, State::Woken, target);

@@ -98,6 +98,8 @@ struct Waiter {
 pub(crate) struct Conservation {
     waiting: Since,
     idle: Since,
+    /// CPUs that are offline: they are not idle, whatever runs there.
+    offline: CpuMask,
     waiters: Vec<Waiter>,
     domains: Vec<(CpuMask, u64)>,
     /// For each CPU its domains, from the lowest up.
@@ -119,8 +121,8 @@ impl Conservation {
         let least = domains.iter().map(|&(_, interval)| interval).min()?;
         let most = domains.iter().map(|&(_, interval)| interval).max()?;
         let mut chains = vec![Vec::new(); info.cpus];
-        for (index, (span, _)) in domains.iter().enumerate() {
-            for cpu in span.iter().filter(|cpu| cpu.index() < info.cpus) {
+        for (index, domain) in info.domains.iter().enumerate() {
+            for cpu in domain.members.iter().filter(|cpu| cpu.index() < info.cpus) {
                 chains[cpu.index()].push(index as u32);
             }
         }
@@ -129,7 +131,8 @@ impl Conservation {
             idle.begin(cpu, 0);
         }
         let (waiting, waiters, excess) = (Since::default(), Vec::new(), BTreeMap::new());
-        Some(Self { waiting, idle, waiters, domains, chains, range: (least, most), excess, worst: None })
+        let offline = CpuMask::new();
+        Some(Self { waiting, idle, offline, waiters, domains, chains, range: (least, most), excess, worst: None })
     }
 
     #[inline]
@@ -165,7 +168,7 @@ impl Conservation {
     /// A CPU goes idle.
     #[inline]
     pub(crate) fn goes_idle(&mut self, at: u64, cpu: CpuId) {
-        if cpu.index() < self.chains.len() {
+        if cpu.index() < self.chains.len() && !self.offline.contains(cpu) {
             self.idle.begin(cpu.index(), at);
         }
     }
@@ -176,6 +179,24 @@ impl Conservation {
         let Some(since) = self.idle.end(cpu.index()) else { return };
         if at.saturating_sub(since) > self.range.0 {
             self.long_idle(at, cpu, since);
+        }
+    }
+
+    /// A CPU goes offline: whatever it does from now on, it is not idle.
+    #[cold]
+    pub(crate) fn goes(&mut self, at: u64, cpu: CpuId) {
+        self.gets_busy(at, cpu);
+        if cpu.index() < self.chains.len() {
+            self.offline.insert(cpu);
+        }
+    }
+
+    /// A CPU is online again.
+    #[cold]
+    pub(crate) fn comes(&mut self, at: u64, cpu: CpuId, idle: bool) {
+        self.offline.remove(cpu);
+        if idle {
+            self.goes_idle(at, cpu);
         }
     }
 

@@ -12,7 +12,12 @@ fn mask(cpus: impl IntoIterator<Item = u32>) -> CpuMask {
 
 /// Two pairs of CPUs: 3 ms within a pair (5 with the ticks), 7 ms between them (9).
 fn watch() -> Conservation {
-    let domain = |cpus: std::ops::Range<u32>, ms: u64| DomainInfo { span: mask(cpus), interval_ns: ms * MS };
+    let domain = |cpus: std::ops::Range<u32>, ms: u64| DomainInfo {
+        span: mask(cpus.clone()),
+        members: mask(cpus),
+        interval_ns: ms * MS,
+        ..DomainInfo::default()
+    };
     let domains = [domain(0..2, 3), domain(2..4, 3), domain(0..4, 7)];
     let mut watch = Conservation::new(&MachineInfo { cpus: 4, tick_ns: 2 * MS, domains: &domains }).unwrap();
     assert_eq!(watch.range, (6 * MS, 10 * MS));
@@ -111,4 +116,20 @@ fn what_ends_was_listed_in_order() {
     list.begin(5, 9);
     assert_eq!((list.end(3), list.end(7)), (Some(1), Some(3)));
     assert_eq!(list.iter().collect::<Vec<_>>(), [(5, 9)]);
+}
+
+#[test]
+fn a_cpu_that_is_offline_is_not_idle() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.goes_idle(0, CpuId(1));
+    watch.goes(2 * MS, CpuId(1));
+    // What still ran there has left.
+    watch.goes_idle(3 * MS, CpuId(1));
+    watch.waits(0, TASK, CpuId(0));
+    watch.runs(50 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (0, 0, 0));
+    watch.comes(60 * MS, CpuId(1), true);
+    watch.waits(50 * MS, TASK, CpuId(0));
+    watch.runs(70 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 4, 4), "from when it came, an interval later");
 }

@@ -30,6 +30,7 @@ mod collector;
 mod compare;
 mod conservation;
 mod cputime;
+mod detect;
 mod entitlement;
 pub mod fidelity;
 mod frequency;
@@ -42,10 +43,12 @@ mod results;
 mod schedstat;
 mod table;
 mod units;
+mod violation;
 
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_table};
 pub use cputime::CpuTimes;
+pub use detect::{Detected, Detector};
 pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
@@ -56,3 +59,4 @@ pub use results::{
 };
 pub use schedstat::SchedStat;
 pub use table::{WIDTH, grid, results_table};
+pub use violation::{Pattern, Side, Violation};

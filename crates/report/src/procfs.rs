@@ -40,7 +40,7 @@ pub fn sched_debug(snapshot: &Snapshot, stat: &SchedStat) -> String {
     }
     let _ = writeln!(text, "\nsysctl_sched");
     let _ = writeln!(text, "  .{:<40}: {}", "sysctl_sched_base_slice", ms_text(snapshot.base_slice_ns as i64));
-    for cpu in &snapshot.cpus {
+    for cpu in snapshot.cpus.iter().filter(|cpu| cpu.online) {
         text.push('\n');
         of_cpu(&mut text, snapshot, cpu, stat);
     }
@@ -182,7 +182,7 @@ pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
     let version = snapshot.schedstat_version;
     let jiffies = snapshot.at / snapshot.tick_ns.max(1);
     let mut text = format!("version {version}\ntimestamp {jiffies}\n");
-    for cpu in &snapshot.cpus {
+    for cpu in snapshot.cpus.iter().filter(|cpu| cpu.online) {
         let index = cpu.cpu.index();
         let none = crate::schedstat::Cpu::default();
         let counts = stat.cpus.get(index).unwrap_or(&none);

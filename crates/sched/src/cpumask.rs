@@ -175,6 +175,12 @@ impl AtomicCpuMask {
         self.nr.load(Relaxed) == 0
     }
 
+    /// How many CPUs are in the set.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.nr.load(Relaxed) as usize
+    }
+
     /// The CPUs, ascending, from `start` and wrapping around.
     pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         let words = self.words.len();

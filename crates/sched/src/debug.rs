@@ -59,6 +59,8 @@ pub struct CpuDebug {
     pub rt: RtDebug,
     /// Tasks of the deadline class that are queued.
     pub dl_nr_running: u32,
+    /// Whether it is online. The kernel shows nothing of a CPU that is not; but tasks may sleep there.
+    pub online: bool,
     /// The tasks that are here, asleep or not, by id.
     pub tasks: Vec<TaskDebug>,
     /// Its scheduling domains, the lowest first: name and CPUs.
@@ -220,6 +222,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             runtime: shared.config.tunables.rt_runtime_ns(),
         },
         dl_nr_running: rq.dl.nr_running(),
+        online: rq.is_online(),
         tasks,
         domains: shared.domains.of(rq.cpu).map(|(_, domain)| (name(domain.level), domain.span.clone())).collect(),
     }

@@ -240,6 +240,16 @@ pub enum Event {
         /// Kilohertz.
         khz: u32,
     },
+    /// A CPU, that of the event, goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): nobody joins it from now on, and who is
+    /// there is about to be moved off.
+    CpuDown,
+    /// A CPU, that of the event, is online.
+    CpuUp,
+    /// No CPU that `task` may run on is online: from now on it may run on any ("no longer affine to cpu").
+    AffinityLost {
+        /// The task.
+        task: TaskId,
+    },
     /// A CPU looked for work to pull in one of its domains.
     Balance {
         /// When it looked.

@@ -61,6 +61,15 @@ pub enum Feature {
     NiRandom,
     /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
     HrtickDl,
+    /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted Cores", 3.1).
+    OldGroupAvg,
+    /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same, 3.2).
+    OldNumaGroups,
+    /// Ours, in no kernel on offer: a wakeup looks for a CPU in the waker's node only (the same, 3.3).
+    OldWakeNode,
+    /// Ours, in no kernel on offer: when the domains are built anew, after a CPU came or went, those of several NUMA nodes are
+    /// left out (the same, 3.4).
+    OldLostDomains,
 }
 
 /// Every feature with its kernel name.
@@ -93,6 +102,10 @@ pub const FEATURES: &[(Feature, &str)] = &[
     (Feature::BaseSlice, "BASE_SLICE"),
     (Feature::NiRandom, "NI_RANDOM"),
     (Feature::HrtickDl, "HRTICK_DL"),
+    (Feature::OldGroupAvg, "OLD_GROUP_AVG"),
+    (Feature::OldNumaGroups, "OLD_NUMA_GROUPS"),
+    (Feature::OldWakeNode, "OLD_WAKE_NODE"),
+    (Feature::OldLostDomains, "OLD_LOST_DOMAINS"),
 ];
 
 impl Feature {

@@ -7,7 +7,6 @@ use crate::balance::sums::Sums;
 pub use crate::class::fair::lags::{Standing, standings};
 use crate::class::{ClassKind, deadline, rt};
 use crate::event::Running;
-use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -22,7 +21,7 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
     let of_tasks = |rq: &Rq<P>| rq.tasks.iter().filter_map(|(_, task)| Some(task.dl.as_ref()?.bw)).sum::<u64>();
     let tasks: u64 = rqs.iter().map(of_tasks).sum();
     let departed: u64 = rqs.iter().map(|rq| rq.dl.departed_bw()).sum();
-    let servers = shared.dl.server.map_or(0, |server| server.bandwidth() * rqs.len() as u64);
+    let servers = shared.dl.server.map_or(0, |server| server.bandwidth() * shared.nr_online() as u64);
     let total = shared.dl.domain.total();
     if tasks + departed + servers != total {
         return Err(format!(
@@ -83,6 +82,14 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
         (running, curr) => return Err(format!("CPU {}: {running:?} runs, but curr is {curr:?}", rq.cpu)),
     }
     let published = shared.cpu(rq.cpu);
+    if !rq.online {
+        if published.is_idle() {
+            return Err(format!("CPU {}: it is offline, but offers itself as idle", rq.cpu));
+        }
+        if rq.running == Running::Idle && rq.nr_running > 0 {
+            return Err(format!("CPU {}: it is offline, but {} tasks are queued", rq.cpu, rq.nr_running));
+        }
+    }
     if published.nr_running() != rq.nr_running {
         return Err(format!("CPU {}: publishes {} tasks, has {queued}", rq.cpu, published.nr_running()));
     }
@@ -96,15 +103,11 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
 ///
 /// The first cache whose sums are wrong.
 pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
-    if !shared.domains.keeps_sums() {
-        return Ok(());
-    }
-    for (llc, known) in shared.llcs.iter().enumerate() {
+    for (llc, (known, cpus)) in shared.sums.iter().enumerate() {
         let mut sums = Sums::default();
-        let cpus = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| shared.domains.llc(cpu) == llc);
         cpus.for_each(|cpu| sums.add(Sums::of(shared.cpu(cpu))));
-        if known.sums.get() != sums {
-            return Err(format!("cache {llc}: added up to {:?}, its CPUs publish {sums:?}", known.sums.get()));
+        if known != sums {
+            return Err(format!("cache {llc}: added up to {known:?}, its CPUs publish {sums:?}"));
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ pub use host::{Host, Timer};
 pub use kernels::{Kernel, PolicyKind, kernel, kernels};
 pub use policy::Policy;
 pub use rq::{Rq, Rqs};
-pub use scheduler::{NextTask, SchedAttr, Scheduler};
+pub use scheduler::{HotplugError, NextTask, SchedAttr, Scheduler};
 pub use shared::Shared;
 pub use task::{Boost, SchedPolicy, TaskAttrs};
 pub use topology::{CpuPlace, Topology, TopologyError};

@@ -120,7 +120,8 @@ pub trait Policy: Sized + Debug + 'static {
         let here = rq.cpu;
         let candidate = &rq.tasks[task];
         let load = |cpu: CpuId| (shared.cpu(cpu).nr_running(), cpu != here, cpu);
-        let cpus = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| candidate.allowed(cpu));
+        let may = |cpu: &CpuId| candidate.allowed(*cpu) && shared.is_online(*cpu);
+        let cpus = (0..shared.nr_cpus() as u32).map(CpuId).filter(may);
         cpus.min_by_key(|&cpu| load(cpu)).unwrap_or(here)
     }
 
@@ -144,6 +145,14 @@ pub trait Policy: Sized + Debug + 'static {
 
     /// The weight of a group changed: adopt it on this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
+
+    /// This CPU goes offline: what it adds to sums over the CPUs (a group's load) counts no longer, and nobody is held back
+    /// there by a limit. Its tasks are still there, and leave one by one. When it is back it begins to count with the next
+    /// update.
+    fn rq_offline(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+
+    /// This CPU is online again.
+    fn rq_online(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// Load the balancer counts for moving this task, in the scale of weights (1024: one nice-0 task that always runs).
     fn task_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {

@@ -34,6 +34,7 @@ pub(crate) enum Notice {
 //
 // In this order in memory: what every verb reads comes first, and what only tasks of the higher classes need last, so that a
 // large machine's run queues share the caches. The alignment keeps one run queue's lines from another's.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Rq<P: Policy> {
@@ -56,6 +57,8 @@ pub struct Rq<P: Policy> {
     pub(crate) higher: bool,
     /// There is something in `uclamp`.
     pub(crate) clamped: bool,
+    /// The CPU is online; otherwise nobody joins it, and who still runs there is about to be pushed away.
+    pub(crate) online: bool,
     /// A task the stopper shall push to another CPU.
     pub(crate) push: Option<crate::balance::active::Push>,
     /// Its clocks.
@@ -97,6 +100,7 @@ impl<P: Policy> Rq<P> {
             newidle: false,
             higher: false,
             clamped: false,
+            online: true,
             push: None,
             balance: RqBalance::new(shared, cpu),
             load: RqLoad::new(shared.config.tunables.tick_ns()),
@@ -130,6 +134,12 @@ impl<P: Policy> Rq<P> {
         self.notify_resume
     }
 
+    /// Whether the CPU is online.
+    #[inline]
+    pub fn is_online(&self) -> bool {
+        self.online
+    }
+
     /// Who has the CPU.
     #[inline]
     pub fn running(&self) -> Running {
@@ -144,7 +154,7 @@ impl<P: Policy> Rq<P> {
 
     #[inline]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
-        if shared.domains.keeps_sums() {
+        if shared.sums.kept() {
             self.publish_summed(shared);
         } else {
             self.publish_own(shared);
@@ -159,7 +169,7 @@ impl<P: Policy> Rq<P> {
 
     #[inline]
     fn publish_own(&self, shared: &Shared<P>) {
-        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle);
+        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
         P::publish(self, shared);
         if self.uses_dl() {
             shared.dl.publish(self.cpu, &self.dl);
@@ -171,7 +181,7 @@ impl<P: Policy> Rq<P> {
         let this = shared.cpu(self.cpu);
         let before = Sums::of(this);
         self.publish_own(shared);
-        shared.llcs[shared.domains.llc(self.cpu)].sums.replace(before, Sums::of(this));
+        shared.sums.replace(self.cpu, before, Sums::of(this));
     }
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.

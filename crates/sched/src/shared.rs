@@ -10,11 +10,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
-use crate::balance::domains::Domains;
+use crate::balance::domains::Roots;
 use crate::balance::nohz::Nohz;
-use crate::balance::{Balancer, LlcShared};
+use crate::balance::sums::CacheSums;
+use crate::balance::{Balancer, DomainSets};
 use crate::class::deadline::{DlShared, Grub};
 use crate::class::rt::{Cpupri, Limit};
+use crate::cpumask::{AtomicCpuMask, CpuMask};
 use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
@@ -228,7 +230,7 @@ impl Idleness {
 
 /// A table that grows by doubling chunks and never moves what it holds, so that it can be read while it grows.
 #[derive(Debug)]
-struct Table<T> {
+pub(crate) struct Table<T> {
     chunks: [OnceBox<Vec<T>>; 27],
 }
 
@@ -236,7 +238,7 @@ struct Table<T> {
 const FIRST: u32 = if cfg!(loom) { 2 } else { 64 };
 
 impl<T> Table<T> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { chunks: core::array::from_fn(|_| OnceBox::new()) }
     }
 
@@ -248,13 +250,13 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn get(&self, index: u32) -> Option<&T> {
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (chunk, offset) = Self::place(index);
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
     /// The entry, its chunk made of `fresh` values if it is the first of it that is asked for.
-    fn entry(&self, index: u32, fresh: impl Fn() -> T) -> &T {
+    pub(crate) fn entry(&self, index: u32, fresh: impl Fn() -> T) -> &T {
         let (chunk, offset) = Self::place(index);
         let chunk = self.chunks[chunk]
             .get_or_init(|| Box::new((0..u64::from(FIRST) << chunk).map(|_| fresh()).collect::<Vec<T>>()));
@@ -318,12 +320,14 @@ pub struct Shared<P: Policy> {
     /// What the machine looks like.
     pub topology: Topology,
     /// Between which CPUs load is balanced.
-    pub domains: Domains,
-    pub(crate) llcs: Vec<LlcShared>,
+    pub domains: DomainSets,
+    /// CPUs that are not online.
+    offline: AtomicCpuMask,
     pub(crate) nohz: Nohz,
     pub(crate) rt: Cpupri,
     pub(crate) dl: DlShared,
     pub(crate) loadavg: loadavg::Shares,
+    pub(crate) sums: CacheSums,
     max_capacity: u32,
     /// On some CPU a class above the fair one takes some of the time.
     pressed: AtomicBool,
@@ -341,8 +345,8 @@ pub struct Shared<P: Policy> {
 impl<P: Policy> Shared<P> {
     /// The shared state of a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
-        let domains = Domains::new(&topology, config.balancer);
-        let llcs = LlcShared::of(&domains);
+        let roots = alloc::vec![Some(0); topology.nr_cpus()];
+        let domains = DomainSets::new(&topology, config.features, roots);
         let cpus = topology.cpus().iter().map(|place| Published {
             idle: AtomicBool::new(true),
             capacity: place.capacity,
@@ -362,7 +366,8 @@ impl<P: Policy> Shared<P> {
             uclamp_used: AtomicBool::new(config.tunables.uclamp() != UclampTunables::default()),
             config,
             domains,
-            llcs,
+            offline: AtomicCpuMask::new(topology.nr_cpus()),
+            sums: CacheSums::new(&topology),
             topology,
             tasks: Locations::new(),
             nr_tasks: AtomicU32::new(0),
@@ -385,7 +390,43 @@ impl<P: Policy> Shared<P> {
         &self.cpus[run]
     }
 
-    /// How many CPUs there are.
+    /// Whether every CPU is online.
+    #[inline]
+    pub fn all_online(&self) -> bool {
+        self.offline.is_empty()
+    }
+
+    /// Whether a CPU of this machine is online (`cpu_active`).
+    #[inline]
+    pub fn is_online(&self, cpu: CpuId) -> bool {
+        self.all_online() || !self.offline.contains(cpu)
+    }
+
+    /// The CPUs that are online.
+    pub fn online(&self) -> CpuMask {
+        (0..self.nr_cpus() as u32).map(CpuId).filter(|&cpu| !self.offline.contains(cpu)).collect()
+    }
+
+    /// How many CPUs are online.
+    #[inline]
+    pub fn nr_online(&self) -> usize {
+        self.nr_cpus() - self.offline.len()
+    }
+
+    /// A CPU comes or goes: the domains are those of the CPUs that are online now.
+    pub(crate) fn set_online(&self, cpu: CpuId, online: bool) {
+        if online {
+            self.offline.remove(cpu);
+        } else {
+            self.offline.insert(cpu);
+        }
+        self.dl.set_online(self.capacity(cpu), online);
+        let root = |cpu: u32| (!self.offline.contains(CpuId(cpu))).then_some(0);
+        let roots: Roots = (0..self.nr_cpus() as u32).map(root).collect();
+        self.domains.rebuild(&self.topology, self.config.features, roots);
+    }
+
+    /// How many CPUs there are, online or not.
     #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vruntime_sched::class::ClassKind;
-use vruntime_sched::class::deadline::{DlAttrs, Donor};
+use vruntime_sched::class::deadline::{DlAttrs, Donor, SchedError};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
@@ -13,8 +13,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, Limit, Policy, PolicyKind, Rq, SchedAttr, SchedPolicy, Scheduler, Shared,
-    TaskAttrs, Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, Host, HotplugError, Limit, Policy, PolicyKind, Rq, SchedAttr, SchedPolicy, Scheduler,
+    Shared, TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 /// A host that does at once what it is asked to do.
@@ -61,6 +61,7 @@ enum Call {
     Clamp { task: u8, min: Option<u32>, max: Option<u32> },
     GroupClamp { group: u8, min: u32, max: u32 },
     User { cpu: u8 },
+    Hotplug { cpu: u8, online: bool },
     Pass { us: u32 },
 }
 
@@ -89,6 +90,7 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(task, min, max)| Call::Clamp { task, min, max }),
         1 => (any::<u8>(), 0u32..1030, 0u32..1030).prop_map(|(group, min, max)| Call::GroupClamp { group, min, max }),
         6 => any::<u8>().prop_map(|cpu| User { cpu }),
+        3 => (any::<u8>(), any::<bool>()).prop_map(|(cpu, online)| Call::Hotplug { cpu, online }),
         12 => (1u32..6000).prop_map(|us| Pass { us }),
     ]
 }
@@ -157,8 +159,10 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         call(&mut Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.wishes, now: self.now })
     }
 
+    /// A CPU on which code can run.
     fn cpu(&self, byte: u8) -> CpuId {
-        CpuId(u32::from(byte) % self.rqs.len() as u32)
+        let online = self.shared.online();
+        online.iter().nth(byte as usize % online.count()).unwrap()
     }
 
     fn task(&self, byte: u8) -> Option<TaskId> {
@@ -242,9 +246,12 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             }
             Call::Affinity { task, cpus } => {
                 let mask = mask_of(cpus, self.rqs.len());
+                let online = self.shared.online();
                 if let Some(task) = self.task(task) {
-                    // A deadline task's may be refused.
-                    let _ = self.with(|s| s.set_affinity(task, mask));
+                    let possible = mask.as_ref().is_none_or(|mask| mask.intersects(&online));
+                    let done = self.with(|s| s.set_affinity(task, mask));
+                    // A deadline task's may be refused for another reason.
+                    assert_eq!(done == Err(SchedError::Offline), !possible);
                 }
             }
             Call::Policy { task, policy, priority } => {
@@ -292,10 +299,57 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                     self.with(|s| s.return_to_user(cpu));
                 }
             }
+            Call::Hotplug { cpu, online } => self.hotplug(CpuId(u32::from(cpu) % self.rqs.len() as u32), online),
             Call::Pass { us } => self.pass(u64::from(us) * 1000),
         }
         self.obey();
         self.check();
+    }
+
+    fn hotplug(&mut self, cpu: CpuId, up: bool) {
+        let online = self.shared.online();
+        let expected = match (up, online.contains(cpu)) {
+            (true, true) => Err(HotplugError::Online(cpu)),
+            (false, false) => Err(HotplugError::Offline(cpu)),
+            (false, true) if online.count() == 1 => Err(HotplugError::Last(cpu)),
+            _ => Ok(()),
+        };
+        let nr_cpus = self.rqs.len();
+        let promised = self.rqs.iter().flat_map(|rq| rq.tasks.iter()).any(|(_, task)| task.deadline().is_some());
+        // What deadline tasks were promised may not fit on the others: then nothing is changed.
+        let refused = |done: &Result<(), HotplugError>| promised && matches!(done, Err(HotplugError::Deadline { .. }));
+        let beyond = CpuId(nr_cpus as u32);
+        let no_such = Err(HotplugError::NoSuchCpu { cpu: beyond, nr_cpus });
+        if up {
+            assert_eq!(self.with(|s| s.cpu_up(beyond)), no_such);
+            assert_eq!(self.with(|s| s.cpu_up(cpu)), expected);
+        } else {
+            assert_eq!(self.with(|s| s.cpu_down(beyond)), no_such);
+            let done = self.with(|s| s.cpu_down(cpu));
+            if expected.is_ok() && refused(&done) {
+                assert!(self.shared.is_online(cpu));
+                return;
+            }
+            assert_eq!(done, expected);
+        }
+        // Its domains are those of a machine that never had the CPUs that are offline.
+        let online = self.shared.online();
+        for cpu in (0..nr_cpus as u32).map(CpuId) {
+            let sizes: Vec<u32> = self.shared.domains.describe(cpu).iter().map(|(_, size)| *size).collect();
+            assert!(sizes.is_sorted() && sizes.iter().all(|&size| size > 1 && size as usize <= online.count()));
+            let whole = if online.contains(cpu) && online.count() > 1 { Some(online.count() as u32) } else { None };
+            assert_eq!(
+                sizes.last().copied(),
+                whole,
+                "all that are online, and none else, are balanced with each other"
+            );
+        }
+        if expected.is_ok() && up {
+            self.obey();
+            if self.rqs[cpu.index()].running() == Running::Idle {
+                self.with(|s| s.tick_stopped(cpu));
+            }
+        }
     }
 
     /// Time passes, and timers go off when they are due, here on the first CPU.
@@ -306,7 +360,8 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         {
             self.now = self.now.max(at);
             self.wishes.timers.remove(&timer);
-            self.with(|s| s.timer(timer, timer.cpu().unwrap_or(CpuId(0))));
+            let on = timer.cpu().unwrap_or_else(|| self.cpu(0));
+            self.with(|s| s.timer(timer, on));
             self.obey();
             self.check();
         }
@@ -358,6 +413,14 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             invariants::check(rq, &self.shared).unwrap();
             if let Running::Task(task) = rq.running() {
                 assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which nobody woke", rq.cpu);
+            }
+            if !rq.is_online() {
+                assert_eq!(rq.running(), Running::Idle, "CPU {} is offline, and runs something", rq.cpu);
+                let here = rq.tasks.iter().find(|(_, task)| task.on_rq || task.state == TaskState::Runnable);
+                assert!(here.is_none(), "CPU {} is offline, and {here:?} is on it", rq.cpu);
+            }
+            for (_, task) in rq.tasks.iter().filter(|(_, task)| task.state == TaskState::Runnable) {
+                assert!(task.allowed(rq.cpu), "CPU {}: task {} may not be here", rq.cpu, task.id);
             }
             // Nothing runnable waits on a CPU that idles, unless a limit holds it back.
             let may_run = |index: u32, task: &Task<P>| {

@@ -17,8 +17,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, Limit, Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs,
-    Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, Host, HotplugError, Limit, Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared,
+    TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 const CPUS: usize = 4;
@@ -79,6 +79,8 @@ struct World<P: Policy> {
     pulls: AtomicU64,
     timers: Mutex<BTreeMap<Timer, u64>>,
     throttled: AtomicU64,
+    /// How often a CPU came or went.
+    plugged: AtomicU64,
 }
 
 /// One CPU's connection to the others.
@@ -134,6 +136,7 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             pulls: AtomicU64::new(0),
             timers: Mutex::default(),
             throttled: AtomicU64::new(0),
+            plugged: AtomicU64::new(0),
         };
         for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true)] {
             let group = world.with(|s| s.new_group(world.groups[parent], weight, idle));
@@ -226,6 +229,11 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
 
     fn step(&mut self) {
         let (world, cpu) = (self.world, self.id);
+        if !world.shared.is_online(cpu) && self.running == Running::Idle {
+            // Nothing but what was asked of it before it went.
+            self.read_mail();
+            return;
+        }
         world.clock.fetch_add(self.random.below(400_000), Ordering::Relaxed);
         self.fire_timers();
         match self.random.below(41) {
@@ -275,6 +283,18 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 if world.with(|s| s.tick(cpu)) {
                     world.with(|s| s.balance(cpu));
                 }
+            }
+            33 if cpu == CpuId(0) => {
+                // One at a time, and by one that stays.
+                let other = CpuId(self.random.below(CPUS as u64 - 1) as u32 + 1);
+                let plugged = world.with(|s| match s.cpu_down(other) {
+                    Err(HotplugError::Offline(_)) => s.cpu_up(other),
+                    done => done,
+                });
+                // Deadline tasks may need it.
+                let refused = matches!(plugged, Err(HotplugError::Deadline { .. }));
+                assert!(refused || plugged == Ok(()), "CPU 0 stays, so any other can go: {plugged:?}");
+                world.plugged.fetch_add(1, Ordering::Relaxed);
             }
             33 => {
                 let weight = self.random.below(10_000) as u32 + 1;
@@ -356,7 +376,9 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         let waits = rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == TaskState::Runnable && may_run(task));
         assert!(rq.running() != Running::Idle || !waits, "CPU {cpu} idles before a waiting task");
         assert_eq!(rq.need_resched(), world.with_told(cpu), "CPU {cpu}: a reschedule was asked for and not passed on");
-        for (_, task) in rq.tasks.iter().filter(|(_, task)| task.on_rq && task.state == TaskState::Runnable) {
+        let runnable = |task: &Task<P>| task.on_rq && task.state == TaskState::Runnable;
+        assert!(rq.is_online() || rq.nr_running == 0, "CPU {cpu} is offline, and has tasks");
+        for (_, task) in rq.tasks.iter().filter(|(_, task)| runnable(task)) {
             assert!(task.allowed(cpu), "task {} is left on CPU {cpu}, where it may not run", task.id);
         }
     }
@@ -365,6 +387,7 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
     found.sort();
     assert_eq!(found, alive, "every task is on exactly one run queue, and nowhere else");
     assert!(world.pulls.load(Ordering::Relaxed) > 100, "the test moves tasks about");
+    assert!(world.plugged.load(Ordering::Relaxed) > 20, "CPUs come and go");
 }
 
 impl<P: Policy> World<P> {

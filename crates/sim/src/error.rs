@@ -138,6 +138,20 @@ pub enum Error {
         /// Nanoseconds since the start.
         now: u64,
     },
+    /// A CPU that cannot go offline, or come back.
+    #[error("hotplug at {at} ns: {reason}; change `cpu` or `online`, or choose a larger machine with --machine")]
+    Hotplug {
+        /// When, nanoseconds.
+        at: u64,
+        /// Why.
+        reason: vruntime_sched::HotplugError,
+    },
+    /// CPUs go and come in an order that is not that of time.
+    #[error("hotplug at {at} ns comes after a later one in the list; sort the list by time")]
+    HotplugOrder {
+        /// When, nanoseconds.
+        at: u64,
+    },
     /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
     #[error("the machine holds {limit} tasks, the workload needs more")]
     TooMany {

@@ -1,7 +1,9 @@
 //! What the scheduler calls out to: the part of the machine it may touch while one of its verbs runs.
 
+use std::collections::BTreeSet;
+
 use vruntime_sched::event::{Event, OverheadKind};
-use vruntime_sched::ids::CpuId;
+use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Host, Timer};
 use vruntime_trace::Sink;
 
@@ -10,8 +12,8 @@ use crate::cpu::{Cpu, NOHZ, RESCHED};
 use crate::events::{Queue, Source};
 use crate::timers::Timers;
 
-/// Fixed sources of a CPU. After those of all CPUs comes that of the scheduler's other timers, that of changes of frequency, then
-/// those of the tasks.
+/// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of frequency and that
+/// of CPUs that come and go, then those of the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -20,7 +22,7 @@ pub(crate) const SOURCES_PER_CPU: u32 = 4;
 
 /// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
-    cpus as u32 * SOURCES_PER_CPU + 2
+    cpus as u32 * SOURCES_PER_CPU + 3
 }
 
 /// What fires, for a CPU.
@@ -31,6 +33,8 @@ pub(crate) enum Fires {
     Timers,
     /// A frequency changes.
     Clocks,
+    /// A CPU comes or goes.
+    Hotplug,
     /// A task's timer.
     Task(u32),
 }
@@ -50,6 +54,10 @@ pub(crate) struct Core<'a, S> {
     pub(crate) switches: u64,
     /// Domains searched for work since the count was last taken.
     pub(crate) searches: u64,
+    /// Tasks that may run anywhere because the CPUs they might run on are offline.
+    pub(crate) lost: BTreeSet<TaskId>,
+    /// Tasks that asked for CPUs all of which were offline.
+    pub(crate) refused: BTreeSet<TaskId>,
     pub(crate) sink: &'a mut S,
 }
 
@@ -117,12 +125,18 @@ impl<S: Sink> Core<'_, S> {
     /// The event source of the scheduler's timers that are not a CPU's own.
     #[inline]
     pub(crate) fn timers_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 2
+        fixed_sources(self.cpus.len()) - 3
     }
 
     /// The event source of changes of frequency.
     #[inline]
     pub(crate) fn clocks_source(&self) -> Source {
+        fixed_sources(self.cpus.len()) - 2
+    }
+
+    /// The event source of CPUs that come and go.
+    #[inline]
+    pub(crate) fn hotplug_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 1
     }
 
@@ -141,12 +155,13 @@ impl<S: Sink> Core<'_, S> {
         } else if source < cpus * SOURCES_PER_CPU {
             let other = source - cpus;
             Fires::Cpu((other / (SOURCES_PER_CPU - 1)) as usize, 1 + other % (SOURCES_PER_CPU - 1))
-        } else if source > cpus * SOURCES_PER_CPU + 1 {
-            Fires::Task(source - cpus * SOURCES_PER_CPU - 2)
-        } else if source == cpus * SOURCES_PER_CPU {
-            Fires::Timers
         } else {
-            Fires::Clocks
+            match source - cpus * SOURCES_PER_CPU {
+                0 => Fires::Timers,
+                1 => Fires::Clocks,
+                2 => Fires::Hotplug,
+                task => Fires::Task(task - 3),
+            }
         }
     }
 
@@ -210,6 +225,10 @@ impl<S: Sink> Host for Core<'_, S> {
         match event {
             Event::Switch { .. } => self.switches += 1,
             Event::Balance { .. } => self.searches += 1,
+            Event::AffinityLost { task } => {
+                self.lost.insert(*task);
+                self.sink.affinity(self.now, *task, None);
+            }
             _ => {}
         }
         self.emit(cpu.index(), event);

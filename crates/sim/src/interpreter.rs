@@ -411,6 +411,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if set.is_ok() {
                 self.core.sink.affinity(self.core.now, id, attributes.affinity.as_deref());
             }
+            if set == Err(SchedError::Offline) {
+                self.core.refused.insert(id);
+                return;
+            }
             self.refuse(task, set);
         }
     }

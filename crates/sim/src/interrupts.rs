@@ -103,7 +103,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.core.arm_timers();
             return;
         };
-        let cpu = cpu as usize;
+        // A CPU's own fires there even if it is offline: it is about accounts, not about work.
+        let cpu = if timer.cpu().is_some() { cpu as usize } else { self.working(cpu as usize) };
         let source = self.core.timers_source();
         if !self.enter_interrupt(cpu, source) {
             // The CPU wakes up first. Others that are due meanwhile, on other CPUs, need not wait for it.

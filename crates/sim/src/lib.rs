@@ -27,6 +27,7 @@ mod events;
 mod execution;
 pub mod frequency;
 mod host;
+mod hotplug;
 pub mod idle;
 mod interpreter;
 mod interrupts;

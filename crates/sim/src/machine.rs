@@ -14,6 +14,7 @@
 //! that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU takes `idle_exit_ns` to
 //! come to any interrupt. Ticks come only on busy CPUs.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use vruntime_sched::debug::Snapshot;
@@ -80,7 +81,9 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) live: usize,
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// How many of the CPUs that come and go have come or gone.
+    pub(crate) plugged: usize,
     /// For each task the loop it is in, if an observer wants to know.
     pub(crate) loops: Option<Vec<Loop>>,
     /// How many of the workload's tasks are its own; those after them are the machine's.
@@ -140,6 +143,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let clamps_matter = governed || places.iter().any(|place| place.capacity != places[0].capacity);
         let periods = shared.config.tunables.deadline().periods;
         let programs = compile(workload, cpus, &spec.costs, periods, clamps_matter)?;
+        crate::hotplug::check(&workload.hotplug, cpus)?;
         let end = config.duration.or(workload.duration);
         let loops_for_ever = |task: &vruntime_workload::program::Task| {
             task.start.is_some()
@@ -183,6 +187,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 events: 0,
                 switches: 0,
                 searches: 0,
+                lost: BTreeSet::new(),
+                refused: BTreeSet::new(),
                 sink,
             },
             rqs,
@@ -208,6 +214,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             live: 0,
             forked: vec![0; workload.tasks.len()],
             notes,
+            plugged: 0,
             loops,
             own,
             debug_at: config.debug_at,
@@ -221,6 +228,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         machine.start_clocks();
         machine.create_groups(config.autogroup);
         machine.create_tasks(config.seed, &mut rng);
+        machine.arm_hotplug();
         for cpu in 0..cpus {
             sched!(machine, cpu).tick_stopped(CpuId(cpu as u32));
         }
@@ -229,11 +237,21 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
     /// Tells the observers what machine this is.
     fn describe(&mut self) {
-        let domains = self.shared.domains.intervals();
-        let domains: Vec<DomainInfo> =
-            domains.map(|(span, interval_ns)| DomainInfo { span: span.clone(), interval_ns }).collect();
+        let domains = self.domains();
         let (cpus, tick_ns) = (self.core.cpus.len(), self.tick_period);
         self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains });
+    }
+
+    /// The scheduling domains as they are now.
+    pub(crate) fn domains(&self) -> Vec<DomainInfo> {
+        let domains = self.shared.domains.views().map(|view| DomainInfo {
+            level: view.level.name(),
+            span: view.span.clone(),
+            members: view.members,
+            groups: view.groups.into_iter().cloned().collect(),
+            interval_ns: view.interval_ns,
+        });
+        domains.collect()
     }
 
     fn create_groups(&mut self, autogroup: bool) {
@@ -377,6 +395,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             Fires::Cpu(cpu, _) => self.on_hrtick(cpu),
             Fires::Timers => self.on_timers(),
             Fires::Clocks => self.on_clocks(),
+            Fires::Hotplug => self.on_hotplug(),
             Fires::Task(task) => self.on_task_timer(task),
         }
     }
@@ -396,6 +415,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let loadavg = sched!(self, 0).loadavg();
         let mut notes = std::mem::take(&mut self.notes);
         crate::notes::blocked(&self, stuck, &mut notes);
+        self.affinity_notes(&mut notes);
         Outcome {
             end,
             events: self.core.events,

@@ -109,17 +109,20 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &self.tasks[task as usize];
         if this.life == Life::New {
             // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
-            self.start(task, None, 0);
-            self.leave_interrupt(0);
+            let cpu = self.working(0);
+            self.start(task, None, cpu);
+            self.leave_interrupt(cpu);
             return;
         }
-        let (cpu, sleeps) = (this.timer.cpu as usize, this.timer.armed != 0);
+        let (base, sleeps) = (this.timer.cpu as usize, this.timer.armed != 0);
+        // The timers of a CPU that has gone interrupt another.
+        let cpu = self.working(base);
         if !self.enter_interrupt(cpu, self.core.task_source(task)) {
             return;
         }
         self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
         if sleeps {
-            self.take_due(cpu, false);
+            self.take_due_of(base, cpu, false);
         } else {
             if let Some(idle) = &mut self.idle {
                 idle.disarm(task);
@@ -143,8 +146,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// A timer of `cpu` interrupts: wakes whoever is due. `charged`: the interrupt itself woke nobody, and every wakeup costs extra.
     #[inline]
-    pub(crate) fn take_due(&mut self, cpu: usize, mut charged: bool) {
-        while let Some(task) = self.sleepers[cpu].pop_due(self.core.now, &self.tasks) {
+    pub(crate) fn take_due(&mut self, cpu: usize, charged: bool) {
+        self.take_due_of(cpu, cpu, charged);
+    }
+
+    /// As [`Self::take_due`], of the timers of `base`.
+    fn take_due_of(&mut self, base: usize, cpu: usize, mut charged: bool) {
+        while let Some(task) = self.sleepers[base].pop_due(self.core.now, &self.tasks) {
             self.cancel_sleep(task);
             if charged {
                 self.core.charge(cpu, OverheadKind::Timer, self.core.costs.wakeup_ns);

@@ -6,8 +6,10 @@ mod support;
 
 use proptest::prelude::*;
 use support::*;
+use vruntime_sched::event::{Event, Running};
+use vruntime_sched::ids::CpuId;
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt, parse_topology};
-use vruntime_trace::Digest;
+use vruntime_trace::{Digest, Sink};
 use vruntime_workload::program::*;
 
 fn op() -> impl Strategy<Value = Op> {
@@ -143,18 +145,71 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
+/// CPUs that come and go, as often as there is another to go on.
+fn hotplug(cpus: usize) -> impl Strategy<Value = Vec<Hotplug>> {
+    let toggle = (0..60 * MS, 0..cpus as u32);
+    prop::collection::vec(toggle, 0..12).prop_map(move |mut toggles| {
+        toggles.sort_unstable();
+        let mut online = vec![true; cpus];
+        let mut all = Vec::new();
+        for (at, cpu) in toggles {
+            let up = !online[cpu as usize];
+            if up || online.iter().filter(|&&online| online).count() > 1 {
+                online[cpu as usize] = up;
+                all.push(Hotplug { at, cpu, online: up });
+            }
+        }
+        all
+    })
+}
+
+/// No task begins to run on a CPU that is offline, is woken on one, or goes there; none stays longer than its stopper takes
+/// to come: a tick, and what of the kernel cannot be preempted.
+#[derive(Default)]
+struct NobodyOffline {
+    /// Since when.
+    offline: std::collections::BTreeMap<CpuId, u64>,
+    running: std::collections::BTreeMap<CpuId, Running>,
+    most: u64,
+}
+
+impl Sink for NobodyOffline {
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        match *event {
+            Event::CpuDown => assert_eq!(self.offline.insert(cpu, at), None),
+            Event::CpuUp => assert!(self.offline.remove(&cpu).is_some()),
+            Event::Wakeup { target, .. } | Event::WakeupNew { target, .. } => {
+                assert!(!self.offline.contains_key(&target), "at {at}: {event:?}");
+            }
+            Event::Migrate { to, .. } => assert!(!self.offline.contains_key(&to), "at {at}: {event:?}"),
+            Event::Switch { next, .. } => {
+                self.running.insert(cpu, next);
+                assert!(next.task().is_none() || !self.offline.contains_key(&cpu), "at {at} on {cpu}: {event:?}");
+            }
+            _ => {}
+        }
+        for (cpu, since) in &self.offline {
+            let runs = self.running.get(cpu).is_some_and(|running| *running != Running::Idle);
+            assert!(!runs || at - since <= self.most, "at {at} CPU {cpu} still works, offline since {since}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn time_is_conserved_and_runs_repeat(
-        (config, tasks) in config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus))),
+        (config, tasks, hotplug) in
+            config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus), hotplug(cpus))),
         groups in groups(),
     ) {
-        let workload = Workload { groups, ..workload(tasks) };
-        let mut sinks = (Ledger::default(), Digest::default());
+        let workload = Workload { groups, hotplug, ..workload(tasks) };
+        let mut sinks = (Ledger::default(), Digest::default(), NobodyOffline::default());
+        let costs = &config.machine.costs;
+        sinks.2.most = 1_000_000_000 / u64::from(config.machine.hz) + 2 * (costs.exec_ns + costs.fork_ns);
         let outcome = simulate(&workload, &config, &mut sinks).unwrap();
-        let (mut ledger, digest) = sinks;
+        let (mut ledger, digest, _) = sinks;
         prop_assert!(outcome.end <= 60 * MS + MS);
         ledger.check(&outcome);
         let mut again = Digest::default();

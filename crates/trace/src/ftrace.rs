@@ -13,7 +13,7 @@ use crate::{GroupInfo, Sink, TaskInfo};
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
-/// `cpu_frequency`. Events
+/// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. Events
 /// the kernel has no tracepoint for (changes of nice and policy, balancing, overheads, ends of loops) are not written. Names are
 /// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid).
@@ -154,6 +154,8 @@ impl<W: Write> FtraceWriter<W> {
                 push_number(buffer, u64::from(cpu.0), 1);
                 buffer.push(b'\n');
             }
+            Event::CpuDown => push_cpuhp(buffer, names, *nanoseconds, at, cpu, false),
+            Event::CpuUp => push_cpuhp(buffer, names, *nanoseconds, at, cpu, true),
             Event::SetNice { .. }
             | Event::SetPolicy { .. }
             | Event::Deadline { .. }
@@ -163,7 +165,8 @@ impl<W: Write> FtraceWriter<W> {
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
-            | Event::SleepReturn { .. } => {}
+            | Event::SleepReturn { .. }
+            | Event::AffinityLost { .. } => {}
         });
     }
 }
@@ -238,6 +241,41 @@ fn start(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: C
     push_number(buffer, fraction, digits);
     buffer.extend_from_slice(b": ");
     buffer.extend_from_slice(event);
+}
+
+/// The step in which a CPU comes to, or leaves, the scheduler: on its own thread, beginning and end in one instant.
+fn push_cpuhp(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: CpuId, online: bool) {
+    let (target, step, state) = cpuhp(online);
+    start(buffer, names, nanoseconds, at, cpu, b"cpuhp_enter:          ");
+    push_field(buffer, b"cpu: ", &[]);
+    push_number(buffer, u64::from(cpu.0), 4);
+    push_padded(buffer, b" target: ", target);
+    push_padded(buffer, b" step: ", step);
+    push_field(buffer, b" (", if online { b"sched_cpu_activate" } else { b"sched_cpu_deactivate" });
+    buffer.extend_from_slice(b")\n");
+    start(buffer, names, nanoseconds, at, cpu, b"cpuhp_exit:           ");
+    push_field(buffer, b" cpu: ", &[]);
+    push_number(buffer, u64::from(cpu.0), 4);
+    push_padded(buffer, b"  state: ", state);
+    push_padded(buffer, b" step: ", step);
+    buffer.extend_from_slice(b" ret: 0\n");
+}
+
+/// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` when a CPU comes to the scheduler (`CPUHP_AP_ACTIVE`, on the
+/// way to `CPUHP_ONLINE`) or leaves it (on the way to `CPUHP_OFFLINE`). Their numbers depend on a kernel's configuration;
+/// these are those of the example in its documentation (core-api/cpu_hotplug.rst).
+pub(crate) const fn cpuhp(online: bool) -> (i32, i32, i32) {
+    const ONLINE: i32 = 169;
+    const ACTIVE: i32 = 168;
+    if online { (ONLINE, ACTIVE, ACTIVE) } else { (0, ACTIVE, ACTIVE) }
+}
+
+/// `value` in three columns at least, as `%3d`.
+fn push_padded(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
+    buffer.extend_from_slice(name);
+    let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+    buffer.resize(buffer.len() + 3_usize.saturating_sub(digits), b' ');
+    push_signed(buffer, b"", value);
 }
 
 fn push_wakeup(buffer: &mut Vec<u8>, who: Who<'_>, target: CpuId) {

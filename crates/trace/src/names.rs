@@ -168,11 +168,16 @@ impl Names {
             | Event::PiSetprio { task, .. }
             | Event::Deadline { task, .. }
             | Event::LoopEnd { task, .. }
-            | Event::SleepReturn { task, .. } => self.admit_task(task),
+            | Event::SleepReturn { task, .. }
+            | Event::AffinityLost { task } => self.admit_task(task),
             Event::Throttle { group } | Event::Unthrottle { group, .. } | Event::BandwidthPeriod { group, .. } => {
                 self.admit_group(group)
             }
-            Event::Balance { .. } | Event::Overhead { .. } | Event::CpuFrequency { .. } => Ok(()),
+            Event::Balance { .. }
+            | Event::Overhead { .. }
+            | Event::CpuFrequency { .. }
+            | Event::CpuDown
+            | Event::CpuUp => Ok(()),
         }
     }
 

@@ -35,10 +35,16 @@ pub struct GroupInfo<'a> {
 }
 
 /// CPUs among which load is balanced at one level of the machine: a scheduling domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainInfo {
+    /// The kernel's name of its level, such as `MC` or `NUMA`.
+    pub level: &'static str,
     /// Its CPUs.
     pub span: CpuMask,
+    /// Those of them that balance here: where NUMA nodes overlap, each has a domain of its own over the same CPUs.
+    pub members: CpuMask,
+    /// The groups of CPUs that are compared and balanced with each other; they may overlap.
+    pub groups: Vec<CpuMask>,
     /// The longest time between two looks of an idle CPU for work here, nanoseconds (`max_interval`).
     pub interval_ns: u64,
 }
@@ -81,6 +87,10 @@ pub struct LoopTimes {
 pub trait Sink {
     /// The machine, before anything else.
     fn machine(&mut self, _info: &MachineInfo<'_>) {}
+
+    /// The scheduling domains were built anew at `at` nanoseconds, for a CPU came or went: these are all there are now.
+    fn domains(&mut self, _at: u64, _domains: &[DomainInfo]) {}
+
     /// A task group exists.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
     /// A task exists.
@@ -119,6 +129,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     fn machine(&mut self, info: &MachineInfo<'_>) {
         (**self).machine(info);
     }
+    fn domains(&mut self, at: u64, domains: &[DomainInfo]) {
+        (**self).domains(at, domains);
+    }
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         (**self).affinity(at, task, cpus);
     }
@@ -149,6 +162,11 @@ impl<S: Sink> Sink for Option<S> {
     fn machine(&mut self, info: &MachineInfo<'_>) {
         if let Some(sink) = self {
             sink.machine(info);
+        }
+    }
+    fn domains(&mut self, at: u64, domains: &[DomainInfo]) {
+        if let Some(sink) = self {
+            sink.domains(at, domains);
         }
     }
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -191,6 +209,9 @@ macro_rules! tuple_sink {
             fn machine(&mut self, info: &MachineInfo<'_>) {
                 $(self.$index.machine(info);)+
             }
+            fn domains(&mut self, at: u64, domains: &[DomainInfo]) {
+                $(self.$index.domains(at, domains);)+
+            }
             fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
                 $(self.$index.affinity(at, task, cpus);)+
             }
@@ -215,6 +236,7 @@ tuple_sink!(A 0, B 1);
 tuple_sink!(A 0, B 1, C 2);
 tuple_sink!(A 0, B 1, C 2, D 3);
 tuple_sink!(A 0, B 1, C 2, D 3, E 4);
+tuple_sink!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// A 64-bit digest of the event stream: equal digests mean equal runs.
 ///
@@ -306,6 +328,9 @@ impl Sink for Digest {
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
                 (22, pair(group.0, periods), burst << 1 | u64::from(throttled))
             }
+            Event::CpuDown => (23, 0, 0),
+            Event::CpuUp => (24, 0, 0),
+            Event::AffinityLost { task } => (25, u64::from(task.0), 0),
         };
         self.word(u64::from(cpu.0) << 8 | tag);
         self.word(a);

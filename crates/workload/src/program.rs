@@ -29,6 +29,19 @@ pub struct Workload {
     pub completions: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
+    /// CPUs that go offline and come back, in the order in which they do.
+    pub hotplug: Vec<Hotplug>,
+}
+
+/// A CPU goes offline, or comes back (`/sys/devices/system/cpu/cpuN/online`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hotplug {
+    /// When, nanoseconds after the workload's start.
+    pub at: u64,
+    /// Which CPU.
+    pub cpu: u32,
+    /// Whether it is online from then on.
+    pub online: bool,
 }
 
 /// A task group (cgroup v2 `cpu` controller).

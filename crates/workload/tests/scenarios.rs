@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use vruntime_workload::program::{Bandwidth, Clamps, Op, Policy, Repeat, WaitMode};
+use vruntime_workload::program::{Bandwidth, Clamps, Hotplug, Op, Policy, Repeat, WaitMode};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
 
@@ -90,13 +90,14 @@ fn several_kernels() {
 
 #[test]
 fn a_machine_as_a_table() {
-    let Machine { topology, lstopo, capacities, smt_speedup_permille, .. } = read(&format!(
+    let Machine { topology, lstopo, capacities, node_distances, smt_speedup_permille, .. } = read(&format!(
         "[machine]\ntopology = \"core:2 pu:2\"\ncapacities = [1024, 1024, 446, 446]\nsmt_speedup = 1.25\n{TASK}"
     ))
     .machine
     .expect("there is one");
     assert_eq!(topology.as_deref().map(String::as_str), Some("core:2 pu:2"));
     assert_eq!((lstopo, capacities, smt_speedup_permille), (None, vec![1024, 1024, 446, 446], Some(1250)));
+    assert_eq!(node_distances, None);
     let machine = read(&format!("machine.lstopo = \"m.xml\"\n{TASK}")).machine.expect("there is one");
     assert_eq!(machine.lstopo.as_deref().map(std::path::PathBuf::as_path), Some(Path::new("m.xml")));
 }
@@ -142,6 +143,20 @@ fn idle_states_of_a_machine() {
     let text = format!("{head}name = \"C1\"\n{TASK}");
     let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
     assert_eq!(error.message(), "an idle state needs a name and an exit latency");
+}
+
+#[test]
+fn distances_are_a_square_table() {
+    let text = |rows: &str| format!("[machine]\ntopology = \"numa:2 core:2\"\nnode_distances = {rows}\n{TASK}");
+    let distances = read(&text("[[10, 16], [16, 10]]")).machine.unwrap().node_distances.unwrap();
+    assert_eq!(distances.value, [[10, 16], [16, 10]]);
+    let wrong = |rows: &str| {
+        let error = scenario::parse("t.toml", text(rows).as_bytes(), &Options::default(), &mut files).unwrap_err();
+        (error.message().to_owned(), error.location())
+    };
+    assert_eq!(wrong("[[10, 16], [16]]"), ("this row of `node_distances` has 1 distances".to_owned(), Some((3, 29))));
+    assert_eq!(wrong("[[10, 0], [16, 10]]").0, "`node_distances` is out of range");
+    assert_eq!(wrong("[10]").0, "`node_distances` is a whole number");
 }
 
 #[test]
@@ -391,4 +406,30 @@ fn waits_that_nobody_ends_are_warned_of() {
     assert_eq!(found("{ wait_for_completion = \"c\" }"), ["nobody completes `c`"]);
     assert_eq!(found("{ wait_event = \"q\", timeout = \"1ms\" }"), Vec::<String>::new());
     assert_eq!(found("{ wake_up = \"q\" }, { wait_event = \"q\" }"), Vec::<String>::new());
+}
+
+#[test]
+fn cpus_come_and_go_in_order_of_time() {
+    let plug =
+        |at: &str, cpu: u32, online: bool| format!("[[hotplug]]\nat = \"{at}\"\ncpu = {cpu}\nonline = {online}\n");
+    let text = format!("{TASK}{}{}{}", plug("2s", 3, true), plug("1s", 3, false), plug("1s", 0, false));
+    let found = read(&text).workload.hotplug;
+    let expected = [(1, 3, false), (1, 0, false), (2, 3, true)];
+    let expected: Vec<Hotplug> =
+        expected.iter().map(|&(s, cpu, online)| Hotplug { at: s * 1_000_000_000, cpu, online }).collect();
+    assert_eq!(found, expected);
+    assert!(read(TASK).workload.hotplug.is_empty());
+}
+
+#[test]
+fn a_wrong_hotplug_is_told_where() {
+    let wrong = |hotplug: &str| {
+        let text = format!("{TASK}\n[[hotplug]]\n{hotplug}");
+        scenario::parse("test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err()
+    };
+    let twice = wrong("at = \"1s\"\ncpu = 1\nonline = true\n");
+    assert_eq!((twice.message(), twice.location()), ("CPU 1 is online already", Some((7, 6))));
+    assert_eq!(wrong("at = \"1s\"\nonline = false\n").message(), "[[hotplug]] without `cpu`");
+    assert_eq!(wrong("at = 1\ncpu = 0\nonline = false\n").message(), "`at` is a whole number");
+    assert_eq!(wrong("at = \"1s\"\ncpu = -1\nonline = false\n").message(), "`cpu` is out of range");
 }

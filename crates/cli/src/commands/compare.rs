@@ -26,6 +26,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         for index in 0..options.repeat {
             let seed = side.plan.config.seed.wrapping_add(u64::from(index));
             jobs.push(Job {
+                detect: false,
                 workload: &side.input.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),

@@ -53,6 +53,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         .iter()
         .flat_map(|scenario| {
             (0..fidelity.repeat).map(|index| Job {
+                detect: false,
                 workload: &scenario.input.workload,
                 config: vruntime_sim::Config {
                     seed: fidelity.seed.wrapping_add(u64::from(index)),

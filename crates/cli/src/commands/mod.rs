@@ -26,6 +26,9 @@ fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
         let mut json = observed_json(&run.results, run.seed, run.digest);
         if let Value::Object(fields) = &mut json {
             fields.insert("notes".to_owned(), json!(run.outcome.notes));
+            if let Some(detected) = &run.detected {
+                fields.insert("detected".to_owned(), json!(detected));
+            }
             fields.insert("interrupted".to_owned(), json!(run.outcome.interrupted));
         }
         json

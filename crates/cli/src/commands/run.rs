@@ -1,6 +1,7 @@
 //! `vruntime run`.
 
 use miette::miette;
+use std::fmt::Write as _;
 use vruntime_report::{proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
 use vruntime_workload::rtapp::Global;
 
@@ -28,6 +29,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             },
             traces: options.out.clone().filter(|_| index == 0),
             rtapp_log: run.rtapp_log.clone().filter(|_| index == 0).map(|folder| (folder, log_settings(&input))),
+            detect: run.detect,
             kernel: plan.kernel.clone(),
         })
         .collect();
@@ -49,7 +51,42 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             ));
         }
     }
-    Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+    let found = |run: &Done| run.detected.as_ref().is_some_and(|detected| !detected.violations.is_empty());
+    Ok(if runs.iter().any(|run| run.outcome.interrupted) {
+        Ended::Interrupted
+    } else if runs.iter().any(found) {
+        Ended::Detected
+    } else {
+        Ended::Well
+    })
+}
+
+/// So many violations of a run are told; JSON has more.
+const TOLD: usize = 8;
+
+/// What the detector says of a run, a sentence a violation.
+fn detections(run: &Done) -> Option<String> {
+    let detected = run.detected.as_ref()?;
+    let (window, seed) = (detected.window_ns as f64 / 1e6, run.seed);
+    let mut text = String::new();
+    if detected.windows < 3 {
+        text = format!("detect, seed {seed}: the run is shorter than three windows of {window} ms and says nothing\n");
+    } else if detected.violations.is_empty() {
+        let (windows, wasted) = (detected.windows, detected.wasted_cpus);
+        text = format!(
+            "detect, seed {seed}: nothing that lasts in {windows} windows of {window} ms; at most {wasted:.1} tasks waited beside \
+             idle CPUs in the mean of one\n"
+        );
+    }
+    for violation in detected.violations.iter().take(TOLD) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "detect, seed {seed}: {violation}");
+    }
+    let more = detected.violations.len().saturating_sub(TOLD) as u64 + detected.more;
+    if more > 0 {
+        let _ = writeln!(text, "detect, seed {seed}: and {more} more; --json lists the first 64");
+    }
+    Some(text)
 }
 
 /// What the kernel's files would show at that time: those of the scheduler, or those of some tasks.
@@ -96,6 +133,7 @@ fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {
         parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
         parts.push(spread_table(&results));
     }
+    parts.extend(runs.iter().filter_map(detections));
     parts.push(digests(runs));
     parts.join("\n")
 }

@@ -1,13 +1,15 @@
 //! Scheduling domains: the levels of a machine at which load is balanced, and the groups balanced between.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::Balancer;
-use super::sums::{MANY_CPUS, MANY_IN_LLC};
+use super::{Balancer, LlcShared, sums};
 use crate::cpumask::CpuMask;
+use crate::features::{Feature, Features};
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
@@ -28,11 +30,39 @@ pub enum Level {
     Numa(u8),
 }
 
+impl Level {
+    /// The kernel's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Smt => "SMT",
+            Self::Cluster => "CLS",
+            Self::Mc => "MC",
+            Self::Pkg => "PKG",
+            Self::Numa(_) => "NUMA",
+        }
+    }
+}
+
+/// A scheduling domain as an observer sees it.
+#[derive(Clone, Debug)]
+pub struct DomainView<'a> {
+    /// What its CPUs have in common.
+    pub level: Level,
+    /// Its CPUs.
+    pub span: &'a CpuMask,
+    /// The CPUs that balance here: fewer than `span` where NUMA nodes each have their own view.
+    pub members: CpuMask,
+    /// The groups balanced between.
+    pub groups: Vec<&'a CpuMask>,
+    /// The longest time between two balancing passes of an idle CPU, nanoseconds (`max_interval`).
+    pub interval_ns: u64,
+}
+
 /// CPUs that are balanced as one.
 #[derive(Debug)]
 pub(crate) struct SchedGroup {
     pub(crate) cpus: Vec<CpuId>,
-    /// The last-level caches all of whose CPUs are here, where [`Domains::keeps_sums`].
+    /// The last-level caches of the machine all of whose CPUs are here, where their [sums](sums) are kept.
     pub(crate) llcs: Vec<u32>,
     /// The other CPUs, as runs of consecutive numbers.
     pub(crate) runs: Vec<Range<usize>>,
@@ -41,8 +71,12 @@ pub(crate) struct SchedGroup {
     pub(crate) capacity: u64,
     pub(crate) min_capacity: u64,
     pub(crate) max_capacity: u64,
+    /// The CPUs that balance for it, if not all: those to which the group is their own (`group_balance_mask`).
+    balancers: Option<Vec<CpuId>>,
     /// Load could not be moved for the affinity of tasks here: the level above should help.
-    pub(crate) imbalance: AtomicBool,
+    imbalance: AtomicBool,
+    /// The same, if the group is in several domains.
+    shared_imbalance: Option<Arc<AtomicBool>>,
 }
 
 /// Ascending CPUs as runs of consecutive numbers.
@@ -52,6 +86,34 @@ fn runs(cpus: &[CpuId]) -> Vec<Range<usize>> {
 }
 
 impl SchedGroup {
+    fn new(topology: &Topology, cpus: Vec<CpuId>) -> Self {
+        let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
+        Self {
+            capacity: cpus.iter().map(capacity).sum(),
+            min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
+            max_capacity: cpus.iter().map(capacity).max().unwrap_or(1024),
+            llcs: Vec::new(),
+            runs: runs(&cpus),
+            mask: cpus.iter().copied().collect(),
+            cpus,
+            balancers: None,
+            imbalance: AtomicBool::new(false),
+            shared_imbalance: None,
+        }
+    }
+
+    /// Load could not be moved for the affinity of tasks here: the level above should help.
+    #[inline]
+    pub(crate) fn imbalance(&self) -> &AtomicBool {
+        self.shared_imbalance.as_deref().unwrap_or(&self.imbalance)
+    }
+
+    /// The CPUs that balance for the group. Where groups overlap, a CPU balances only for the one built around it.
+    #[inline]
+    pub(crate) fn balancers(&self) -> &[CpuId] {
+        self.balancers.as_deref().unwrap_or(&self.cpus)
+    }
+
     /// Has the sums of caches used instead of their CPUs. `llc` has each CPU's cache, `llc_size` each cache's CPUs.
     fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
         let mut here: BTreeMap<u32, u32> = BTreeMap::new();
@@ -108,14 +170,26 @@ pub(crate) struct Domain {
     pub(crate) asym_capacity_full: bool,
     /// Only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
+    /// Up to so many tasks in a group, a difference of two between NUMA nodes is left alone (`imb_numa_nr`).
+    pub(crate) imb_numa_nr: u32,
 }
 
 /// A busy CPU balances this many times less often.
 pub(crate) const BUSY_FACTOR: u64 = 16;
 
+/// Which CPUs are balanced with each other at all: the root domains. CPUs of one number may share a domain; `None` is a CPU
+/// that has none, for it is offline. An isolated CPU has a number of its own.
+pub(crate) type Roots = Vec<Option<u32>>;
+
 /// Every domain of the machine, and each CPU's own from the lowest up.
 #[derive(Debug)]
 pub struct Domains {
+    /// What they were built for.
+    roots: Roots,
+    /// Domains of several NUMA nodes are left out (`OLD_LOST_DOMAINS`).
+    lost: bool,
+    /// What the CPUs of each last-level cache share.
+    pub(crate) llcs: Vec<LlcShared>,
     all: Vec<Domain>,
     chains: Vec<Vec<u32>>,
     /// For each entry of `chains` the index of the group the CPU is in.
@@ -125,7 +199,6 @@ pub struct Domains {
     llc_size: Vec<u32>,
     smt: bool,
     asym: bool,
-    keeps_sums: bool,
 }
 
 const MS: u64 = 1_000_000;
@@ -133,9 +206,31 @@ const MS: u64 = 1_000_000;
 /// The span of a CPU at a level.
 type Span<'a> = alloc::boxed::Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
+/// How many domains a CPU of a machine can have at most, whichever CPUs are online.
+pub(crate) fn most_levels(topology: &Topology) -> usize {
+    4 + topology.distances().len().saturating_sub(1)
+}
+
 impl Domains {
-    /// The domains of a machine.
-    pub fn new(topology: &Topology, _balancer: Balancer) -> Self {
+    /// The domains of a machine all of whose CPUs are online.
+    pub fn new(topology: &Topology, _balancer: Balancer, features: Features) -> Self {
+        Self::of_roots(topology, features, alloc::vec![Some(0); topology.nr_cpus()], false)
+    }
+
+    /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left out.
+    pub(crate) fn of_roots(topology: &Topology, features: Features, roots: Roots, lost: bool) -> Self {
+        let whole = roots.iter().all(|&root| root == Some(0));
+        let members = |root: Option<u32>| -> CpuMask {
+            (0u32..).zip(&roots).filter(|(_, other)| **other == root).map(|(cpu, _)| CpuId(cpu)).collect()
+        };
+        // Of a span what is in the CPU's own root domain.
+        let within = |cpu: CpuId, span: CpuMask| -> CpuMask {
+            match roots[cpu.index()] {
+                _ if whole => span,
+                None => [cpu].into_iter().collect(),
+                root => span.and(&members(root)),
+            }
+        };
         let by =
             |same: fn(&CpuPlace) -> u32| -> Span<'_> { alloc::boxed::Box::new(move |cpu| topology.sharing(cpu, same)) };
         let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
@@ -144,18 +239,19 @@ impl Domains {
             (Level::Mc, by(|place| place.llc)),
             (Level::Pkg, by(|place| place.node)),
         ];
-        for (index, &distance) in topology.distances().iter().enumerate().skip(1) {
-            let within = move |cpu: CpuId| {
+        for (index, &distance) in topology.distances().iter().enumerate().skip(1).filter(|_| !lost) {
+            let near = move |cpu: CpuId| {
                 let node = topology.place(cpu).node;
                 topology.mask(|place| topology.distance(node, place.node) <= distance)
             };
-            levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(within)));
+            levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(near)));
         }
         let capacities = different_capacities(topology, &CpuMask::all(topology.nr_cpus()));
 
         let nr_cpus = topology.nr_cpus();
         let mut all: Vec<Domain> = Vec::new();
-        let mut known: BTreeMap<(Level, CpuMask), u32> = BTreeMap::new();
+        let mut known: BTreeMap<(Level, CpuMask, Option<u32>), u32> = BTreeMap::new();
+        let mut flags: BTreeMap<(Level, CpuMask), Arc<AtomicBool>> = BTreeMap::new();
         let mut chains: Vec<Vec<u32>> = alloc::vec![Vec::new(); nr_cpus];
         for (level, span_of) in &levels {
             let mut added: Vec<Option<u32>> = alloc::vec![None; nr_cpus];
@@ -164,9 +260,9 @@ impl Domains {
                 let cpu = CpuId(index as u32);
                 // CPUs of one span (other than overlapping NUMA ones) share what was computed for the first of them.
                 let span = match level {
-                    Level::Numa(_) => span_of(cpu),
+                    Level::Numa(_) => within(cpu, span_of(cpu)),
                     _ => spans[index].take().unwrap_or_else(|| {
-                        let span = span_of(cpu);
+                        let span = within(cpu, span_of(cpu));
                         for other in span.iter().filter(|other| other.index() > index) {
                             spans[other.index()] = Some(span.clone());
                         }
@@ -178,8 +274,24 @@ impl Domains {
                 if span.count() as u32 <= below {
                     continue;
                 }
-                let id = *known.entry((*level, span.clone())).or_insert_with(|| {
-                    all.push(domain(topology, *level, &span, cpu, &chains, &all, capacities));
+                // Where the spans below overlap, CPUs of different ones see different groups.
+                let child = |cpu: CpuId| chains[cpu.index()].last().copied();
+                let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, &all, child);
+                let own = child(cpu).filter(|_| overlaps && !features.has(Feature::OldNumaGroups));
+                let id = *known.entry((*level, span.clone(), own)).or_insert_with(|| {
+                    let mut domain = domain(topology, *level, &span, cpu, &chains, &all, capacities);
+                    if overlaps {
+                        domain.groups = overlapping(topology, &span, cpu, &all, child);
+                        for group in &mut domain.groups {
+                            let flag = flags.entry((*level, group.mask.clone())).or_default();
+                            group.shared_imbalance = Some(Arc::clone(flag));
+                            if own.is_none() {
+                                // As it was: any CPU of the group.
+                                group.balancers = None;
+                            }
+                        }
+                    }
+                    all.push(domain);
                     (all.len() - 1) as u32
                 });
                 added[index] = Some(id);
@@ -189,8 +301,13 @@ impl Domains {
             }
         }
 
-        let llc_ids: Vec<u32> = topology.cpus().iter().map(|place| place.llc).collect();
-        let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
+        tolerate(topology, &mut all, &chains);
+        // To the scheduler, CPUs of different root domains share nothing, and one that is offline shares with nobody.
+        let llc_ids: Vec<(u32, Option<u32>, Option<usize>)> = (0..)
+            .zip(topology.cpus().iter().zip(&roots))
+            .map(|(cpu, (place, &root))| (place.llc, root, root.is_none().then_some(cpu)))
+            .collect();
+        let mut dense: BTreeMap<(u32, Option<u32>, Option<usize>), u32> = BTreeMap::new();
         for id in &llc_ids {
             let next = dense.len() as u32;
             dense.entry(*id).or_insert(next);
@@ -211,24 +328,45 @@ impl Domains {
         let own_groups =
             chains.iter().enumerate().map(|(cpu, chain)| chain.iter().map(|&id| own_group(cpu, id)).collect());
         let own_groups = own_groups.collect();
-        let keeps_sums = nr_cpus >= MANY_CPUS && llc_size.len() > 1 && nr_cpus >= MANY_IN_LLC * llc_size.len();
-        if keeps_sums {
+        if let Some(caches) = sums::caches(topology) {
+            let mut size: Vec<u32> = Vec::new();
+            for &cache in &caches {
+                size.resize(size.len().max(cache as usize + 1), 0);
+                size[cache as usize] += 1;
+            }
             for group in all.iter_mut().flat_map(|domain| &mut domain.groups) {
-                group.use_sums(&llc, &llc_size);
+                group.use_sums(&caches, &size);
             }
         }
-        Self { all, chains, own_groups, llc, llc_domain, llc_size, smt, asym: capacities > 1, keeps_sums }
+        Self {
+            roots,
+            lost,
+            llcs: LlcShared::fresh(dense.len()),
+            all,
+            chains,
+            own_groups,
+            llc,
+            llc_domain,
+            llc_size,
+            smt,
+            asym: capacities > 1,
+        }
     }
 
-    /// How many CPUs share each of the last-level caches.
-    pub(crate) fn llc_sizes(&self) -> &[u32] {
-        &self.llc_size
+    /// Whether they were built for that.
+    pub(crate) fn is_of(&self, roots: &Roots, lost: bool) -> bool {
+        self.roots == *roots && self.lost == lost
     }
 
-    /// Whether what the CPUs of a cache publish is added up as they do ([`super::sums`]).
-    #[inline]
-    pub(crate) fn keeps_sums(&self) -> bool {
-        self.keeps_sums
+    /// Forgets what balancing has noted, as if they had just been built.
+    pub(crate) fn renew(&self) {
+        for group in self.all.iter().flat_map(|domain| &domain.groups) {
+            group.imbalance().store(false, Relaxed);
+        }
+        for llc in &self.llcs {
+            llc.has_idle_cores.store(false, Relaxed);
+            llc.nr_idle_scan.store(0, Relaxed);
+        }
     }
 
     /// Which last-level cache a CPU has, counted from 0.
@@ -297,10 +435,21 @@ impl Domains {
         (domain.level == Level::Smt).then_some(&domain.span)
     }
 
-    /// Every domain of the machine, those of a lower level first: its CPUs, and the longest time between two balancing
-    /// passes of an idle CPU there, nanoseconds (`max_interval`).
-    pub fn intervals(&self) -> impl Iterator<Item = (&CpuMask, u64)> {
-        self.all.iter().map(|domain| (&domain.span, domain.max_interval))
+    /// Every domain of the machine, those of a lower level first.
+    pub fn views(&self) -> impl Iterator<Item = DomainView<'_>> {
+        let mut members = alloc::vec![CpuMask::with_capacity(self.chains.len()); self.all.len()];
+        for (cpu, chain) in self.chains.iter().enumerate() {
+            for &id in chain {
+                members[id as usize].insert(CpuId(cpu as u32));
+            }
+        }
+        self.all.iter().zip(members).map(|(domain, members)| DomainView {
+            level: domain.level,
+            span: &domain.span,
+            members,
+            groups: domain.groups.iter().map(|group| &group.mask).collect(),
+            interval_ns: domain.max_interval,
+        })
     }
 
     /// Names and sizes of a CPU's domains, from the lowest up, as people print them.
@@ -335,21 +484,10 @@ fn domain(
             None => mask.insert(cpu),
         }
         let cpus: Vec<CpuId> = mask.iter().filter(|&member| !covered.contains(member)).collect();
-        let mask: CpuMask = cpus.iter().copied().collect();
         for &member in &cpus {
             covered.insert(member);
         }
-        let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
-        groups.push(SchedGroup {
-            capacity: cpus.iter().map(capacity).sum(),
-            min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
-            max_capacity: cpus.iter().map(capacity).max().unwrap_or(1024),
-            llcs: Vec::new(),
-            runs: runs(&cpus),
-            cpus,
-            mask,
-            imbalance: AtomicBool::new(false),
-        });
+        groups.push(SchedGroup::new(topology, cpus));
     }
     let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
     let weight = span.count() as u32;
@@ -374,6 +512,69 @@ fn domain(
         asym_capacity: here > 1,
         asym_capacity_full: here > 1 && here == capacities,
         serialize: matches!(level, Level::Numa(_)),
+        imb_numa_nr: 0,
+    }
+}
+
+/// Whether the domains below that make up `span` overlap without being the same.
+fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>) -> bool {
+    let mut below: Vec<u32> = span.iter().filter_map(&child).collect();
+    below.sort_unstable();
+    below.dedup();
+    let sum: u32 = below.iter().map(|&id| all[id as usize].weight).sum();
+    sum as usize > span.count()
+}
+
+/// The groups of a NUMA level where the spans below overlap (`build_overlap_sched_groups`): first the CPU's own span below,
+/// then that of the next CPU which is in none so far, and so on around. A group keeps the whole of such a span: one CPU can
+/// be in several groups.
+fn overlapping(
+    topology: &Topology,
+    span: &CpuMask,
+    first: CpuId,
+    all: &[Domain],
+    child: impl Fn(CpuId) -> Option<u32>,
+) -> Vec<SchedGroup> {
+    let below = |cpu: CpuId| -> CpuMask {
+        match child(cpu) {
+            Some(id) => all[id as usize].span.and(span),
+            None => [cpu].into_iter().collect(),
+        }
+    };
+    let mut groups = Vec::new();
+    let mut covered = CpuMask::with_capacity(topology.nr_cpus());
+    for cpu in span.iter_from(first) {
+        if covered.contains(cpu) {
+            continue;
+        }
+        let mask = below(cpu);
+        for member in mask.iter() {
+            covered.insert(member);
+        }
+        let mut group = SchedGroup::new(topology, mask.iter().collect());
+        group.balancers = Some(mask.iter().filter(|&member| below(member) == mask).collect());
+        groups.push(group);
+    }
+    groups
+}
+
+/// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else as
+/// many tasks as it has caches; in proportion at the levels above the first of several nodes.
+fn tolerate(topology: &Topology, all: &mut [Domain], chains: &[Vec<u32>]) {
+    for (cpu, chain) in chains.iter().enumerate() {
+        let place = topology.place(CpuId(cpu as u32));
+        let numa = |id: &&u32| matches!(all[**id as usize].level, Level::Numa(_));
+        let Some(lowest) = chain.iter().find(numa).map(|&id| all[id as usize].weight) else { continue };
+        let count = |same: fn(&CpuPlace) -> u32| topology.cpus().iter().filter(|it| same(it) == same(place)).count();
+        let (node, llc) = (count(|place| place.node), count(|place| place.llc));
+        let caches = node / llc.max(1);
+        let allowed = if caches <= 1 { node / 8 } else { caches }.max(1) as u32;
+        for &id in chain {
+            let domain = &mut all[id as usize];
+            if matches!(domain.level, Level::Numa(_)) {
+                domain.imb_numa_nr = allowed * (domain.weight / lowest).max(1);
+            }
+        }
     }
 }
 
@@ -402,11 +603,12 @@ mod tests {
     /// What `/sys/kernel/debug/sched/domains` of the recorded machines says.
     #[test]
     fn domains_are_those_of_the_recorded_machines() {
-        let describe = |topology: &Topology| Domains::new(topology, Balancer::V6_12).describe(CpuId(0));
+        let describe =
+            |topology: &Topology| Domains::new(topology, Balancer::V6_12, Features::default()).describe(CpuId(0));
         assert_eq!(describe(&machine(1, 4, 1)), [(Level::Mc, 4)]);
         assert_eq!(describe(&machine(1, 4, 2)), [(Level::Smt, 2), (Level::Mc, 8)]);
         assert_eq!(describe(&machine(2, 4, 1)), [(Level::Mc, 4), (Level::Pkg, 8)]);
-        let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12);
+        let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12, Features::default());
         let (_, pkg) = domains.of(CpuId(5)).nth(1).unwrap();
         assert_eq!((pkg.min_interval, pkg.max_interval, pkg.groups.len()), (8 * MS, 16 * MS, 2));
         assert!(!pkg.share_llc && pkg.child_prefers_sibling);
@@ -415,11 +617,11 @@ mod tests {
 
     #[test]
     fn one_cpu_has_no_domain() {
-        assert!(Domains::new(&Topology::flat(1), Balancer::V6_12).describe(CpuId(0)).is_empty());
+        assert!(Domains::new(&Topology::flat(1), Balancer::V6_12, Features::default()).describe(CpuId(0)).is_empty());
     }
 
     #[test]
-    fn numa_ring_covers_every_cpu_once() {
+    fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
         let place = |cpu: u32| CpuPlace {
             core: cpu,
             cluster: cpu,
@@ -435,14 +637,30 @@ mod tests {
         };
         let distance = (0..4).map(|a| (0..4).map(|b| d(a, b)).collect()).collect();
         let topology = Topology::new((0..8).map(place).collect(), Some(distance)).unwrap();
-        let domains = Domains::new(&topology, Balancer::V6_12);
+        let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
         for cpu in (0..8).map(CpuId) {
-            for (_, domain) in domains.of(cpu) {
-                let members: usize = domain.groups.iter().map(|group| group.cpus.len()).sum();
-                assert_eq!(members as u32, domain.weight);
+            for (position, (_, domain)) in domains.of(cpu).enumerate() {
+                let members: CpuMask = domain.groups.iter().flat_map(|group| group.cpus.iter().copied()).collect();
+                assert_eq!(members, domain.span, "together they are all CPUs");
                 assert!(domain.span.contains(cpu));
+                let own = domains.own_group(cpu, position).unwrap();
+                assert!(domain.groups[own].cpus.contains(&cpu) && domain.groups[own].balancers().contains(&cpu));
             }
             assert_eq!(domains.describe(cpu).last().unwrap().1, 8);
         }
+        // Each node sees itself with its two neighbours on one side of the machine, and on the other the node opposite with
+        // the same two. In the first the node itself balances, in the other that opposite.
+        let view = |cpu: u32| -> Vec<(Vec<u32>, Vec<u32>)> {
+            let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
+            let (_, top) = domains.of(CpuId(cpu)).next_back().unwrap();
+            top.groups.iter().map(|group| (numbers(&group.cpus), numbers(group.balancers()))).collect()
+        };
+        let (north, south) = (alloc::vec![0, 1, 2, 3, 6, 7], alloc::vec![2, 3, 4, 5, 6, 7]);
+        assert_eq!(view(0), [(north.clone(), alloc::vec![0, 1]), (south.clone(), alloc::vec![4, 5])]);
+        assert_eq!(view(5), [(south, alloc::vec![4, 5]), (north, alloc::vec![0, 1])]);
+        let first = Features::of(&[Feature::OldNumaGroups]);
+        let domains = Domains::new(&topology, Balancer::V6_12, first);
+        let (_, top) = domains.of(CpuId(5)).next_back().unwrap();
+        assert_eq!(top.groups[0].cpus[0], CpuId(0), "as it was: what the first CPU sees is for all");
     }
 }

@@ -60,6 +60,9 @@ pub(crate) fn find(
     let (_, busiest) = stats.busiest.as_ref()?;
     let local = &stats.local;
     let average = stats.total_load * 1024 / stats.total_capacity.max(1);
+    if stats.by_average {
+        return find_by_average(local, busiest, domain, kind, average);
+    }
     let forced = matches!(busiest.kind, GroupType::Misfit | GroupType::Imbalanced);
     if !forced {
         if local.kind > busiest.kind {
@@ -86,6 +89,28 @@ pub(crate) fn find(
     }
     let imbalance = calculate(stats, busiest, domain, balancer, kind, average);
     (imbalance.amount > 0).then_some(imbalance)
+}
+
+/// Load alone decides, as much of it did before 5.5, and idle CPUs do not count: one task of great weight makes its group look as busy as
+/// another whose CPUs all have several of little weight (`OLD_GROUP_AVG`).
+fn find_by_average(
+    local: &GroupStats,
+    busiest: &GroupStats,
+    domain: &Domain,
+    kind: BalanceKind,
+    average: u64,
+) -> Option<Imbalance> {
+    let (here, there) = (local.avg_load, busiest.avg_load);
+    if here >= there || here >= average {
+        return None;
+    }
+    // A busy CPU wants to see a difference worth the move.
+    if kind == BalanceKind::Busy && 100 * there <= domain.imbalance_pct * here {
+        return None;
+    }
+    let from = there.saturating_sub(average) * busiest.capacity;
+    let amount = from.min((average - here) * local.capacity) / 1024;
+    (amount > 0).then_some(Imbalance { migration: MigrationType::Load, amount })
 }
 
 fn calculate(
@@ -122,7 +147,7 @@ fn calculate(
             u64::from(local.idle_cpus.saturating_sub(busiest.idle_cpus))
         };
         let mut amount = difference;
-        if domain.serialize && u64::from(local.nr_running) < u64::from(local.weight) / 4 && amount <= 2 {
+        if domain.serialize && local.nr_running < domain.imb_numa_nr && amount <= 2 {
             // A pair of communicating tasks had better stay on its NUMA node while there is room.
             amount = 0;
         }

@@ -5,18 +5,19 @@ pub mod domains;
 mod imbalance;
 pub mod nohz;
 mod pull;
+mod sets;
 mod stats;
 pub(crate) mod sums;
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
-use self::sums::LlcSums;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
 pub(crate) use pull::{Balancing, nohz_kick, rebalance_domains};
+pub use sets::DomainSets;
 
 /// How a kernel's balancer behaves. What each does differently is said where it is done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -37,18 +38,11 @@ pub(crate) struct LlcShared {
     pub(crate) has_idle_cores: AtomicBool,
     /// How many CPUs a search for an idle one may look at.
     pub(crate) nr_idle_scan: AtomicU32,
-    /// What they publish, added up, where [`domains::Domains::keeps_sums`].
-    pub(crate) sums: LlcSums,
 }
 
 impl LlcShared {
-    pub(crate) fn of(domains: &domains::Domains) -> Vec<Self> {
-        let fresh = |&size: &u32| Self {
-            has_idle_cores: AtomicBool::new(false),
-            nr_idle_scan: AtomicU32::new(0),
-            sums: LlcSums::new(size),
-        };
-        domains.llc_sizes().iter().map(fresh).collect()
+    fn fresh(count: usize) -> Vec<Self> {
+        (0..count).map(|_| Self { has_idle_cores: AtomicBool::new(false), nr_idle_scan: AtomicU32::new(0) }).collect()
     }
 }
 
@@ -70,6 +64,20 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
+    /// That of a domain made at `now`, whose CPUs may balance each `interval`.
+    fn new(interval: u64, now: u64) -> Self {
+        Self {
+            last_balance: now,
+            interval,
+            nr_balance_failed: 0,
+            max_newidle_lb_cost: 0,
+            last_decay: now,
+            newidle_calls: 512,
+            newidle_success: 256,
+            newidle_ratio: 512,
+        }
+    }
+
     /// A newly-idle balance took `cost`.
     pub(crate) fn charge_newidle(&mut self, cost: u64, now: u64) {
         if cost > self.max_newidle_lb_cost {
@@ -100,6 +108,16 @@ impl DomainState {
     }
 }
 
+/// One for each domain of a CPU, and for each that it could have if other CPUs were online: whoever is at work in a domain
+/// while the domains are built anew finds the state at its position.
+fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
+    let mut states: Vec<DomainState> =
+        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(domain.min_interval, now)).collect();
+    let most = shared.domains.most_levels().max(states.len());
+    states.resize_with(most, || DomainState::new(1_000_000, now));
+    states
+}
+
 /// A CPU's own state of balancing. Times are nanoseconds.
 #[derive(Debug)]
 pub(crate) struct RqBalance {
@@ -119,18 +137,8 @@ const MIGRATION_COST_NS: u64 = 500_000;
 
 impl RqBalance {
     pub(crate) fn new<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> Self {
-        let domains = shared.domains.of(cpu).map(|(_, domain)| DomainState {
-            last_balance: 0,
-            interval: domain.min_interval,
-            nr_balance_failed: 0,
-            max_newidle_lb_cost: 0,
-            last_decay: 0,
-            newidle_calls: 512,
-            newidle_success: 256,
-            newidle_ratio: 512,
-        });
         Self {
-            domains: domains.collect(),
+            domains: states(shared, cpu, 0),
             next_balance: 0,
             avg_idle: 2 * MIGRATION_COST_NS,
             idle_stamp: 0,
@@ -139,6 +147,21 @@ impl RqBalance {
             tick_stopped: false,
             dice: 0x9e37_79b9_7f4a_7c15 ^ u64::from(cpu.0) << 32,
         }
+    }
+
+    /// Its domains were built anew at `now`.
+    pub(crate) fn rebuilt<P: Policy>(&mut self, shared: &Shared<P>, cpu: CpuId, now: u64) {
+        self.domains = states(shared, cpu, now);
+    }
+
+    /// The CPU is there again, and idle, since `now`.
+    pub(crate) fn online(&mut self, now: u64) {
+        self.next_balance = now;
+        self.avg_idle = 2 * MIGRATION_COST_NS;
+        self.idle_stamp = now;
+        self.max_idle_balance_cost = MIGRATION_COST_NS;
+        self.active_balance = false;
+        self.tick_stopped = false;
     }
 
     /// The next number of this CPU's own fixed sequence (xorshift64*): the kernel throws dice here (NI_RANDOM), we must

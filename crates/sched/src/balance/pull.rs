@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::active::Push;
-use super::domains::{BUSY_FACTOR, Domain};
+use super::domains::{BUSY_FACTOR, Domain, Domains};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::{DomainStats, GroupType};
 use super::{Balancer, DomainState};
@@ -65,7 +65,7 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, busy: bool) -> u
     if busy {
         jiffies -= 1;
     }
-    let most = shared.nr_cpus() as u64 * 100_000_000;
+    let most = shared.nr_online() as u64 * 100_000_000;
     let whole = jiffies.max(1) * tick;
     if whole <= most { whole } else { (most / tick).max(1) * tick }
 }
@@ -81,7 +81,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// Looks for work for `cpu`, which has none (`newidle_balance`).
     pub(crate) fn newidle(&mut self, cpu: CpuId) {
         let shared = self.shared;
-        let count = shared.domains.of(cpu).count();
+        let domains: &Domains = &shared.domains;
+        let count = domains.of(cpu).count();
         let mut rq = self.rqs.rq(cpu);
         if shared.domains.asym() {
             shared.cpu(cpu).set_misfit_task_load(0);
@@ -107,7 +108,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut pulled = 0;
         let mut next_balance = u64::MAX;
         for position in 0..count {
-            let Some(domain) = shared.domains.at(cpu, position) else { break };
             next_balance = next_balance.min(self.next_of(cpu, position));
             let mut rq = self.rqs.rq(cpu);
             if avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
@@ -125,7 +125,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 weight = (1024 + weight / 2) / weight;
             }
             drop(rq);
-            let outcome = self.load_balance(cpu, position, domain, BalanceKind::NewIdle);
+            let outcome = self.load_balance(domains, cpu, position, BalanceKind::NewIdle);
             pulled = outcome.pulled;
             let domain_cost = shared.config.newidle_cost_ns;
             cost += domain_cost;
@@ -160,7 +160,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         // The first idle CPU; of those with SMT rather one on an idle core (since 6.6). Without any, the first CPU.
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
-        for cpu in group.cpus.iter().copied().filter(idle) {
+        for cpu in group.balancers().iter().copied().filter(idle) {
             let whole_core = self.shared.config.balancer == Balancer::V6_1
                 || domain.level == super::domains::Level::Smt
                 || self
@@ -173,11 +173,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             first_idle = first_idle.or(Some(cpu));
         }
-        first_idle.or(group.cpus.first().copied()) == Some(dst)
+        first_idle.or(group.balancers().first().copied()) == Some(dst)
     }
 
-    fn load_balance(&mut self, dst: CpuId, position: usize, domain: &Domain, kind: BalanceKind) -> Outcome {
-        let Some(here) = self.shared.domains.own_group(dst, position) else {
+    fn load_balance(&mut self, domains: &Domains, dst: CpuId, position: usize, kind: BalanceKind) -> Outcome {
+        let (Some(domain), Some(here)) = (domains.at(dst, position), domains.own_group(dst, position)) else {
             return Outcome { pulled: 0, go_on: false };
         };
         if !self.should_balance(dst, domain, here, kind) {
@@ -199,7 +199,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let balanced = loop {
             let shared = self.shared;
             let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
-            if shared.domains.of(dst).count() == position + 1 {
+            if domains.of(dst).count() == position + 1 {
                 shared.set_overloaded(stats.overloaded_cpu);
             }
             let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
@@ -235,12 +235,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 }
                 env.dst = dst;
                 // What could not move for affinity is a matter for the level above.
-                if let Some(parent) = shared.domains.at(dst, position + 1)
-                    && let Some(above) = shared.domains.own_group(dst, position + 1)
+                if let Some(parent) = domains.at(dst, position + 1)
+                    && let Some(above) = domains.own_group(dst, position + 1)
                     && env.some_pinned
                     && env.imbalance.amount > 0
                 {
-                    parent.groups[above].imbalance.store(true, Relaxed);
+                    parent.groups[above].imbalance().store(true, Relaxed);
                 }
                 all_pinned = env.all_pinned;
                 if all_pinned {
@@ -265,10 +265,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         };
         if balanced {
             if !all_pinned
-                && let Some(parent) = self.shared.domains.at(dst, position + 1)
-                && let Some(above) = self.shared.domains.own_group(dst, position + 1)
+                && let Some(parent) = domains.at(dst, position + 1)
+                && let Some(above) = domains.own_group(dst, position + 1)
             {
-                parent.groups[above].imbalance.store(false, Relaxed);
+                parent.groups[above].imbalance().store(false, Relaxed);
             }
             let state = &mut self.rqs.rq(dst).balance.domains[position];
             state.nr_balance_failed = 0;
@@ -329,6 +329,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let shared = self.shared;
         let (mut from, mut to) = self.rqs.pair(src, env.dst);
+        if !to.online {
+            // It went while this was decided.
+            return 0;
+        }
         from.update_clock(self.now, shared);
         to.update_clock(self.now, shared);
         let most = shared.config.tunables.nr_migrate().min(from.nr_running);
@@ -466,9 +470,9 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     let mut idle = idle;
     let mut next_balance = balancing.now + 60_000_000_000;
     let tick = shared.config.tunables.tick_ns();
-    let count = shared.domains.of(cpu).count();
+    let domains: &Domains = &shared.domains;
+    let count = domains.of(cpu).count();
     for position in 0..count {
-        let Some(domain) = shared.domains.at(cpu, position) else { break };
         let now = balancing.now;
         let busy = !idle && !shared.cpu(cpu).is_sched_idle();
         let mut rq = balancing.rqs.rq(cpu);
@@ -480,7 +484,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         // By the count of ticks: an interval is over at the first tick of its last period.
         if tick_has_come(now, next, tick) {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
-            let outcome = balancing.load_balance(cpu, position, domain, kind);
+            let outcome = balancing.load_balance(domains, cpu, position, kind);
             go_on = outcome.go_on;
             if outcome.pulled > 0 {
                 idle = shared.cpu(cpu).is_idle();
@@ -566,7 +570,7 @@ fn may_migrate<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to:
             && env.cause != MigrateCause::Active
             && let Some(group) = env.domain.groups.iter().find(|group| group.mask.contains(env.dst))
         {
-            env.new_dst = group.cpus.iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
+            env.new_dst = group.balancers().iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
         }
         return false;
     }
@@ -647,7 +651,7 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     // Several busy caches, this one with more than one busy CPU: another could take some.
     let llc = shared.domains.llc_domain(cpu);
     llc.is_some_and(|llc| {
-        (llc.weight as usize) < shared.nr_cpus()
+        (llc.weight as usize) < shared.nr_online()
             && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
     })
 }

@@ -2,11 +2,12 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::domains::{Domain, SchedGroup};
+use super::domains::{Domain, Domains, SchedGroup};
 use super::sums::Sums;
 use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
+use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::{Published, Shared};
@@ -39,7 +40,7 @@ pub(crate) struct GroupStats {
     pub(crate) weight: u32,
     pub(crate) capacity: u64,
     pub(crate) misfit: u64,
-    /// Load per capacity, of 1024; only for overloaded groups.
+    /// Load per capacity, of 1024; only for overloaded groups, or where nothing else is compared.
     pub(crate) avg_load: u64,
     pub(crate) overloaded_cpu: bool,
 }
@@ -50,7 +51,7 @@ impl GroupStats {
         // kept out of it.
         let mut sums = Sums::default();
         if excluded.is_empty() {
-            group.llcs.iter().for_each(|&llc| sums.add(shared.llcs[llc as usize].sums.get()));
+            group.llcs.iter().for_each(|&llc| sums.add(shared.sums.get(llc)));
             for run in &group.runs {
                 shared.cpus(run.clone()).iter().for_each(|published| sums.add(Sums::of(published)));
             }
@@ -100,7 +101,7 @@ impl GroupStats {
         if overloaded {
             return GroupType::Overloaded;
         }
-        if group.imbalance.load(Relaxed) {
+        if group.imbalance().load(Relaxed) {
             return GroupType::Imbalanced;
         }
         if self.misfit > 0 {
@@ -135,6 +136,8 @@ pub(crate) struct DomainStats<'a> {
     pub(crate) total_load: u64,
     pub(crate) total_capacity: u64,
     pub(crate) overloaded_cpu: bool,
+    /// Groups are compared by their average load alone (`OLD_GROUP_AVG`).
+    pub(crate) by_average: bool,
 }
 
 impl<'a> DomainStats<'a> {
@@ -148,13 +151,18 @@ impl<'a> DomainStats<'a> {
         excluded: &CpuMask,
     ) -> Self {
         let squeezes = kind != BalanceKind::Busy && shared.pressed() && !domain.asym_capacity;
-        let local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
+        let by_average = shared.config.features.has(Feature::OldGroupAvg);
+        let mut local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
+        if by_average {
+            local.avg_load = local.load * 1024 / local.capacity.max(1);
+        }
         let mut stats = Self {
             local,
             busiest: None,
             total_load: local.load,
             total_capacity: local.capacity,
             overloaded_cpu: local.overloaded_cpu,
+            by_average,
         };
         let mut util = local.util;
         let (before, after) = domain.groups.split_at(here);
@@ -176,7 +184,12 @@ impl<'a> DomainStats<'a> {
             if found.h_nr_running == 0 {
                 continue;
             }
-            let busier = stats.busiest.as_ref().is_none_or(|(_, busiest)| found.busier_than(busiest));
+            if by_average {
+                found.avg_load = found.load * 1024 / found.capacity.max(1);
+            }
+            let busier = stats.busiest.as_ref().is_none_or(|(_, busiest)| {
+                if by_average { found.avg_load > busiest.avg_load } else { found.busier_than(busiest) }
+            });
             if busier && !(domain.asym_capacity && stats.beyond_help(shared, group, &found, cpu)) {
                 stats.busiest = Some((group, found));
             }
@@ -225,5 +238,6 @@ fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, 
     let mean = sum_util / weight;
     let pressed = (mean * mean * domain.imbalance_pct * domain.imbalance_pct / (10_000 * 1024)).min(1024);
     let scan = (1024 - pressed) * weight / 1024;
-    shared.llcs[shared.domains.llc(cpu)].nr_idle_scan.store(scan as u32, Relaxed);
+    let domains: &Domains = &shared.domains;
+    domains.llcs[domains.llc(cpu)].nr_idle_scan.store(scan as u32, Relaxed);
 }

@@ -7,13 +7,77 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::ids::CpuId;
 use crate::shared::Published;
 use crate::sync::AtomicU64;
+use crate::topology::Topology;
 
 /// Fewer CPUs than this are looked at one by one.
-pub(crate) const MANY_CPUS: usize = 64;
+const MANY_CPUS: usize = 64;
 /// Nor does it pay where so few of them share a cache.
-pub(crate) const MANY_IN_LLC: usize = 4;
+const MANY_IN_LLC: usize = 4;
+
+/// The last-level cache of each CPU, counted from 0, if the sums are kept on such a machine. CPUs that are offline, or isolated,
+/// count with the others: whoever may use a cache's sums is another matter.
+pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
+    let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
+    for place in topology.cpus() {
+        let next = dense.len() as u32;
+        dense.entry(place.llc).or_insert(next);
+    }
+    let (cpus, caches) = (topology.nr_cpus(), dense.len());
+    let kept = cpus >= MANY_CPUS && caches > 1 && cpus >= MANY_IN_LLC * caches;
+    kept.then(|| topology.cpus().iter().map(|place| dense[&place.llc]).collect())
+}
+
+/// Those of every last-level cache; none where they are not kept.
+#[derive(Debug)]
+pub(crate) struct CacheSums {
+    /// The cache of each CPU.
+    of: Vec<u32>,
+    sums: Vec<LlcSums>,
+}
+
+impl CacheSums {
+    /// Of a machine whose CPUs are all idle.
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let of = caches(topology).unwrap_or_default();
+        let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
+        for &cache in &of {
+            *sizes.entry(cache).or_insert(0) += 1;
+        }
+        Self { of, sums: sizes.into_values().map(LlcSums::new).collect() }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn kept(&self) -> bool {
+        !self.sums.is_empty()
+    }
+
+    /// A CPU publishes `after` instead of `before`.
+    #[inline]
+    pub(crate) fn replace(&self, cpu: CpuId, before: Sums, after: Sums) {
+        self.sums[self.of[cpu.index()] as usize].replace(before, after);
+    }
+
+    /// Those of a cache.
+    #[inline]
+    pub(crate) fn get(&self, cache: u32) -> Sums {
+        self.sums[cache as usize].get()
+    }
+
+    /// Each cache's, with its CPUs.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Sums, impl Iterator<Item = CpuId>)> {
+        self.sums.iter().zip(0_u32..).map(|(sums, cache)| {
+            let cpus = self.of.iter().zip(0_u32..).filter(move |(of, _)| **of == cache);
+            (sums.get(), cpus.map(|(_, cpu)| CpuId(cpu)))
+        })
+    }
+}
 
 /// Numbers of one or several CPUs that the balancer adds up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,7 +123,7 @@ impl Sums {
 
 /// The sums of a last-level cache, two small ones to a word: the fewer words change, the fewer additions.
 #[derive(Debug)]
-pub(crate) struct LlcSums {
+struct LlcSums {
     load: AtomicU64,
     runnable: AtomicU64,
     util: AtomicU64,
@@ -76,7 +140,7 @@ const fn pair(high: u32, low: u32) -> u64 {
 
 impl LlcSums {
     /// Of so many CPUs, all idle.
-    pub(crate) fn new(nr_cpus: u32) -> Self {
+    fn new(nr_cpus: u32) -> Self {
         let zero = || AtomicU64::new(0);
         let cpus = AtomicU64::new(pair(nr_cpus, 0));
         Self { load: zero(), runnable: zero(), util: zero(), tasks: zero(), cpus }
@@ -84,7 +148,7 @@ impl LlcSums {
 
     /// A CPU publishes `after` instead of `before`.
     #[inline]
-    pub(crate) fn replace(&self, before: Sums, after: Sums) {
+    fn replace(&self, before: Sums, after: Sums) {
         let change = |sum: &AtomicU64, before: u64, after: u64| {
             // Most publish nothing new, and an addition keeps the others from theirs.
             if before != after {
@@ -102,7 +166,7 @@ impl LlcSums {
 
     /// What they are now.
     #[inline]
-    pub(crate) fn get(&self) -> Sums {
+    fn get(&self) -> Sums {
         let (tasks, cpus) = (self.tasks.load(Relaxed), self.cpus.load(Relaxed));
         Sums {
             load: self.load.load(Relaxed),

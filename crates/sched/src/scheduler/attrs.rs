@@ -1,8 +1,10 @@
 //! Changes of a task's attributes, wherever it is: policy, priority, nice, group, CPUs.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use super::{Scheduler, activate, allowed_cpu, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use super::hotplug::{allowed_cpu, is_lost, widen};
+use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::class::deadline::{DlAttrs, SchedError};
 use crate::class::{ClassKind, deadline, rt};
 use crate::event::{Event, MigrateCause, Running};
@@ -277,9 +279,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Under SCHED_DEADLINE, if it does not have all CPUs of the root domain. Nothing is changed then.
+    /// Under SCHED_DEADLINE, if it does not have all CPUs of the root domain; and if none of them is online. Nothing is
+    /// changed then.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) -> Result<(), SchedError> {
         let shared = self.shared;
+        if is_lost(shared, &affinity) {
+            return Err(SchedError::Offline);
+        }
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };
         if rq.tasks[index].policy == SchedPolicy::Deadline {
             spans_domain(shared, &affinity)?;
@@ -308,15 +314,28 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves every queued task that may no longer run on `cpu`.
+    /// Moves every queued task that may no longer run on `cpu`: because of its affinity, or because the CPU is offline.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
         loop {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now, self.shared);
             let stray = rq.tasks.iter().find(|(index, task)| {
-                task.on_rq && task.state == TaskState::Runnable && !task.allowed(cpu) && rq.current != Some(*index)
+                let may_stay = rq.online && task.allowed(cpu);
+                task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.current != Some(*index)
             });
-            let Some((index, _)) = stray else {
+            let stray = stray.map(|(index, _)| index);
+            if !rq.online {
+                // Nor may one stay that sleeps, but whose dequeue was delayed: nobody will pick here, and find it.
+                let delayed = |(index, task): &(u32, &Task<P>)| {
+                    task.on_rq && task.state != TaskState::Runnable && rq.current != Some(*index)
+                };
+                let delayed: Vec<u32> = rq.tasks.iter().filter(delayed).map(|(index, _)| index).collect();
+                for index in delayed {
+                    deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
+                }
+                settle(&mut rq, self.shared, self.host);
+            }
+            let Some(index) = stray else {
                 // One that began to run a moment ago is a matter for the stopper.
                 if let Some(current) = rq.current
                     && rq.push.is_none()
@@ -331,16 +350,24 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if target == cpu {
                 return;
             }
+            let cause = if rq.online { MigrateCause::Affinity } else { MigrateCause::Hotplug };
             let moving = take_away(&mut rq, self.shared, self.host, index);
             drop(rq);
-            self.arrive(moving, cpu, target, MigrateCause::Affinity);
+            self.arrive(moving, cpu, target, cause);
         }
     }
 
     /// A runnable task that was taken from the run queue of `from` joins that of `to`.
-    pub(super) fn arrive(&mut self, moving: Task<P>, from: CpuId, to: CpuId, cause: MigrateCause) {
-        self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
+    pub(super) fn arrive(&mut self, mut moving: Task<P>, from: CpuId, mut to: CpuId, cause: MigrateCause) {
+        widen(self.shared, self.host, self.now, &mut moving, from);
         let mut rq = self.rqs.rq(to);
+        while !rq.online {
+            // It went while the task was on its way.
+            drop(rq);
+            to = allowed_cpu(self.shared, &moving.affinity, from, from);
+            rq = self.rqs.rq(to);
+        }
+        self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
         rq.update_clock(self.now, self.shared);
         let index = rq.adopt(self.shared, moving);
         P::attach(&mut rq, self.shared, index);
@@ -359,11 +386,9 @@ fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) 
 
 /// Whether a deadline task of this affinity would be allowed on all CPUs of its root domain, as admission asks for.
 fn spans_domain<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> Result<(), SchedError> {
-    let cpus = shared.nr_cpus();
+    let cpus = shared.nr_online();
     let allowed = match affinity {
-        Some(mask) if shared.dl.domain.cap().is_some() => {
-            (0..cpus as u32).filter(|&cpu| mask.contains(CpuId(cpu))).count()
-        }
+        Some(mask) if shared.dl.domain.cap().is_some() => shared.online().and(mask).count(),
         _ => cpus,
     };
     if allowed < cpus { Err(SchedError::Affinity { allowed, cpus }) } else { Ok(()) }

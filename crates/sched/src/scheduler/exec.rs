@@ -1,6 +1,7 @@
 //! A task that execs goes to the idlest CPU: it has the least to lose then.
 
-use super::{Scheduler, allowed_cpu, settle, take_away};
+use super::hotplug::allowed_cpu;
+use super::{Scheduler, settle, take_away};
 use crate::balance::active::Push;
 use crate::class;
 use crate::event::MigrateCause;
@@ -42,7 +43,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now, self.shared);
         let Some(index) = rq.find(self.shared, task) else { return };
         let execs = &rq.tasks[index];
-        if !execs.on_rq || execs.state != TaskState::Runnable || rq.current == Some(index) || !execs.allowed(to) {
+        if !execs.on_rq
+            || execs.state != TaskState::Runnable
+            || rq.current == Some(index)
+            || !execs.allowed(to)
+            || !self.shared.is_online(to)
+        {
             return;
         }
         let moving = take_away(&mut rq, self.shared, self.host, index);

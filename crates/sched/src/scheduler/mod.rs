@@ -3,10 +3,12 @@
 
 mod attrs;
 mod exec;
+mod hotplug;
 mod switch;
 mod wake;
 
 pub use attrs::SchedAttr;
+pub use hotplug::HotplugError;
 pub use switch::NextTask;
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,7 +25,7 @@ use crate::loadavg::{self, LoadAvg};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
-use crate::task::{Affinity, NIL, SchedPolicy, Task, TaskAttrs, TaskState};
+use crate::task::{NIL, SchedPolicy, Task, TaskAttrs, TaskState};
 use crate::uclamp::TaskUclamp;
 use crate::weight;
 
@@ -143,16 +145,6 @@ fn push_running<P: Policy>(rq: &mut Rq<P>) {
     rq.push = Some(Push::Affinity);
     rq.balance.active_balance = false;
     rq.resched();
-}
-
-/// `chosen` if the affinity allows it, else `prev`, else the first that it allows.
-fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
-    match affinity {
-        None => chosen,
-        Some(mask) if mask.contains(chosen) => chosen,
-        Some(mask) if mask.contains(prev) => prev,
-        Some(mask) => mask.iter().find(|cpu| cpu.index() < shared.nr_cpus()).unwrap_or(prev),
-    }
 }
 
 /// Takes the run queue a task is on: that, and the task's index there; none if it has ended. Where locks guard the run
@@ -333,10 +325,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The host stopped the tick of an idle CPU.
     pub fn tick_stopped(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.balance.tick_stopped = true;
+        if rq.online {
+            rq.balance.tick_stopped = true;
+            self.shared.nohz.enter(cpu);
+        }
         loadavg::tick_stopped(&mut rq, self.shared, self.now);
-        drop(rq);
-        self.shared.nohz.enter(cpu);
     }
 
     /// The host lets a CPU that is no longer idle tick again.
@@ -356,6 +349,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn stopper_work(&mut self, cpu: CpuId) {
         let push = self.rqs.rq(cpu).push.take();
         match push {
+            // Whatever else it was asked to do: everybody has to leave.
+            Some(_) if !self.shared.is_online(cpu) => self.push_forbidden(cpu),
             Some(Push::Balance { to, position }) => {
                 let mut balancing =
                     Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };

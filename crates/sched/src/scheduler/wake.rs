@@ -1,11 +1,12 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
-use super::{Scheduler, activate_as, allowed_cpu, check_preempt, check_preempt_as, rq_of, settle, time_slice};
+use super::hotplug::{allowed_cpu, widen};
+use super::{Scheduler, activate_as, check_preempt, check_preempt_as, deactivate, rq_of, settle, time_slice};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
-use crate::policy::{Enqueue, Policy, Wake};
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::Place;
 use crate::task::TaskState;
@@ -45,6 +46,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         rq.update_clock(self.now, self.shared);
 
+        if rq.tasks[index].on_rq && !rq.online && rq.current != Some(index) {
+            // Its dequeue was delayed, and the CPU is going: it has to leave after all.
+            deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
+        }
         if rq.tasks[index].on_rq {
             // It never left: its dequeue was delayed.
             rq.tasks[index].blocked = false;
@@ -61,7 +66,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
         let kind = rq.tasks[index].kind;
         let chosen = class::select_cpu(&mut rq, self.shared, kind, index, on, wake);
-        let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
+        let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
+        if !self.shared.all_online() {
+            widen(self.shared, self.host, self.now, &mut rq.tasks[index], on);
+        }
         let this = &mut rq.tasks[index];
         let mut why = if wake.fork { Enqueue::New } else { Enqueue::Wakeup };
         if this.rejoins {
@@ -80,11 +88,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !wake.fork {
                 why = Enqueue::WakeupMigrated;
             }
-            let cause = if wake.fork { MigrateCause::Fork } else { MigrateCause::Wakeup };
+            let mut rq = self.rqs.rq(target);
+            while !rq.online {
+                // It went while the task was on its way.
+                drop(rq);
+                target = allowed_cpu(self.shared, &moving.affinity, prev, prev);
+                rq = self.rqs.rq(target);
+            }
             if !wake.fork {
+                let cause = MigrateCause::Wakeup;
                 self.host.event(self.now, on, &Event::Migrate { task, from: prev, to: target, cause });
             }
-            let mut rq = self.rqs.rq(target);
             let index = rq.adopt(self.shared, moving);
             P::attach(&mut rq, self.shared, index);
             (rq, index)

@@ -67,6 +67,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         wait_queues: vec!["q".to_owned(), "r".to_owned()],
         completions: vec!["done".to_owned()],
         duration: None,
+        hotplug: Vec::new(),
     }
 }
 

@@ -60,6 +60,25 @@ fn the_story_reads_as_trace_cmd_prints_it() {
 }
 
 #[test]
+fn a_cpu_goes_and_comes_back() {
+    let mut text = FtraceWriter::new(Vec::new(), 4);
+    text.event(1_000, CpuId(3), &Event::CpuDown);
+    text.event(2_000, CpuId(3), &Event::CpuUp);
+    let text = text_of(text);
+    let lines: Vec<&str> =
+        text.lines().skip(1).filter_map(|line| line.split_once("[003] ")).map(|line| line.1).collect();
+    assert_eq!(
+        lines,
+        [
+            "    0.000001: cpuhp_enter:          cpu: 0003 target:   0 step: 168 (sched_cpu_deactivate)",
+            "    0.000001: cpuhp_exit:            cpu: 0003  state: 168 step: 168 ret: 0",
+            "    0.000002: cpuhp_enter:          cpu: 0003 target: 169 step: 168 (sched_cpu_activate)",
+            "    0.000002: cpuhp_exit:            cpu: 0003  state: 168 step: 168 ret: 0",
+        ]
+    );
+}
+
+#[test]
 fn nanoseconds_on_request() {
     let text = text_of(FtraceWriter::new(Vec::new(), 2).nanoseconds());
     let line = text.lines().find(|line| line.contains("sched_process_exit")).expect("somebody exits");

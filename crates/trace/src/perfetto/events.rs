@@ -6,12 +6,23 @@ use vruntime_sched::event::Event;
 use vruntime_sched::ids::CpuId;
 
 use super::proto::{
-    CgroupAttachTask, CpuFrequency, FtraceEventKind, SchedMigrateTask, SchedProcessExit, SchedProcessFork, SchedSwitch,
-    SchedWakeup,
+    CgroupAttachTask, CpuFrequency, CpuhpEnter, CpuhpExit, FtraceEventKind, SchedMigrateTask, SchedProcessExit,
+    SchedProcessFork, SchedSwitch, SchedWakeup,
 };
 use super::{PerfettoWriter, state_bits};
-use crate::ftrace::group_level;
+use crate::ftrace::{cpuhp, group_level};
 use crate::names::Who;
+
+/// The second tracepoint of a CPU that comes or goes: the step ends in the instant in which it begins.
+pub(super) fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
+    let online = match event {
+        Event::CpuDown => false,
+        Event::CpuUp => true,
+        _ => return None,
+    };
+    let (_, step, state) = cpuhp(online);
+    Some(FtraceEventKind::CpuhpExit(CpuhpExit { cpu: Some(cpu.0), idx: Some(step), ret: Some(0), state: Some(state) }))
+}
 
 impl<W: Write> PerfettoWriter<W> {
     /// The tracepoint `event` is; none if the kernel has no such one.
@@ -80,6 +91,10 @@ impl<W: Write> PerfettoWriter<W> {
             Event::CpuFrequency { khz } => {
                 FtraceEventKind::CpuFrequency(CpuFrequency { state: Some(khz), cpu_id: Some(cpu.0) })
             }
+            Event::CpuDown | Event::CpuUp => {
+                let (target, step, _) = cpuhp(matches!(event, Event::CpuUp));
+                FtraceEventKind::CpuhpEnter(CpuhpEnter { cpu: Some(cpu.0), idx: Some(step), target: Some(target) })
+            }
             Event::SetNice { .. }
             | Event::SetPolicy { .. }
             | Event::Deadline { .. }
@@ -90,7 +105,8 @@ impl<W: Write> PerfettoWriter<W> {
             | Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
-            | Event::SleepReturn { .. } => return None,
+            | Event::SleepReturn { .. }
+            | Event::AffinityLost { .. } => return None,
         })
     }
 }

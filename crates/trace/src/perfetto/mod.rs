@@ -16,12 +16,13 @@ pub mod proto;
 mod tracks;
 
 use self::counters::{GroupUse, RunQueues};
+use self::events::step_exit;
 use self::packets::{Bundles, write_packet};
 use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
-use self::tracks::{THREAD_TRACKS, Throttles, group_use, queue_length};
+use self::tracks::{States, THREAD_TRACKS, group_use, offline, queue_length, throttles};
 use crate::names::{Names, task_pid};
 use crate::output::Output;
 use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
@@ -83,7 +84,8 @@ pub struct PerfettoWriter<W> {
     queues: Option<RunQueues>,
     usage: Option<GroupUse>,
     slices: bool,
-    throttles: Throttles,
+    throttles: States<(GroupId, CpuId)>,
+    offline: States<CpuId>,
     /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
     group_tracks: Vec<bool>,
     queue_heading: bool,
@@ -148,7 +150,8 @@ impl<W: Write> PerfettoWriter<W> {
             queues: options.counters.then(RunQueues::default),
             usage: options.counters.then(GroupUse::default),
             slices: options.slices,
-            throttles: Throttles::default(),
+            throttles: throttles(),
+            offline: offline(),
             group_tracks: Vec::new(),
             queue_heading: false,
             now: 0,
@@ -232,8 +235,12 @@ impl<W: Write> PerfettoWriter<W> {
             _ => [None, None],
         };
         let timestamp = self.stamp(at, cpu, tasks);
+        let left = step_exit(cpu, event);
         let event = FtraceEvent { timestamp: Some(timestamp), pid: Some(pid.unsigned_abs()), event: Some(kind) };
         self.bundles.push(&mut self.out, cpu, &event);
+        if let Some(left) = left {
+            self.bundles.push(&mut self.out, cpu, &FtraceEvent { event: Some(left), ..event });
+        }
     }
 
     /// Introduces `migration/N` when it first appears.
@@ -388,11 +395,14 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                     }
                 }
                 Event::Throttle { group } => {
-                    self.throttles.event(&mut self.out, &self.names, at, (group, cpu), true);
+                    self.throttles
+                        .event(&mut self.out, at, (group, cpu), true, || throttle_track(&self.names, group, cpu));
                 }
                 Event::Unthrottle { group, .. } => {
-                    self.throttles.event(&mut self.out, &self.names, at, (group, cpu), false);
+                    self.throttles.event(&mut self.out, at, (group, cpu), false, String::new);
                 }
+                Event::CpuDown => self.offline.event(&mut self.out, at, cpu, true, || format!("CPU {cpu}")),
+                Event::CpuUp => self.offline.event(&mut self.out, at, cpu, false, String::new),
                 _ => {}
             }
         }
@@ -408,6 +418,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             usage.finish(at, |group, at, value| group_use(out, names, group_tracks, group, at, value));
         }
         self.throttles.finish(&mut self.out, at);
+        self.offline.finish(&mut self.out, at);
         self.bundles.flush(&mut self.out);
         self.out.flush();
     }
@@ -448,6 +459,10 @@ const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
         MigrateCause::DlPush => Some("pushed: deadline overload"),
         MigrateCause::DlPull => Some("pulled: deadline"),
     }
+}
+
+fn throttle_track(names: &Names, group: GroupId, cpu: CpuId) -> String {
+    format!("{} CPU {cpu}", names.path(group))
 }
 
 fn annotation((name, value): (&'static str, u64)) -> DebugAnnotation {

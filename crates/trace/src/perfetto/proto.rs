@@ -65,7 +65,7 @@ pub struct FtraceEvent {
     /// Who ran when it was hit.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "FtraceEventKind", tags = "4, 17, 20, 67, 114, 238, 239, 491, 11")]
+    #[prost(oneof = "FtraceEventKind", tags = "4, 11, 17, 20, 67, 114, 238, 239, 343, 345, 491")]
     pub event: Option<FtraceEventKind>,
 }
 
@@ -88,6 +88,10 @@ pub enum FtraceEventKind {
     SchedProcessExit(SchedProcessExit),
     #[prost(message, tag = "239")]
     SchedProcessFork(SchedProcessFork),
+    #[prost(message, tag = "343")]
+    CpuhpExit(CpuhpExit),
+    #[prost(message, tag = "345")]
+    CpuhpEnter(CpuhpEnter),
     #[prost(message, tag = "491")]
     SchedMigrateTask(SchedMigrateTask),
 }
@@ -192,6 +196,30 @@ pub struct SchedMigrateTask {
     pub orig_cpu: Option<i32>,
     #[prost(int32, optional, tag = "5")]
     pub dest_cpu: Option<i32>,
+}
+
+/// `CpuhpEnterFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CpuhpEnter {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(int32, optional, tag = "3")]
+    pub idx: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    pub target: Option<i32>,
+}
+
+/// `CpuhpExitFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CpuhpExit {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(int32, optional, tag = "2")]
+    pub idx: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub ret: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    pub state: Option<i32>,
 }
 
 /// Which threads and processes there are.

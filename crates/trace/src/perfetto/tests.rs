@@ -2,7 +2,7 @@ use std::io;
 
 use prost::Message;
 
-use super::proto::{FtraceEventBundle, FtraceEventKind, TYPE_COUNTER, Trace, TracePacket};
+use super::proto::{CpuhpEnter, CpuhpExit, FtraceEventBundle, FtraceEventKind, TYPE_COUNTER, Trace, TracePacket};
 use super::*;
 use crate::ftrace::tests::story;
 use crate::output::tests::FullDisk;
@@ -329,4 +329,27 @@ fn a_throttled_group_is_a_slice_on_each_cpu() {
     let (one, zero) = (Some(uuids[0]), Some(uuids[1]));
     let (begin, end) = (Some(TYPE_SLICE_BEGIN), Some(TYPE_SLICE_END));
     assert_eq!(slices, [(10, one, begin), (20, zero, begin), (30, one, end), (40, zero, end)]);
+}
+
+#[test]
+fn a_cpu_that_is_offline_has_a_slice_and_the_kernels_tracepoints() {
+    let mut writer = PerfettoWriter::new(Vec::new());
+    writer.event(10, CpuId(3), &Event::CpuDown);
+    writer.event(30, CpuId(3), &Event::CpuUp);
+    writer.event(40, CpuId(2), &Event::CpuDown);
+    writer.finish(50);
+    let trace = decode(writer);
+    let named: Vec<_> = tracks(&trace).filter_map(|track| track.name.as_deref()).collect();
+    assert_eq!(named, ["CPU hotplug", "CPU 3", "CPU 2"]);
+    let slices: Vec<_> = track_events(&trace).map(|(at, event)| (at, event.r#type, event.name.as_deref())).collect();
+    let (begin, end) = (Some(TYPE_SLICE_BEGIN), Some(TYPE_SLICE_END));
+    let offline = Some(&b"offline"[..]);
+    assert_eq!(slices, [(10, begin, offline), (30, end, None), (40, begin, offline), (50, end, None)]);
+    let kinds: Vec<_> =
+        events(&trace).filter(|(cpu, _)| *cpu == 3).map(|(_, event)| (event.timestamp, event.event.clone())).collect();
+    let enter = |target| FtraceEventKind::CpuhpEnter(CpuhpEnter { cpu: Some(3), idx: Some(168), target: Some(target) });
+    let exit =
+        || FtraceEventKind::CpuhpExit(CpuhpExit { cpu: Some(3), idx: Some(168), ret: Some(0), state: Some(168) });
+    let expected = [(10, enter(0)), (10, exit()), (30, enter(169)), (30, exit())];
+    assert_eq!(kinds, expected.map(|(at, kind)| (Some(at), Some(kind))));
 }

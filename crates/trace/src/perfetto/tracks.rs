@@ -28,68 +28,90 @@ const GROUP_HEADING: u64 = 5 << 32;
 
 const THROTTLE_TRACKS: u64 = 6 << 32;
 const THROTTLE_HEADING: u64 = 7 << 32;
-/// So many tracks of throttled groups, one for each group and CPU: beyond that nobody looks.
-const MAX_THROTTLE_TRACKS: usize = 4096;
+const OFFLINE_TRACKS: u64 = 8 << 32;
+const OFFLINE_HEADING: u64 = 9 << 32;
+/// So many tracks of one sort of state, one for each group and CPU, say: beyond that nobody looks.
+const MAX_STATE_TRACKS: usize = 4096;
 
-/// Where groups with a CPU limit are throttled, as slices: a track for each group and CPU where that happens.
-#[derive(Debug, Default)]
-pub(super) struct Throttles(BTreeMap<(GroupId, CpuId), Throttled>);
+/// A state that something is in for a while, as slices: a track for each that ever is, under one heading.
+#[derive(Debug)]
+pub(super) struct States<K> {
+    tracks: BTreeMap<K, Track>,
+    first: u64,
+    heading: u64,
+    title: &'static str,
+    state: &'static str,
+}
 
 #[derive(Clone, Copy, Debug)]
-struct Throttled {
+struct Track {
     uuid: u64,
     open: bool,
 }
 
-impl Throttles {
-    /// `group` is throttled on `cpu` from `at` on, or (`begins` is false) no longer.
+/// Where groups with a CPU limit are throttled.
+pub(super) fn throttles() -> States<(GroupId, CpuId)> {
+    States::new(THROTTLE_TRACKS, THROTTLE_HEADING, "Throttled groups (cpu.max)", "throttled")
+}
+
+/// Which CPUs are offline.
+pub(super) fn offline() -> States<CpuId> {
+    States::new(OFFLINE_TRACKS, OFFLINE_HEADING, "CPU hotplug", "offline")
+}
+
+impl<K: Ord> States<K> {
+    fn new(first: u64, heading: u64, title: &'static str, state: &'static str) -> Self {
+        Self { tracks: BTreeMap::new(), first, heading, title, state }
+    }
+
+    /// `key`, whose track is called `name`, is in the state from `at` on, or (`begins` is false) no longer.
     pub(super) fn event<W: Write>(
         &mut self,
         out: &mut Output<W>,
-        names: &Names,
         at: u64,
-        (group, cpu): (GroupId, CpuId),
+        key: K,
         begins: bool,
+        name: impl FnOnce() -> String,
     ) {
-        let count = self.0.len();
-        let track = match self.0.get_mut(&(group, cpu)) {
+        let count = self.tracks.len();
+        let track = match self.tracks.get_mut(&key) {
             Some(track) => track,
-            None if !begins || count >= MAX_THROTTLE_TRACKS => return,
+            None if !begins || count >= MAX_STATE_TRACKS => return,
             None => {
                 if count == 0 {
-                    heading(out, THROTTLE_HEADING, "Throttled groups (cpu.max)", ORDER_LEXICOGRAPHIC);
+                    heading(out, self.heading, self.title, ORDER_LEXICOGRAPHIC);
                 }
-                let uuid = THROTTLE_TRACKS + count as u64;
+                let uuid = self.first + count as u64;
                 let descriptor = TrackDescriptor {
                     uuid: Some(uuid),
-                    parent_uuid: Some(THROTTLE_HEADING),
-                    name: Some(format!("{} CPU {cpu}", names.path(group))),
+                    parent_uuid: Some(self.heading),
+                    name: Some(name()),
                     ..TrackDescriptor::default()
                 };
                 write_packet(out, 0, None, Data::TrackDescriptor(descriptor));
-                self.0.entry((group, cpu)).or_insert(Throttled { uuid, open: false })
+                self.tracks.entry(key).or_insert(Track { uuid, open: false })
             }
         };
         if std::mem::replace(&mut track.open, begins) != begins {
-            slice(out, track.uuid, at, begins);
+            slice(out, track.uuid, at, begins.then_some(self.state));
         }
     }
 
     /// Ends what is still going on.
     pub(super) fn finish<W: Write>(&mut self, out: &mut Output<W>, at: u64) {
-        for track in self.0.values_mut().filter(|track| track.open) {
+        for track in self.tracks.values_mut().filter(|track| track.open) {
             track.open = false;
-            slice(out, track.uuid, at, false);
+            slice(out, track.uuid, at, None);
         }
     }
 }
 
-/// A slice called `throttled` begins, or ends.
-fn slice<W: Write>(out: &mut Output<W>, track: u64, at: u64, begins: bool) {
+/// A slice of that name begins, or (without one) ends.
+fn slice<W: Write>(out: &mut Output<W>, track: u64, at: u64, begins: Option<&'static str>) {
     let event = TrackEvent {
-        r#type: Some(if begins { TYPE_SLICE_BEGIN } else { TYPE_SLICE_END }),
+        r#type: Some(if begins.is_some() { TYPE_SLICE_BEGIN } else { TYPE_SLICE_END }),
         track_uuid: Some(track),
-        name: begins.then(|| Bytes::from_static(b"throttled")),
+        name: begins.map(|name| Bytes::from_static(name.as_bytes())),
         ..TrackEvent::default()
     };
     write_packet(out, at, None, Data::TrackEvent(event));

@@ -17,6 +17,8 @@ pub struct Machine {
     pub lstopo: Option<Spanned<PathBuf>>,
     /// Capacity of each CPU, 1..=1024; empty: all 1024.
     pub capacities: Vec<u32>,
+    /// Distance of each NUMA node to each, a row a node, as in ACPI's SLIT (10 to itself); none: 10 and 20.
+    pub node_distances: Option<Spanned<Vec<Vec<u32>>>>,
     /// What a core with two busy threads does in comparison with one busy thread, thousandths, 1000..=2000.
     pub smt_speedup_permille: Option<u32>,
     /// Who chooses the frequencies; none: every CPU runs at its highest.
@@ -82,6 +84,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         let capacity = inner.integer_in("capacities", entry, 1..=1024, "a capacity");
         capacities.extend(capacity.map(|capacity| capacity as u32));
     }
+    let node_distances = node_distances(&mut inner);
     let smt_speedup_permille = smt_speedup(&mut inner);
     let governor = inner
         .string("governor", "the name of a governor, such as \"schedutil\"")
@@ -106,6 +109,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         topology,
         lstopo,
         capacities,
+        node_distances,
         smt_speedup_permille,
         governor,
         rate_limit_ns,
@@ -163,6 +167,35 @@ fn idle_state(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> 
     inner.finish();
     let exit_latency_ns = exit_latency.unwrap_or(0);
     IdleTable { name, exit_latency_ns, residency_ns: residency.unwrap_or(exit_latency_ns) }
+}
+
+/// A square table; whether it fits the machine is that crate's to tell.
+fn node_distances(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<Vec<u32>>>> {
+    const KEY: &str = "node_distances";
+    let rows = fields.array(KEY, "a list of rows, one a NUMA node, such as [[10, 16], [16, 10]]")?;
+    let whole = match (rows.first(), rows.last()) {
+        (Some(first), Some(last)) => first.span().start..last.span().end,
+        _ => 0..0,
+    };
+    let mut table = Vec::new();
+    for row in rows {
+        let DeValue::Array(cells) = row.get_ref() else {
+            fields.wrong(KEY, row, "a row: a list of the distances from one NUMA node to each");
+            return None;
+        };
+        if cells.len() != rows.len() {
+            let message = format!("this row of `{KEY}` has {} distances", cells.len());
+            let label = format!("expected {}, as there are rows", rows.len());
+            fields.bad(row.span(), message, &label, "give each NUMA node a row, and each row a distance to each node");
+            return None;
+        }
+        let mut line = Vec::new();
+        for cell in cells {
+            line.push(fields.integer_in(KEY, cell, 1..=255, "a distance")? as u32);
+        }
+        table.push(line);
+    }
+    Some(Spanned { value: table, span: whole })
 }
 
 fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {

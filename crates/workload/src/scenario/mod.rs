@@ -30,6 +30,7 @@
 
 mod fields;
 mod group;
+mod hotplug;
 mod machine;
 mod model;
 mod step;
@@ -186,6 +187,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let groups = root.get("groups");
     let workloads = root.array("workload", "tables: [[workload]]").unwrap_or_default();
     let tasks = root.array("task", "tables: [[task]]").unwrap_or_default();
+    let hotplug = root.array("hotplug", "tables: [[hotplug]]").unwrap_or_default();
     root.finish();
     let mut merged = Merged::new();
     let mut declared = Vec::new();
@@ -212,8 +214,10 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     for value in tasks {
         task::parse(&mut problems, value, &mut merged, options.max_tasks);
     }
+    let hotplug = hotplug::parse_all(&mut problems, hotplug);
     let duration = scenario.workload.duration;
     (scenario.workload, scenario.places) = merged.finish();
+    scenario.workload.hotplug = hotplug;
     // A task of the short form has no duration of its own; it runs as long as the others.
     let longest = durations.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     scenario.workload.duration = duration.or(longest);

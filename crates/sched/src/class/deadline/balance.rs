@@ -75,6 +75,21 @@ impl DlShared {
         }
     }
 
+    /// What the fair server of a CPU has.
+    fn server_bandwidth(&self) -> u64 {
+        self.server.map_or(0, ServerLimits::bandwidth)
+    }
+
+    /// Whether a CPU of that capacity may go offline: what is promised, and what there would be, if not.
+    pub(crate) fn may_lose(&self, capacity: u32) -> Result<(), (u64, u64)> {
+        self.domain.may_lose(capacity, self.server_bandwidth())
+    }
+
+    /// A CPU of that capacity is online from now on, or no longer.
+    pub(crate) fn set_online(&self, capacity: u32, online: bool) {
+        self.domain.set_online(capacity, self.server_bandwidth(), online);
+    }
+
     /// Publishes what has changed on a CPU.
     pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
         self.cpudl.set(cpu, dl.earliest());
@@ -118,12 +133,12 @@ pub(super) fn later_cpu<P: Policy>(
         return None;
     }
     let cpudl = &shared.dl.cpudl;
-    let latest = cpudl.latest();
+    let latest = if shared.all_online() { cpudl.latest() } else { latest_online(shared) };
     if cpudl.earliest(latest).is_some() {
         return (task.allowed(latest) && cpudl.is_earlier(deadline, latest)).then_some(latest);
     }
     let all = || (0..shared.nr_cpus() as u32).map(CpuId);
-    let free = |cpu: &CpuId| task.allowed(*cpu) && cpudl.earliest(*cpu).is_none();
+    let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
     // Where CPUs differ, those that are fast enough; if there are none, the fastest.
     let fast = shared.max_capacity();
     let any_fits = all().any(|cpu| free(&cpu) && fits(shared, task, cpu));
@@ -143,6 +158,15 @@ pub(super) fn later_cpu<P: Policy>(
         }
     }
     if here { Some(on) } else { all().find(good) }
+}
+
+/// The CPU with the latest deadline of those that are online; one that is free if there is any.
+#[cold]
+fn latest_online<P: Policy>(shared: &Shared<P>) -> CpuId {
+    let deadline = |cpu: CpuId| shared.dl.cpudl.earliest(cpu).unwrap_or(NONE);
+    let online = shared.online();
+    let first_latest = |best: CpuId, cpu: CpuId| if deadline(cpu) > deadline(best) { cpu } else { best };
+    online.iter().reduce(first_latest).unwrap_or(CpuId(0))
 }
 
 /// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that cannot
@@ -243,7 +267,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             else {
                 continue;
             };
-            if to.dl.earliest().is_some_and(|earliest| earliest <= entity(&from, index).deadline) {
+            if !to.online || to.dl.earliest().is_some_and(|earliest| earliest <= entity(&from, index).deadline) {
                 continue;
             }
             let event = Event::Migrate { task: id, from: cpu, to: target, cause: MigrateCause::DlPush };
@@ -273,7 +297,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             to.update_clock(self.now, shared);
             let Some(index) = pick_pushable(&from, |task| task.allowed(cpu)) else { continue };
             let deadline = entity(&from, index).deadline;
-            if to.dl.earliest().is_some_and(|earliest| earliest <= deadline) {
+            if !to.online || to.dl.earliest().is_some_and(|earliest| earliest <= deadline) {
                 continue;
             }
             // One that was woken a moment ago and is about to preempt stays where it is.

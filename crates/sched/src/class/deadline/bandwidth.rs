@@ -10,7 +10,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::params::DlAttrs;
-use crate::sync::{AtomicI64, AtomicU64};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Bits after the point.
 pub const BW_SHIFT: u32 = 20;
@@ -71,7 +71,7 @@ pub struct AdmissionError {
 }
 
 /// A bandwidth in CPUs, to the thousandth.
-struct Cpus(u64);
+pub(crate) struct Cpus(pub(crate) u64);
 
 impl Cpus {
     fn thousandths(&self) -> u128 {
@@ -117,9 +117,10 @@ impl core::error::Error for AdmissionError {}
 #[derive(Debug)]
 pub struct RootDomain {
     limit: GlobalLimit,
-    cpus: usize,
-    /// Sum of its CPUs' capacities, 1024 each at most.
-    capacity: u64,
+    /// How many CPUs it has that are online.
+    cpus: AtomicU32,
+    /// Sum of their capacities, 1024 each at most.
+    capacity: AtomicU64,
     total_bw: AtomicU64,
     /// Of each CPU: what it may give, less its share of what is promised to tasks (`dl_rq.extra_bw`).
     extra_bw: AtomicI64,
@@ -145,7 +146,13 @@ impl RootDomain {
             capacity += u64::from(each);
         }
         let max_bw = limit.per_cpu().unwrap_or(BW_UNIT);
-        Self { limit, cpus, capacity, total_bw: AtomicU64::new(0), extra_bw: AtomicI64::new(max_bw as i64) }
+        Self {
+            limit,
+            cpus: AtomicU32::new(cpus),
+            capacity: AtomicU64::new(capacity),
+            total_bw: AtomicU64::new(0),
+            extra_bw: AtomicI64::new(max_bw as i64),
+        }
     }
 
     /// Its limit.
@@ -155,8 +162,54 @@ impl RootDomain {
 
     /// What all its CPUs may promise; `None` without a limit.
     pub fn cap(&self) -> Option<u64> {
+        self.cap_of(self.capacity.load(Relaxed))
+    }
+
+    /// What CPUs of that capacity may promise.
+    fn cap_of(&self, capacity: u64) -> Option<u64> {
         // In this order, as the kernel: a bandwidth of one CPU scaled by the capacity of all.
-        Some((self.limit.per_cpu()? * self.capacity) >> CAPACITY_SHIFT)
+        Some((self.limit.per_cpu()? * capacity) >> CAPACITY_SHIFT)
+    }
+
+    /// How many CPUs it has that are online.
+    pub fn cpus(&self) -> usize {
+        self.cpus.load(Relaxed) as usize
+    }
+
+    /// Whether a CPU of that capacity may go offline, and the `server` bandwidth it reserves for its fair tasks with it
+    /// (`dl_bw_manage`): what is promised otherwise has to fit on those that stay, and if anything is, one has to stay.
+    ///
+    /// # Errors
+    ///
+    /// What is promised, and what there would be.
+    pub fn may_lose(&self, capacity: u32, server: u64) -> Result<(), (u64, u64)> {
+        let promised = self.total() - server;
+        let left = if self.cpus() > 1 {
+            self.cap_of(self.capacity.load(Relaxed).saturating_sub(u64::from(capacity)))
+        } else {
+            Some(0)
+        };
+        match left {
+            Some(cap) if promised > cap => Err((promised, cap)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A CPU of that capacity is online from now on, or no longer; with it come or go `server` of what is promised. One caller
+    /// at a time, and nobody is admitted meanwhile.
+    pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
+        if online {
+            self.cpus.fetch_add(1, Relaxed);
+            self.capacity.fetch_add(u64::from(capacity), Relaxed);
+            self.total_bw.fetch_add(server, Relaxed);
+        } else {
+            self.cpus.fetch_sub(1, Relaxed);
+            self.capacity.fetch_sub(u64::from(capacity), Relaxed);
+            self.total_bw.fetch_sub(server, Relaxed);
+        }
+        // What is promised is shared by others from now on.
+        let max_bw = self.limit.per_cpu().unwrap_or(BW_UNIT);
+        self.extra_bw.store(max_bw as i64 - self.share(self.total()), Relaxed);
     }
 
     /// What is promised now.
@@ -174,7 +227,7 @@ impl RootDomain {
         let cap = self.cap();
         let fits = |total: u64| cap.is_none_or(|cap| total - old + new <= cap).then_some(total - old + new);
         if let Err(total) = self.total_bw.fetch_update(Relaxed, Relaxed, fits) {
-            let (cpus, limit) = (self.cpus, self.limit);
+            let (cpus, limit) = (self.cpus(), self.limit);
             return Err(AdmissionError { attrs, new, old, total, cap: cap.unwrap_or(u64::MAX), cpus, limit });
         }
         self.spread(-self.share(new) + self.share(old));
@@ -196,7 +249,7 @@ impl RootDomain {
 
     /// What of a bandwidth falls on each CPU.
     fn share(&self, bw: u64) -> i64 {
-        bw as i64 / self.cpus.max(1) as i64
+        bw as i64 / i64::from(self.cpus.load(Relaxed).max(1))
     }
 
     fn spread(&self, delta: i64) {
@@ -292,6 +345,34 @@ mod tests {
             domain.admit(0, DlAttrs::new(MS, MS)).unwrap();
         }
         assert_eq!(domain.reclaim(), Reclaim { max_bw: BW_UNIT, extra_bw: -2 * BW_UNIT as i64, bw_ratio: 256 });
+    }
+
+    /// The kernel asks what is left without the CPU, and without the part its fair server has.
+    #[test]
+    fn a_cpu_may_go_while_what_is_promised_fits_on_the_others() {
+        let domain = domain(3);
+        let server = to_ratio(1000 * MS, 50 * MS);
+        (0..3).for_each(|_| domain.reserve(server));
+        let half = DlAttrs::new(50 * MS, 100 * MS);
+        for _ in 0..4 {
+            domain.admit(0, half).unwrap();
+        }
+        // 2.0 for tasks and 0.1 for two servers, of 1.9.
+        assert_eq!(domain.may_lose(1024, server), Err((4 * 524_288 + 2 * server, 2 * 996_147)));
+        domain.release(half.bandwidth());
+        domain.may_lose(1024, server).unwrap();
+        domain.set_online(1024, server, false);
+        assert_eq!((domain.cpus(), domain.cap()), (2, Some(2 * 996_147)));
+        assert_eq!(domain.reclaim().extra_bw, 996_147 - (3 * 262_144 + server as i64));
+        domain.may_lose(1024, server).unwrap_err();
+        domain.set_online(1024, server, true);
+        assert_eq!(domain.total(), 3 * 524_288 + 3 * server);
+        // Nobody but the servers: all but the last may go, and that too, for all it matters here.
+        let domain = RootDomain::new(core::iter::once(1024), GlobalLimit::default());
+        domain.reserve(server);
+        domain.may_lose(1024, server).unwrap();
+        domain.admit(0, DlAttrs::new(MS, 100 * MS)).unwrap();
+        assert_eq!(domain.may_lose(1024, server), Err((10_485, 0)));
     }
 
     #[test]

@@ -138,6 +138,8 @@ pub enum SchedError {
         /// CPUs of the domain.
         cpus: usize,
     },
+    /// None of the CPUs asked for is online (EINVAL).
+    Offline,
 }
 
 impl fmt::Display for SchedError {
@@ -150,6 +152,9 @@ impl fmt::Display for SchedError {
                 "a SCHED_DEADLINE task must be allowed on all CPUs of its root domain, here {allowed} of {cpus}: admission \
                  counts on it; lift the affinity, or switch admission off (sched_rt_runtime_us above sched_rt_period_us)"
             ),
+            Self::Offline => {
+                write!(f, "none of the CPUs asked for is online; take one of them up first, or ask for others")
+            }
         }
     }
 }

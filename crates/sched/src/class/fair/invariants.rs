@@ -24,6 +24,9 @@ struct Sums {
 }
 
 pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(), String> {
+    if !rq.online && rq.class.groups.iter().any(|(_, slot)| slot.cfs.tg_load_avg_contrib > 0) {
+        return Err(format!("CPU {}: it is offline, and counts in its groups' load", rq.cpu));
+    }
     let mut sums: BTreeMap<u32, Sums> = rq.class.groups.iter().map(|(index, _)| (index, Sums::default())).collect();
     let groups = rq.class.groups.iter().filter(|(index, _)| *index != ROOT).map(|(index, _)| Se::group(index));
     let tasks = rq.tasks.iter().map(|(index, _)| Se::task(index));

@@ -160,6 +160,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Passes a queue's load on to the sum its group keeps of all CPUs, when it changed enough to matter.
+    #[inline]
     pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         if group == ROOT {
             return;
@@ -171,10 +172,21 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
-        if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 {
+        // When the CPU went offline its part was taken off the sum.
+        if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 && self.online {
             shared.group(slot.id).add_load_avg(delta);
             cfs.tg_load_avg_contrib = cfs.avg.load_avg;
             cfs.last_tg_update = now;
+        }
+    }
+
+    /// `clear_tg_offline_cfs_rqs`: what this CPU has added to the groups' sums counts no longer.
+    pub(crate) fn clear_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>) {
+        let slots = self.class.by_id.values();
+        for &slot in slots {
+            let slot = &mut self.class.groups[slot];
+            let added = core::mem::take(&mut slot.cfs.tg_load_avg_contrib);
+            shared.group(slot.id).add_load_avg(-(added as i64));
         }
     }
 

@@ -302,6 +302,15 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         shared.config.features.has(Feature::CacheHotBuddy) && (cfs.next == Some(se) || cfs.last == Some(se))
     }
 
+    fn rq_offline(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.limits_offline(shared);
+        rq.clear_tg_load_avg(shared);
+    }
+
+    fn rq_online(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.limits_online(shared);
+    }
+
     fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.update_blocked(shared);
     }

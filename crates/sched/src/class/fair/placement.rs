@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Discipline, Fair};
-use crate::balance::domains::Domain;
+use crate::balance::domains::{Domain, Domains};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -30,7 +30,11 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         return mask.first().unwrap_or(prev);
     }
     let mut target = prev;
-    if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
+    if on != prev && rq.tasks[task].allowed(on) && shared.config.features.has(Feature::OldWakeNode) {
+        // The previous CPU may be idle in another node: nobody looks there.
+        let same = shared.topology.place(on).node == shared.topology.place(prev).node;
+        target = if same { prev } else { on };
+    } else if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
         let common = shared.domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             target = wake_affine(rq, shared, domain, task, on, wake);
@@ -133,7 +137,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     target: CpuId,
 ) -> CpuId {
     let prev = rq.cpu;
-    let domains = &shared.domains;
+    let domains: &Domains = &shared.domains;
     let asym = domains.asym();
     if asym {
         rq.sync_entity_load_avg(task);
@@ -159,7 +163,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     }
     let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
     let Some(llc) = domains.llc_domain(target) else { return target };
-    let llc_shared = &shared.llcs[domains.llc(target)];
+    let llc_shared = &domains.llcs[domains.llc(target)];
     let mut has_idle_core = false;
     if domains.smt() {
         has_idle_core = llc_shared.has_idle_cores.load(Relaxed);

@@ -67,6 +67,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
+    /// Apart, so that [`Self::update_curr`] stays short: most of its calls do not come here.
+    #[inline(never)]
     fn charge(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, curr: Se, delta: u64) {
         let (entity, queue) = self.class.both(curr);
         entity.exec_start = entity.exec_start.wrapping_add(delta);

@@ -109,7 +109,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
 
 /// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks (`need_pull_rt_task`).
 pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
-    !shared.rt.overloaded().is_empty() && i16::from(rq.rt.highest()) > prev
+    !shared.rt.overloaded().is_empty() && i16::from(rq.rt.highest()) > prev && rq.online
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -156,7 +156,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             else {
                 continue;
             };
-            if to.rt.highest() <= from.tasks[index].rt_level() {
+            if to.rt.highest() <= from.tasks[index].rt_level() || !to.online {
                 continue;
             }
             let event = Event::Migrate { task: id, from: cpu, to: target, cause: MigrateCause::RtPush };
@@ -187,7 +187,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             to.update_clock(self.now, shared);
             let Some(index) = pick_pushable(&from, |task| task.allowed(cpu)) else { continue };
             let level = from.tasks[index].rt_level();
-            if level >= to.rt.highest() {
+            if level >= to.rt.highest() || !to.online {
                 continue;
             }
             // One that was woken a moment ago and is about to preempt stays where it is.

@@ -77,6 +77,14 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
+/// The CPU goes offline: its tasks are to leave, throttled or not (`__disable_runtime`).
+pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>) {
+    rq.rt.rt_time = 0;
+    if core::mem::take(&mut rq.rt.throttled) {
+        rq.nr_running += rq.rt.nr_running;
+    }
+}
+
 /// The period is over on one CPU, `overrun` of them: whether the timer is still needed for it.
 fn replenish<P: Policy>(rq: &mut Rq<P>, runtime: u64, overrun: u64) -> bool {
     let rt = &mut rq.rt;

@@ -111,7 +111,8 @@ impl Cpupri {
             if mask.is_empty() {
                 continue;
             }
-            let found: Vec<CpuId> = mask.iter_from(CpuId(0)).filter(|&cpu| task.allowed(cpu)).collect();
+            let may = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu);
+            let found: Vec<CpuId> = mask.iter_from(CpuId(0)).filter(may).collect();
             if found.is_empty() {
                 continue;
             }
@@ -127,9 +128,10 @@ impl Cpupri {
     }
 
     /// Whether a task could run at once on some CPU.
-    pub(super) fn has_lower<P: Policy>(&self, _shared: &Shared<P>, task: &Task<P>) -> bool {
+    pub(super) fn has_lower<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>) -> bool {
         let mut levels = (u32::from(task.rt_level()) + 1..=NONE).map(|level| &self.levels[level as usize]);
-        levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(|cpu| task.allowed(cpu)))
+        let may = |cpu: CpuId| task.allowed(cpu) && shared.is_online(cpu);
+        levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 
     /// One of `cpus`, which are ascending: the next after the one chosen last, so that tasks spread.

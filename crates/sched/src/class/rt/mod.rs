@@ -19,6 +19,7 @@ mod cpupri;
 pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
+pub(crate) use bandwidth::rq_offline;
 pub(crate) use cpupri::Cpupri;
 
 use alloc::boxed::Box;

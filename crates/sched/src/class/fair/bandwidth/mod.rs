@@ -423,7 +423,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if shared.config.throttle != Throttle::V6_18 {
             self.put_on(shared, cfs);
         }
-        if self.running == Running::Idle && self.class.groups[ROOT].cfs.nr_queued > 0 {
+        if self.running == Running::Idle && self.class.groups[ROOT].cfs.nr_queued > 0 && self.online {
             self.resched();
         }
     }
@@ -516,13 +516,39 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let limited = self.pool(shared, slot, |pool| pool.limit().is_some());
         // What is charged to the old limit is not owed to the new one.
         self.update_curr_all(shared);
+        let online = self.online;
         let local = self.local_mut(slot);
-        local.runtime_enabled = limited;
+        local.runtime_enabled = limited && online;
         // Since 6.18 a nanosecond: whoever comes back must not find it used up.
         local.runtime_remaining = i64::from(shared.config.throttle == Throttle::V6_18);
         if local.throttled {
             self.unthrottle(shared, slot);
         }
+    }
+
+    /// The CPU goes offline (`unthrottle_offline_cfs_rqs`): limits hold nobody back there, so that everybody can leave.
+    pub(crate) fn limits_offline(&mut self, shared: &Shared<Fair<D, T>>) {
+        for slot in self.limited_slots() {
+            let local = self.local_mut(slot);
+            local.runtime_enabled = false;
+            if local.throttled {
+                local.runtime_remaining = 1;
+                self.unthrottle(shared, slot);
+            }
+        }
+    }
+
+    /// It is online again (`update_runtime_enabled`).
+    pub(crate) fn limits_online(&mut self, shared: &Shared<Fair<D, T>>) {
+        for slot in self.limited_slots() {
+            self.local_mut(slot).runtime_enabled = shared.group(self.class.groups[slot].id).limit().is_some();
+        }
+    }
+
+    /// Groups that keep state of limits here.
+    fn limited_slots(&self) -> Vec<u32> {
+        let groups = self.class.groups.iter();
+        groups.filter(|(_, group)| group.cfs.bandwidth.is_some()).map(|(slot, _)| slot).collect()
     }
 
     /// A group has its first limit, and there is none above it: all below it that have no state get theirs.
@@ -552,7 +578,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// A queue with a limit, or below one, gets its state. Queues above it that are to have it have it already.
     fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
-        let runtime_enabled = shared.group(self.class.groups[slot].id).limit().is_some();
+        let runtime_enabled = self.online && shared.group(self.class.groups[slot].id).limit().is_some();
         let mut local = Local { runtime_enabled, ..Local::default() };
         let parent = self.class.groups[slot].se.parent;
         if let Some(above) = &self.class.groups[parent].cfs.bandwidth {
@@ -624,6 +650,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         if local.off && !local.throttled {
             return wrong("kept off its parent's queue without being throttled");
+        }
+        if local.runtime_enabled && !self.online {
+            return wrong("has a limit on a CPU that is offline");
         }
         if local.throttled && !local.runtime_enabled {
             return wrong("throttled without a limit");

@@ -1,0 +1,629 @@
+//! The detector of lost work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
+//!
+//! At every instant there are tasks that wait on busy CPUs, and CPUs that are idle with nobody on the way to them; of those that
+//! could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit does not count.
+//! That is no fault for a while: balancing looks once an interval, and evens a difference out step by step. The fault is a
+//! state that lasts. So the run is cut into windows of at least 100 ms and at least four of the machine's longest balance
+//! intervals, and what was wasted is averaged over each. It is a violation if it is above what placement leaves by design (a
+//! twentieth of the machine, and half a CPU) in three windows in succession, and is in the third still three quarters
+//! of what it was in the first: working balancing leaves less. The tasks may take turns: each single wait can be short (for
+//! waits that are long by themselves see the results).
+//!
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) looks once a second and takes for a fault what is still there 100 ms
+//! later; a simulator need not save its looks, so every window is watched from end to end, and the length of a window
+//! follows the machine: on 64 CPUs of 8 nodes an idle CPU looks at the whole machine every 128 ms.
+//!
+//! What the two CPUs have in common in the scheduling domains, and how the tasks came to wait there, tells which of the
+//! paper's four patterns it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use vruntime_trace::{
+    CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
+};
+
+use crate::violation::{Pattern, Side, Violation, cpu_list};
+
+/// A window is at least so long, nanoseconds: the paper's time of confirmation.
+const LEAST_WINDOW_NS: u64 = 100_000_000;
+/// And at least so many of the longest balance interval: 8 waiting tasks are evened out in 4 steps.
+const INTERVALS: u64 = 4;
+/// At most so many violations are kept; the rest are counted.
+const MOST: usize = 64;
+
+/// Balancing that works leaves less than this, two windows later.
+const SLOWLY: f64 = 0.75;
+
+/// So many tasks may wait beside as many idle CPUs in the mean of a window, on a machine of so many CPUs: a wakeup looks for an
+/// idle CPU in one last-level cache only, and at not all of it.
+fn tolerated(cpus: usize) -> f64 {
+    (cpus as f64 / 20.0).max(0.5)
+}
+
+/// What a detector found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Detected {
+    /// Length of a window, nanoseconds. A run that is shorter says nothing.
+    pub window_ns: u64,
+    /// How many whole windows were watched.
+    pub windows: u64,
+    /// How many tasks waited that could have run on an idle CPU, on average over the window in which they were most.
+    pub wasted_cpus: f64,
+    /// What was found, in order of time; at most 64.
+    pub violations: Vec<Violation>,
+    /// How many more there were.
+    pub more: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Asleep,
+    Waiting,
+    /// Its group has used up its limit: it waits for that, not for a CPU.
+    Held,
+    Running,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    name: String,
+    state: State,
+    cpu: u32,
+    /// Where it may run: an index of `masks`.
+    mask: u32,
+    since: u64,
+    /// Waiting in this window, nanoseconds.
+    waited: u64,
+    /// It was woken on this CPU, and nothing but itself has moved it since.
+    woken: bool,
+    group: u32,
+}
+
+/// Tasks of one affinity that wait on a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    count: u32,
+    since: u64,
+    /// Time in this window in which there was at least one.
+    total: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    idle_since: Option<u64>,
+    offline: bool,
+    /// Tasks that wait here; while the CPU is idle they are about to run, and count for nothing.
+    waiting: u32,
+    /// It is idle, and nobody is about to run here.
+    spare: bool,
+    idle: u64,
+    /// By affinity.
+    queues: BTreeMap<u32, Queue>,
+    /// Task time waited in this window; and that of tasks woken here.
+    waited: u64,
+    waited_woken: u64,
+    /// How often it found something to move in this window, by the level in its hierarchy.
+    found: Vec<u32>,
+}
+
+/// What makes two windows show the same: the domain, and the first CPU of the group where tasks wait.
+type Key = (Option<u32>, u32);
+
+/// Watches a run as a [`Sink`].
+#[derive(Clone, Debug, Default)]
+pub struct Detector {
+    now: u64,
+    start: u64,
+    detected: Detected,
+    cpus: Vec<Cpu>,
+    tasks: Vec<Task>,
+    domains: Vec<DomainInfo>,
+    /// For each CPU its domains, from the lowest up.
+    chains: Vec<Vec<u32>>,
+    masks: Vec<Option<CpuMask>>,
+    /// For each of `masks` those that allow all it does, itself among them.
+    wider: Vec<Vec<u32>>,
+    /// For each of `masks` how many of its CPUs are spare, and how many tasks that have it wait on busy CPUs.
+    spare: Vec<u32>,
+    wanting: Vec<u32>,
+    /// Sums of the same over all CPUs and tasks.
+    all_spare: u32,
+    all_wanting: u32,
+    /// CPU time lost in this window: with each instant's number of tasks that wait and could run on a spare CPU.
+    wasted: u64,
+    /// Each group's parent.
+    parents: Vec<Option<u32>>,
+    /// Groups that have used up their limit on a CPU.
+    throttled: BTreeSet<(u32, u32)>,
+    /// What the last window showed, and where that is in the list; nowhere, but counted, if the list was full.
+    going_on: BTreeMap<Key, Option<usize>>,
+    /// CPUs wasted in the window before the last, and in the last.
+    before: [f64; 2],
+}
+
+impl Detector {
+    /// Of a run that is yet to begin.
+    pub fn new() -> Self {
+        Self { masks: vec![None], wider: vec![vec![0]], spare: vec![0], wanting: vec![0], ..Self::default() }
+    }
+
+    /// What was found.
+    pub fn into_detected(self) -> Detected {
+        self.detected
+    }
+
+    fn task_mut(&mut self, task: TaskId) -> &mut Task {
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize_with(task.index() + 1, Task::default);
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    fn cpu_mut(&mut self, cpu: usize) -> &mut Cpu {
+        if cpu >= self.cpus.len() {
+            self.cpus.resize_with(cpu + 1, Cpu::default);
+        }
+        &mut self.cpus[cpu]
+    }
+
+    /// Books the time a task has waited up to now.
+    fn book(&mut self, task: TaskId) {
+        let now = self.now;
+        let it = &mut self.tasks[task.index()];
+        let waited = now - it.since;
+        it.since = now;
+        it.waited += waited;
+        let (cpu, woken) = (it.cpu as usize, it.woken);
+        let cpu = self.cpu_mut(cpu);
+        cpu.waited += waited;
+        cpu.waited_woken += if woken { waited } else { 0 };
+    }
+
+    fn enter(&mut self, task: TaskId, state: State, cpu: CpuId) {
+        let now = self.now;
+        let before = self.task_mut(task).clone_place();
+        if before.0 == State::Waiting {
+            self.book(task);
+            let it = self.cpu_mut(before.1);
+            let busy = it.idle_since.is_none();
+            it.waiting = it.waiting.saturating_sub(1);
+            let queue = it.queues.entry(before.2).or_default();
+            queue.count = queue.count.saturating_sub(1);
+            if queue.count == 0 {
+                queue.total += now - queue.since;
+            }
+            if busy {
+                self.want(before.2, -1);
+            }
+            self.look_at(before.1);
+        }
+        let held = state == State::Waiting && self.is_held(task, cpu);
+        let state = if held { State::Held } else { state };
+        let it = &mut self.tasks[task.index()];
+        (it.state, it.cpu, it.since) = (state, cpu.0, now);
+        let mask = it.mask;
+        if state == State::Waiting {
+            let it = self.cpu_mut(cpu.index());
+            it.waiting += 1;
+            let busy = it.idle_since.is_none();
+            let queue = it.queues.entry(mask).or_default();
+            if queue.count == 0 {
+                queue.since = now;
+            }
+            queue.count += 1;
+            if busy {
+                self.want(mask, 1);
+            }
+            self.look_at(cpu.index());
+        }
+    }
+
+    /// So many more tasks of that affinity wait on busy CPUs.
+    fn want(&mut self, mask: u32, more: i32) {
+        let wanting = &mut self.wanting[mask as usize];
+        *wanting = wanting.saturating_add_signed(more);
+        self.all_wanting = self.all_wanting.saturating_add_signed(more);
+    }
+
+    /// Whether a CPU is spare may have changed.
+    fn look_at(&mut self, cpu: usize) {
+        let it = &mut self.cpus[cpu];
+        let spare = it.idle_since.is_some() && !it.offline && it.waiting == 0;
+        if std::mem::replace(&mut it.spare, spare) == spare {
+            return;
+        }
+        let more = if spare { 1 } else { -1 };
+        let id = CpuId(cpu as u32);
+        for (mask, count) in self.masks.iter().zip(&mut self.spare) {
+            if mask.as_ref().is_none_or(|mask| mask.contains(id)) {
+                *count = count.saturating_add_signed(more);
+            }
+        }
+        self.all_spare = self.all_spare.saturating_add_signed(more);
+    }
+
+    /// A CPU goes idle, or is idle no longer: those who wait there count, or do not.
+    fn set_idle(&mut self, cpu: usize, idle: bool) {
+        let now = self.now;
+        let it = self.cpu_mut(cpu);
+        if idle == it.idle_since.is_some() {
+            return;
+        }
+        if idle {
+            it.idle_since = Some(now);
+        } else {
+            it.idle += it.idle_since.take().map_or(0, |since| now - since);
+        }
+        let queues: Vec<(u32, u32)> = it.queues.iter().map(|(&mask, queue)| (mask, queue.count)).collect();
+        for (mask, count) in queues {
+            self.want(mask, if idle { -(count as i32) } else { count as i32 });
+        }
+        self.look_at(cpu);
+    }
+
+    /// Whether a task's group, or one above it, has used up its limit on a CPU.
+    fn is_held(&self, task: TaskId, cpu: CpuId) -> bool {
+        if self.throttled.is_empty() {
+            return false;
+        }
+        let mut group = self.tasks.get(task.index()).map(|task| task.group);
+        while let Some(at) = group {
+            if self.throttled.contains(&(cpu.0, at)) {
+                return true;
+            }
+            group = self.parents.get(at as usize).copied().flatten();
+        }
+        false
+    }
+
+    /// A limit of a group is used up on a CPU, or no longer: what those who wait there wait for may be another thing now.
+    fn limit(&mut self, cpu: CpuId, group: GroupId, used_up: bool) {
+        if used_up {
+            self.throttled.insert((cpu.0, group.0));
+        } else {
+            self.throttled.remove(&(cpu.0, group.0));
+        }
+        for index in 0..self.tasks.len() {
+            let task = &self.tasks[index];
+            if task.cpu == cpu.0 && matches!(task.state, State::Waiting | State::Held) {
+                self.enter(TaskId(index as u32), State::Waiting, cpu);
+            }
+        }
+    }
+
+    /// How many tasks that wait on busy CPUs could run on spare ones now. Those that may run on all of a set of CPUs, and
+    /// the spare CPUs in it: as many as the fewer of the two, for the set of which that is most.
+    fn wasted_now(&self) -> u32 {
+        if self.all_spare == 0 || self.all_wanting == 0 {
+            return 0;
+        }
+        let sets = (0..self.masks.len()).filter(|&set| self.wanting[set] > 0);
+        let of = |set: usize| {
+            let wanting: u32 = self.wider[set].iter().map(|&mask| self.wanting[mask as usize]).sum();
+            wanting.min(self.spare[set])
+        };
+        sets.map(of).max().unwrap_or(0)
+    }
+
+    /// Time goes on to `at`, through the ends of windows.
+    fn advance(&mut self, at: u64) {
+        while self.detected.window_ns > 0 && at >= self.start + self.detected.window_ns {
+            self.pass(self.start + self.detected.window_ns);
+            self.close();
+            self.start = self.now;
+        }
+        self.pass(at);
+    }
+
+    fn pass(&mut self, to: u64) {
+        if to > self.now {
+            self.wasted += u64::from(self.wasted_now()) * (to - self.now);
+            self.now = to;
+        }
+    }
+
+    /// The window ends now.
+    fn close(&mut self) {
+        let now = self.now;
+        for index in 0..self.tasks.len() {
+            if self.tasks[index].state == State::Waiting {
+                self.book(TaskId(index as u32));
+            }
+        }
+        for cpu in &mut self.cpus {
+            if let Some(since) = &mut cpu.idle_since {
+                cpu.idle += now - std::mem::replace(since, now);
+            }
+            for queue in cpu.queues.values_mut().filter(|queue| queue.count > 0) {
+                queue.total += now - queue.since;
+                queue.since = now;
+            }
+        }
+        self.detected.windows += 1;
+        self.judge();
+        self.wasted = 0;
+        for cpu in &mut self.cpus {
+            (cpu.idle, cpu.waited, cpu.waited_woken) = (0, 0, 0);
+            cpu.found.clear();
+            cpu.queues.retain(|_, queue| queue.count > 0);
+            cpu.queues.values_mut().for_each(|queue| queue.total = 0);
+        }
+        for task in &mut self.tasks {
+            (task.waited, task.woken) = (0, task.woken && task.state == State::Waiting);
+        }
+    }
+
+    /// Which CPUs were idle, and on which tasks waited, for long enough: and what that looks like.
+    fn judge(&mut self) {
+        let wasted = self.wasted as f64 / self.detected.window_ns as f64;
+        self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
+        let mut seen: BTreeMap<Key, Violation> = BTreeMap::new();
+        let [first, second] = self.before;
+        self.before = [second, wasted];
+        let least = first.min(second).min(wasted);
+        if least >= tolerated(self.cpus.len()) && wasted >= SLOWLY * first {
+            // Whoever was idle, or waited for, half as long as he who was longest.
+            let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
+            let is_idle = |cpu: &usize| !self.cpus[*cpu].offline && self.cpus[*cpu].idle * 2 >= longest;
+            let idle: Vec<usize> = (0..self.cpus.len()).filter(is_idle).collect();
+            let queues = self.cpus.iter().flat_map(|cpu| cpu.queues.values());
+            let most = queues.map(|queue| queue.total).max().unwrap_or(0) / 2;
+            for waiting in 0..self.cpus.len() {
+                let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > most);
+                let masks: Vec<&Option<CpuMask>> = queues.map(|(&mask, _)| &self.masks[mask as usize]).collect();
+                let may = |cpu: usize| {
+                    masks.iter().any(|mask| mask.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32))))
+                };
+                // The nearest: the one in the smallest domain with both, for it should have taken the work first.
+                let near = |&cpu: &usize| {
+                    let domain = self.common(cpu, waiting);
+                    domain.map_or(usize::MAX, |(domain, _)| self.domains[domain as usize].span.count())
+                };
+                let Some(cpu) = idle.iter().copied().filter(|&cpu| may(cpu)).min_by_key(near) else { continue };
+                let (key, mut violation) = self.describe(cpu, waiting);
+                violation.idle_cpus = idle.len();
+                violation.wasted_cpus = wasted;
+                seen.entry(key)
+                    .and_modify(|known| {
+                        known.waiting_cpus += 1;
+                        if known.task_wait_ns < violation.task_wait_ns {
+                            violation.waiting_cpus = known.waiting_cpus;
+                            *known = violation.clone();
+                        }
+                    })
+                    .or_insert(violation);
+            }
+        }
+        let mut going_on = BTreeMap::new();
+        for (key, window) in seen {
+            let listed = self.going_on.get(&key).copied().unwrap_or_else(|| {
+                let free = self.detected.violations.len() < MOST;
+                if free {
+                    self.detected.violations.push(window.clone());
+                } else {
+                    self.detected.more += 1;
+                }
+                free.then_some(self.detected.violations.len() - 1)
+            });
+            if let Some(index) = listed {
+                self.detected.violations[index].goes_on(&window);
+            }
+            going_on.insert(key, listed);
+        }
+        self.going_on = going_on;
+    }
+
+    fn new_mask(&mut self, mask: Option<CpuMask>) {
+        let count = |of: &Option<CpuMask>| of.as_ref().map_or(usize::MAX, CpuMask::count);
+        let allows_all = |wide: &Option<CpuMask>, narrow: &Option<CpuMask>| match (wide, narrow) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(wide), Some(narrow)) => wide.and(narrow).count() == count(&Some(narrow.clone())),
+        };
+        let new = self.masks.len() as u32;
+        let mut wider: Vec<u32> = (0..new).filter(|&other| allows_all(&self.masks[other as usize], &mask)).collect();
+        wider.push(new);
+        for other in 0..self.masks.len() {
+            if allows_all(&mask, &self.masks[other]) {
+                self.wider[other].push(new);
+            }
+        }
+        let within = |cpu: usize| mask.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32)));
+        let spare = (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].spare && within(cpu)).count();
+        self.wider.push(wider);
+        self.spare.push(spare as u32);
+        self.wanting.push(0);
+        self.masks.push(mask);
+    }
+
+    /// The lowest domain in which `idle` balances and that spans `other`, and its level in the hierarchy of `idle`.
+    fn common(&self, idle: usize, other: usize) -> Option<(u32, usize)> {
+        let chain = self.chains.get(idle)?;
+        let level =
+            chain.iter().position(|&domain| self.domains[domain as usize].span.contains(CpuId(other as u32)))?;
+        Some((chain[level], level))
+    }
+
+    fn describe(&self, idle: usize, waiting: usize) -> (Key, Violation) {
+        let common = self.common(idle, waiting);
+        let cpu = |cpu: usize| CpuId(cpu as u32);
+        let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
+        // Without a domain in common: all the CPUs that each can be balanced with.
+        let reach = |of: usize| {
+            let top = self.chains.get(of).and_then(|chain| chain.last());
+            top.map_or_else(|| alone(cpu(of)), |&domain| self.domains[domain as usize].span.clone())
+        };
+        let (here, there, domain) = match common {
+            None => (reach(idle), reach(waiting), None),
+            Some((domain, _)) => {
+                let info = &self.domains[domain as usize];
+                let group = |of: usize| info.groups.iter().find(|group| group.contains(cpu(of)));
+                let own = group(idle).cloned().unwrap_or_else(|| alone(cpu(idle)));
+                let other = info.groups.iter().find(|group| group.contains(cpu(waiting)) && **group != own);
+                (own, other.cloned().unwrap_or_else(|| alone(cpu(waiting))), Some(info))
+            }
+        };
+        let queued = &self.cpus[waiting];
+        let pattern = match common {
+            None => Pattern::MissingDomains,
+            Some(_) if here.contains(cpu(waiting)) => Pattern::GroupConstruction,
+            Some(_) if queued.waited_woken * 2 >= queued.waited => Pattern::OverloadOnWakeup,
+            Some((_, level)) => {
+                let found = |cpu: CpuId| self.cpus[cpu.index()].found.get(level).copied().unwrap_or(0);
+                if here.iter().all(|cpu| found(cpu) == 0) { Pattern::GroupImbalance } else { Pattern::Other }
+            }
+        };
+        let longest = self.tasks.iter().filter(|task| task.cpu as usize == waiting).max_by_key(|task| task.waited);
+        let window = self.detected.window_ns as f64;
+        let side = |cpus: &CpuMask| {
+            let inside = || cpus.iter().filter_map(|cpu| self.cpus.get(cpu.index()));
+            let idle: u64 = inside().map(|cpu| cpu.idle).sum();
+            let waited: u64 = inside().map(|cpu| cpu.waited).sum();
+            Side {
+                cpus: cpu_list(cpus),
+                count: cpus.count(),
+                busy: cpus.count() as f64 - idle as f64 / window,
+                waiting: waited as f64 / window,
+            }
+        };
+        let key = (common.map(|(domain, _)| domain), there.first().map_or(0, |cpu| cpu.0));
+        let violation = Violation {
+            pattern,
+            from_ns: self.start.saturating_sub(2 * self.detected.window_ns),
+            until_ns: self.now,
+            idle_cpu: idle,
+            idle_cpus: 0,
+            wasted_cpus: 0.0,
+            waiting_cpu: waiting,
+            waiting_cpus: 1,
+            task: longest.map(|task| task.name.clone()).unwrap_or_default(),
+            task_wait_ns: longest.map_or(0, |task| task.waited),
+            level: domain.map(|domain| domain.level.to_owned()),
+            domain: domain.map(|domain| cpu_list(&domain.span)),
+            idle_side: side(&here),
+            waiting_side: side(&there),
+        };
+        (key, violation)
+    }
+}
+
+impl Task {
+    fn clone_place(&self) -> (State, usize, u32) {
+        (self.state, self.cpu as usize, self.mask)
+    }
+}
+
+impl Sink for Detector {
+    fn machine(&mut self, info: &MachineInfo<'_>) {
+        let tick = info.tick_ns.max(1);
+        let longest = info.domains.iter().map(|domain| domain.interval_ns.div_ceil(tick) * tick + tick).max();
+        self.detected.window_ns = (longest.unwrap_or(0) * INTERVALS).max(LEAST_WINDOW_NS);
+        self.cpus = vec![Cpu { idle_since: Some(0), ..Cpu::default() }; info.cpus];
+        (0..info.cpus).for_each(|cpu| self.look_at(cpu));
+        self.domains(0, info.domains);
+    }
+
+    fn domains(&mut self, at: u64, domains: &[DomainInfo]) {
+        self.advance(at);
+        self.domains = domains.to_vec();
+        self.chains = vec![Vec::new(); self.cpus.len()];
+        for (index, domain) in domains.iter().enumerate() {
+            for cpu in domain.members.iter() {
+                if let Some(chain) = self.chains.get_mut(cpu.index()) {
+                    chain.push(index as u32);
+                }
+            }
+        }
+        // The old numbers name other domains, and balancing begins anew.
+        self.going_on.clear();
+        self.before = [0.0; 2];
+    }
+
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        if id.index() >= self.parents.len() {
+            self.parents.resize(id.index() + 1, None);
+        }
+        self.parents[id.index()] = info.parent.map(|parent| parent.0);
+    }
+
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        let it = self.task_mut(id);
+        info.name.clone_into(&mut it.name);
+        it.group = info.group.0;
+    }
+
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        self.advance(at);
+        let mask = self.masks.iter().position(|mask| mask.as_ref() == cpus).unwrap_or_else(|| {
+            self.new_mask(cpus.cloned());
+            self.masks.len() - 1
+        });
+        let (state, cpu, _) = self.task_mut(task).clone_place();
+        self.enter(task, State::Asleep, CpuId(cpu as u32));
+        self.task_mut(task).mask = mask as u32;
+        self.enter(task, state, CpuId(cpu as u32));
+    }
+
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        self.advance(at);
+        match *event {
+            Event::Switch { prev, prev_state, next } if prev != next => {
+                if let Running::Task(task) = prev {
+                    let waits = matches!(prev_state, PrevState::Preempted | PrevState::Yielded);
+                    self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
+                }
+                if let Running::Task(task) = next {
+                    self.enter(task, State::Running, cpu);
+                }
+                self.set_idle(cpu.index(), next == Running::Idle);
+            }
+            Event::CpuDown | Event::CpuUp => {
+                self.cpu_mut(cpu.index()).offline = matches!(event, Event::CpuDown);
+                self.look_at(cpu.index());
+            }
+            Event::Throttle { group } => self.limit(cpu, group, true),
+            Event::Unthrottle { group, .. } => self.limit(cpu, group, false),
+            Event::MoveGroup { task, group } => {
+                self.task_mut(task).group = group.0;
+                let (state, at, _) = self.task_mut(task).clone_place();
+                if matches!(state, State::Waiting | State::Held) {
+                    self.enter(task, State::Waiting, CpuId(at as u32));
+                }
+            }
+            Event::Wakeup { task, target } | Event::WakeupNew { task, target }
+                if self.task_mut(task).state == State::Asleep =>
+            {
+                self.task_mut(task).woken = matches!(event, Event::Wakeup { .. });
+                self.enter(task, State::Waiting, target);
+            }
+            Event::Migrate { task, to, .. } => {
+                let state = self.task_mut(task).state;
+                if matches!(state, State::Waiting | State::Held) {
+                    self.enter(task, State::Waiting, to);
+                    self.task_mut(task).woken = false;
+                }
+            }
+            Event::Balance { level, busiest: Some(_), .. } => {
+                let found = &mut self.cpu_mut(cpu.index()).found;
+                if found.len() <= usize::from(level) {
+                    found.resize(usize::from(level) + 1, 0);
+                }
+                found[usize::from(level)] += 1;
+            }
+            Event::Exit { task } if matches!(self.task_mut(task).state, State::Waiting | State::Held) => {
+                self.enter(task, State::Asleep, cpu);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, at: u64) {
+        self.advance(at);
+    }
+}
+
+#[cfg(test)]
+#[path = "detect_tests.rs"]
+mod tests;

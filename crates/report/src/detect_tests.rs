@@ -1,0 +1,243 @@
+//! The detector, told by hand what happens on four CPUs: two pairs, and all of them.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn mask(cpus: std::ops::Range<u32>) -> CpuMask {
+    cpus.map(CpuId).collect()
+}
+
+/// The domain of four compares the pairs, unless `groups` says otherwise; without it the pairs are all there is.
+fn watch(groups: Option<Vec<CpuMask>>) -> Detector {
+    let pair = |first: u32| DomainInfo {
+        level: "MC",
+        span: mask(first..first + 2),
+        members: mask(first..first + 2),
+        groups: vec![mask(first..first + 1), mask(first + 1..first + 2)],
+        interval_ns: 4 * MS,
+    };
+    let mut domains = vec![pair(0), pair(2)];
+    domains.extend(groups.map(|groups| DomainInfo {
+        level: "NUMA",
+        span: mask(0..4),
+        members: mask(0..4),
+        groups,
+        interval_ns: 8 * MS,
+    }));
+    let mut detector = Detector::new();
+    detector.machine(&MachineInfo { cpus: 4, tick_ns: 4 * MS, domains: &domains });
+    for (id, name) in ["a", "b", "c"].into_iter().enumerate() {
+        detector.task(TaskId(id as u32), &TaskInfo { name, class: name, ..TaskInfo::default() });
+    }
+    detector
+}
+
+fn pairs() -> Vec<CpuMask> {
+    vec![mask(0..2), mask(2..4)]
+}
+
+fn switch(detector: &mut Detector, at: u64, cpu: u32, prev: Option<u32>, next: Option<u32>) {
+    let who = |task: Option<u32>| task.map_or(Running::Idle, |task| Running::Task(TaskId(task)));
+    let event = Event::Switch { prev: who(prev), prev_state: PrevState::Preempted, next: who(next) };
+    detector.event(at, CpuId(cpu), &event);
+}
+
+/// Tasks a and b take turns on CPU 2 from 0 to `until`, c runs on CPU 3: CPUs 0 and 1 stay idle.
+fn take_turns(detector: &mut Detector, until: u64) {
+    for task in 0..3 {
+        let target = CpuId(if task == 2 { 3 } else { 2 });
+        detector.event(0, target, &Event::WakeupNew { task: TaskId(task), target });
+    }
+    switch(detector, 0, 3, None, Some(2));
+    switch(detector, 0, 2, None, Some(0));
+    for turn in 1..until / (3 * MS) {
+        let (prev, next) = if turn % 2 == 1 { (0, 1) } else { (1, 0) };
+        switch(detector, turn * 3 * MS, 2, Some(prev), Some(next));
+    }
+}
+
+fn patterns(detected: &Detected) -> Vec<Pattern> {
+    detected.violations.iter().map(|violation| violation.pattern).collect()
+}
+
+#[test]
+fn turns_beside_idle_cpus_are_found_though_each_wait_is_short() {
+    let mut detector = watch(Some(pairs()));
+    take_turns(&mut detector, 350 * MS);
+    detector.finish(350 * MS);
+    let detected = detector.into_detected();
+    assert_eq!((detected.window_ns, detected.windows, detected.more), (100 * MS, 3, 0));
+    assert_eq!(patterns(&detected), [Pattern::GroupImbalance]);
+    let violation = &detected.violations[0];
+    assert_eq!((violation.from_ns, violation.until_ns), (0, 300 * MS));
+    assert_eq!((violation.idle_cpu, violation.idle_cpus, violation.waiting_cpu), (0, 2, 2));
+    assert_eq!((violation.idle_side.cpus.as_str(), violation.waiting_side.cpus.as_str()), ("0-1", "2-3"));
+    assert!((violation.waiting_side.busy - 2.0).abs() < 1e-9 && violation.idle_side.busy.abs() < 1e-9);
+    let told = violation.to_string();
+    assert!(
+        told.starts_with("0.000 s to 0.300 s, group imbalance: CPU 0 was idle while tasks waited on CPU 2"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_ends_within_a_window_is_balancing_at_work() {
+    let mut detector = watch(Some(pairs()));
+    take_turns(&mut detector, 85 * MS);
+    // Task b goes to CPU 0.
+    let state = detector.tasks[1].state;
+    assert_eq!(state, State::Running);
+    let migrate =
+        Event::Migrate { task: TaskId(0), from: CpuId(2), to: CpuId(0), cause: vruntime_trace::MigrateCause::NohzIdle };
+    detector.event(85 * MS, CpuId(0), &migrate);
+    switch(&mut detector, 85 * MS, 0, None, Some(0));
+    detector.finish(1000 * MS);
+    assert_eq!(detector.into_detected().violations, []);
+}
+
+#[test]
+fn tasks_that_may_not_run_on_the_idle_cpu_are_nobodys_fault() {
+    let mut detector = watch(Some(pairs()));
+    for task in 0..2 {
+        detector.affinity(0, TaskId(task), Some(&mask(2..4)));
+    }
+    take_turns(&mut detector, 350 * MS);
+    detector.finish(350 * MS);
+    assert_eq!(detector.into_detected().violations, []);
+}
+
+#[test]
+fn one_group_for_both_cpus_is_a_matter_of_construction() {
+    let mut detector = watch(Some(vec![mask(0..3), mask(1..4)]));
+    take_turns(&mut detector, 350 * MS);
+    detector.finish(350 * MS);
+    assert_eq!(patterns(&detector.into_detected()), [Pattern::GroupConstruction]);
+}
+
+#[test]
+fn cpus_without_a_domain_in_common_are_told_as_such() {
+    let mut detector = watch(None);
+    take_turns(&mut detector, 350 * MS);
+    detector.finish(350 * MS);
+    let detected = detector.into_detected();
+    assert_eq!(patterns(&detected), [Pattern::MissingDomains]);
+    assert_eq!((detected.violations[0].level.as_deref(), detected.violations[0].domain.as_deref()), (None, None));
+}
+
+#[test]
+fn what_one_window_shows_is_not_enough() {
+    let mut detector = watch(Some(pairs()));
+    take_turns(&mut detector, 100 * MS);
+    // Task a ends, and b has the CPU for itself.
+    detector.event(100 * MS, CpuId(2), &Event::Exit { task: TaskId(0) });
+    let event =
+        Event::Switch { prev: Running::Task(TaskId(0)), prev_state: PrevState::Dead, next: Running::Task(TaskId(1)) };
+    detector.event(100 * MS, CpuId(2), &event);
+    detector.finish(1000 * MS);
+    assert_eq!(detector.into_detected().violations, []);
+}
+
+#[test]
+fn an_imbalance_that_was_seen_is_none_of_the_four() {
+    let mut detector = watch(Some(pairs()));
+    take_turns(&mut detector, 50 * MS);
+    let found =
+        Event::Balance { kind: vruntime_trace::BalanceKind::Idle, level: 1, busiest: Some(CpuId(2)), pulled: 0 };
+    for at in [60 * MS, 160 * MS, 260 * MS] {
+        detector.event(at, CpuId(1), &found);
+    }
+    detector.finish(300 * MS);
+    assert_eq!(patterns(&detector.into_detected()), [Pattern::Other]);
+}
+
+#[test]
+fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
+    let mut detector = watch(Some(pairs()));
+    detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
+    switch(&mut detector, 0, 2, None, Some(0));
+    for turn in 0..50 {
+        // b is woken where a runs, waits for 6 ms, runs for none at all, and sleeps for 0.1 ms.
+        let at = turn * 6 * MS;
+        detector.event(at + MS / 10, CpuId(2), &Event::Wakeup { task: TaskId(1), target: CpuId(2) });
+        switch(&mut detector, at + 6 * MS, 2, Some(0), Some(1));
+        let sleeps = Event::Switch {
+            prev: Running::Task(TaskId(1)),
+            prev_state: PrevState::Sleeping,
+            next: Running::Task(TaskId(0)),
+        };
+        detector.event(at + 6 * MS, CpuId(2), &sleeps);
+    }
+    detector.finish(300 * MS);
+    assert_eq!(patterns(&detector.into_detected()), [Pattern::OverloadOnWakeup]);
+}
+
+#[test]
+fn cpus_are_listed_as_the_kernel_lists_them() {
+    let cpus: CpuMask = [0, 1, 2, 5, 8, 9].into_iter().map(CpuId).collect();
+    assert_eq!(cpu_list(&cpus), "0-2,5,8-9");
+}
+
+/// A task that waits for its group's limit, beside idle CPUs, is nobody's fault; when the limit is gone it is.
+#[test]
+fn a_task_that_waits_for_a_limit_does_not_count() {
+    for limited in [true, false] {
+        let mut detector = watch(Some(pairs()));
+        let group = GroupId(1);
+        detector.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+        detector.group(group, &GroupInfo { path: "/g", parent: Some(GroupId::ROOT), weight: 100, max: None });
+        detector.event(0, CpuId(2), &Event::MoveGroup { task: TaskId(1), group });
+        if limited {
+            detector.event(0, CpuId(2), &Event::Throttle { group });
+        }
+        for (task, cpu) in [(0, 2), (1, 2), (2, 3)] {
+            detector.event(0, CpuId(cpu), &Event::WakeupNew { task: TaskId(task), target: CpuId(cpu) });
+        }
+        switch(&mut detector, 0, 2, None, Some(0));
+        switch(&mut detector, 0, 3, None, Some(2));
+        detector.finish(400 * MS);
+        let detected = detector.clone().into_detected();
+        assert_eq!(detected.violations.len(), usize::from(!limited));
+        detector.event(400 * MS, CpuId(2), &Event::Unthrottle { group, ns: 400 * MS });
+        detector.finish(800 * MS);
+        assert_eq!(detector.into_detected().violations.len(), 1);
+    }
+}
+
+/// What shrinks is balancing at work, however long it takes.
+#[test]
+fn what_gets_less_is_no_violation() {
+    let mut detector = watch(Some(pairs()));
+    for task in 0..3 {
+        detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(task), target: CpuId(2) });
+    }
+    switch(&mut detector, 0, 2, None, Some(0));
+    // Two wait, then one, for three windows; then nobody.
+    for (at, task, to) in [(150, 1, 0), (280, 2, 1)] {
+        let migrate = Event::Migrate {
+            task: TaskId(task),
+            from: CpuId(2),
+            to: CpuId(to),
+            cause: vruntime_trace::MigrateCause::NohzIdle,
+        };
+        detector.event(at * MS, CpuId(to), &migrate);
+        switch(&mut detector, at * MS, to, None, Some(task));
+    }
+    detector.finish(900 * MS);
+    let detected = detector.into_detected();
+    assert_eq!(detected.violations, []);
+    assert!((detected.wasted_cpus - 2.0).abs() < 1e-9, "{}", detected.wasted_cpus);
+}
+
+/// A CPU that is offline is not idle, and one that a task was just woken on is not, either.
+#[test]
+fn cpus_that_nobody_can_have_are_not_wasted() {
+    let mut detector = watch(Some(pairs()));
+    for cpu in 0..2 {
+        detector.event(0, CpuId(cpu), &Event::CpuDown);
+    }
+    take_turns(&mut detector, 400 * MS);
+    detector.finish(400 * MS);
+    let detected = detector.into_detected();
+    assert_eq!((detected.violations.len(), detected.wasted_cpus), (0, 0.0));
+}

@@ -1,0 +1,170 @@
+//! A violation of work conservation, and how it is told.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+use vruntime_trace::CpuMask;
+
+/// What a violation looks like: the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or none
+/// of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Balancing compared the two groups and saw nothing to move (3.1).
+    GroupImbalance,
+    /// Both CPUs are in the same scheduling group, at the level that should balance between them (3.2).
+    GroupConstruction,
+    /// The tasks that wait were woken there (3.3).
+    OverloadOnWakeup,
+    /// No scheduling domain has both CPUs (3.4).
+    MissingDomains,
+    /// None of the four.
+    Other,
+}
+
+impl Pattern {
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::GroupImbalance => "group imbalance",
+            Self::GroupConstruction => "scheduling group construction",
+            Self::OverloadOnWakeup => "overload on wakeup",
+            Self::MissingDomains => "missing scheduling domains",
+            Self::Other => "none of the known patterns",
+        }
+    }
+
+    /// What it means, and where to look.
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::GroupImbalance => {
+                "balancing compared the groups and found nothing to move; look for a task of great weight among the few that \
+                 run beside the idle CPU, for it hides idle CPUs where average load is compared"
+            }
+            Self::GroupConstruction => {
+                "both are in the idle CPU's own group, which is never balanced with itself; the groups were not built \
+                 from this CPU's place in the machine"
+            }
+            Self::OverloadOnWakeup => {
+                "the tasks were woken onto the busy CPU; wakeups look for an idle CPU too near by, and undo what balancing \
+                 moves away"
+            }
+            Self::MissingDomains => {
+                "no scheduling domain has both, so nothing is ever balanced between them; the domains that should were not \
+                 built (in the paper: after a CPU was taken off and put on)"
+            }
+            Self::Other => {
+                "balancing found an imbalance in the window, and did not end it; affinity, or a difference it tolerates"
+            }
+        }
+    }
+}
+
+/// A scheduling group, and how it fared in a window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// Its CPUs, such as `0-7,16`.
+    pub cpus: String,
+    /// How many they are.
+    pub count: usize,
+    /// How many of them were busy, on average.
+    pub busy: f64,
+    /// How many tasks waited on them, on average.
+    pub waiting: f64,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpus, count, busy, waiting } = self;
+        write!(f, "{cpus} ({busy:.1} of {count} busy, {waiting:.1} tasks waiting)")
+    }
+}
+
+/// A CPU stayed idle while tasks that may run there waited on another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Violation {
+    /// What it looks like.
+    pub pattern: Pattern,
+    /// When the first of its windows began, nanoseconds.
+    pub from_ns: u64,
+    /// When the last one ended, nanoseconds.
+    pub until_ns: u64,
+    /// The idle CPU nearest to where tasks waited.
+    pub idle_cpu: usize,
+    /// How many CPUs of the machine were idle, the most in a window.
+    pub idle_cpus: usize,
+    /// How many tasks waited that could have run on an idle CPU, all over the machine, on average over the worst window.
+    pub wasted_cpus: f64,
+    /// Where tasks waited: the CPU with the task that waited longest.
+    pub waiting_cpu: usize,
+    /// On how many CPUs of `waiting_side` tasks waited, the most in a window.
+    pub waiting_cpus: usize,
+    /// The task that waited longest there in its first window.
+    pub task: String,
+    /// For how long altogether, nanoseconds: in one window.
+    pub task_wait_ns: u64,
+    /// The level of the lowest scheduling domain of the idle CPU with both; none: no domain has both.
+    pub level: Option<String>,
+    /// Its CPUs.
+    pub domain: Option<String>,
+    /// The idle CPU's scheduling group there; without a domain: all the CPUs it is balanced with.
+    pub idle_side: Side,
+    /// The other group; without a domain: all the CPUs that the waiting tasks' CPU is balanced with.
+    pub waiting_side: Side,
+}
+
+impl Violation {
+    /// Another window of it.
+    pub(crate) fn goes_on(&mut self, window: &Self) {
+        self.until_ns = window.until_ns;
+        if self.pattern == Pattern::Other {
+            // One window is enough to tell what it is.
+            self.pattern = window.pattern;
+        }
+        self.idle_cpus = self.idle_cpus.max(window.idle_cpus);
+        self.wasted_cpus = self.wasted_cpus.max(window.wasted_cpus);
+        self.waiting_cpus = self.waiting_cpus.max(window.waiting_cpus);
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        write!(
+            f,
+            "{:.3} s to {:.3} s, {}: CPU {} was idle while tasks waited on CPU {}, `{}` for {:.0} ms in one window. ",
+            seconds(self.from_ns),
+            seconds(self.until_ns),
+            self.pattern.name(),
+            self.idle_cpu,
+            self.waiting_cpu,
+            self.task,
+            self.task_wait_ns as f64 / 1e6,
+        )?;
+        write!(
+            f,
+            "Of the machine's CPUs {} were idle, and {:.1} tasks that could have run there waited on average, on {} CPUs of \
+             their group. ",
+            self.idle_cpus, self.wasted_cpus, self.waiting_cpus
+        )?;
+        match (&self.level, &self.domain) {
+            (Some(level), Some(domain)) => write!(f, "Domain {level} of CPUs {domain}, its groups ")?,
+            _ => write!(f, "Balanced among themselves only: CPUs ")?,
+        }
+        write!(f, "{} and {}: {}.", self.idle_side, self.waiting_side, self.pattern.meaning())
+    }
+}
+
+/// As the kernel lists CPUs: `0-7,16`.
+pub(crate) fn cpu_list(cpus: &CpuMask) -> String {
+    let all: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+    let mut text = String::new();
+    for run in all.chunk_by(|a, b| a + 1 == *b) {
+        let comma = if text.is_empty() { "" } else { "," };
+        let (first, last) = (run[0], run[run.len() - 1]);
+        // Writing to a String cannot fail.
+        let _written =
+            if first == last { write!(text, "{comma}{first}") } else { write!(text, "{comma}{first}-{last}") };
+    }
+    text
+}

@@ -1,0 +1,81 @@
+//! The machine's scheduling domains, which are built anew when a CPU comes or goes, while all CPUs read them.
+
+use alloc::boxed::Box;
+use core::ops::Deref;
+use core::sync::atomic::Ordering::Relaxed;
+
+use once_cell::race::OnceBox;
+
+use super::domains::{Domains, Roots, most_levels};
+use crate::features::{Feature, Features};
+use crate::shared::Table;
+use crate::sync::AtomicU32;
+use crate::topology::Topology;
+
+/// The scheduling domains as they are now; it dereferences to them.
+///
+/// Whoever read them a moment ago may go on with those, so none is ever dropped: a set that was there before comes back when
+/// the same CPUs are online again, and there are at most as many as different sets of CPUs have been online. As long as none
+/// but the first was needed, reading them costs one predictable branch.
+#[derive(Debug)]
+pub struct DomainSets {
+    first: Domains,
+    /// Those after the first, from 1 on.
+    later: Table<OnceBox<Domains>>,
+    nr_later: AtomicU32,
+    /// Which is in force; 0 is the first.
+    current: AtomicU32,
+    most_levels: usize,
+}
+
+impl DomainSets {
+    pub(crate) fn new(topology: &Topology, features: Features, roots: Roots) -> Self {
+        Self {
+            first: Domains::of_roots(topology, features, roots, false),
+            later: Table::new(),
+            nr_later: AtomicU32::new(0),
+            current: AtomicU32::new(0),
+            most_levels: most_levels(topology),
+        }
+    }
+
+    /// How many domains a CPU can have at most.
+    pub(crate) fn most_levels(&self) -> usize {
+        self.most_levels
+    }
+
+    /// Puts the domains for `roots` in force. One caller at a time.
+    pub(crate) fn rebuild(&self, topology: &Topology, features: Features, roots: Roots) {
+        let nr = self.nr_later.load(Relaxed);
+        let lost = features.has(Feature::OldLostDomains);
+        let known = (0..=nr).find(|&set| self.get(set).is_of(&roots, lost));
+        let set = known.unwrap_or_else(|| {
+            let made = Domains::of_roots(topology, features, roots, lost);
+            // Nobody else adds one: the cell is empty.
+            let _ = self.later.entry(nr + 1, OnceBox::new).set(Box::new(made));
+            self.nr_later.store(nr + 1, Relaxed);
+            nr + 1
+        });
+        self.get(set).renew();
+        self.current.store(set, Relaxed);
+    }
+
+    fn get(&self, set: u32) -> &Domains {
+        if set == 0 { &self.first } else { self.later(set) }
+    }
+
+    #[cold]
+    fn later(&self, set: u32) -> &Domains {
+        // Another CPU may see which is in force before it sees the set itself: then the first, which is a hint like all here.
+        self.later.get(set).and_then(OnceBox::get).unwrap_or(&self.first)
+    }
+}
+
+impl Deref for DomainSets {
+    type Target = Domains;
+
+    #[inline]
+    fn deref(&self) -> &Domains {
+        self.get(self.current.load(Relaxed))
+    }
+}

@@ -1,0 +1,206 @@
+//! CPUs that go offline and come back (`sched_cpu_deactivate`, `sched_cpu_activate`), and where a task goes that may not stay.
+//!
+//! From [`Scheduler::cpu_down`] on nobody chooses the CPU: it is in no scheduling domain, publishes that it is not idle, and
+//! a task that was on its way looks again. Tasks that wait there move at once, the running one through the stopper; one that
+//! sleeps there stays, and goes elsewhere when it wakes.
+
+use core::fmt;
+
+use super::{Scheduler, settle};
+use crate::class::deadline::Cpus;
+use crate::class::{self, rt};
+use crate::event::{Event, Running};
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::rq::Rqs;
+use crate::shared::Shared;
+use crate::task::{Affinity, Task};
+
+/// Why a CPU cannot go, or come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HotplugError {
+    /// The machine does not have it.
+    NoSuchCpu {
+        /// Which.
+        cpu: CpuId,
+        /// How many CPUs the machine has.
+        nr_cpus: usize,
+    },
+    /// It is offline.
+    Offline(CpuId),
+    /// It is online.
+    Online(CpuId),
+    /// No other is online (`EBUSY`).
+    Last(CpuId),
+    /// SCHED_DEADLINE tasks were promised more than the other CPUs have (`EBUSY`).
+    Deadline {
+        /// The CPU.
+        cpu: CpuId,
+        /// What is promised to tasks, and from 6.12 on to the fair servers of the other CPUs, in 2^-20 CPUs.
+        promised: u64,
+        /// What the other CPUs may promise, in 2^-20 CPUs.
+        cap: u64,
+    },
+}
+
+impl fmt::Display for HotplugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchCpu { cpu, nr_cpus } => {
+                write!(f, "there is no CPU {cpu}; the machine has CPUs 0 to {}", nr_cpus.saturating_sub(1))
+            }
+            Self::Offline(cpu) => write!(f, "CPU {cpu} is offline already"),
+            Self::Online(cpu) => write!(f, "CPU {cpu} is online already"),
+            Self::Last(cpu) => {
+                write!(f, "CPU {cpu} is the last that is online, and has to stay; take another up first")
+            }
+            Self::Deadline { cpu, promised, cap } => write!(
+                f,
+                "CPU {cpu} has to stay (EBUSY): {} CPUs are promised to SCHED_DEADLINE tasks (and fair servers), and \
+                 without it there are {}; end some of them, or lower their runtimes, first",
+                Cpus(*promised),
+                Cpus(*cap)
+            ),
+        }
+    }
+}
+
+impl core::error::Error for HotplugError {}
+
+/// Whether a task of this affinity may run on a CPU now.
+fn may_run<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> bool {
+    cpu.index() < shared.nr_cpus()
+        && shared.is_online(cpu)
+        && affinity.as_ref().is_none_or(|affinity| affinity.contains(cpu))
+}
+
+/// None of the CPUs a task may run on is online.
+pub(super) fn is_lost<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> bool {
+    !shared.all_online() && affinity.as_ref().is_some_and(|mask| !mask.iter().any(|cpu| may_run(shared, affinity, cpu)))
+}
+
+/// `chosen` if the affinity allows it, else `prev`, else the first that it allows.
+pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
+    if !shared.all_online() {
+        return fallback(shared, affinity, chosen, prev);
+    }
+    match affinity {
+        None => chosen,
+        Some(mask) if mask.contains(chosen) => chosen,
+        Some(mask) if mask.contains(prev) => prev,
+        Some(mask) => mask.iter().find(|cpu| cpu.index() < shared.nr_cpus()).unwrap_or(prev),
+    }
+}
+
+/// `select_fallback_rq`: the same where CPUs are offline, one of the node of `prev` first. If the affinity allows no CPU that
+/// is online, any will do.
+#[cold]
+fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
+    let cpus = || (0..shared.nr_cpus() as u32).map(CpuId);
+    let node = |cpu: CpuId| shared.topology.place(cpu).node;
+    let find = |affinity: &Affinity| {
+        let may = |cpu: &CpuId| may_run(shared, affinity, *cpu);
+        let near = |cpu: &CpuId| may(cpu) && node(*cpu) == node(prev);
+        [chosen, prev].into_iter().find(may).or_else(|| cpus().find(near)).or_else(|| cpus().find(may))
+    };
+    find(affinity).or_else(|| find(&None)).unwrap_or(prev)
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Takes a CPU offline. Who waits there has moved when this returns; if somebody runs there, the CPU was asked to
+    /// reschedule, its stopper moves him, and only when [`Self::schedule`] says that it is idle does it stop working. It
+    /// must not be asked to do anything from then on. It belongs to no scheduling domain, and other CPUs' domains are built
+    /// anew without it.
+    ///
+    /// A task that may run on no other CPU that is online may run on all of them from now on, as in Linux, and
+    /// [`Event::AffinityLost`] says so.
+    ///
+    /// A host takes one CPU down or up at a time.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such CPU, it is offline already, it is the last, or what deadline tasks were promised would not fit on
+    /// the others.
+    pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
+        let shared = self.shared;
+        let nr_cpus = shared.nr_cpus();
+        if cpu.index() >= nr_cpus {
+            return Err(HotplugError::NoSuchCpu { cpu, nr_cpus });
+        }
+        if !shared.is_online(cpu) {
+            return Err(HotplugError::Offline(cpu));
+        }
+        if shared.nr_online() == 1 {
+            return Err(HotplugError::Last(cpu));
+        }
+        shared.dl.may_lose(shared.capacity(cpu)).map_err(|(promised, cap)| HotplugError::Deadline {
+            cpu,
+            promised,
+            cap,
+        })?;
+        self.host.event(self.now, cpu, &Event::CpuDown);
+        shared.set_online(cpu, false);
+        shared.nohz.exit(cpu);
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, shared);
+        class::update_curr(&mut rq, shared);
+        rq.online = false;
+        rq.balance.tick_stopped = false;
+        rt::rq_offline(&mut rq);
+        P::rq_offline(&mut rq, shared);
+        settle(&mut rq, shared, self.host);
+        drop(rq);
+        self.domains_rebuilt();
+        self.push_forbidden(cpu);
+        Ok(())
+    }
+
+    /// Takes a CPU online. It is idle and asked to reschedule, as it does in Linux once its hotplug thread has done its work
+    /// there: it looks for something to do at once.
+    ///
+    /// A host takes one CPU down or up at a time.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such CPU, or it is online already.
+    pub fn cpu_up(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
+        let shared = self.shared;
+        let nr_cpus = shared.nr_cpus();
+        if cpu.index() >= nr_cpus {
+            return Err(HotplugError::NoSuchCpu { cpu, nr_cpus });
+        }
+        if shared.is_online(cpu) {
+            return Err(HotplugError::Online(cpu));
+        }
+        self.host.event(self.now, cpu, &Event::CpuUp);
+        shared.set_online(cpu, true);
+        self.domains_rebuilt();
+        let mut rq = self.rqs.rq(cpu);
+        rq.update_clock(self.now, shared);
+        rq.online = true;
+        rq.balance.online(self.now);
+        P::rq_online(&mut rq, shared);
+        if rq.running == Running::Idle {
+            rq.resched();
+        }
+        settle(&mut rq, shared, self.host);
+        Ok(())
+    }
+
+    /// Every CPU that is online begins anew in its new domains.
+    fn domains_rebuilt(&mut self) {
+        for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
+            let mut rq = self.rqs.rq(cpu);
+            rq.balance.rebuilt(self.shared, cpu, self.now);
+        }
+    }
+}
+
+/// A task that is not queued may run everywhere from now on if it could run nowhere; `cpu` says so.
+pub(super) fn widen<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H, now: u64, task: &mut Task<P>, cpu: CpuId) {
+    if is_lost(shared, &task.affinity) {
+        task.affinity = None;
+        host.event(now, cpu, &Event::AffinityLost { task: task.id });
+    }
+}

@@ -1,0 +1,133 @@
+//! CPUs that go offline and come back while the machine runs.
+//!
+//! Whoever writes to `/sys/devices/system/cpu/cpuN/online` is not part of the workload: it costs nothing. The CPU that goes
+//! works until its stopper has moved the running task away, as long as that takes; from then on it does nothing, its time
+//! counts as idle, and timers that were armed there fire on a CPU that is online.
+
+use std::collections::BTreeSet;
+
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::{HotplugError, Policy, Scheduler};
+use vruntime_trace::Sink;
+use vruntime_workload::program::Hotplug;
+
+use crate::error::Error;
+use crate::machine::{Machine, sched};
+
+/// So many tasks are named in notes of one kind; the others are counted.
+const NAMED: usize = 8;
+
+/// Whether a machine of so many CPUs can do all that.
+///
+/// # Errors
+///
+/// A CPU that is not there, that is offline (online) already, or that is the last.
+pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize) -> Result<(), Error> {
+    let mut online = vec![true; nr_cpus];
+    let mut last = 0;
+    for &Hotplug { at, cpu, online: up } in hotplug {
+        let id = CpuId(cpu);
+        let wrong = match online.get(cpu as usize) {
+            None => Some(HotplugError::NoSuchCpu { cpu: id, nr_cpus }),
+            Some(true) if up => Some(HotplugError::Online(id)),
+            Some(false) if !up => Some(HotplugError::Offline(id)),
+            Some(_) if !up && online.iter().filter(|&&online| online).count() == 1 => Some(HotplugError::Last(id)),
+            Some(_) => None,
+        };
+        if let Some(reason) = wrong {
+            return Err(Error::Hotplug { at, reason });
+        }
+        if at < last {
+            return Err(Error::HotplugOrder { at });
+        }
+        (online[cpu as usize], last) = (up, at);
+    }
+    Ok(())
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Arms the event of the next CPU that comes or goes.
+    pub(crate) fn arm_hotplug(&mut self) {
+        if let Some(next) = self.workload.hotplug.get(self.plugged) {
+            let source = self.core.hotplug_source();
+            self.core.queue.arm(source, next.at);
+        }
+    }
+
+    /// A CPU comes or goes.
+    pub(crate) fn on_hotplug(&mut self) {
+        let Hotplug { at, cpu, online } = self.workload.hotplug[self.plugged];
+        self.plugged += 1;
+        self.arm_hotplug();
+        let (id, now) = (CpuId(cpu), self.core.now);
+        let others = (0..self.core.cpus.len()).filter(|&other| other != cpu as usize);
+        // There is one: that was checked before the run began.
+        let Some(by) = others.into_iter().find(|&other| self.shared.is_online(CpuId(other as u32))) else { return };
+        self.core.cpus[by].settle(now);
+        let done = if online { sched!(self, by).cpu_up(id) } else { sched!(self, by).cpu_down(id) };
+        match done {
+            Ok(()) => {}
+            Err(reason @ HotplugError::Deadline { .. }) => {
+                self.notes.push(format!("hotplug at {at} ns is refused, as in Linux: {reason}"));
+            }
+            // It was refused to go, and so need not come back.
+            Err(reason) => debug_assert_eq!(reason, HotplugError::Online(id), "checked before the run began"),
+        }
+        if done.is_ok() {
+            let domains = self.domains();
+            self.core.sink.domains(now, &domains);
+        }
+        if online && done.is_ok() {
+            if self.core.cpus[cpu as usize].is_idle() {
+                sched!(self, by).tick_stopped(id);
+            }
+            self.rebind(by, cpu);
+        }
+        self.leave_interrupt(by);
+    }
+
+    /// The kernel threads of a CPU that is back work there again (`rebind_workers`).
+    fn rebind(&mut self, by: usize, cpu: u32) {
+        for task in 0..self.tasks.len() {
+            let template = self.tasks[task].template as usize;
+            if template < self.own || self.workload.tasks[template].settings.cpus.as_deref() != Some(&[cpu]) {
+                continue;
+            }
+            let affinity = self.programs.settings[self.programs.initial[template] as usize].affinity.clone();
+            let id = TaskId(task as u32);
+            self.core.sink.affinity(self.core.now, id, affinity.as_deref());
+            let set = sched!(self, by).set_affinity(id, affinity);
+            debug_assert_eq!(set, Ok(()), "the CPU is online, and kernel threads are of the fair class");
+        }
+    }
+
+    /// `cpu`, or another if that is offline and has nothing left to do.
+    #[inline]
+    pub(crate) fn working(&self, cpu: usize) -> usize {
+        if self.shared.all_online() { cpu } else { self.first_working(cpu) }
+    }
+
+    #[cold]
+    fn first_working(&self, cpu: usize) -> usize {
+        if self.shared.is_online(CpuId(cpu as u32)) || !self.core.cpus[cpu].is_idle() {
+            return cpu;
+        }
+        self.shared.online().first().map_or(cpu, CpuId::index)
+    }
+
+    /// What a user should know: tasks whose CPUs had all gone.
+    pub(crate) fn affinity_notes(&self, notes: &mut Vec<String>) {
+        let mut tell = |tasks: &BTreeSet<TaskId>, what: &str| {
+            let own: Vec<&TaskId> =
+                tasks.iter().filter(|task| (self.tasks[task.index()].template as usize) < self.own).collect();
+            for task in own.iter().take(NAMED) {
+                notes.push(format!("task `{}` {what}", self.task_name(task.0)));
+            }
+            if own.len() > NAMED {
+                notes.push(format!("… and {} more tasks: they, too, {what}", own.len() - NAMED));
+            }
+        };
+        tell(&self.core.lost, "was to run on CPUs that were all offline: from then on it ran anywhere, as in Linux");
+        tell(&self.core.refused, "asked for CPUs that were all offline (EINVAL), and kept those it had");
+    }
+}

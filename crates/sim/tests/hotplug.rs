@@ -1,0 +1,174 @@
+//! CPUs that go offline and come back: who moves, where to, and what is refused.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, MigrateCause};
+use vruntime_sched::ids::CpuId;
+use vruntime_sim::{Config, Costs, Error, MachineSpec, parse_topology};
+use vruntime_workload::program::*;
+
+fn config(topology: &str) -> Config {
+    let mut spec = MachineSpec::new(parse_topology(topology).unwrap());
+    spec.costs = Costs::profile("zero").unwrap();
+    Config { duration: Some(300 * MS), ..Config::new(vruntime_sched::kernel("6.12").unwrap(), spec) }
+}
+
+fn hog(name: &str, cpus: Option<Vec<u32>>) -> Task {
+    let ops = vec![Op::Run { work: MS }];
+    let settings = Settings { cpus, ..Settings::default() };
+    let phase = Phase { name: "run".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
+    let (name, class) = (name.to_owned(), name.to_owned());
+    Task { name, class, start: Some(0), settings, phases: [phase].into(), repeat: Repeat::Forever }
+}
+
+fn plugged(tasks: Vec<Task>, hotplug: &[(u64, u32, bool)]) -> Workload {
+    let hotplug = hotplug.iter().map(|&(ms, cpu, online)| Hotplug { at: ms * MS, cpu, online }).collect();
+    Workload { hotplug, ..workload(tasks) }
+}
+
+/// When a task began to run on a CPU, ms.
+fn runs(log: &Log, cpu: u32) -> Vec<u64> {
+    let cpu = CpuId(cpu);
+    log.events
+        .iter()
+        .filter(|(_, on, event)| *on == cpu && matches!(event, Event::Switch { next, .. } if next.task().is_some()))
+        .map(|(at, ..)| at / MS)
+        .collect()
+}
+
+#[test]
+fn the_running_task_leaves_through_the_stopper_and_somebody_comes_back() {
+    let tasks = ["a", "b", "c", "d"].map(|name| hog(name, None)).to_vec();
+    let mut log = Log::default();
+    // Between two ticks, so that who waits has waited for longer than his cache stays hot (`sched_migration_cost_ns`).
+    let mut config = config("core:4");
+    // Otherwise dice decide whether it looks for work.
+    config.kernel.feature("NO_NI_RANDOM").unwrap();
+    let outcome = simulate(&plugged(tasks, &[(102, 1, false), (202, 1, true)]), &config, &mut log).unwrap();
+    let moved = log.pick(|at, event| match event {
+        Event::Migrate { from, cause: MigrateCause::Hotplug, .. } => Some((at / MS, from)),
+        _ => None,
+    });
+    assert_eq!(moved, [(102, CpuId(1))]);
+    let on = runs(&log, 1);
+    assert!(on.iter().all(|&ms| ms <= 102 || ms >= 202), "nobody runs on an offline CPU: {on:?}");
+    assert_eq!(on.iter().filter(|&&ms| ms == 202).count(), 1, "back again it takes a task at once: {on:?}");
+    assert_eq!(outcome.cpus[1].idle / MS, 100);
+    assert_eq!(outcome.notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_task_whose_cpus_are_all_gone_runs_anywhere_and_is_named() {
+    let tasks = vec![hog("pinned", Some(vec![1])), hog("free", None)];
+    let mut log = Log::default();
+    let outcome = simulate(&plugged(tasks, &[(100, 1, false)]), &config("core:2"), &mut log).unwrap();
+    let pinned = log.of("pinned");
+    let lost = log.pick(|at, event| (event == Event::AffinityLost { task: pinned }).then_some(at / MS));
+    assert_eq!(lost, [100]);
+    assert_eq!(outcome.notes.len(), 1, "{:?}", outcome.notes);
+    assert!(outcome.notes[0].starts_with("task `pinned` was to run on CPUs that were all offline"));
+    assert_eq!(outcome.cpus[0].busy, 300 * MS);
+}
+
+#[test]
+fn a_task_that_asks_for_offline_cpus_is_refused() {
+    let mut asks = hog("asks", None);
+    let later = Settings { cpus: Some(vec![1]), ..Settings::default() };
+    let first = Phase { repeat: Repeat::Times(150), ..asks.phases[0].clone() };
+    let second = Phase { settings: later, ..asks.phases[0].clone() };
+    asks.phases = [first, second].into();
+    let mut log = Log::default();
+    let outcome = simulate(&plugged(vec![asks], &[(100, 1, false)]), &config("core:2"), &mut log).unwrap();
+    assert_eq!(outcome.cpus[0].busy + outcome.cpus[1].busy, 300 * MS);
+    assert!(outcome.notes[0].starts_with("task `asks` asked for CPUs that were all offline"), "{:?}", outcome.notes);
+}
+
+#[test]
+fn impossible_hotplug_is_refused_before_the_run() {
+    let refused = |hotplug: &[(u64, u32, bool)]| {
+        let workload = plugged(vec![hog("a", None)], hotplug);
+        match simulate(&workload, &config("core:2"), &mut Log::default()) {
+            Err(error @ (Error::Hotplug { .. } | Error::HotplugOrder { .. })) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(refused(&[(1, 2, false)]).contains("there is no CPU 2; the machine has CPUs 0 to 1"));
+    assert!(refused(&[(1, 0, false), (2, 1, false)]).contains("CPU 1 is the last that is online"));
+    assert!(refused(&[(1, 1, true)]).contains("CPU 1 is online already"));
+    assert!(refused(&[(1, 1, false), (2, 1, false)]).contains("CPU 1 is offline already"));
+    assert!(refused(&[(2, 1, false), (1, 1, true)]).contains("sort the list by time"));
+}
+
+#[test]
+fn a_cpu_that_deadline_tasks_need_stays() {
+    let promised = |name: &str| {
+        let mut task = hog(name, None);
+        let policy = Policy::Deadline { runtime: 5 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+        task.settings.policy = Some(policy);
+        task
+    };
+    let tasks = vec![promised("a"), promised("b"), promised("c")];
+    let mut log = Log::default();
+    let plugs = [(100, 1, false), (150, 1, true), (160, 2, false)];
+    let outcome = simulate(&plugged(tasks, &plugs), &config("core:3"), &mut log).unwrap();
+    // 1.5 CPUs fit on two, with 0.1 for their fair servers, and not on one.
+    let plugged = log.pick(|at, event| match event {
+        Event::CpuDown => Some((at / MS, false)),
+        Event::CpuUp => Some((at / MS, true)),
+        _ => None,
+    });
+    assert_eq!(plugged, [(100, false), (150, true), (160, false)]);
+    assert_eq!(outcome.notes, Vec::<String>::new());
+    let plugs = [(100, 1, false), (150, 2, false), (200, 2, true), (250, 1, true)];
+    let tasks = vec![promised("a"), promised("b"), promised("c")];
+    let mut log = Log::default();
+    let outcome = simulate(&self::plugged(tasks, &plugs), &config("core:3"), &mut log).unwrap();
+    let plugged = log.pick(|at, event| matches!(event, Event::CpuDown | Event::CpuUp).then_some(at / MS));
+    assert_eq!(plugged, [100, 250]);
+    assert_eq!(
+        outcome.notes,
+        ["hotplug at 150000000 ns is refused, as in Linux: CPU 2 has to stay (EBUSY): 1.550 CPUs are promised to \
+          SCHED_DEADLINE tasks (and fair servers), and without it there are 0.950; end some of them, or lower their \
+          runtimes, first"]
+    );
+}
+
+/// Tasks of a group that is throttled leave with the others, and are held back where they come to.
+#[test]
+fn a_throttled_group_leaves_too() {
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let mut config = config("core:2");
+        config.kernel = vruntime_sched::kernel(kernel).unwrap().clone();
+        let max = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
+        let group = |path: &str, parent, max| Group {
+            path: path.to_owned(),
+            parent,
+            weight: 100,
+            idle: false,
+            max,
+            uclamp: Default::default(),
+        };
+        let tasks = ["a", "b"].map(|name| {
+            let mut task = hog(name, None);
+            task.settings.group = Some(1);
+            task
+        });
+        // Long after both have used up what there is.
+        let plugs = [(50, 1, false), (350, 1, true)];
+        let groups = vec![group("/", None, None), group("/limited", Some(0), max)];
+        let workload = Workload { groups, ..plugged(tasks.to_vec(), &plugs) };
+        let mut log = Log::default();
+        let config = Config { duration: Some(700 * MS), ..config };
+        let outcome = simulate(&workload, &config, &mut log).unwrap();
+        let moved = log.pick(|at, event| match event {
+            Event::Migrate { from: CpuId(1), cause: MigrateCause::Hotplug, .. } => Some(at / MS),
+            _ => None,
+        });
+        assert_eq!(moved, [50], "{kernel}");
+        let used = outcome.cpus[0].busy + outcome.cpus[1].busy;
+        // Seven periods, and at most a tick beyond, on each CPU and in each.
+        assert!((65 * MS..=70 * MS + 7 * 2 * 4 * MS).contains(&used), "{kernel}: {used}");
+        assert!(runs(&log, 1).iter().all(|ms| !(50..350).contains(ms)), "{kernel}");
+    }
+}
