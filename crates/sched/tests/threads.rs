@@ -372,7 +372,12 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         world.check(cpu);
         let rq = world.rqs[cpu.index()].lock().unwrap();
         found.extend(rq.tasks.iter().map(|(_, task)| task.id));
-        let may_run = |task: &Task<P>| !(task.kind() == ClassKind::Rt && rq.rt.throttled());
+        // A throttled deadline task waits for its replenishment, not for the CPU.
+        let may_run = |task: &Task<P>| match task.kind() {
+            ClassKind::Rt => !rq.rt.throttled(),
+            ClassKind::Deadline => !task.deadline().is_some_and(|se| se.throttled),
+            ClassKind::Fair => true,
+        };
         let waits = rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == TaskState::Runnable && may_run(task));
         assert!(rq.running() != Running::Idle || !waits, "CPU {cpu} idles before a waiting task");
         assert_eq!(rq.need_resched(), world.with_told(cpu), "CPU {cpu}: a reschedule was asked for and not passed on");
