@@ -63,6 +63,7 @@ pub(crate) struct Group {
     pub(crate) path: String,
     pub(crate) parent: Option<u32>,
     pub(crate) weight: u32,
+    pub(crate) nice: Option<i8>,
     pub(crate) cpu_ns: u64,
     pub(crate) system_ns: u64,
     pub(crate) run_delay_ns: u64,

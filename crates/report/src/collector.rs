@@ -178,6 +178,7 @@ impl Collector {
                 path,
                 parent,
                 weight: 100,
+                nice: None,
                 cpu_ns: 0,
                 system_ns: 0,
                 run_delay_ns: 0,
@@ -366,6 +367,7 @@ impl Sink for Collector {
         info.path.clone_into(&mut group.path);
         group.parent = info.parent.map(|parent| parent.0);
         group.weight = info.weight;
+        group.nice = info.nice;
         group.limit = info.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
         self.psi.group(id, info.parent);
     }

@@ -155,8 +155,31 @@ fn groups(c: &mut Collector) {
     for (id, path, parent, weight) in
         [(0, "/", None, 100), (1, "/a", Some(0), 200), (2, "/b", Some(0), 100), (3, "/b/x", Some(2), 300)]
     {
-        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight, max: None });
+        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight, max: None, nice: None });
     }
+}
+
+/// An autogroup's nice value is its weight: 3121 to 1024.
+#[test]
+fn autogroups_are_entitled_by_their_nice_value() {
+    let mut c = Collector::new(1);
+    for (id, path, nice) in [(0, "/", None), (1, "/autogroup-a", Some(-5)), (2, "/autogroup-b", Some(0))] {
+        let parent = (id > 0).then_some(GroupId::ROOT);
+        c.group(GroupId(id), &GroupInfo { path, parent, weight: 100, max: None, nice });
+    }
+    let a = task(&mut c, 0, "a", "a", 1);
+    let b = task(&mut c, 1, "b", "b", 2);
+    for id in 0..2 {
+        fork(&mut c, 0, CPU0, id);
+    }
+    switch(&mut c, 0, CPU0, IDLE, PrevState::Preempted, b);
+    switch(&mut c, 4000, CPU0, b, PrevState::Preempted, a);
+    c.finish(8000);
+    let results = c.into_results();
+    let entitled = results.groups[1].entitled_ns;
+    assert!(entitled.abs_diff(8000 * 3121 / 4145) <= 20, "{entitled}");
+    let json = crate::observed_json(&results, 1, 0);
+    assert_eq!((&json["groups"]["autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
 /// A real-time task takes what it wants, whatever its group's weight: the others divide what is left.
@@ -281,10 +304,10 @@ fn tables_of_a_small_run() {
 #[test]
 fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     let mut c = Collector::new(2);
-    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
     c.group(
         GroupId(1),
-        &GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 100, max: Some((5_000, 10_000)) },
+        &GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 100, max: Some((5_000, 10_000)), nice: None },
     );
     let group = GroupId(1);
     let period = |periods, throttled, burst| Event::BandwidthPeriod { group, periods, throttled, burst };
@@ -372,10 +395,10 @@ proptest! {
 #[test]
 fn nobody_is_entitled_to_more_than_its_limit() {
     let mut c = Collector::new(1);
-    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
-    let limited = GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 300, max: Some((20, 100)) };
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    let limited = GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 300, max: Some((20, 100)), nice: None };
     c.group(GroupId(1), &limited);
-    c.group(GroupId(2), &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, max: None });
+    c.group(GroupId(2), &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, max: None, nice: None });
     let q = task(&mut c, 0, "q", "q", 1);
     let o = task(&mut c, 1, "o", "o", 2);
     fork(&mut c, 0, CPU0, 0);
@@ -395,8 +418,8 @@ fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64)
 #[test]
 fn cpu_time_in_the_words_of_proc_stat() {
     let mut c = Collector::new(2);
-    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, max: None });
-    c.group(GroupId(1), &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, max: None });
+    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    c.group(GroupId(1), &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, max: None, nice: None });
     let a = task(&mut c, 0, "a", "a", 1);
     let niced = TaskInfo { name: "b", class: "b", nice: 5, ..TaskInfo::default() };
     c.task(TaskId(1), &niced);

@@ -27,6 +27,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
             path: group.path.clone(),
             parent: group.parent.map(|parent| parent as usize),
             weight: group.weight,
+            nice: group.nice,
             tasks: 0,
             cpu_ns: group.cpu_ns,
             system_ns: group.system_ns.min(group.cpu_ns),
@@ -70,7 +71,8 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
         }
         demand[parent] += demand[index];
         realtime[parent] += realtime[index];
-        let claim = Claim { weight: group_weight(part.weight), demand: demand[index] };
+        let weight = part.nice.map_or_else(|| group_weight(part.weight), nice_weight);
+        let claim = Claim { weight, demand: demand[index] };
         members[parent].push(Member { group: Some(index), claim });
     }
     if let Some(root) = results.first_mut() {

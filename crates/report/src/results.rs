@@ -192,6 +192,8 @@ pub struct GroupResult {
     pub parent: Option<usize>,
     /// `cpu.weight`.
     pub weight: u32,
+    /// Of a session's autogroup its nice value, which is its weight then.
+    pub nice: Option<i8>,
     /// Tasks whose last group is this one or one below it.
     pub tasks: usize,
     /// CPU time of its tasks and of the groups below, nanoseconds.

@@ -403,7 +403,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         self.clamp(cpu, task, &attributes);
         if let Some(group) = attributes.group {
-            let group = self.group(group);
+            let group = self.group(self.tasks[task as usize].template as usize, group);
             sched!(self, cpu).move_group(id, group);
         }
         if attributes.affinity.is_some() {

@@ -59,6 +59,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) workload: &'a Workload,
     /// The scheduler's id of each of the workload's groups.
     groups: Vec<GroupId>,
+    /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
+    autogroups: Vec<GroupId>,
     /// SMT siblings: index of each CPU's core, and the CPUs of each core.
     pub(crate) core_of: Vec<u32>,
     pub(crate) cores: Vec<Vec<u32>>,
@@ -192,6 +194,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             objects: Objects::new(workload),
             workload,
             groups: Vec::with_capacity(workload.groups.len()),
+            autogroups: Vec::new(),
             core_of,
             cores,
             smt_speed_permille: spec.smt_speed_permille,
@@ -219,7 +222,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         machine.describe();
         machine.start_clocks();
-        machine.create_groups(config.autogroup);
+        machine.create_groups();
+        if config.autogroup {
+            machine.create_autogroups();
+        } else if !workload.sessions.is_empty() {
+            machine.notes.push("sessions have no effect: autogroup is off".to_owned());
+        }
         machine.create_tasks(config.seed, &mut rng);
         for cpu in 0..cpus {
             sched!(machine, cpu).tick_stopped(CpuId(cpu as u32));
@@ -236,8 +244,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains });
     }
 
-    fn create_groups(&mut self, autogroup: bool) {
-        let root = GroupInfo { path: "/", parent: None, weight: 100, max: None };
+    fn create_groups(&mut self) {
+        let root = GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None };
         self.core.sink.group(GroupId::ROOT, &root);
         self.groups.push(GroupId::ROOT);
         for group in self.workload.groups.iter().skip(1) {
@@ -245,7 +253,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let id = sched!(self, 0).new_group(parent, group.weight, group.idle);
             self.groups.push(id);
             let max = group.max.map(|max| (max.quota, max.period));
-            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max };
+            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max, nice: None };
             self.core.sink.group(id, &info);
             // What is no limit was told before the machine was built.
             let limit = group.max.and_then(|max| Limit::new(max.quota, max.period, max.burst).ok());
@@ -255,12 +263,22 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
             }
         }
-        if autogroup {
-            // A session's autogroup: its tasks say they are in the root group, and compete as one of its children.
+    }
+
+    /// One autogroup a session: its tasks say they are in the root group, and compete as one of its children.
+    fn create_autogroups(&mut self) {
+        let workload = self.workload;
+        let mut create = |path: &str, nice: Option<i8>| {
             let id = sched!(self, 0).new_group(GroupId::ROOT, 100, false);
-            let info = GroupInfo { path: "/autogroup", parent: Some(GroupId::ROOT), weight: 100, max: None };
-            self.core.sink.group(id, &info);
-            self.groups[0] = id;
+            self.core.sink.group(id, &GroupInfo { path, parent: Some(GroupId::ROOT), weight: 100, max: None, nice });
+            if let Some(nice) = nice {
+                sched!(self, 0).set_group_nice(id, nice);
+            }
+            self.autogroups.push(id);
+        };
+        create("/autogroup", None);
+        for session in &workload.sessions {
+            create(&format!("/autogroup-{}", session.name), Some(session.nice));
         }
     }
 
@@ -281,7 +299,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let attr = initial.policy.unwrap_or_default();
         let SchedAttr { policy, nice, rt_priority, .. } = attr;
         let group = if template < self.own {
-            self.groups[initial.group.unwrap_or(0) as usize]
+            self.group(template, initial.group.unwrap_or(0))
         } else {
             // Kernel threads are in no session, hence in no autogroup.
             GroupId::ROOT
@@ -304,8 +322,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         id.0
     }
 
-    /// The scheduler's id of one of the workload's groups.
-    pub(crate) fn group(&self, index: u32) -> GroupId {
+    /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root group that
+    /// is its session's autogroup.
+    pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
+        if index == 0 && !self.autogroups.is_empty() {
+            let session = self.workload.tasks[template].session;
+            return self.autogroups[session.map_or(0, |session| session + 1)];
+        }
         self.groups[index as usize]
     }
 

@@ -152,6 +152,12 @@ pub(crate) fn compile(
     clamps_matter: bool,
 ) -> Result<Programs, Error> {
     let mut compiler = Compiler { workload, cpus, costs, periods, out: Programs::default(), clamps: None, nodes: None };
+    for session in &workload.sessions {
+        if !(-20..=19).contains(&session.nice) {
+            let (who, value) = (format!("session `{}`", session.name), session.nice.into());
+            return Err(Error::OutOfRange { who, what: "nice", value, expected: "-20 to 19" });
+        }
+    }
     for (index, group) in workload.groups.iter().enumerate() {
         Compiler::group(index, group)?;
     }
@@ -160,6 +166,7 @@ pub(crate) fn compile(
     let mut known: BTreeMap<(*const Phase, usize, u64), u32> = BTreeMap::new();
     let mut last: Option<(&Settings, u32)> = None;
     for task in &workload.tasks {
+        Compiler::session(task, workload)?;
         let repeat = times(task.repeat);
         let identity = (task.phases.as_ptr(), task.phases.len(), repeat);
         let entry = match known.get(&identity) {
@@ -233,6 +240,14 @@ impl<'a> Compiler<'a> {
             return Err(Error::OutOfRange { who: who(), what: "parent", value, expected: "a group listed before it" });
         }
         Ok(())
+    }
+
+    fn session(task: &Task, workload: &Workload) -> Result<(), Error> {
+        let count = workload.sessions.len();
+        match task.session.filter(|&session| session >= count) {
+            Some(index) => Err(Error::Dangling { task: task.name.clone(), kind: "session", index, count }),
+            None => Ok(()),
+        }
     }
 
     fn program(&mut self, task: &'a Task, repeat: u64) -> Result<u32, Error> {

@@ -32,6 +32,8 @@ pub struct GroupInfo<'a> {
     pub weight: u32,
     /// `cpu.max`: quota and period, nanoseconds; none: no limit.
     pub max: Option<(u64, u64)>,
+    /// Of a session's autogroup its nice value (`/proc/PID/autogroup`), which is its weight then.
+    pub nice: Option<i8>,
 }
 
 /// CPUs among which load is balanced at one level of the machine: a scheduling domain.

@@ -11,6 +11,8 @@ pub struct Workload {
     pub tasks: Vec<Task>,
     /// Task groups, parents before their children. Index 0 is always the root (path `/`).
     pub groups: Vec<Group>,
+    /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.
+    pub sessions: Vec<Session>,
     /// How many mutexes there are, and how they behave.
     pub mutexes: Vec<Mutex>,
     /// Condition variables (rt-app `wait`, `signal`, `broad`, `sync`), by name.
@@ -55,6 +57,15 @@ pub struct Clamps {
     pub min: u32,
     /// `cpu.uclamp.max`, by default 1024.
     pub max: u32,
+}
+
+/// A session, which has an autogroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its name in the file.
+    pub name: String,
+    /// What `/proc/PID/autogroup` of its tasks says: -20..=19. The autogroup weighs as much as a task of that nice value.
+    pub nice: i8,
 }
 
 /// `cpu.max`: at most `quota` of CPU time in each `period`, nanoseconds.
@@ -113,6 +124,8 @@ pub struct Task {
     pub class: String,
     /// When it starts, nanoseconds after the workload; none: only when forked.
     pub start: Option<u64>,
+    /// Its session, an index in [`Workload::sessions`]; none: the default one.
+    pub session: Option<usize>,
     /// Attributes it starts with.
     pub settings: Settings,
     /// What it does, phase after phase.

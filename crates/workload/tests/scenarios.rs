@@ -392,3 +392,44 @@ fn waits_that_nobody_ends_are_warned_of() {
     assert_eq!(found("{ wait_event = \"q\", timeout = \"1ms\" }"), Vec::<String>::new());
     assert_eq!(found("{ wake_up = \"q\" }, { wait_event = \"q\" }"), Vec::<String>::new());
 }
+
+#[test]
+fn tasks_and_workloads_are_in_sessions() {
+    let scenario = read(
+        r#"
+autogroup = true
+[sessions.desktop]
+nice = -5
+[sessions."user-1"]
+[[workload]]
+rtapp = "web.json"
+copies = 2
+session = "user-{copy}"
+[[task]]
+name = "player"
+session = "desktop"
+run = "1ms"
+[[task]]
+name = "daemon"
+run = "1ms"
+"#,
+    );
+    let workload = scenario.workload;
+    let sessions: Vec<_> = workload.sessions.iter().map(|session| (session.name.as_str(), session.nice)).collect();
+    assert_eq!(sessions, [("user-0", 0), ("user-1", 0), ("desktop", -5)]);
+    let found: Vec<_> = workload.tasks.iter().map(|task| task.session).collect();
+    assert_eq!(found, [[Some(0); 4], [Some(1); 4]].concat().into_iter().chain([Some(2), None]).collect::<Vec<_>>());
+    for (text, message) in [
+        ("[sessions.desktopp]\nnice = 1", "no task is in session `desktopp`"),
+        ("[sessions.desktop]\nnice = 20", "`nice` is out of range"),
+        ("[sessions.desktop]\nweight = 20", "unknown key `weight`"),
+        ("sessions = 3", "[sessions.\"name\"] is a whole number"),
+    ] {
+        let text = format!("{text}\n{TASK}session = \"desktop\"\n");
+        let error = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+        assert!(error.to_string().contains(message), "{text}\n{error}");
+    }
+    let text = format!("{TASK}session = \"a/b\"\n");
+    let error = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+    assert!(error.to_string().contains("`a/b` is not a session's name"), "{error}");
+}

@@ -9,8 +9,11 @@ use crate::output::tests::FullDisk;
 pub(crate) fn story(sink: &mut impl Sink) {
     let (zero, one) = (CpuId(0), CpuId(1));
     let (web, batch) = (TaskId(0), TaskId(1));
-    sink.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
-    sink.group(GroupId(1), &GroupInfo { path: "/web/api", parent: Some(GroupId::ROOT), weight: 300, max: None });
+    sink.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    sink.group(
+        GroupId(1),
+        &GroupInfo { path: "/web/api", parent: Some(GroupId::ROOT), weight: 300, max: None, nice: None },
+    );
     sink.task(web, &TaskInfo { name: "web-0", class: "web", group: GroupId(1), ..TaskInfo::default() });
     sink.task(
         batch,

@@ -32,6 +32,7 @@ mod fields;
 mod group;
 mod machine;
 mod model;
+mod session;
 mod step;
 mod task;
 mod uclamp;
@@ -138,7 +139,7 @@ pub struct Scenario {
     pub hz: Option<u32>,
     /// The preemption model.
     pub preempt: Option<Preempt>,
-    /// Whether the root's tasks share an autogroup.
+    /// Whether the root's tasks are in autogroups, one a session.
     pub autogroup: Option<bool>,
     /// Costs.
     pub costs: Option<Costs>,
@@ -184,6 +185,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let header = root.get("scenario");
     let mut scenario = settings(&mut root, &source, header);
     let groups = root.get("groups");
+    let sessions = root.get("sessions");
     let workloads = root.array("workload", "tables: [[workload]]").unwrap_or_default();
     let tasks = root.array("task", "tables: [[task]]").unwrap_or_default();
     root.finish();
@@ -217,6 +219,9 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     // A task of the short form has no duration of its own; it runs as long as the others.
     let longest = durations.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     scenario.workload.duration = duration.or(longest);
+    if let Some(sessions) = sessions {
+        session::parse_all(&mut problems, sessions, &mut scenario.workload.sessions);
+    }
     if !problems.has_errors() {
         undeclared_groups(&mut problems, &declared, &scenario);
     }
