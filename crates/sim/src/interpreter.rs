@@ -394,7 +394,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.start(child, Some(TaskId(parent)), cpu);
     }
 
-    fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
+    pub(crate) fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         if let Some(attr) = attributes.policy {

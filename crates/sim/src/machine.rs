@@ -19,10 +19,11 @@ use std::ops::ControlFlow;
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
-use vruntime_sched::{Limit, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
+use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
+use crate::changes::limit;
 use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::error::Error;
@@ -58,9 +59,13 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) objects: Objects,
     pub(crate) workload: &'a Workload,
     /// The scheduler's id of each of the workload's groups.
-    groups: Vec<GroupId>,
+    pub(crate) groups: Vec<GroupId>,
     /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
-    autogroups: Vec<GroupId>,
+    pub(crate) autogroups: Vec<GroupId>,
+    /// What weight and limit (quota and period) each of the workload's groups has.
+    pub(crate) group_states: Vec<(u32, Option<(u64, u64)>)>,
+    /// How many of the workload's changes have been made.
+    pub(crate) changed: usize,
     /// SMT siblings: index of each CPU's core, and the CPUs of each core.
     pub(crate) core_of: Vec<u32>,
     pub(crate) cores: Vec<Vec<u32>>,
@@ -82,7 +87,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) live: usize,
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// For each task the loop it is in, if an observer wants to know.
     pub(crate) loops: Option<Vec<Loop>>,
     /// How many of the workload's tasks are its own; those after them are the machine's.
@@ -195,6 +200,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             workload,
             groups: Vec::with_capacity(workload.groups.len()),
             autogroups: Vec::new(),
+            group_states: workload
+                .groups
+                .iter()
+                .map(|group| (group.weight, group.max.map(|max| (max.quota, max.period))))
+                .collect(),
+            changed: 0,
             core_of,
             cores,
             smt_speed_permille: spec.smt_speed_permille,
@@ -255,9 +266,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let max = group.max.map(|max| (max.quota, max.period));
             let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max, nice: None };
             self.core.sink.group(id, &info);
-            // What is no limit was told before the machine was built.
-            let limit = group.max.and_then(|max| Limit::new(max.quota, max.period, max.burst).ok());
-            sched!(self, 0).set_group_bandwidth(id, limit);
+            sched!(self, 0).set_group_bandwidth(id, group.max.and_then(limit));
             if let Some(clamps) = group.uclamp {
                 // They are in range: that was looked at before.
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
@@ -341,16 +350,30 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut stuck = false;
         let end = self.core.end.unwrap_or(NEVER);
         // Until then nothing but events.
-        let mut pause = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
-        while self.live > 0 {
+        let mut snapshot = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
+        let mut pause = snapshot.min(self.next_change());
+        'events: while self.live > 0 {
             let Some((at, source)) = self.core.queue.next() else {
                 stuck = true;
                 break;
             };
             if at >= pause {
-                if pause < end {
-                    self.take_snapshot();
-                    pause = end;
+                while at >= pause && pause < end {
+                    if pause == snapshot {
+                        self.take_snapshot();
+                        snapshot = end;
+                        pause = end.min(self.next_change());
+                        continue;
+                    }
+                    // It may well be another event that comes next then.
+                    self.core.queue.arm(source, at);
+                    (self.steps, at_once) = (0, 0);
+                    self.make_change();
+                    pause = snapshot.min(self.next_change());
+                    if let Some(error) = self.error.take() {
+                        return Err(error);
+                    }
+                    continue 'events;
                 }
                 if at >= end {
                     self.core.now = end;

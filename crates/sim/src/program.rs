@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
-use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload};
+use vruntime_workload::program::{
+    Changed, CpuMax, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
+};
 
 use crate::costs::Costs;
 use crate::cpu::NEVER;
@@ -128,6 +130,8 @@ pub(crate) struct Programs {
     pub(crate) entry: Vec<u32>,
     /// For each task of the workload: what it starts with, an index into `settings`.
     pub(crate) initial: Vec<u32>,
+    /// For each of the workload's changes what it gives to tasks, an index into `settings`.
+    pub(crate) changes: Vec<u32>,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
@@ -185,6 +189,15 @@ pub(crate) fn compile(
         last = Some((&task.settings, initial));
         compiler.out.initial.push(initial);
     }
+    let mut last = 0;
+    for change in &workload.changes {
+        if change.at < last {
+            return Err(Error::ChangeOrder { at: change.at });
+        }
+        last = change.at;
+        let settings = compiler.change(&change.what)?;
+        compiler.out.changes.push(settings);
+    }
     if let Some(task) = compiler.clamps
         && !clamps_matter
     {
@@ -240,6 +253,52 @@ impl<'a> Compiler<'a> {
             return Err(Error::OutOfRange { who: who(), what: "parent", value, expected: "a group listed before it" });
         }
         Ok(())
+    }
+
+    /// Checks a change; of one of tasks the index of what they get.
+    fn change(&mut self, change: &'a Changed) -> Result<u32, Error> {
+        let workload = self.workload;
+        let check = |kind, index: usize, count: usize| {
+            let task = "[[change]]".to_owned();
+            if index < count { Ok(index) } else { Err(Error::Dangling { task, kind, index, count }) }
+        };
+        let nice_of = |who: String, nice: i8| {
+            let fine = (-20..=19).contains(&nice);
+            let error = Error::OutOfRange { who, what: "nice", value: nice.into(), expected: "-20 to 19" };
+            if fine { Ok(()) } else { Err(error) }
+        };
+        match change {
+            Changed::Tasks { tasks, settings, nice } => {
+                let mut index = 0;
+                for &task in tasks {
+                    let task = &workload.tasks[check("task", task, workload.tasks.len())?];
+                    index = self.settings(task, settings)?;
+                    if let Some(nice) = *nice {
+                        nice_of(format!("task `{}`", task.name), nice)?;
+                    }
+                }
+                return Ok(index);
+            }
+            Changed::Group { group, weight, max } => {
+                let index = check("group", *group, workload.groups.len())?;
+                let mut group = workload.groups[index].clone();
+                group.weight = weight.unwrap_or(group.weight);
+                group.max = match max {
+                    Some(CpuMax::Limited(max)) => Some(*max),
+                    _ => None,
+                };
+                if index == 0 {
+                    let reason = "the root group has no weight and no limit".to_owned();
+                    return Err(Error::BadLimit { who: "[[change]]".to_owned(), reason });
+                }
+                Self::group(index, &group)?;
+            }
+            Changed::Session { session, nice } => {
+                let session = &workload.sessions[check("session", *session, workload.sessions.len())?];
+                nice_of(format!("session `{}`", session.name), *nice)?;
+            }
+        }
+        Ok(0)
     }
 
     fn session(task: &Task, workload: &Workload) -> Result<(), Error> {

@@ -177,7 +177,7 @@ impl Names {
     }
 
     #[inline]
-    fn admit_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
+    pub(crate) fn admit_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
         if cpu.0 >= MAX_CPUS {
             return Err(out_of_range("CPU", cpu.0, MAX_CPUS));
         }

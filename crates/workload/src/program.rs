@@ -31,6 +31,8 @@ pub struct Workload {
     pub completions: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
+    /// What somebody outside the workload changes meanwhile, in order of time.
+    pub changes: Vec<Change>,
 }
 
 /// A task group (cgroup v2 `cpu` controller).
@@ -77,6 +79,54 @@ pub struct Bandwidth {
     pub period: u64,
     /// `cpu.max.burst`, nanoseconds.
     pub burst: u64,
+}
+
+/// Something is changed while the workload runs, as with `chrt`, `taskset`, or a write to a cgroup's files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// When, nanoseconds after the workload's start.
+    pub at: u64,
+    /// What.
+    pub what: Changed,
+}
+
+/// What a [`Change`] changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changed {
+    /// Tasks that live then.
+    Tasks {
+        /// Indices in [`Workload::tasks`]: every instance of these.
+        tasks: Vec<usize>,
+        /// What is `None` stays.
+        settings: Settings,
+        /// A nice value without a policy: -20..=19.
+        nice: Option<i8>,
+    },
+    /// A task group.
+    Group {
+        /// Index in [`Workload::groups`], not the root's.
+        group: usize,
+        /// `cpu.weight`, 1..=10000.
+        weight: Option<u32>,
+        /// `cpu.max`, with `cpu.max.burst`.
+        max: Option<CpuMax>,
+    },
+    /// The nice value of a session's autogroup.
+    Session {
+        /// Index in [`Workload::sessions`].
+        session: usize,
+        /// -20..=19.
+        nice: i8,
+    },
+}
+
+/// What is written to `cpu.max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuMax {
+    /// `max`: no limit.
+    Unlimited,
+    /// A limit.
+    Limited(Bandwidth),
 }
 
 /// A mutex (rt-app `lock`/`unlock`).

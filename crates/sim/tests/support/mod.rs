@@ -66,6 +66,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         timers: vec!["t".to_owned(), "u".to_owned()],
         pipes: vec![Pipe { name: "p".to_owned(), capacity: 200 }],
         sessions: Vec::new(),
+        changes: Vec::new(),
         wait_queues: vec!["q".to_owned(), "r".to_owned()],
         completions: vec!["done".to_owned()],
         duration: None,

@@ -21,7 +21,7 @@ use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
-use self::tracks::{THREAD_TRACKS, Throttles, group_use, queue_length};
+use self::tracks::{THREAD_TRACKS, Throttles, group_change, group_use, queue_length};
 use crate::names::{Names, task_pid};
 use crate::output::Output;
 use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
@@ -87,6 +87,7 @@ pub struct PerfettoWriter<W> {
     /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
     group_tracks: Vec<bool>,
     queue_heading: bool,
+    changes_track: bool,
     /// The latest time seen.
     now: u64,
     omitted: u64,
@@ -151,6 +152,7 @@ impl<W: Write> PerfettoWriter<W> {
             throttles: Throttles::default(),
             group_tracks: Vec::new(),
             queue_heading: false,
+            changes_track: false,
             now: 0,
             omitted: 0,
         }
@@ -317,6 +319,13 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         }
         if let Some(usage) = &mut self.usage {
             usage.group(id, info.parent);
+        }
+    }
+
+    fn group_changed(&mut self, at: u64, _id: GroupId, info: &GroupInfo<'_>) {
+        if self.out.error().is_none() {
+            self.now = self.now.max(at);
+            group_change(&mut self.out, &mut self.changes_track, at, info.settings());
         }
     }
 

@@ -9,8 +9,8 @@ use vruntime_sched::ids::{CpuId, GroupId};
 use super::Cpu;
 use super::packets::write_packet;
 use super::proto::{
-    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TYPE_SLICE_BEGIN, TYPE_SLICE_END,
-    TrackDescriptor, TrackEvent,
+    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TYPE_INSTANT, TYPE_SLICE_BEGIN,
+    TYPE_SLICE_END, TrackDescriptor, TrackEvent,
 };
 use crate::names::Names;
 use crate::output::Output;
@@ -30,6 +30,25 @@ const THROTTLE_TRACKS: u64 = 6 << 32;
 const THROTTLE_HEADING: u64 = 7 << 32;
 /// So many tracks of throttled groups, one for each group and CPU: beyond that nobody looks.
 const MAX_THROTTLE_TRACKS: usize = 4096;
+
+/// Where changes of groups are marked.
+const CHANGES: u64 = 10 << 32;
+
+/// Marks that a group's weight or limit is what `text` says from `at` on. `described`: the track has been.
+pub(super) fn group_change<W: Write>(out: &mut Output<W>, described: &mut bool, at: u64, text: String) {
+    if !std::mem::replace(described, true) {
+        let name = Some("Changes of groups".to_owned());
+        let track = TrackDescriptor { uuid: Some(CHANGES), name, ..TrackDescriptor::default() };
+        write_packet(out, 0, None, Data::TrackDescriptor(track));
+    }
+    let event = TrackEvent {
+        r#type: Some(TYPE_INSTANT),
+        track_uuid: Some(CHANGES),
+        name: Some(Bytes::from(text)),
+        ..TrackEvent::default()
+    };
+    write_packet(out, at, None, Data::TrackEvent(event));
+}
 
 /// Where groups with a CPU limit are throttled, as slices: a track for each group and CPU where that happens.
 #[derive(Debug, Default)]

@@ -28,6 +28,7 @@
 //! # Ok::<(), vruntime_workload::Error>(())
 //! ```
 
+mod change;
 mod fields;
 mod group;
 mod machine;
@@ -188,6 +189,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let sessions = root.get("sessions");
     let workloads = root.array("workload", "tables: [[workload]]").unwrap_or_default();
     let tasks = root.array("task", "tables: [[task]]").unwrap_or_default();
+    let changes = root.array("change", "tables: [[change]]").unwrap_or_default();
     root.finish();
     let mut merged = Merged::new();
     let mut declared = Vec::new();
@@ -222,6 +224,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     if let Some(sessions) = sessions {
         session::parse_all(&mut problems, sessions, &mut scenario.workload.sessions);
     }
+    scenario.workload.changes = change::parse_all(&mut problems, changes, &scenario.workload);
     if !problems.has_errors() {
         undeclared_groups(&mut problems, &declared, &scenario);
     }

@@ -87,7 +87,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     merged.add(&workload, places, &placement);
 }
 
-fn policy(fields: &mut Fields<'_, '_>) -> Policy {
+pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     let names = PolicyName::ALL.iter().map(|(name, _)| *name);
     let policy = match fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"") {
         None => PolicyName::Other,
@@ -158,7 +158,7 @@ fn custom_slice(fields: &mut Fields<'_, '_>, slice: Option<u64>) -> Option<u64> 
     slice
 }
 
-fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
+pub(super) fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for entry in fields.array("cpus", "a list of CPUs, such as [0, 2]")? {
         if let DeValue::Integer(_) = entry.get_ref() {
