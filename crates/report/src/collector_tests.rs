@@ -159,6 +159,48 @@ fn groups(c: &mut Collector) {
     }
 }
 
+/// Policies and priorities are told as soon as anybody has one of his own.
+#[test]
+fn policies_and_priorities() {
+    let run = |changes: &[Event]| {
+        let mut c = Collector::new(1);
+        for id in 0..4 {
+            task(&mut c, id, &format!("w-{id}"), "w", 0);
+            fork(&mut c, 0, CPU0, id);
+        }
+        for event in changes {
+            c.event(1, CPU0, event);
+        }
+        c.finish(100);
+        c.into_results()
+    };
+    assert!(!crate::results_table(&run(&[])).contains("policy"));
+    let set = |id, policy, rt_priority| Event::SetPolicy { task: TaskId(id), policy, rt_priority };
+    let results = run(&[
+        set(0, SchedPolicy::Fifo, 30),
+        set(1, SchedPolicy::Deadline, 0),
+        Event::SetNice { task: TaskId(2), nice: -5 },
+    ]);
+    let table = crate::results_table(&results);
+    let policies: Vec<Vec<&str>> =
+        table.lines().filter(|line| line.contains("SCHED")).map(|line| line.split_whitespace().collect()).collect();
+    let expected = [
+        ["w", "SCHED_DEADLINE", "-1", "-", "0"],
+        ["w", "SCHED_FIFO", "69", "30", "0"],
+        ["w", "SCHED_OTHER", "115", "-", "-5"],
+        ["w", "SCHED_OTHER", "120", "-", "0"],
+    ];
+    assert_eq!(policies, expected);
+    let json = crate::observed_json(&results, 1, 0);
+    let of = |name: &str| {
+        let task = &json["tasks"][name];
+        (task["policy"].clone(), task["prio"].clone(), task["nice"].clone(), task.get("rt_priority").cloned())
+    };
+    assert_eq!(of("w-0"), ("SCHED_FIFO".into(), 69.into(), 0.into(), Some(30.into())));
+    assert_eq!(of("w-1"), ("SCHED_DEADLINE".into(), (-1).into(), 0.into(), None));
+    assert_eq!(of("w-2"), ("SCHED_OTHER".into(), 115.into(), (-5).into(), None));
+}
+
 /// An autogroup's nice value is its weight: 3121 to 1024.
 #[test]
 fn autogroups_are_entitled_by_their_nice_value() {

@@ -401,6 +401,13 @@ pub struct Results {
     pub unexplained: u64,
 }
 
+impl TaskResult {
+    /// The kernel's `prio` at the end, -1 to 139, without what it was lent: see [`SchedPolicy::prio`].
+    pub fn prio(&self) -> i16 {
+        self.policy.prio(self.nice, self.rt_priority)
+    }
+}
+
 impl Results {
     /// `ns` as a share of one CPU's time over the whole run: 1.0 is one CPU all along. 0 for a run of no length.
     pub fn share(&self, ns: u64) -> f64 {

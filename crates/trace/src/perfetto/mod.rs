@@ -279,12 +279,16 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn instant(&mut self, at: u64, task: TaskId, name: &'static str, value: (&'static str, u64)) {
+        self.mark(at, task, Bytes::from_static(name.as_bytes()), vec![annotation(value)]);
+    }
+
+    fn mark(&mut self, at: u64, task: TaskId, name: Bytes, debug_annotations: Vec<DebugAnnotation>) {
         let track = self.thread_track(at, task);
         let event = TrackEvent {
             r#type: Some(TYPE_INSTANT),
             track_uuid: Some(track),
-            name: Some(Bytes::from_static(name.as_bytes())),
-            debug_annotations: vec![annotation(value)],
+            name: Some(name),
+            debug_annotations,
             ..TrackEvent::default()
         };
         write_packet(&mut self.out, at, None, Data::TrackEvent(event));
@@ -390,6 +394,10 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                     DeadlineEvent::Overrun => self.instant(at, task, "runtime overrun", ("runtime_ns", 0)),
                     DeadlineEvent::Miss { late } => self.instant(at, task, "deadline missed", ("late_ns", late)),
                 },
+                // The tracepoint that trace processors read priorities from is the switch; this one is for people.
+                Event::PiSetprio { task, old, new } => {
+                    self.mark(at, task, Bytes::from(format!("priority inheritance: prio {old} to {new}")), Vec::new());
+                }
                 Event::SleepReturn { task, late } => self.instant(at, task, "sleep returns", ("late_ns", late)),
                 Event::Migrate { task, from, cause, .. } => {
                     if let Some(name) = balance_name(cause) {
