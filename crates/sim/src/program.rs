@@ -291,6 +291,10 @@ impl<'a> Compiler<'a> {
                     let reason = "the root group has no weight and no limit".to_owned();
                     return Err(Error::BadLimit { who: "[[change]]".to_owned(), reason });
                 }
+                if group.idle && weight.is_some() {
+                    let reason = "the kernel refuses an idle group a weight (EINVAL)".to_owned();
+                    return Err(Error::BadLimit { who: format!("group `{}`", group.path), reason });
+                }
                 Self::group(index, &group)?;
             }
             Changed::Session { session, nice } => {

@@ -141,6 +141,11 @@ fn what_the_kernel_refuses_is_refused() {
     let group = |group, weight| Changed::Group { group, weight, max: None };
     assert!(refused(vec![(0, group(0, Some(5)))]).to_string().contains("root group"));
     assert!(refused(vec![(0, group(1, Some(0)))]).to_string().contains("weight is 0, expected 1 to 10000"));
+    let mut idle = grouped(vec![hog("a", 1)], vec![(0, group(1, Some(5)))]);
+    idle.groups[1].idle = true;
+    let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
+    let error = simulate(&idle, &config, &mut Log::default()).unwrap_err().to_string();
+    assert!(error.contains("`/a`") && error.contains("idle group"), "{error}");
     assert!(refused(vec![(0, group(7, None))]).to_string().contains("group number 7"));
     assert_eq!(refused(vec![(5, group(1, Some(5))), (4, group(1, Some(5)))]), Error::ChangeOrder { at: 4 });
     let cpus = Settings { cpus: Some(vec![3]), ..Settings::default() };
