@@ -123,7 +123,7 @@ pub(crate) struct Options {
     /// Switch a scheduler feature by its kernel name, off with NO_ before it; can be repeated
     #[arg(long, value_name = "FEATURE")]
     pub(crate) feature: Vec<String>,
-    /// Put the tasks of the root group into one autogroup
+    /// Put the tasks of the root group into autogroups, one a session
     #[arg(long)]
     pub(crate) autogroup: bool,
     /// Leave results, traces and digests in this folder

@@ -338,6 +338,18 @@ fn a_thundering_herd_costs_what_exclusive_waiters_save() {
     assert!((900.0..1000.0).contains(&of("queue", "loops")) && of("herd", "loops") > 850.0, "{classes}");
 }
 
+/// The example of docs/scenario.md: a limit that is lifted half-way, in results and traces.
+#[test]
+fn changes_are_made_and_told() {
+    let run = json(&["run", "../../../../scenarios/limits/night.toml", "--json"]);
+    let build = &run["observed"][0]["groups"]["build"];
+    let cpu = build["cpu_s"].as_f64().unwrap();
+    // Half a CPU for two seconds, then all that the player leaves of two.
+    assert!((4.4..4.8).contains(&cpu), "{build}");
+    assert_eq!(build["weight"], 500, "{build}");
+    assert!((build["entitled_s"].as_f64().unwrap() - cpu).abs() < 0.15, "{build}");
+}
+
 /// Ctrl-C stops a run that would take hours, prints what there is, and says so.
 #[cfg(unix)]
 #[test]

@@ -178,6 +178,10 @@ impl Collector {
                 path,
                 parent,
                 weight: 100,
+                nice: None,
+                since: 0,
+                weighed: 0,
+                allowed: 0,
                 cpu_ns: 0,
                 system_ns: 0,
                 run_delay_ns: 0,
@@ -366,8 +370,21 @@ impl Sink for Collector {
         info.path.clone_into(&mut group.path);
         group.parent = info.parent.map(|parent| parent.0);
         group.weight = info.weight;
+        group.nice = info.nice;
         group.limit = info.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
         self.psi.group(id, info.parent);
+    }
+
+    fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+        self.ensure_group(id);
+        let group = &mut self.groups[id.index()];
+        group.advance(at);
+        (group.weight, group.nice) = (info.weight, info.nice);
+        match (&mut group.limit, info.max) {
+            (Some(limit), max) => limit.max = max,
+            (None, Some(_)) => group.limit = Some(LimitResult { max: info.max, ..LimitResult::default() }),
+            (None, None) => {}
+        }
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {

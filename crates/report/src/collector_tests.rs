@@ -155,8 +155,73 @@ fn groups(c: &mut Collector) {
     for (id, path, parent, weight) in
         [(0, "/", None, 100), (1, "/a", Some(0), 200), (2, "/b", Some(0), 100), (3, "/b/x", Some(2), 300)]
     {
-        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight, max: None });
+        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight, max: None, nice: None });
     }
+}
+
+/// Policies and priorities are told as soon as anybody has one of his own.
+#[test]
+fn policies_and_priorities() {
+    let run = |changes: &[Event]| {
+        let mut c = Collector::new(1);
+        for id in 0..4 {
+            task(&mut c, id, &format!("w-{id}"), "w", 0);
+            fork(&mut c, 0, CPU0, id);
+        }
+        for event in changes {
+            c.event(1, CPU0, event);
+        }
+        c.finish(100);
+        c.into_results()
+    };
+    assert!(!crate::results_table(&run(&[])).contains("policy"));
+    let set = |id, policy, rt_priority| Event::SetPolicy { task: TaskId(id), policy, rt_priority };
+    let results = run(&[
+        set(0, SchedPolicy::Fifo, 30),
+        set(1, SchedPolicy::Deadline, 0),
+        Event::SetNice { task: TaskId(2), nice: -5 },
+    ]);
+    let table = crate::results_table(&results);
+    let policies: Vec<Vec<&str>> =
+        table.lines().filter(|line| line.contains("SCHED")).map(|line| line.split_whitespace().collect()).collect();
+    let expected = [
+        ["w", "SCHED_DEADLINE", "-1", "-", "0"],
+        ["w", "SCHED_FIFO", "69", "30", "0"],
+        ["w", "SCHED_OTHER", "115", "-", "-5"],
+        ["w", "SCHED_OTHER", "120", "-", "0"],
+    ];
+    assert_eq!(policies, expected);
+    let json = crate::observed_json(&results, 1, 0);
+    let of = |name: &str| {
+        let task = &json["tasks"][name];
+        (task["policy"].clone(), task["prio"].clone(), task["nice"].clone(), task.get("rt_priority").cloned())
+    };
+    assert_eq!(of("w-0"), ("SCHED_FIFO".into(), 69.into(), 0.into(), Some(30.into())));
+    assert_eq!(of("w-1"), ("SCHED_DEADLINE".into(), (-1).into(), 0.into(), None));
+    assert_eq!(of("w-2"), ("SCHED_OTHER".into(), 115.into(), (-5).into(), None));
+}
+
+/// An autogroup's nice value is its weight: 3121 to 1024.
+#[test]
+fn autogroups_are_entitled_by_their_nice_value() {
+    let mut c = Collector::new(1);
+    for (id, path, nice) in [(0, "/", None), (1, "/autogroup-a", Some(-5)), (2, "/autogroup-b", Some(0))] {
+        let parent = (id > 0).then_some(GroupId::ROOT);
+        c.group(GroupId(id), &GroupInfo { path, parent, weight: 100, max: None, nice });
+    }
+    let a = task(&mut c, 0, "a", "a", 1);
+    let b = task(&mut c, 1, "b", "b", 2);
+    for id in 0..2 {
+        fork(&mut c, 0, CPU0, id);
+    }
+    switch(&mut c, 0, CPU0, IDLE, PrevState::Preempted, b);
+    switch(&mut c, 4000, CPU0, b, PrevState::Preempted, a);
+    c.finish(8000);
+    let results = c.into_results();
+    let entitled = results.groups[1].entitled_ns;
+    assert!(entitled.abs_diff(8000 * 3121 / 4145) <= 20, "{entitled}");
+    let json = crate::observed_json(&results, 1, 0);
+    assert_eq!((&json["groups"]["autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
 /// A real-time task takes what it wants, whatever its group's weight: the others divide what is left.
@@ -281,10 +346,10 @@ fn tables_of_a_small_run() {
 #[test]
 fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     let mut c = Collector::new(2);
-    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
     c.group(
         GroupId(1),
-        &GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 100, max: Some((5_000, 10_000)) },
+        &GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 100, max: Some((5_000, 10_000)), nice: None },
     );
     let group = GroupId(1);
     let period = |periods, throttled, burst| Event::BandwidthPeriod { group, periods, throttled, burst };
@@ -372,10 +437,10 @@ proptest! {
 #[test]
 fn nobody_is_entitled_to_more_than_its_limit() {
     let mut c = Collector::new(1);
-    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
-    let limited = GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 300, max: Some((20, 100)) };
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    let limited = GroupInfo { path: "/q", parent: Some(GroupId::ROOT), weight: 300, max: Some((20, 100)), nice: None };
     c.group(GroupId(1), &limited);
-    c.group(GroupId(2), &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, max: None });
+    c.group(GroupId(2), &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, max: None, nice: None });
     let q = task(&mut c, 0, "q", "q", 1);
     let o = task(&mut c, 1, "o", "o", 2);
     fork(&mut c, 0, CPU0, 0);
@@ -395,8 +460,8 @@ fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64)
 #[test]
 fn cpu_time_in_the_words_of_proc_stat() {
     let mut c = Collector::new(2);
-    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, max: None });
-    c.group(GroupId(1), &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, max: None });
+    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    c.group(GroupId(1), &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, max: None, nice: None });
     let a = task(&mut c, 0, "a", "a", 1);
     let niced = TaskInfo { name: "b", class: "b", nice: 5, ..TaskInfo::default() };
     c.task(TaskId(1), &niced);

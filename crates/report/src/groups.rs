@@ -27,6 +27,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
             path: group.path.clone(),
             parent: group.parent.map(|parent| parent as usize),
             weight: group.weight,
+            nice: group.nice,
             tasks: 0,
             cpu_ns: group.cpu_ns,
             system_ns: group.system_ns.min(group.cpu_ns),
@@ -64,13 +65,12 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
         sum.system_ns += part.system_ns;
         sum.run_delay_ns += part.run_delay_ns;
         sum.switches += part.switches;
-        if let Some((quota, period)) = part.limit.and_then(|limit| limit.max) {
-            let most = u128::from(elapsed) * u128::from(quota) / u128::from(period.max(1));
-            demand[index] = demand[index].min(u64::try_from(most).unwrap_or(u64::MAX));
+        if part.limit.is_some() {
+            demand[index] = demand[index].min(u64::try_from(groups[index].allowed_by(elapsed)).unwrap_or(u64::MAX));
         }
         demand[parent] += demand[index];
         realtime[parent] += realtime[index];
-        let claim = Claim { weight: group_weight(part.weight), demand: demand[index] };
+        let claim = Claim { weight: groups[index].mean_weight(elapsed), demand: demand[index] };
         members[parent].push(Member { group: Some(index), claim });
     }
     if let Some(root) = results.first_mut() {
@@ -89,6 +89,32 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
         result.entitled_ns += realtime;
     }
     results
+}
+
+impl Group {
+    fn claim(&self) -> u64 {
+        self.nice.map_or_else(|| group_weight(self.weight), nice_weight)
+    }
+
+    /// Books weight and limit, as they are until now, for the time since the last change.
+    pub(crate) fn advance(&mut self, at: u64) {
+        (self.weighed, self.allowed, self.since) = (self.weighed_by(at), self.allowed_by(at), at);
+    }
+
+    fn weighed_by(&self, at: u64) -> u128 {
+        self.weighed + u128::from(self.claim()) * u128::from(at.saturating_sub(self.since))
+    }
+
+    /// What its limit let it have until `at`, nanoseconds; time without one counts as more than any machine has.
+    fn allowed_by(&self, at: u64) -> u128 {
+        let (quota, period) = self.limit.and_then(|limit| limit.max).unwrap_or((1 << 32, 1));
+        self.allowed + u128::from(at.saturating_sub(self.since)) * u128::from(quota) / u128::from(period.max(1))
+    }
+
+    /// Its weight on average until `at`, in the scale of claims.
+    fn mean_weight(&self, at: u64) -> u64 {
+        if self.since == 0 { self.claim() } else { (self.weighed_by(at) / u128::from(at.max(1))) as u64 }
+    }
 }
 
 #[derive(Clone, Copy)]

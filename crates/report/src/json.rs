@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
-use crate::results::{Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall};
+use crate::results::{
+    Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult,
+};
 
 /// What was run: the head of the JSON. The names are those of the recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,7 +45,8 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
         tasks: Map(results.tasks.iter().map(|task| {
             let more = More::new(&task.account, results);
             let latencies = Latencies::new(task.wakeup_latency, task.sleep_return, task.loop_duration);
-            (task.name.as_str(), Entry { tasks: None, counts: Counts::new(&task.account), latencies, more })
+            let entry = Entry { tasks: None, counts: Counts::new(&task.account), latencies, more };
+            (task.name.as_str(), Task { entry, attributes: Attributes::new(task) })
         })),
         classes: Map(results.classes.iter().map(|class| {
             let more = More::new(&class.account, results);
@@ -55,6 +58,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             let path = if group.path == "/" { "/" } else { group.path.trim_start_matches('/') };
             let json = Group {
                 weight: group.weight,
+                nice: group.nice,
                 tasks: group.tasks,
                 cpu_s: seconds(group.cpu_ns),
                 entitled_s: seconds(group.entitled_ns),
@@ -146,6 +150,33 @@ struct Entry {
     latencies: Latencies,
     #[serde(flatten)]
     more: More,
+}
+
+#[derive(Serialize)]
+struct Task {
+    #[serde(flatten)]
+    entry: Entry,
+    #[serde(flatten)]
+    attributes: Attributes,
+}
+
+/// What decides who goes first, as it was at the end of the run.
+#[derive(Serialize)]
+struct Attributes {
+    policy: &'static str,
+    /// The kernel's: -1 (deadline), 0..=98 (real-time), 100..=139 (fair).
+    prio: i16,
+    nice: i8,
+    /// Only of real-time tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rt_priority: Option<u8>,
+}
+
+impl Attributes {
+    fn new(task: &TaskResult) -> Self {
+        let rt_priority = task.policy.is_rt().then_some(task.rt_priority);
+        Self { policy: task.policy.name(), prio: task.prio(), nice: task.nice, rt_priority }
+    }
 }
 
 #[derive(Serialize)]
@@ -291,6 +322,8 @@ impl Serialize for Causes {
 #[derive(Serialize)]
 struct Group {
     weight: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nice: Option<i8>,
     tasks: usize,
     cpu_s: f64,
     entitled_s: f64,

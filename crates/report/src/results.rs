@@ -192,6 +192,8 @@ pub struct GroupResult {
     pub parent: Option<usize>,
     /// `cpu.weight`.
     pub weight: u32,
+    /// Of a session's autogroup its nice value, which is its weight then.
+    pub nice: Option<i8>,
     /// Tasks whose last group is this one or one below it.
     pub tasks: usize,
     /// CPU time of its tasks and of the groups below, nanoseconds.
@@ -397,6 +399,13 @@ pub struct Results {
     /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
     /// scheduler runs whom it must not. 0 for every run of the simulator.
     pub unexplained: u64,
+}
+
+impl TaskResult {
+    /// The kernel's `prio` at the end, -1 to 139, without what it was lent: see [`SchedPolicy::prio`].
+    pub fn prio(&self) -> i16 {
+        self.policy.prio(self.nice, self.rt_priority)
+    }
 }
 
 impl Results {

@@ -1,6 +1,9 @@
 //! Tables that fit a terminal of 100 columns.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+use vruntime_trace::SchedPolicy;
 
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
@@ -43,6 +46,10 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
 /// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
+    if results.tasks.iter().any(|task| (task.policy, task.nice) != (SchedPolicy::Normal, 0)) {
+        text.push('\n');
+        text.push_str(&policies(results));
+    }
     if results.account.deadline.is_some() {
         text.push('\n');
         text.push_str(&deadlines(results));
@@ -137,6 +144,23 @@ fn classes(results: &Results) -> String {
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.classes.len(), "classes of tasks");
+    text
+}
+
+/// Under which policy and how urgent the tasks of each class were at the end; a row for each kind there is in a class.
+fn policies(results: &Results) -> String {
+    let mut kinds: BTreeMap<(usize, i16, &'static str, i8, u8), usize> = BTreeMap::new();
+    for task in &results.tasks {
+        let rt_priority = if task.policy.is_rt() { task.rt_priority } else { 0 };
+        *kinds.entry((task.class, task.prio(), task.policy.name(), task.nice, rt_priority)).or_default() += 1;
+    }
+    let rows = kinds.iter().take(ROWS).map(|(&(class, prio, policy, nice, rt_priority), &tasks)| {
+        let rt_priority = if rt_priority == 0 { "-".to_owned() } else { rt_priority.to_string() };
+        let name = name_of(&results.classes[class].name, tasks);
+        vec![name, policy.to_owned(), prio.to_string(), rt_priority, nice.to_string()]
+    });
+    let mut text = grid(&["tasks", "policy", "prio", "rt priority", "nice"], 2, rows);
+    more(&mut text, kinds.len(), "kinds of tasks");
     text
 }
 

@@ -30,6 +30,28 @@ pub enum SchedPolicy {
 }
 
 impl SchedPolicy {
+    /// Its name, as sched(7) has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "SCHED_OTHER",
+            Self::Batch => "SCHED_BATCH",
+            Self::Idle => "SCHED_IDLE",
+            Self::Fifo => "SCHED_FIFO",
+            Self::RoundRobin => "SCHED_RR",
+            Self::Deadline => "SCHED_DEADLINE",
+        }
+    }
+
+    /// The kernel's `prio` of a task of this policy, lower is more urgent: -1 under SCHED_DEADLINE, 0..=98 with a real-time
+    /// priority (99..=1), else 100..=139 by its nice value (120 is nice 0).
+    pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
+        match self {
+            Self::Deadline => -1,
+            Self::Fifo | Self::RoundRobin => 99 - rt_priority as i16,
+            Self::Normal | Self::Batch | Self::Idle => 120 + nice as i16,
+        }
+    }
+
     /// Whether its tasks have a real-time priority.
     #[inline]
     pub const fn is_rt(self) -> bool {

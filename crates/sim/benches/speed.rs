@@ -21,7 +21,15 @@ const US: u64 = 1_000;
 
 fn task(name: String, class: &str, ops: &Arc<[Phase]>) -> Task {
     let class = class.to_owned();
-    Task { name, class, start: Some(0), settings: Settings::default(), phases: ops.clone(), repeat: Repeat::Times(1) }
+    Task {
+        name,
+        class,
+        start: Some(0),
+        session: None,
+        settings: Settings::default(),
+        phases: ops.clone(),
+        repeat: Repeat::Times(1),
+    }
 }
 
 fn phases(ops: Vec<Op>) -> Arc<[Phase]> {

@@ -109,6 +109,7 @@ fn task(name: &str, ops: Vec<Op>) -> Task {
         name: name.to_owned(),
         class: name.to_owned(),
         start: Some(0),
+        session: None,
         settings: Settings::default(),
         phases: [phase].into(),
         repeat: Repeat::Times(1),

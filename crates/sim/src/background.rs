@@ -29,6 +29,7 @@ pub(crate) fn with_kernel_threads(workload: &Workload, cpus: usize, work: u64, s
             name: format!("kworker/{cpu}:0"),
             class: "kworker".to_owned(),
             start: Some(rng.below(PERIOD_NS)),
+            session: None,
             settings: Settings {
                 policy: Some(Policy::Other { nice: 0, slice: None }),
                 cpus: Some(vec![cpu]),

@@ -90,8 +90,8 @@ pub struct Config {
     pub kernel: Kernel,
     /// The machine under it.
     pub machine: MachineSpec,
-    /// Put the tasks of the root group into one task group of weight 100 beside the others, as `sched_autogroup` does
-    /// with the tasks of one session.
+    /// Put the tasks of the root group into autogroups, one a session, as `sched_autogroup` does: task groups beside the
+    /// others, which weigh as much as a task of the session's nice value.
     pub autogroup: bool,
     /// The preemption model.
     pub preempt: Preempt,

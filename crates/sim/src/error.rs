@@ -60,6 +60,12 @@ pub enum Error {
         /// What is allowed.
         expected: &'static str,
     },
+    /// Changes of a workload that are not in order of time.
+    #[error("[[change]] at {at} ns comes after a later one; sort them by time")]
+    ChangeOrder {
+        /// When it is, nanoseconds.
+        at: u64,
+    },
     /// A CPU limit (`cpu.max`) that the kernel would refuse.
     #[error("{who}: {reason}")]
     BadLimit {

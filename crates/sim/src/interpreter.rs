@@ -394,7 +394,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.start(child, Some(TaskId(parent)), cpu);
     }
 
-    fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
+    pub(crate) fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         if let Some(attr) = attributes.policy {
@@ -403,7 +403,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         self.clamp(cpu, task, &attributes);
         if let Some(group) = attributes.group {
-            let group = self.group(group);
+            let group = self.group(self.tasks[task as usize].template as usize, group);
             sched!(self, cpu).move_group(id, group);
         }
         if attributes.affinity.is_some() {

@@ -20,10 +20,11 @@ use std::ops::ControlFlow;
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
-use vruntime_sched::{Limit, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
+use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
+use crate::changes::limit;
 use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::error::Error;
@@ -59,7 +60,13 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) objects: Objects,
     pub(crate) workload: &'a Workload,
     /// The scheduler's id of each of the workload's groups.
-    groups: Vec<GroupId>,
+    pub(crate) groups: Vec<GroupId>,
+    /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
+    pub(crate) autogroups: Vec<GroupId>,
+    /// What weight and limit (quota and period) each of the workload's groups has.
+    pub(crate) group_states: Vec<(u32, Option<(u64, u64)>)>,
+    /// How many of the workload's changes have been made.
+    pub(crate) changed: usize,
     /// SMT siblings: index of each CPU's core, and the CPUs of each core.
     pub(crate) core_of: Vec<u32>,
     pub(crate) cores: Vec<Vec<u32>>,
@@ -198,6 +205,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             objects: Objects::new(workload),
             workload,
             groups: Vec::with_capacity(workload.groups.len()),
+            autogroups: Vec::new(),
+            group_states: workload
+                .groups
+                .iter()
+                .map(|group| (group.weight, group.max.map(|max| (max.quota, max.period))))
+                .collect(),
+            changed: 0,
             core_of,
             cores,
             smt_speed_permille: spec.smt_speed_permille,
@@ -226,7 +240,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         machine.describe();
         machine.start_clocks();
-        machine.create_groups(config.autogroup);
+        machine.create_groups();
+        if config.autogroup {
+            machine.create_autogroups();
+        } else if !workload.sessions.is_empty() {
+            machine.notes.push("sessions have no effect: autogroup is off".to_owned());
+        }
         machine.create_tasks(config.seed, &mut rng);
         machine.arm_hotplug();
         for cpu in 0..cpus {
@@ -254,8 +273,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         domains.collect()
     }
 
-    fn create_groups(&mut self, autogroup: bool) {
-        let root = GroupInfo { path: "/", parent: None, weight: 100, max: None };
+    fn create_groups(&mut self) {
+        let root = GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None };
         self.core.sink.group(GroupId::ROOT, &root);
         self.groups.push(GroupId::ROOT);
         for group in self.workload.groups.iter().skip(1) {
@@ -263,22 +282,30 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let id = sched!(self, 0).new_group(parent, group.weight, group.idle);
             self.groups.push(id);
             let max = group.max.map(|max| (max.quota, max.period));
-            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max };
+            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max, nice: None };
             self.core.sink.group(id, &info);
-            // What is no limit was told before the machine was built.
-            let limit = group.max.and_then(|max| Limit::new(max.quota, max.period, max.burst).ok());
-            sched!(self, 0).set_group_bandwidth(id, limit);
+            sched!(self, 0).set_group_bandwidth(id, group.max.and_then(limit));
             if let Some(clamps) = group.uclamp {
                 // They are in range: that was looked at before.
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
             }
         }
-        if autogroup {
-            // A session's autogroup: its tasks say they are in the root group, and compete as one of its children.
+    }
+
+    /// One autogroup a session: its tasks say they are in the root group, and compete as one of its children.
+    fn create_autogroups(&mut self) {
+        let workload = self.workload;
+        let mut create = |path: &str, nice: Option<i8>| {
             let id = sched!(self, 0).new_group(GroupId::ROOT, 100, false);
-            let info = GroupInfo { path: "/autogroup", parent: Some(GroupId::ROOT), weight: 100, max: None };
-            self.core.sink.group(id, &info);
-            self.groups[0] = id;
+            self.core.sink.group(id, &GroupInfo { path, parent: Some(GroupId::ROOT), weight: 100, max: None, nice });
+            if let Some(nice) = nice {
+                sched!(self, 0).set_group_nice(id, nice);
+            }
+            self.autogroups.push(id);
+        };
+        create("/autogroup", None);
+        for session in &workload.sessions {
+            create(&format!("/autogroup-{}", session.name), Some(session.nice));
         }
     }
 
@@ -299,7 +326,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let attr = initial.policy.unwrap_or_default();
         let SchedAttr { policy, nice, rt_priority, .. } = attr;
         let group = if template < self.own {
-            self.groups[initial.group.unwrap_or(0) as usize]
+            self.group(template, initial.group.unwrap_or(0))
         } else {
             // Kernel threads are in no session, hence in no autogroup.
             GroupId::ROOT
@@ -322,8 +349,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         id.0
     }
 
-    /// The scheduler's id of one of the workload's groups.
-    pub(crate) fn group(&self, index: u32) -> GroupId {
+    /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root group that
+    /// is its session's autogroup.
+    pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
+        if index == 0 && !self.autogroups.is_empty() {
+            let session = self.workload.tasks[template].session;
+            return self.autogroups[session.map_or(0, |session| session + 1)];
+        }
         self.groups[index as usize]
     }
 
@@ -336,16 +368,30 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut stuck = false;
         let end = self.core.end.unwrap_or(NEVER);
         // Until then nothing but events.
-        let mut pause = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
-        while self.live > 0 {
+        let mut snapshot = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
+        let mut pause = snapshot.min(self.next_change());
+        'events: while self.live > 0 {
             let Some((at, source)) = self.core.queue.next() else {
                 stuck = true;
                 break;
             };
             if at >= pause {
-                if pause < end {
-                    self.take_snapshot();
-                    pause = end;
+                while at >= pause && pause < end {
+                    if pause == snapshot {
+                        self.take_snapshot();
+                        snapshot = end;
+                        pause = end.min(self.next_change());
+                        continue;
+                    }
+                    // It may well be another event that comes next then.
+                    self.core.queue.arm(source, at);
+                    (self.steps, at_once) = (0, 0);
+                    self.make_change();
+                    pause = snapshot.min(self.next_change());
+                    if let Some(error) = self.error.take() {
+                        return Err(error);
+                    }
+                    continue 'events;
                 }
                 if at >= end {
                     self.core.now = end;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
-use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload};
+use vruntime_workload::program::{
+    Changed, CpuMax, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
+};
 
 use crate::costs::Costs;
 use crate::cpu::NEVER;
@@ -128,6 +130,8 @@ pub(crate) struct Programs {
     pub(crate) entry: Vec<u32>,
     /// For each task of the workload: what it starts with, an index into `settings`.
     pub(crate) initial: Vec<u32>,
+    /// For each of the workload's changes what it gives to tasks, an index into `settings`.
+    pub(crate) changes: Vec<u32>,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
@@ -152,6 +156,12 @@ pub(crate) fn compile(
     clamps_matter: bool,
 ) -> Result<Programs, Error> {
     let mut compiler = Compiler { workload, cpus, costs, periods, out: Programs::default(), clamps: None, nodes: None };
+    for session in &workload.sessions {
+        if !(-20..=19).contains(&session.nice) {
+            let (who, value) = (format!("session `{}`", session.name), session.nice.into());
+            return Err(Error::OutOfRange { who, what: "nice", value, expected: "-20 to 19" });
+        }
+    }
     for (index, group) in workload.groups.iter().enumerate() {
         Compiler::group(index, group)?;
     }
@@ -160,6 +170,7 @@ pub(crate) fn compile(
     let mut known: BTreeMap<(*const Phase, usize, u64), u32> = BTreeMap::new();
     let mut last: Option<(&Settings, u32)> = None;
     for task in &workload.tasks {
+        Compiler::session(task, workload)?;
         let repeat = times(task.repeat);
         let identity = (task.phases.as_ptr(), task.phases.len(), repeat);
         let entry = match known.get(&identity) {
@@ -177,6 +188,15 @@ pub(crate) fn compile(
         };
         last = Some((&task.settings, initial));
         compiler.out.initial.push(initial);
+    }
+    let mut last = 0;
+    for change in &workload.changes {
+        if change.at < last {
+            return Err(Error::ChangeOrder { at: change.at });
+        }
+        last = change.at;
+        let settings = compiler.change(&change.what)?;
+        compiler.out.changes.push(settings);
     }
     if let Some(task) = compiler.clamps
         && !clamps_matter
@@ -233,6 +253,64 @@ impl<'a> Compiler<'a> {
             return Err(Error::OutOfRange { who: who(), what: "parent", value, expected: "a group listed before it" });
         }
         Ok(())
+    }
+
+    /// Checks a change; of one of tasks the index of what they get.
+    fn change(&mut self, change: &'a Changed) -> Result<u32, Error> {
+        let workload = self.workload;
+        let check = |kind, index: usize, count: usize| {
+            let task = "[[change]]".to_owned();
+            if index < count { Ok(index) } else { Err(Error::Dangling { task, kind, index, count }) }
+        };
+        let nice_of = |who: String, nice: i8| {
+            let fine = (-20..=19).contains(&nice);
+            let error = Error::OutOfRange { who, what: "nice", value: nice.into(), expected: "-20 to 19" };
+            if fine { Ok(()) } else { Err(error) }
+        };
+        match change {
+            Changed::Tasks { tasks, settings, nice } => {
+                let mut index = 0;
+                for &task in tasks {
+                    let task = &workload.tasks[check("task", task, workload.tasks.len())?];
+                    index = self.settings(task, settings)?;
+                    if let Some(nice) = *nice {
+                        nice_of(format!("task `{}`", task.name), nice)?;
+                    }
+                }
+                return Ok(index);
+            }
+            Changed::Group { group, weight, max } => {
+                let index = check("group", *group, workload.groups.len())?;
+                let mut group = workload.groups[index].clone();
+                group.weight = weight.unwrap_or(group.weight);
+                group.max = match max {
+                    Some(CpuMax::Limited(max)) => Some(*max),
+                    _ => None,
+                };
+                if index == 0 {
+                    let reason = "the root group has no weight and no limit".to_owned();
+                    return Err(Error::BadLimit { who: "[[change]]".to_owned(), reason });
+                }
+                if group.idle && weight.is_some() {
+                    let reason = "the kernel refuses an idle group a weight (EINVAL)".to_owned();
+                    return Err(Error::BadLimit { who: format!("group `{}`", group.path), reason });
+                }
+                Self::group(index, &group)?;
+            }
+            Changed::Session { session, nice } => {
+                let session = &workload.sessions[check("session", *session, workload.sessions.len())?];
+                nice_of(format!("session `{}`", session.name), *nice)?;
+            }
+        }
+        Ok(0)
+    }
+
+    fn session(task: &Task, workload: &Workload) -> Result<(), Error> {
+        let count = workload.sessions.len();
+        match task.session.filter(|&session| session >= count) {
+            Some(index) => Err(Error::Dangling { task: task.name.clone(), kind: "session", index, count }),
+            None => Ok(()),
+        }
     }
 
     fn program(&mut self, task: &'a Task, repeat: u64) -> Result<u32, Error> {

@@ -15,6 +15,7 @@ fn task(name: String, nice: i8, group: usize, ops: Vec<Op>) -> Task {
         class: name.clone(),
         name,
         start: Some(0),
+        session: None,
         settings: Settings { policy, group: Some(group), ..Settings::default() },
         phases: Arc::from([phase]),
         repeat: Repeat::Times(1),

@@ -378,6 +378,59 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     assert!((980..1020).contains(&share(true)), "one of two groups: {}", share(true));
 }
 
+/// Two sessions with three hogs and one: each session gets what its nice value says, however many tasks it has, and a task that
+/// comes back to the root group comes back to its own session.
+#[test]
+fn a_session_has_an_autogroup_and_a_nice_value() {
+    let hog = |name: &str, session| {
+        let there = Phase {
+            settings: Settings { group: Some(1), ..Settings::default() },
+            ..phase(vec![run(1000)], Repeat::Times(1))
+        };
+        let back = Phase {
+            settings: Settings { group: Some(0), ..Settings::default() },
+            ..phase(vec![run(1000)], Repeat::Forever)
+        };
+        Task { session, ..pinned(task(name, vec![there, back]), &[0]) }
+    };
+    let hogs = vec![hog("a0", Some(0)), hog("a1", Some(0)), hog("a2", Some(0)), hog("b", Some(1)), hog("c", None)];
+    let mut workload = workload(hogs);
+    workload.groups.push(Group {
+        path: "/g".to_owned(),
+        parent: Some(0),
+        weight: 100,
+        idle: false,
+        max: None,
+        uclamp: None,
+    });
+    for (nice, weight) in [(0, 1024.0), (-5, 3121.0), (5, 335.0)] {
+        let session = |name: &str, nice| Session { name: name.to_owned(), nice };
+        workload.sessions = vec![session("one", 0), session("two", nice)];
+        let mut log = Log::default();
+        let config = Config { autogroup: true, duration: Some(5000 * MS), ..exact("6.12", "1") };
+        simulate(&workload, &config, &mut log).unwrap();
+        assert_eq!(log.groups, ["/", "/g", "/autogroup", "/autogroup-one", "/autogroup-two"]);
+        let share = |name: &str| log.loops(name).len() as f64 / 5000.0;
+        let total = 1024.0 + 1024.0 + weight;
+        for (found, expected) in [
+            (share("a0") + share("a1") + share("a2"), 1024.0 / total),
+            (share("b"), weight / total),
+            (share("c"), 1024.0 / total),
+        ] {
+            assert!((found - expected).abs() < 0.01, "nice {nice}: {found} for {expected}");
+        }
+    }
+    // Without autogroup a session is nothing.
+    let config = Config { duration: Some(500 * MS), ..exact("6.12", "1") };
+    let mut log = Log::default();
+    let outcome = simulate(&workload, &config, &mut log).unwrap();
+    assert!((98..=102).contains(&log.loops("b").len()) && log.groups == ["/", "/g"]);
+    assert_eq!(outcome.notes, ["sessions have no effect: autogroup is off"]);
+    workload.sessions.pop();
+    let error = simulate(&workload, &config, &mut Log::default()).unwrap_err().to_string();
+    assert!(error.contains("session number 1, but the workload has 1"), "{error}");
+}
+
 #[test]
 fn a_yield_is_a_voluntary_switch_to_another() {
     let yielder = |name| pinned(once(name, vec![run(10), Op::Yield, run(10)]), &[0]);

@@ -178,6 +178,19 @@ impl<W: Write> Sink for FtraceWriter<W> {
         }
     }
 
+    fn group_changed(&mut self, at: u64, _id: GroupId, info: &GroupInfo<'_>) {
+        let Self { out, names, nanoseconds } = self;
+        if let Err(error) = names.admit_cpu(CpuId(0)) {
+            out.fail(error);
+            return;
+        }
+        out.write(|buffer| {
+            start(buffer, names, *nanoseconds, at, CpuId(0), b"print:                ");
+            buffer.extend_from_slice(info.settings().as_bytes());
+            buffer.push(b'\n');
+        });
+    }
+
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         if let Err(error) = self.names.announce(id, info) {
             self.out.fail(error);

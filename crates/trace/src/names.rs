@@ -69,11 +69,7 @@ struct Task {
 impl Task {
     #[inline]
     fn prio(&self) -> i32 {
-        let own = match self.policy {
-            SchedPolicy::Deadline => -1,
-            SchedPolicy::Fifo | SchedPolicy::RoundRobin => 99 - i32::from(self.rt_priority),
-            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle => 120 + i32::from(self.nice),
-        };
+        let own = i32::from(self.policy.prio(self.nice, self.rt_priority));
         self.lent.map_or(own, |lent| own.min(i32::from(lent)))
     }
 }
@@ -182,7 +178,7 @@ impl Names {
     }
 
     #[inline]
-    fn admit_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
+    pub(crate) fn admit_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
         if cpu.0 >= MAX_CPUS {
             return Err(out_of_range("CPU", cpu.0, MAX_CPUS));
         }

@@ -32,6 +32,23 @@ pub struct GroupInfo<'a> {
     pub weight: u32,
     /// `cpu.max`: quota and period, nanoseconds; none: no limit.
     pub max: Option<(u64, u64)>,
+    /// Of a session's autogroup its nice value (`/proc/PID/autogroup`), which is its weight then.
+    pub nice: Option<i8>,
+}
+
+impl GroupInfo<'_> {
+    /// Its path and what can be changed of it, as it stands in cgroup v2's files (times in microseconds): `/web cpu.weight=300
+    /// cpu.max=50000 100000`.
+    pub fn settings(&self) -> String {
+        let weight = match self.nice {
+            Some(nice) => format!("nice={nice}"),
+            None => format!("cpu.weight={}", self.weight),
+        };
+        match self.max {
+            Some((quota, period)) => format!("{} {weight} cpu.max={} {}", self.path, quota / 1000, period / 1000),
+            None => format!("{} {weight} cpu.max=max", self.path),
+        }
+    }
 }
 
 /// CPUs among which load is balanced at one level of the machine: a scheduling domain.
@@ -93,6 +110,8 @@ pub trait Sink {
 
     /// A task group exists.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
+    /// From `at` on a group's weight or limit is what this says.
+    fn group_changed(&mut self, _at: u64, _id: GroupId, _info: &GroupInfo<'_>) {}
     /// A task exists.
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
     /// From `at` on a task may run on these CPUs only; `None`: on all, as every task may until this is called for it.
@@ -138,6 +157,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         (**self).group(id, info);
     }
+    fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+        (**self).group_changed(at, id, info);
+    }
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         (**self).task(id, info);
     }
@@ -172,6 +194,11 @@ impl<S: Sink> Sink for Option<S> {
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         if let Some(sink) = self {
             sink.affinity(at, task, cpus);
+        }
+    }
+    fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+        if let Some(sink) = self {
+            sink.group_changed(at, id, info);
         }
     }
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
@@ -217,6 +244,9 @@ macro_rules! tuple_sink {
             }
             fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
                 $(self.$index.group(id, info);)+
+            }
+            fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+                $(self.$index.group_changed(at, id, info);)+
             }
             fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
                 $(self.$index.task(id, info);)+

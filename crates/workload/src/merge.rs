@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::groups::GroupTree;
 use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
-use crate::program::{Op, Phase, Settings, Task, Workload};
+use crate::program::{Op, Phase, Session, Settings, Task, Workload};
 
 /// Where a workload goes when it is added to others.
+#[derive(Debug, Default)]
 pub(crate) struct Placement {
     /// What its tasks' names begin with.
     pub(crate) task_prefix: String,
@@ -15,6 +16,8 @@ pub(crate) struct Placement {
     pub(crate) class_prefix: String,
     /// The group its root becomes, as a normal path.
     pub(crate) group: Option<String>,
+    /// The session of its tasks, by name.
+    pub(crate) session: Option<String>,
     /// How much later its tasks start, ns.
     pub(crate) start: u64,
 }
@@ -34,6 +37,7 @@ pub(crate) struct Merged {
     /// Wait queues and completions of the scenario's own tasks, which have them in common.
     pub(crate) queues: Interner,
     pub(crate) completions: Interner,
+    pub(crate) sessions: Interner,
 }
 
 /// By how much the numbers of an added workload's objects grow.
@@ -67,12 +71,14 @@ impl Merged {
             names: UniqueNames::default(),
             queues: Interner::default(),
             completions: Interner::default(),
+            sessions: Interner::default(),
         }
     }
 
     /// Adds a workload. Its objects stay its own: a mutex `m` here is not the `m` there.
     pub(crate) fn add(&mut self, added: &Workload, places: SourceMap, placement: &Placement) {
         let base = placement.group.as_deref().unwrap_or("/");
+        let session = placement.session.as_deref().map(|name| self.sessions.number(name));
         let into = &mut self.workload;
         let offsets = Offsets {
             tasks: into.tasks.len(),
@@ -107,6 +113,7 @@ impl Merged {
                 name: self.names.take(format!("{}{}", placement.task_prefix, task.name)),
                 class: format!("{}{}", placement.class_prefix, task.class),
                 start: task.start.map(|start| start + placement.start),
+                session,
                 settings,
                 phases,
                 repeat: task.repeat,
@@ -115,8 +122,15 @@ impl Merged {
     }
 
     pub(crate) fn finish(self) -> (Workload, SourceMap) {
-        let (wait_queues, completions) = (self.queues.into_names(), self.completions.into_names());
-        (Workload { groups: self.groups.into_groups(), wait_queues, completions, ..self.workload }, self.places)
+        let sessions = self.sessions.into_names().into_iter().map(|name| Session { name, nice: 0 });
+        let workload = Workload {
+            groups: self.groups.into_groups(),
+            sessions: sessions.collect(),
+            wait_queues: self.queues.into_names(),
+            completions: self.completions.into_names(),
+            ..self.workload
+        };
+        (workload, self.places)
     }
 }
 

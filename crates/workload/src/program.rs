@@ -11,6 +11,8 @@ pub struct Workload {
     pub tasks: Vec<Task>,
     /// Task groups, parents before their children. Index 0 is always the root (path `/`).
     pub groups: Vec<Group>,
+    /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.
+    pub sessions: Vec<Session>,
     /// How many mutexes there are, and how they behave.
     pub mutexes: Vec<Mutex>,
     /// Condition variables (rt-app `wait`, `signal`, `broad`, `sync`), by name.
@@ -31,6 +33,8 @@ pub struct Workload {
     pub duration: Option<u64>,
     /// CPUs that go offline and come back, in the order in which they do.
     pub hotplug: Vec<Hotplug>,
+    /// What somebody outside the workload changes meanwhile, in order of time.
+    pub changes: Vec<Change>,
 }
 
 /// A CPU goes offline, or comes back (`/sys/devices/system/cpu/cpuN/online`).
@@ -70,6 +74,15 @@ pub struct Clamps {
     pub max: u32,
 }
 
+/// A session, which has an autogroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its name in the file.
+    pub name: String,
+    /// What `/proc/PID/autogroup` of its tasks says: -20..=19. The autogroup weighs as much as a task of that nice value.
+    pub nice: i8,
+}
+
 /// `cpu.max`: at most `quota` of CPU time in each `period`, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
@@ -79,6 +92,54 @@ pub struct Bandwidth {
     pub period: u64,
     /// `cpu.max.burst`, nanoseconds.
     pub burst: u64,
+}
+
+/// Something is changed while the workload runs, as with `chrt`, `taskset`, or a write to a cgroup's files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// When, nanoseconds after the workload's start.
+    pub at: u64,
+    /// What.
+    pub what: Changed,
+}
+
+/// What a [`Change`] changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changed {
+    /// Tasks that live then.
+    Tasks {
+        /// Indices in [`Workload::tasks`]: every instance of these.
+        tasks: Vec<usize>,
+        /// What is `None` stays.
+        settings: Settings,
+        /// A nice value without a policy: -20..=19.
+        nice: Option<i8>,
+    },
+    /// A task group.
+    Group {
+        /// Index in [`Workload::groups`], not the root's.
+        group: usize,
+        /// `cpu.weight`, 1..=10000.
+        weight: Option<u32>,
+        /// `cpu.max`, with `cpu.max.burst`.
+        max: Option<CpuMax>,
+    },
+    /// The nice value of a session's autogroup.
+    Session {
+        /// Index in [`Workload::sessions`].
+        session: usize,
+        /// -20..=19.
+        nice: i8,
+    },
+}
+
+/// What is written to `cpu.max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuMax {
+    /// `max`: no limit.
+    Unlimited,
+    /// A limit.
+    Limited(Bandwidth),
 }
 
 /// A mutex (rt-app `lock`/`unlock`).
@@ -126,6 +187,8 @@ pub struct Task {
     pub class: String,
     /// When it starts, nanoseconds after the workload; none: only when forked.
     pub start: Option<u64>,
+    /// Its session, an index in [`Workload::sessions`]; none: the default one.
+    pub session: Option<usize>,
     /// Attributes it starts with.
     pub settings: Settings,
     /// What it does, phase after phase.

@@ -179,10 +179,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Gives a group another cgroup weight (1..=10000).
     pub fn set_group_weight(&mut self, group: GroupId, weight: u32) {
+        self.set_group_shares(group, weight::of_cgroup(weight));
+    }
+
+    /// Gives a session's autogroup another nice value, -20..=19, as writing `/proc/PID/autogroup` does: it weighs as much as a
+    /// task of that nice value.
+    pub fn set_group_nice(&mut self, group: GroupId, nice: i8) {
+        self.set_group_shares(group, weight::of_nice(nice));
+    }
+
+    /// The kernel's `sched_group_set_shares`; the root has none.
+    fn set_group_shares(&mut self, group: GroupId, shares: u64) {
         if group == GroupId::ROOT {
             return;
         }
-        self.shared.group(group).set_shares(weight::of_cgroup(weight));
+        self.shared.group(group).set_shares(shares);
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now, self.shared);

@@ -22,7 +22,7 @@ use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
-use self::tracks::{States, THREAD_TRACKS, group_use, offline, queue_length, throttles};
+use self::tracks::{States, THREAD_TRACKS, group_change, group_use, offline, queue_length, throttles};
 use crate::names::{Names, task_pid};
 use crate::output::Output;
 use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
@@ -89,6 +89,7 @@ pub struct PerfettoWriter<W> {
     /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
     group_tracks: Vec<bool>,
     queue_heading: bool,
+    changes_track: bool,
     /// The latest time seen.
     now: u64,
     omitted: u64,
@@ -154,6 +155,7 @@ impl<W: Write> PerfettoWriter<W> {
             offline: offline(),
             group_tracks: Vec::new(),
             queue_heading: false,
+            changes_track: false,
             now: 0,
             omitted: 0,
         }
@@ -284,12 +286,16 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn instant(&mut self, at: u64, task: TaskId, name: &'static str, value: (&'static str, u64)) {
+        self.mark(at, task, Bytes::from_static(name.as_bytes()), vec![annotation(value)]);
+    }
+
+    fn mark(&mut self, at: u64, task: TaskId, name: Bytes, debug_annotations: Vec<DebugAnnotation>) {
         let track = self.thread_track(at, task);
         let event = TrackEvent {
             r#type: Some(TYPE_INSTANT),
             track_uuid: Some(track),
-            name: Some(Bytes::from_static(name.as_bytes())),
-            debug_annotations: vec![annotation(value)],
+            name: Some(name),
+            debug_annotations,
             ..TrackEvent::default()
         };
         write_packet(&mut self.out, at, None, Data::TrackEvent(event));
@@ -324,6 +330,13 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         }
         if let Some(usage) = &mut self.usage {
             usage.group(id, info.parent);
+        }
+    }
+
+    fn group_changed(&mut self, at: u64, _id: GroupId, info: &GroupInfo<'_>) {
+        if self.out.error().is_none() {
+            self.now = self.now.max(at);
+            group_change(&mut self.out, &mut self.changes_track, at, info.settings());
         }
     }
 
@@ -388,6 +401,10 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                     DeadlineEvent::Overrun => self.instant(at, task, "runtime overrun", ("runtime_ns", 0)),
                     DeadlineEvent::Miss { late } => self.instant(at, task, "deadline missed", ("late_ns", late)),
                 },
+                // The tracepoint that trace processors read priorities from is the switch; this one is for people.
+                Event::PiSetprio { task, old, new } => {
+                    self.mark(at, task, Bytes::from(format!("priority inheritance: prio {old} to {new}")), Vec::new());
+                }
                 Event::SleepReturn { task, late } => self.instant(at, task, "sleep returns", ("late_ns", late)),
                 Event::Migrate { task, from, cause, .. } => {
                     if let Some(name) = balance_name(cause) {

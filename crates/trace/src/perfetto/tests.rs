@@ -133,7 +133,10 @@ fn processes_are_classes_in_groups_and_threads_are_tasks() {
             .enumerate()
     {
         if id == 0 {
-            writer.group(GroupId(1), &GroupInfo { path: "/site", parent: Some(GroupId::ROOT), weight: 100, max: None });
+            writer.group(
+                GroupId(1),
+                &GroupInfo { path: "/site", parent: Some(GroupId::ROOT), weight: 100, max: None, nice: None },
+            );
         }
         writer.task(TaskId(id as u32), &TaskInfo { name, class, group: GroupId(group), ..TaskInfo::default() });
     }
@@ -313,8 +316,8 @@ fn an_impossible_id_ends_a_readable_trace() {
 fn a_throttled_group_is_a_slice_on_each_cpu() {
     let mut writer = PerfettoWriter::new(Vec::new());
     let group = GroupId(1);
-    writer.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None });
-    writer.group(group, &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, max: None });
+    writer.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    writer.group(group, &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, max: None, nice: None });
     writer.event(10, CpuId(1), &Event::Throttle { group });
     writer.event(20, CpuId(0), &Event::Throttle { group });
     writer.event(30, CpuId(1), &Event::Unthrottle { group, ns: 20 });

@@ -9,8 +9,8 @@ use vruntime_sched::ids::{CpuId, GroupId};
 use super::Cpu;
 use super::packets::write_packet;
 use super::proto::{
-    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TYPE_SLICE_BEGIN, TYPE_SLICE_END,
-    TrackDescriptor, TrackEvent,
+    CounterDescriptor, Data, ORDER_EXPLICIT, ORDER_LEXICOGRAPHIC, TYPE_COUNTER, TYPE_INSTANT, TYPE_SLICE_BEGIN,
+    TYPE_SLICE_END, TrackDescriptor, TrackEvent,
 };
 use crate::names::Names;
 use crate::output::Output;
@@ -32,6 +32,25 @@ const OFFLINE_TRACKS: u64 = 8 << 32;
 const OFFLINE_HEADING: u64 = 9 << 32;
 /// So many tracks of one sort of state, one for each group and CPU, say: beyond that nobody looks.
 const MAX_STATE_TRACKS: usize = 4096;
+
+/// Where changes of groups are marked.
+const CHANGES: u64 = 10 << 32;
+
+/// Marks that a group's weight or limit is what `text` says from `at` on. `described`: the track has been.
+pub(super) fn group_change<W: Write>(out: &mut Output<W>, described: &mut bool, at: u64, text: String) {
+    if !std::mem::replace(described, true) {
+        let name = Some("Changes of groups".to_owned());
+        let track = TrackDescriptor { uuid: Some(CHANGES), name, ..TrackDescriptor::default() };
+        write_packet(out, 0, None, Data::TrackDescriptor(track));
+    }
+    let event = TrackEvent {
+        r#type: Some(TYPE_INSTANT),
+        track_uuid: Some(CHANGES),
+        name: Some(Bytes::from(text)),
+        ..TrackEvent::default()
+    };
+    write_packet(out, at, None, Data::TrackEvent(event));
+}
 
 /// A state that something is in for a while, as slices: a track for each that ever is, under one heading.
 #[derive(Debug)]

@@ -193,6 +193,8 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
             .filter_map(|settings| settings.group.filter(|_| !group_holds(settings.group)))
             .map(|group| (Place::task(class), ("group", group)))
             .collect();
+        let session = class.task.session.and_then(|session| within(session, "session", workload.sessions.len()));
+        wrong.extend(session.map(|found| (Place::task(class), found)));
         for (at, op) in class.ops() {
             let mutex = |number| within(number, "mutex", workload.mutexes.len());
             let condition = |number| within(number, "condition", workload.conditions.len());
@@ -254,6 +256,7 @@ mod tests {
             name: name.into(),
             class: name.into(),
             start,
+            session: None,
             settings: Settings::default(),
             phases: [phase].into(),
             repeat: Repeat::Times(1),

@@ -131,6 +131,7 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
             name,
             class: class.name.clone(),
             start: (class.instances > 0).then_some(class.delay),
+            session: None,
             settings: class.settings.clone(),
             phases,
             repeat: class.repeat,

@@ -94,7 +94,7 @@ fn parse_one(problems: &mut Problems, path: &str, value: &Value<'_>, index: usiz
 }
 
 /// What `max` says; none for no limit, or if it is wrong, which has been told then.
-fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<Bandwidth> {
+pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<Bandwidth> {
     let (quota_us, period_us) = match value.get_ref() {
         DeValue::String(text) if text.trim() == "max" => return None,
         DeValue::String(text) => match text_bandwidth(text) {
@@ -153,7 +153,7 @@ fn text_bandwidth(text: &str) -> Option<Option<(u64, u64)>> {
 }
 
 /// A time with its unit, or microseconds as in `cpu.max.burst`.
-fn burst(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<u64> {
+pub(super) fn burst(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<u64> {
     if let DeValue::Integer(_) = value.get_ref() {
         let us = fields.integer_in("burst", value, 0..=i64::from(u32::MAX), "microseconds")?;
         return Some(us as u64 * 1000);

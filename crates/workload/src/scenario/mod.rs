@@ -28,11 +28,13 @@
 //! # Ok::<(), vruntime_workload::Error>(())
 //! ```
 
+mod change;
 mod fields;
 mod group;
 mod hotplug;
 mod machine;
 mod model;
+mod session;
 mod step;
 mod task;
 mod uclamp;
@@ -139,7 +141,7 @@ pub struct Scenario {
     pub hz: Option<u32>,
     /// The preemption model.
     pub preempt: Option<Preempt>,
-    /// Whether the root's tasks share an autogroup.
+    /// Whether the root's tasks are in autogroups, one a session.
     pub autogroup: Option<bool>,
     /// Costs.
     pub costs: Option<Costs>,
@@ -185,9 +187,11 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let header = root.get("scenario");
     let mut scenario = settings(&mut root, &source, header);
     let groups = root.get("groups");
+    let sessions = root.get("sessions");
     let workloads = root.array("workload", "tables: [[workload]]").unwrap_or_default();
     let tasks = root.array("task", "tables: [[task]]").unwrap_or_default();
     let hotplug = root.array("hotplug", "tables: [[hotplug]]").unwrap_or_default();
+    let changes = root.array("change", "tables: [[change]]").unwrap_or_default();
     root.finish();
     let mut merged = Merged::new();
     let mut declared = Vec::new();
@@ -221,6 +225,10 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     // A task of the short form has no duration of its own; it runs as long as the others.
     let longest = durations.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     scenario.workload.duration = duration.or(longest);
+    if let Some(sessions) = sessions {
+        session::parse_all(&mut problems, sessions, &mut scenario.workload.sessions);
+    }
+    scenario.workload.changes = change::parse_all(&mut problems, changes, &scenario.workload);
     if !problems.has_errors() {
         undeclared_groups(&mut problems, &declared, &scenario);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toml::de::DeValue;
 
 use super::fields::{Fields, Value};
-use super::step;
+use super::{session, step};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::merge::{Merged, Placement};
@@ -29,6 +29,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let policy = policy(&mut fields);
     let cpus = cpus(&mut fields);
     let group = group_path(&mut fields);
+    let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
     let exec = fields.boolean("exec").unwrap_or(false);
     let run = fields.duration("run");
@@ -75,17 +76,18 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         name: if instances > 1 { format!("{name}-{instance}") } else { name.to_owned() },
         class: name.to_owned(),
         start: Some(start),
+        session: None,
         settings: settings.clone(),
         phases: Arc::clone(&phases),
         repeat: u64::try_from(loops).map_or(Repeat::Forever, Repeat::Times),
     });
     let workload = Workload { tasks: tasks.collect(), groups: groups.into_groups(), ..Workload::default() };
     let places = SourceMap { sites: vec![ClassSite { tasks: 0..workload.tasks.len(), source, span, phases: sites }] };
-    let placement = Placement { task_prefix: String::new(), class_prefix: String::new(), group: None, start: 0 };
+    let placement = Placement { session, ..Placement::default() };
     merged.add(&workload, places, &placement);
 }
 
-fn policy(fields: &mut Fields<'_, '_>) -> Policy {
+pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     let names = PolicyName::ALL.iter().map(|(name, _)| *name);
     let policy = match fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"") {
         None => PolicyName::Other,
@@ -156,7 +158,7 @@ fn custom_slice(fields: &mut Fields<'_, '_>, slice: Option<u64>) -> Option<u64> 
     slice
 }
 
-fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
+pub(super) fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for entry in fields.array("cpus", "a list of CPUs, such as [0, 2]")? {
         if let DeValue::Integer(_) = entry.get_ref() {

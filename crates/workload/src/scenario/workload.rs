@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Loader;
 use super::fields::{Fields, Value};
 use super::model::Model;
+use super::session;
 use super::task::group_path;
 use crate::error::{Error, Problems};
 use crate::groups::normalize_path;
@@ -44,6 +45,7 @@ pub(super) fn parse(
     let name = fields.string("name", "a name");
     let copies = fields.integer("copies", 1..=MAX_COPIES, "a number of copies").unwrap_or(1);
     let group = group_path(&mut fields);
+    let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
     if let Some((model, span)) = &model {
         let help = if Model::NAMES.is_empty() {
@@ -108,11 +110,19 @@ pub(super) fn parse(
         (None, true) => Some(stem.unwrap_or("workload")),
         (None, false) => None,
     };
-    add_copies(merged, &read, name, copies, group.as_deref(), start);
+    let place = Place { group: group.as_deref(), session: session.as_deref(), start };
+    add_copies(merged, &read, name, copies, &place);
     Ok(Some(Added { duration: read.workload.duration, warnings: read.warnings }))
 }
 
-fn add_copies(merged: &mut Merged, read: &RtApp, name: Option<&str>, copies: i64, group: Option<&str>, start: u64) {
+/// Where the copies go; `{copy}` in a name is the copy's number.
+struct Place<'a> {
+    group: Option<&'a str>,
+    session: Option<&'a str>,
+    start: u64,
+}
+
+fn add_copies(merged: &mut Merged, read: &RtApp, name: Option<&str>, copies: i64, place: &Place<'_>) {
     for copy in 0..copies {
         let task_prefix = match name {
             Some(name) if copies > 1 => format!("{name}-{copy}/"),
@@ -121,7 +131,10 @@ fn add_copies(merged: &mut Merged, read: &RtApp, name: Option<&str>, copies: i64
         };
         let class_prefix = name.map_or_else(String::new, |name| format!("{name}/"));
         // The path is normal already, and a number does not change that.
-        let group = group.and_then(|path| normalize_path(&path.replace("{copy}", &copy.to_string())).ok());
-        merged.add(&read.workload, read.places.clone(), &Placement { task_prefix, class_prefix, group, start });
+        let numbered = |name: &str| name.replace("{copy}", &copy.to_string());
+        let group = place.group.and_then(|path| normalize_path(&numbered(path)).ok());
+        let session = place.session.map(numbered);
+        let placement = Placement { task_prefix, class_prefix, group, session, start: place.start };
+        merged.add(&read.workload, read.places.clone(), &placement);
     }
 }

@@ -1,0 +1,266 @@
+//! What somebody changes while a workload runs.
+
+mod support;
+
+use proptest::prelude::*;
+use support::*;
+use vruntime_sched::event::Event;
+use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sim::{Config, Error};
+use vruntime_trace::{Digest, GroupInfo, Sink};
+use vruntime_workload::program::*;
+
+/// A hog whose loops take 1 ms of work, on CPU 0.
+fn hog(name: &str, group: usize) -> Task {
+    let mut task = pinned(task(name, vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]), &[0]);
+    task.settings.group = Some(group);
+    task
+}
+
+/// Two groups, `/a` and `/b`, beside the root.
+fn grouped(tasks: Vec<Task>, changes: Vec<(u64, Changed)>) -> Workload {
+    let mut workload = workload(tasks);
+    for path in ["/a", "/b"] {
+        workload.groups.push(Group {
+            path: path.to_owned(),
+            parent: Some(0),
+            weight: 100,
+            idle: false,
+            max: None,
+            uclamp: None,
+        });
+    }
+    workload.changes = changes.into_iter().map(|(at, what)| Change { at, what }).collect();
+    workload
+}
+
+fn of_task(task: usize, settings: Settings) -> Changed {
+    Changed::Tasks { tasks: vec![task], settings, nice: None }
+}
+
+fn run_it(workload: &Workload, cpus: &str, end: u64) -> (Log, Vec<String>) {
+    let mut log = Log::default();
+    let config = Config { duration: Some(end * MS), ..exact("6.12", cpus) };
+    let notes = simulate(workload, &config, &mut log).unwrap().notes;
+    (log, notes)
+}
+
+/// Loops that ended in `from..to`, ms.
+fn loops(log: &Log, name: &str, from: u64, to: u64) -> usize {
+    log.loops(name).iter().filter(|(at, _)| (from * MS..to * MS).contains(at)).count()
+}
+
+#[test]
+fn a_groups_weight() {
+    let change = Changed::Group { group: 1, weight: Some(300), max: None };
+    let (log, _) = run_it(&grouped(vec![hog("a", 1), hog("b", 2)], vec![(1000 * MS + 17, change)]), "1", 2000);
+    let shares = [0, 1000].map(|from| (loops(&log, "a", from, from + 1000), loops(&log, "b", from, from + 1000)));
+    let near = |(a, b): (usize, usize), (x, y)| a.abs_diff(x) <= 12 && b.abs_diff(y) <= 12;
+    assert!(near(shares[0], (500, 500)) && near(shares[1], (750, 250)), "{shares:?}");
+}
+
+#[test]
+fn a_groups_limit_comes_changes_and_goes() {
+    let max = |percent: u64| CpuMax::Limited(Bandwidth { quota: percent * MS, period: 100 * MS, burst: 0 });
+    let limit = |max| Changed::Group { group: 1, weight: None, max: Some(max) };
+    let changes = vec![(1000 * MS, limit(max(20))), (2000 * MS, limit(max(50))), (3000 * MS, limit(CpuMax::Unlimited))];
+    let (log, _) = run_it(&grouped(vec![hog("a", 1)], changes), "1", 4000);
+    let done: Vec<usize> = (0..4).map(|second| loops(&log, "a", second * 1000, second * 1000 + 1000)).collect();
+    // Each change grants a quota at once, whatever is left of the period under way; a tick's overrun is paid for.
+    let within = |count: usize, quota: usize| (10 * quota - 8..=11 * quota + 8).contains(&count);
+    assert!(done[0] >= 999 && within(done[1], 20) && within(done[2], 50) && done[3] >= 999, "{done:?}");
+}
+
+#[test]
+fn nice_policy_affinity_and_group_of_tasks() {
+    let realtime = Settings { policy: Some(Policy::Fifo { priority: 5 }), ..Settings::default() };
+    let fair = Settings { policy: Some(Policy::Other { nice: 0, slice: None }), ..Settings::default() };
+    let away = Settings { cpus: Some(vec![1]), ..Settings::default() };
+    let moved = Settings { group: Some(2), ..Settings::default() };
+    let changes = vec![
+        (1000 * MS, Changed::Tasks { tasks: vec![0], settings: Settings::default(), nice: Some(5) }),
+        (2000 * MS + 1, of_task(1, realtime)),
+        (2500 * MS, of_task(1, fair)),
+        (3000 * MS + 7, of_task(0, away)),
+        (3500 * MS, of_task(0, moved)),
+    ];
+    let mut config = Config { duration: Some(4000 * MS), ..exact("6.12", "2") };
+    config.kernel.set("sched_rt_runtime_us", 1_000_000).unwrap();
+    let workload = grouped(vec![hog("x", 0), hog("y", 0)], changes);
+    let mut log = Log::default();
+    let outcome = simulate(&workload, &config, &mut log).unwrap();
+    assert_eq!(outcome.notes, Vec::<String>::new());
+    let share = |name: &str, from: u64, to: u64| loops(&log, name, from, to) as f64 * 1000.0 / (to - from) as f64;
+    assert!((share("x", 0, 1000) - 500.0).abs() < 10.0);
+    assert!((share("x", 1000, 2000) - 1000.0 * 335.0 / 1359.0).abs() < 15.0);
+    assert!(share("x", 2010, 2500) < 5.0 && share("y", 2010, 2500) > 990.0);
+    assert!(share("x", 3001, 4000) > 995.0 && share("y", 3001, 4000) > 995.0);
+    let told = log.pick(|at, event| match event {
+        Event::SetNice { .. } | Event::SetPolicy { .. } | Event::MoveGroup { .. } => Some(at),
+        Event::Migrate { to, .. } if at > 0 => Some(at).filter(|_| to == CpuId(1)),
+        _ => None,
+    });
+    assert_eq!(told, [1000 * MS, 2000 * MS + 1, 2500 * MS, 2500 * MS, 3000 * MS + 7, 3500 * MS]);
+}
+
+#[test]
+fn a_sessions_nice_value() {
+    let mut workload =
+        grouped(vec![hog("a", 0), hog("b", 0)], vec![(1000 * MS, Changed::Session { session: 1, nice: -5 })]);
+    workload.sessions = ["one", "two"].map(|name| Session { name: name.to_owned(), nice: 0 }).into();
+    (workload.tasks[0].session, workload.tasks[1].session) = (Some(0), Some(1));
+    let mut log = Log::default();
+    let config = Config { autogroup: true, duration: Some(2000 * MS), ..exact("6.12", "1") };
+    simulate(&workload, &config, &mut log).unwrap();
+    assert!(loops(&log, "b", 0, 1000).abs_diff(500) <= 8);
+    assert!(loops(&log, "b", 1000, 2000).abs_diff(753) <= 12, "{}", loops(&log, "b", 1000, 2000));
+}
+
+#[test]
+fn all_instances_that_live_are_changed_and_nobody_else() {
+    let mut tasks: Vec<Task> = (0..3).map(|index| hog(&format!("w-{index}"), 0)).collect();
+    tasks[0].repeat = Repeat::Times(0);
+    tasks[2].start = Some(50 * MS);
+    let what = |tasks| Changed::Tasks { tasks, settings: Settings::default(), nice: Some(7) };
+    let changes = vec![(20 * MS, what(vec![2])), (30 * MS, what(vec![0, 1, 2])), (60 * MS, what(vec![2]))];
+    let (log, notes) = run_it(&grouped(tasks, changes), "1", 100);
+    let told = log.pick(|at, event| match event {
+        Event::SetNice { task, nice: 7 } => Some((at / MS, task.0)),
+        _ => None,
+    });
+    assert_eq!(told, [(30, 1), (60, 2)]);
+    assert_eq!(notes, ["the change of task `w-2` at 20000000 ns changes nothing: no such task lives then"]);
+}
+
+#[test]
+fn what_the_kernel_refuses_is_refused() {
+    let refused = |changes: Vec<(u64, Changed)>| {
+        let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
+        simulate(&grouped(vec![hog("a", 1)], changes), &config, &mut Log::default()).unwrap_err()
+    };
+    let group = |group, weight| Changed::Group { group, weight, max: None };
+    assert!(refused(vec![(0, group(0, Some(5)))]).to_string().contains("root group"));
+    assert!(refused(vec![(0, group(1, Some(0)))]).to_string().contains("weight is 0, expected 1 to 10000"));
+    let mut idle = grouped(vec![hog("a", 1)], vec![(0, group(1, Some(5)))]);
+    idle.groups[1].idle = true;
+    let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
+    let error = simulate(&idle, &config, &mut Log::default()).unwrap_err().to_string();
+    assert!(error.contains("`/a`") && error.contains("idle group"), "{error}");
+    assert!(refused(vec![(0, group(7, None))]).to_string().contains("group number 7"));
+    assert_eq!(refused(vec![(5, group(1, Some(5))), (4, group(1, Some(5)))]), Error::ChangeOrder { at: 4 });
+    let cpus = Settings { cpus: Some(vec![3]), ..Settings::default() };
+    assert!(matches!(refused(vec![(0, of_task(0, cpus))]), Error::UnknownCpu { cpu: 3, .. }));
+    let max = Bandwidth { quota: 5, period: 100 * MS, burst: 0 };
+    let limit = Changed::Group { group: 1, weight: None, max: Some(CpuMax::Limited(max)) };
+    assert!(refused(vec![(0, limit)]).to_string().contains("quota"));
+    // A deadline task needs all CPUs; and one whole CPU is more than is to be had.
+    let greedy = Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+    let settings = Settings { policy: Some(greedy), ..Settings::default() };
+    assert!(matches!(refused(vec![(50 * MS, of_task(0, settings))]), Error::Refused { now, .. } if now == 50 * MS));
+}
+
+/// Observers are told what a group is from then on.
+#[test]
+fn observers_are_told() {
+    #[derive(Default)]
+    struct Changes(Vec<(u64, GroupId, String)>);
+    impl Sink for Changes {
+        fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+            self.0.push((at / MS, id, info.settings()));
+        }
+        fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+    }
+    let max = CpuMax::Limited(Bandwidth { quota: 50 * MS, period: 100 * MS, burst: 0 });
+    let changes = vec![
+        (10 * MS, Changed::Group { group: 2, weight: Some(7), max: None }),
+        (20 * MS, Changed::Group { group: 2, weight: None, max: Some(max) }),
+    ];
+    let mut sink = Changes::default();
+    let config = Config { duration: Some(50 * MS), ..exact("6.12", "1") };
+    simulate(&grouped(vec![hog("a", 1)], changes), &config, &mut sink).unwrap();
+    let expected = [(10, "/b cpu.weight=7 cpu.max=max"), (20, "/b cpu.weight=7 cpu.max=50000 100000")];
+    assert_eq!(sink.0, expected.map(|(at, text)| (at, GroupId(2), text.to_owned())));
+}
+
+fn any_change() -> impl Strategy<Value = Changed> {
+    let policy = prop_oneof![
+        (-20i8..20).prop_map(|nice| Policy::Other { nice, slice: None }),
+        (-20i8..20).prop_map(|nice| Policy::Batch { nice, slice: None }),
+        Just(Policy::Idle),
+        (1u8..100).prop_map(|priority| Policy::Fifo { priority }),
+        (1u8..100).prop_map(|priority| Policy::RoundRobin { priority }),
+        Just(Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 20 * MS, reclaim: false }),
+    ];
+    let cpus = prop::sample::subsequence(vec![0u32, 1, 2, 3], 1..=4);
+    let max = prop::option::of((1u64..20, 1u64..20, 0u64..=100)).prop_map(|limit| match limit {
+        None => CpuMax::Unlimited,
+        Some((quota, period, burst)) => {
+            let (quota, period) = (quota * MS, period * MS);
+            CpuMax::Limited(Bandwidth { quota, period, burst: quota * burst / 100 })
+        }
+    });
+    let tasks = || prop::sample::subsequence((0..12).collect::<Vec<usize>>(), 1..4);
+    prop_oneof![
+        (tasks(), policy).prop_map(|(tasks, policy)| {
+            // Deadline tasks have all CPUs, or are refused.
+            let cpus = matches!(policy, Policy::Deadline { .. }).then(|| vec![0, 1, 2, 3]);
+            let settings = Settings { policy: Some(policy), cpus, ..Settings::default() };
+            Changed::Tasks { tasks, settings, nice: None }
+        }),
+        (tasks(), -20i8..20).prop_map(|(tasks, nice)| Changed::Tasks {
+            tasks,
+            settings: Settings::default(),
+            nice: Some(nice)
+        }),
+        (tasks(), cpus).prop_map(|(tasks, cpus)| {
+            // Affinity is not for deadline tasks: with the policy that goes before it, it is for all.
+            let policy = Some(Policy::Other { nice: 0, slice: None });
+            let settings = Settings { policy, cpus: Some(cpus), ..Settings::default() };
+            Changed::Tasks { tasks, settings, nice: None }
+        }),
+        (tasks(), 0usize..3).prop_map(|(tasks, group)| {
+            let settings = Settings { group: Some(group), ..Settings::default() };
+            Changed::Tasks { tasks, settings, nice: None }
+        }),
+        (1usize..3, prop::option::of(1u32..10_000), prop::option::of(max))
+            .prop_map(|(group, weight, max)| Changed::Group { group, weight, max }),
+        (0usize..2, -20i8..20).prop_map(|(session, nice)| Changed::Session { session, nice }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Changes of everything at any time: time is conserved, and a run repeats.
+    #[test]
+    fn any_changes_at_any_time(
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        autogroup in any::<bool>(),
+        mut changes in prop::collection::vec((0..60 * MS, any_change()), 0..30),
+    ) {
+        changes.sort_by_key(|(at, _)| *at);
+        let tasks = (0..12_u64).map(|index| {
+            let mut ops = vec![Op::Run { work: (1 + index) * 300 * US }];
+            if index % 3 > 0 {
+                ops.push(Op::Sleep { time: index * 200 * US });
+            }
+            let mut task = task(&format!("t{index}"), vec![phase(ops, Repeat::Forever)]);
+            task.settings.group = Some(index as usize % 3);
+            task.session = [None, Some(0), Some(1)][index as usize / 4];
+            task
+        });
+        let mut workload = grouped(tasks.collect(), changes);
+        workload.sessions = ["one", "two"].map(|name| Session { name: name.to_owned(), nice: 0 }).into();
+        let config = Config { autogroup, duration: Some(60 * MS), ..exact(kernel, "pack:2 core:2") };
+        let mut sinks = (Ledger::default(), Digest::default());
+        match simulate(&workload, &config, &mut sinks) {
+            Ok(outcome) => sinks.0.check(&outcome),
+            // Too many deadline tasks, or one that had lost a CPU.
+            Err(Error::Refused { .. }) => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+        let mut again = Digest::default();
+        let _ = simulate(&workload, &config, &mut again);
+        prop_assert_eq!(sinks.1.value(), again.value());
+    }
+}

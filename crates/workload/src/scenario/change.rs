@@ -1,0 +1,172 @@
+//! `[[change]]`: what somebody changes while the scenario runs, of tasks, of a group, or of a session.
+
+use std::collections::BTreeMap;
+
+use super::fields::{Fields, Value};
+use super::{group, task};
+use crate::error::Problems;
+use crate::groups::normalize_path;
+use crate::program::{Bandwidth, Change, Changed, CpuMax, Settings, Workload};
+use crate::suggest::did_you_mean;
+
+/// Keys that only a task has, and need a policy; those that any change of a task may have are read elsewhere.
+const WITH_POLICY: [&str; 6] = ["priority", "slice", "runtime", "deadline", "period", "reclaim"];
+
+/// What a group's limit is after the changes so far: quota and period if it is limited, and the burst.
+type Limits = BTreeMap<usize, (Option<(u64, u64)>, u64)>;
+
+/// Reads every `[[change]]`; in order of time, those of one instant in the order of the file.
+pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>], workload: &Workload) -> Vec<Change> {
+    let mut timed: Vec<(u64, &Value<'_>)> = Vec::new();
+    for value in values {
+        let mut fields = Fields::new(problems, "[[change]]", value);
+        if fields.get("at").is_none() {
+            let message = "a [[change]] without a time".to_owned();
+            fields.bad(value.span(), message, "expected `at`", "write at = \"1s\": so long after the start");
+        }
+        timed.extend(fields.duration("at").map(|at| (at, value)));
+    }
+    timed.sort_by_key(|(at, _)| *at);
+    let mut limits = Limits::new();
+    let parse = |(at, value)| Some(Change { at, what: parse(problems, value, workload, &mut limits)? });
+    timed.into_iter().filter_map(parse).collect()
+}
+
+fn parse(problems: &mut Problems, value: &Value<'_>, workload: &Workload, limits: &mut Limits) -> Option<Changed> {
+    let mut fields = Fields::new(problems, "[[change]]", value);
+    fields.get("at");
+    let name = fields.string("task", "the name of a task or of all its instances");
+    let path = task::group_path(&mut fields);
+    let session = fields.string("session", "a session's name");
+    let changed = match (name, path, session) {
+        (Some(name), path, None) => tasks(&mut fields, name, path, workload),
+        (None, Some(path), None) => one_group(&mut fields, &path, workload, limits),
+        (None, None, Some((name, span))) => {
+            let nice = fields.integer("nice", -20..=19, "a nice value");
+            let session = workload.sessions.iter().position(|session| session.name == name);
+            if session.is_none() {
+                let help = did_you_mean(name, workload.sessions.iter().map(|session| session.name.as_str()));
+                fields.bad(span, format!("no task is in session `{name}`"), "expected a session of this file", help);
+            }
+            session.zip(nice).map(|(session, nice)| Changed::Session { session, nice: nice as i8 })
+        }
+        _ => {
+            let message = "a [[change]] of nothing in particular".to_owned();
+            let help = "write task = \"name\" (with group = \"/path\" to move it), or group, or session";
+            fields.bad(value.span(), message, "expected one of `task`, `group` and `session`", help);
+            return None;
+        }
+    };
+    let span = fields.span.clone();
+    fields.finish();
+    if changed.is_none() && !problems.has_errors() {
+        let help = "of a task: policy, nice, cpus, group; of a group: weight, max, burst; of a session: nice";
+        let message = "a [[change]] that changes nothing".to_owned();
+        problems.error(problems.new_error(span, message, "expected what is to be different").with_help(help));
+    }
+    changed
+}
+
+fn tasks(
+    fields: &mut Fields<'_, '_>,
+    (name, span): (&str, std::ops::Range<usize>),
+    path: Option<String>,
+    workload: &Workload,
+) -> Option<Changed> {
+    let all = || workload.tasks.iter();
+    let known = |task: &crate::program::Task| task.name == name || task.class == name;
+    let tasks: Vec<usize> = all().enumerate().filter(|(_, task)| known(task)).map(|(index, _)| index).collect();
+    if tasks.is_empty() {
+        // A few are enough to find what was meant.
+        let names: std::collections::BTreeSet<&str> = all().map(|task| task.class.as_str()).take(1000).collect();
+        fields.bad(
+            span,
+            format!("there is no task `{name}`"),
+            "expected the name of a task",
+            did_you_mean(name, names),
+        );
+    }
+    let group = path.and_then(|path| known_group(fields, &path, workload));
+    let has_policy = fields.get("policy").is_some();
+    let (mut policy, mut nice) = (None, None);
+    if has_policy {
+        policy = Some(task::policy(fields));
+    } else {
+        nice = fields.integer("nice", -20..=19, "a nice value").map(|nice| nice as i8);
+        for key in WITH_POLICY {
+            if let Some(value) = fields.get(key) {
+                let message = format!("`{key}` without a policy");
+                fields.bad(
+                    value.span(),
+                    message,
+                    "it belongs to one",
+                    "add policy = \"SCHED_FIFO\", or what it is to be",
+                );
+            }
+        }
+    }
+    let cpus = task::cpus(fields);
+    if policy.is_none() && nice.is_none() && cpus.is_none() && group.is_none() {
+        return None;
+    }
+    Some(Changed::Tasks { tasks, settings: Settings { policy, cpus, group, ..Settings::default() }, nice })
+}
+
+/// The index of a group that some task or table names.
+fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> Option<usize> {
+    let index = workload.groups.iter().position(|group| group.path == path);
+    if index.is_none() {
+        let span = fields.get("group").map_or(fields.span.clone(), Value::span);
+        let paths = workload.groups.iter().map(|group| group.path.as_str());
+        let help = format!("{}; or declare [groups.\"{path}\"]", did_you_mean(path, paths).trim_end_matches('?'));
+        fields.bad(span, format!("there is no group `{path}`"), "expected a group of this file", help);
+    }
+    index
+}
+
+fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limits: &mut Limits) -> Option<Changed> {
+    let group = known_group(fields, path, workload);
+    let weight = fields.integer("weight", 1..=10_000, "a weight");
+    let (max_value, burst_value) = (fields.get("max"), fields.get("burst"));
+    let max = max_value.map(|value| group::bandwidth(fields, value).map(|max| (max.quota, max.period)));
+    let burst = burst_value.and_then(|value| group::burst(fields, value));
+    let group = group?;
+    if max_value.is_some() && fields.problems.has_errors() {
+        // What is no limit has been told.
+        return None;
+    }
+    let of = &workload.groups[group];
+    let span = |value: Option<&Value<'_>>| value.map_or(0..0, Value::span);
+    if group == 0 {
+        let message = "the root group has no weight and no limit".to_owned();
+        let help = "change a group below it";
+        let span = fields.get("group").map_or(0..0, Value::span);
+        fields.bad(span, message, "cgroup v2 has these files only below the root", help);
+        return None;
+    }
+    if let (Some(value), true) = (fields.get("weight"), of.idle) {
+        let message = format!("group `{}` is idle", normalize_path(path).as_deref().unwrap_or(path));
+        fields.bad(value.span(), message, "the kernel refuses it a weight (EINVAL)", "remove `idle` or this");
+        return None;
+    }
+    if weight.is_none() && max.is_none() && burst.is_none() {
+        return None;
+    }
+    let before = (of.max.map(|max| (max.quota, max.period)), of.max.map_or(0, |max| max.burst));
+    let state = limits.entry(group).or_insert(before);
+    let new = (max.unwrap_or(state.0), burst.unwrap_or(state.1));
+    let max = match new {
+        (Some((quota, _)), burst) if burst > quota => {
+            let message = format!("a burst of {} us above the quota of {} us", burst / 1000, quota / 1000);
+            let help = "a burst is at most one quota; `burst` stays as it was until it is changed";
+            fields.bad(span(burst_value.or(max_value)), message, "the kernel refuses it (EINVAL)", help);
+            return None;
+        }
+        (Some((quota, period)), burst) => CpuMax::Limited(Bandwidth { quota, period, burst }),
+        (None, _) => CpuMax::Unlimited,
+    };
+    let changes_limit = new != *state;
+    *state = new;
+    let weight = weight.map(|weight| weight as u32);
+    Some(Changed::Group { group, weight, max: changes_limit.then_some(max) })
+}
