@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::hotplug::{allowed_cpu, is_lost, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use crate::balance::active::Push;
 use crate::class::deadline::{DlAttrs, SchedError};
 use crate::class::{ClassKind, deadline, rt};
 use crate::event::{Event, MigrateCause, Running};
@@ -336,9 +337,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 settle(&mut rq, self.shared, self.host);
             }
             let Some(index) = stray else {
-                // One that began to run a moment ago is a matter for the stopper.
+                // One that began to run a moment ago is a matter for the stopper, whatever else it was asked to push.
                 if let Some(current) = rq.current
-                    && rq.push.is_none()
+                    && rq.push != Some(Push::Affinity)
                     && allowed_cpu(self.shared, &rq.tasks[current].affinity, cpu, cpu) != cpu
                 {
                     push_running(&mut rq);
