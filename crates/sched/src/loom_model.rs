@@ -14,6 +14,7 @@ use crate::balance::nohz::Nohz;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::shared::{Locations, Place};
+use crate::uclamp::{Clamps, GroupUclamp};
 
 /// One run queue's arena, reduced to who is at its only index, and whether he was woken.
 type Slot = Mutex<Option<(TaskId, u32)>>;
@@ -122,7 +123,7 @@ fn a_waker_of_a_task_that_ends_comes_before_or_in_vain() {
 #[test]
 fn a_group_s_load_is_the_sum_of_what_cpus_add() {
     loom::model(|| {
-        let group = Arc::new(TaskGroup::new(GroupId::ROOT, 1, 1024, false));
+        let group = Arc::new(TaskGroup::new(GroupId::ROOT, 1, 1024, false, GroupUclamp::root(Clamps::NONE)));
         let other = group.clone();
         let cpu = thread::spawn(move || {
             other.add_load_avg(700);
