@@ -506,3 +506,30 @@ proptest! {
         }
     }
 }
+
+/// It falls asleep throttled, is lent a deadline over the beginning of its next period, and wakes without it: it is queued.
+#[test]
+fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
+    let mut bench = Bench::<Eevdf>::new(
+        Topology::new(vec![CpuPlace { core: 0, cluster: 0, llc: 0, package: 0, node: 0, capacity: 1024 }], None)
+            .unwrap(),
+        "6.6",
+    );
+    let task = bench.with(|s| s.new_task(&TaskAttrs::default(), CpuId(0)));
+    bench.with(|s| s.wake_new(task, CpuId(0)));
+    bench.tasks.push(task);
+    let deadline = DlAttrs { runtime: 1_000_000, deadline: 10_000_000, period: 10_000_000, ..DlAttrs::default() };
+    bench.with(|s| {
+        s.set_scheduler(task, SchedAttr { policy: SchedPolicy::Deadline, deadline, ..SchedAttr::default() }).unwrap()
+    });
+    bench.apply(&Call::Pass { us: 500 });
+    // It overruns, and sleeps before anybody looks.
+    bench.now += 5_000_000;
+    bench.apply(&Call::Block { cpu: 0 });
+    bench.apply(&Call::Boost { task: 0, priority: Some(6) });
+    bench.apply(&Call::Pass { us: 50_000 });
+    bench.apply(&Call::Boost { task: 0, priority: None });
+    bench.apply(&Call::Wake { task: 0, cpu: 0, sync: false });
+    bench.apply(&Call::Pass { us: 100 });
+    assert_eq!(bench.rqs[0].running().task(), Some(task));
+}

@@ -337,7 +337,13 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
     let was_throttled = entity(rq, index).throttled;
     let queued = with(rq, index, |dl, se| {
         dl.fired(se, index, DlTimer::Replenish);
-        if !se.throttled || se.donor.is_some() {
+        if !se.throttled {
+            return false;
+        }
+        if se.donor.is_some() {
+            // A boost overrides throttling, and nothing will go off any more when it ends. The kernel leaves the task throttled
+            // here: if it sleeps, and the boost ends before it wakes, it is never queued again.
+            se.throttled = false;
             return false;
         }
         if !on_rq {
