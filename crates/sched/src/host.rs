@@ -1,7 +1,8 @@
 //! What the scheduler calls out to.
 
+use crate::cpumask::CpuMask;
 use crate::event::Event;
-use crate::ids::{CpuId, GroupId};
+use crate::ids::{CpuId, GroupId, TaskId};
 
 /// A high-resolution timer of the scheduler: what it is for, and whose it is. There is one of each, armed or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,6 +43,9 @@ pub trait Host {
     /// earlier wish for the same timer. A time that has passed already means at once.
     fn arm(&mut self, timer: Timer, at: Option<u64>);
 
+    /// From `at` on, nanoseconds, `task` may run on these CPUs only; `None`: on all. Of a new task nothing is told.
+    fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
+
     /// Something happened on `cpu` at `at`, nanoseconds.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
 }
@@ -56,6 +60,9 @@ impl<H: Host + ?Sized> Host for &mut H {
     #[inline]
     fn arm(&mut self, timer: Timer, at: Option<u64>) {
         (**self).arm(timer, at);
+    }
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        (**self).affinity(at, task, cpus);
     }
     #[inline]
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {

@@ -1,8 +1,10 @@
 //! What always holds between two calls: for tests and debug builds.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
+use crate::balance::roots::Root;
 use crate::balance::sums::Sums;
 pub use crate::class::fair::lags::{Standing, standings};
 use crate::class::{ClassKind, deadline, rt};
@@ -11,22 +13,37 @@ use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
 
-/// Checks that what the root domain has promised is what the tasks of all its run queues, those that are gone but not past their
-/// 0-lag times, and the fair servers have.
+/// Checks that what each root domain has promised is what its tasks, on whatever run queue, those that are gone but not past their
+/// 0-lag times, and the fair servers of its CPUs have.
 ///
 /// # Errors
 ///
 /// When it is not.
 pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(), String> {
-    let of_tasks = |rq: &Rq<P>| rq.tasks.iter().filter_map(|(_, task)| Some(task.dl.as_ref()?.bw)).sum::<u64>();
-    let tasks: u64 = rqs.iter().map(of_tasks).sum();
-    let departed: u64 = rqs.iter().map(|rq| rq.dl.departed_bw()).sum();
-    let servers = shared.dl.server.map_or(0, |server| server.bandwidth() * shared.nr_online() as u64);
-    let total = shared.dl.domain.total();
-    if tasks + departed + servers != total {
-        return Err(format!(
-            "{total} promised, but tasks have {tasks}, departed ones {departed}, fair servers {servers}"
-        ));
+    let mut promised: BTreeMap<Root, u64> = BTreeMap::new();
+    let mut add = |root: Root, bw: u64| *promised.entry(root).or_default() += bw;
+    add(Root::default(), 0);
+    for rq in rqs {
+        let root = if shared.is_online(rq.cpu) { shared.root(rq.cpu) } else { Root::Offline };
+        add(root, if root == Root::Offline { 0 } else { shared.dl.server_bandwidth() });
+        rq.dl.departed_bw().for_each(|(root, bw)| add(root, bw));
+        for (_, task) in rq.tasks.iter() {
+            let Some(se) = &task.dl else { continue };
+            add(se.root, se.bw);
+            let root = deadline::root_of(shared, &task.affinity, rq.cpu);
+            if se.bw > 0 && se.root != root {
+                return Err(format!("task {} belongs to {root:?}, but has its promise from {:?}", task.id, se.root));
+            }
+        }
+    }
+    promised.remove(&Root::Offline);
+    for (root, wanted) in promised {
+        let total = shared.dl.domain(root).total();
+        if wanted != total {
+            return Err(format!(
+                "{root:?} has promised {total}, but tasks, departed ones and fair servers have {wanted}"
+            ));
+        }
     }
     Ok(())
 }

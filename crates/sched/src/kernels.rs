@@ -10,6 +10,7 @@ use core::fmt;
 use crate::balance::Balancer;
 use crate::class::deadline::{DlTunables, Grub};
 use crate::class::rt::Limit;
+use crate::cpuset::Rules;
 use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
@@ -70,6 +71,8 @@ pub struct KernelRow {
     pub grub: Grub,
     /// CPU limits.
     pub throttle: Throttle,
+    /// cpusets.
+    pub cpusets: Rules,
     /// What changed, and why.
     pub change: &'static str,
 }
@@ -120,6 +123,7 @@ static KERNELS: &[KernelRow] = &[
         rt_limit: Limit::Throttle,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
         change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
                  credit, slices come from the latency target.",
     },
@@ -133,6 +137,7 @@ static KERNELS: &[KernelRow] = &[
         rt_limit: Limit::Throttle,
         grub: Grub::V6_5,
         throttle: Throttle::V6_6,
+        cpusets: Rules::V6_6,
         change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
                  comes back with the lag it left with, and gets no credit.",
     },
@@ -146,6 +151,7 @@ static KERNELS: &[KernelRow] = &[
         rt_limit: Limit::FairServer,
         grub: Grub::V6_5,
         throttle: Throttle::V6_6,
+        cpusets: Rules::V6_12,
         change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
                  which may preempt longer ones; a base slice that is no multiple of common ticks.",
     },
@@ -159,6 +165,7 @@ static KERNELS: &[KernelRow] = &[
         rt_limit: Limit::FairServer,
         grub: Grub::V6_5,
         throttle: Throttle::V6_18,
+        cpusets: Rules::V6_12,
         change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
                  it asks for a reschedule; CPU limits stop each task at its return to user mode.",
     },
@@ -183,6 +190,8 @@ pub struct Kernel {
     pub grub: Grub,
     /// CPU limits.
     pub throttle: Throttle,
+    /// cpusets.
+    pub cpusets: Rules,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -275,6 +284,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         rt_limit: row.rt_limit,
         grub: row.grub,
         throttle: row.throttle,
+        cpusets: row.cpusets,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })

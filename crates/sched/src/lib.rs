@@ -25,6 +25,7 @@ pub mod class;
 pub mod clock;
 pub mod cpufreq;
 pub mod cpumask;
+pub mod cpuset;
 pub mod debug;
 pub mod event;
 pub mod features;
@@ -51,6 +52,7 @@ pub mod weight;
 
 pub use class::fair::{BandwidthStat, Limit, LimitError};
 pub use cpumask::CpuMask;
+pub use cpuset::{CpusetError, Partition};
 pub use host::{Host, Timer};
 pub use kernels::{Kernel, PolicyKind, kernel, kernels};
 pub use policy::Policy;

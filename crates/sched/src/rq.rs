@@ -255,7 +255,7 @@ impl<P: Policy> Rq<P> {
         let index = self.tasks.insert(task);
         shared.set_location(id, Some((self.cpu, index)));
         if self.tasks[index].dl.is_some() {
-            deadline::attach(self, index);
+            deadline::attach(self, shared, index);
         }
         index
     }

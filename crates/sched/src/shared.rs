@@ -5,18 +5,21 @@
 //! is ([`Shared::locate`]): it too may be stale, and whoever uses it must find the task there after taking the run queue.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
+use spin::Mutex;
 
-use crate::balance::domains::Roots;
 use crate::balance::nohz::Nohz;
+use crate::balance::roots::Root;
 use crate::balance::sums::CacheSums;
 use crate::balance::{Balancer, DomainSets};
 use crate::class::deadline::{DlShared, Grub};
 use crate::class::rt::{Cpupri, Limit};
 use crate::cpumask::{AtomicCpuMask, CpuMask};
+use crate::cpuset::{CpusetView, Cpusets, Populated, Rules};
 use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
@@ -54,6 +57,10 @@ pub struct Config<T> {
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
     /// been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
+    /// How cpusets behave.
+    pub cpusets: Rules,
+    /// CPUs that are isolated from the beginning (`isolcpus=domain,...`), not all.
+    pub isolated: CpuMask,
 }
 
 impl Config<Knobs> {
@@ -69,6 +76,8 @@ impl Config<Knobs> {
             rt_limit: kernel.rt_limit,
             grub: kernel.grub,
             rt_period_phase_ns: None,
+            cpusets: kernel.cpusets,
+            isolated: CpuMask::new(),
         }
     }
 }
@@ -312,6 +321,19 @@ impl Locations {
     }
 }
 
+/// What a change of cpusets, or of the CPUs that are online, has changed.
+#[derive(Debug)]
+pub(crate) struct CpusetChange {
+    /// The groups whose tasks may run elsewhere than before.
+    pub(crate) groups: BTreeSet<u32>,
+    /// The CPUs whose scheduling domains are other ones.
+    pub(crate) rebuilt: CpuMask,
+    /// The CPUs that are in another root domain, or one of another number.
+    pub(crate) crossed: CpuMask,
+    /// There are, or were, several root domains.
+    pub(crate) split: bool,
+}
+
 /// Everything the CPUs share.
 #[derive(Debug)]
 pub struct Shared<P: Policy> {
@@ -323,6 +345,16 @@ pub struct Shared<P: Policy> {
     pub domains: DomainSets,
     /// CPUs that are not online.
     offline: AtomicCpuMask,
+    /// The CPUs of groups. Nobody takes a run queue while he holds them.
+    cpusets: Mutex<Cpusets>,
+    /// There are cpusets, or isolated CPUs.
+    cpusets_used: AtomicBool,
+    /// Where tasks went last that had to leave their CPU (`distribute_cpu_mask_prev`).
+    pub(crate) distribute: AtomicU32,
+    /// There is more than one root domain.
+    split: AtomicBool,
+    /// As `overloaded`, for each root domain, if there are several.
+    overloads: Table<AtomicBool>,
     pub(crate) nohz: Nohz,
     pub(crate) rt: Cpupri,
     pub(crate) dl: DlShared,
@@ -345,7 +377,10 @@ pub struct Shared<P: Policy> {
 impl<P: Policy> Shared<P> {
     /// The shared state of a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
-        let roots = alloc::vec![Some(0); topology.nr_cpus()];
+        let cpusets = Cpusets::new(config.cpusets, topology.nr_cpus(), config.isolated.clone());
+        let roots = cpusets.roots();
+        let dl = DlShared::new(&topology, &config, &roots);
+        let split = AtomicBool::new(roots.is_split());
         let domains = DomainSets::new(&topology, config.features, roots);
         let cpus = topology.cpus().iter().map(|place| Published {
             idle: AtomicBool::new(true),
@@ -358,7 +393,7 @@ impl<P: Policy> Shared<P> {
             idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
             nohz: Nohz::new(topology.nr_cpus()),
             rt: Cpupri::new(topology.nr_cpus()),
-            dl: DlShared::new(&topology, &config),
+            dl,
             loadavg: loadavg::Shares::new(config.tunables.tick_ns()),
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
             pressed: AtomicBool::new(false),
@@ -367,6 +402,11 @@ impl<P: Policy> Shared<P> {
             config,
             domains,
             offline: AtomicCpuMask::new(topology.nr_cpus()),
+            cpusets_used: AtomicBool::new(cpusets.in_use()),
+            cpusets: Mutex::new(cpusets),
+            distribute: AtomicU32::new(0),
+            split,
+            overloads: Table::new(),
             sums: CacheSums::new(&topology),
             topology,
             tasks: Locations::new(),
@@ -413,17 +453,118 @@ impl<P: Policy> Shared<P> {
         self.nr_cpus() - self.offline.len()
     }
 
-    /// A CPU comes or goes: the domains are those of the CPUs that are online now.
-    pub(crate) fn set_online(&self, cpu: CpuId, online: bool) {
+    /// A CPU comes or goes: cpusets and domains are those of the CPUs that are online now.
+    pub(crate) fn set_online(&self, cpu: CpuId, online: bool, populated: &Populated) -> CpusetChange {
         if online {
             self.offline.remove(cpu);
         } else {
             self.offline.insert(cpu);
         }
-        self.dl.set_online(self.capacity(cpu), online);
-        let root = |cpu: u32| (!self.offline.contains(CpuId(cpu))).then_some(0);
-        let roots: Roots = (0..self.nr_cpus() as u32).map(root).collect();
+        self.change_cpusets(|cpusets| cpusets.set_online(self.online(), populated))
+    }
+
+    /// Changes the cpusets; root domains follow. One caller at a time.
+    pub(crate) fn change_cpusets(&self, change: impl FnOnce(&mut Cpusets)) -> CpusetChange {
+        let mut groups = BTreeSet::new();
+        let (roots, used) = {
+            let mut cpusets = self.cpusets.lock();
+            let before = cpusets.bases();
+            change(&mut cpusets);
+            let changed =
+                before.iter().zip(cpusets.bases()).enumerate().filter(|(_, (before, after))| *before != after);
+            groups.extend(changed.map(|(group, _)| group as u32));
+            (cpusets.roots(), cpusets.in_use())
+        };
+        if used {
+            // For good: tasks may remember what they asked for.
+            self.cpusets_used.store(true, Relaxed);
+        }
+        let old = self.domains.roots();
+        let split = roots.is_split() || old.is_split();
+        let mut change = CpusetChange { groups, rebuilt: CpuMask::new(), crossed: CpuMask::new(), split };
+        if roots == *old {
+            return change;
+        }
+        let (spans, old_spans) = (roots.spans(), old.spans());
+        for (cpu, root) in roots.iter() {
+            let was = old.of(cpu);
+            self.dl.set_root(self.capacity(cpu), was, root);
+            let same_kind = matches!(was, Root::Domain(_)) == matches!(root, Root::Domain(_));
+            if !split || !same_kind || spans[&root] != old_spans[&was] {
+                change.rebuilt.insert(cpu);
+            }
+            if was != root {
+                change.crossed.insert(cpu);
+            }
+        }
+        let split = roots.is_split();
         self.domains.rebuild(&self.topology, self.config.features, roots);
+        self.split.store(split, Relaxed);
+        change
+    }
+
+    /// Asks the cpusets something. No run queue may be held that somebody who changes them waits for: so none is taken inside.
+    pub(crate) fn cpusets<T>(&self, ask: impl FnOnce(&Cpusets) -> T) -> T {
+        ask(&self.cpusets.lock())
+    }
+
+    /// Whether there are, or have been, cpusets or isolated CPUs: else all tasks may run everywhere, but for what they asked for.
+    #[inline]
+    pub(crate) fn cpusets_used(&self) -> bool {
+        self.cpusets_used.load(Relaxed)
+    }
+
+    /// What the cpuset files of a group say; none if nothing was ever written to them.
+    pub fn cpuset(&self, group: GroupId) -> Option<CpusetView> {
+        self.cpusets(|cpusets| cpusets.view(group))
+    }
+
+    /// Where a task of `group` runs that asked for `asked` (none: for nothing), and whether it is among what it asked for: if the group
+    /// has none of that, it runs wherever the group may.
+    pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
+        if !self.cpusets_used() {
+            return (asked.clone(), true);
+        }
+        self.cpusets(|cpusets| cpusets.allowed(group, asked))
+    }
+
+    /// Whether there is more than one root domain.
+    #[inline]
+    pub(crate) fn is_split(&self) -> bool {
+        self.split.load(Relaxed)
+    }
+
+    /// Whether two CPUs are in one root domain.
+    #[inline]
+    pub(crate) fn same_root(&self, a: CpuId, b: CpuId) -> bool {
+        !self.is_split() || self.domains.roots().of(a) == self.domains.roots().of(b)
+    }
+
+    /// A CPU's root domain.
+    #[inline]
+    pub(crate) fn root(&self, cpu: CpuId) -> Root {
+        if self.is_split() { self.domains.roots().of(cpu) } else { Root::default() }
+    }
+
+    /// The CPUs of a root domain that are online.
+    pub(crate) fn root_span(&self, root: Root) -> CpuMask {
+        if self.is_split() { self.domains.roots().span(root) } else { self.online() }
+    }
+
+    /// Whether a CPU is isolated: nobody balances it.
+    #[inline]
+    pub fn is_isolated(&self, cpu: CpuId) -> bool {
+        self.is_split() && self.domains.roots().of(cpu) == Root::Isolated
+    }
+
+    /// Every root domain's CPUs: first those that have scheduling domains, then the isolated ones (which may be none).
+    pub fn root_domains(&self) -> (Vec<CpuMask>, CpuMask) {
+        let roots = self.domains.roots();
+        let mut found: Vec<Root> = roots.iter().map(|(_, root)| root).collect();
+        found.sort_unstable();
+        found.dedup();
+        let balanced = found.into_iter().filter(|root| matches!(root, Root::Domain(_)));
+        (balanced.map(|root| roots.span(root)).collect(), roots.span(Root::Isolated))
     }
 
     /// How many CPUs there are, online or not.
@@ -438,16 +579,30 @@ impl<P: Policy> Shared<P> {
         &self.cpus[cpu.index()]
     }
 
-    /// Some CPU has more than one task: there may be something to pull.
+    /// Some CPU of the root domain of `cpu` has more than one task: there may be something to pull.
     #[inline]
-    pub(crate) fn overloaded(&self) -> bool {
-        self.overloaded.load(Relaxed)
+    pub(crate) fn overloaded(&self, cpu: CpuId) -> bool {
+        self.overload(cpu).load(Relaxed)
     }
 
     #[inline]
-    pub(crate) fn set_overloaded(&self, overloaded: bool) {
-        if self.overloaded.load(Relaxed) != overloaded {
-            self.overloaded.store(overloaded, Relaxed);
+    pub(crate) fn set_overloaded(&self, cpu: CpuId, overloaded: bool) {
+        let flag = self.overload(cpu);
+        if flag.load(Relaxed) != overloaded {
+            flag.store(overloaded, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn overload(&self, cpu: CpuId) -> &AtomicBool {
+        if self.is_split() { self.overload_of(cpu) } else { &self.overloaded }
+    }
+
+    #[cold]
+    fn overload_of(&self, cpu: CpuId) -> &AtomicBool {
+        match self.domains.roots().of(cpu) {
+            Root::Domain(number) => self.overloads.entry(number, || AtomicBool::new(false)),
+            Root::Isolated | Root::Offline => &self.overloaded,
         }
     }
 
@@ -471,6 +626,14 @@ impl<P: Policy> Shared<P> {
     #[inline]
     pub(crate) fn max_capacity(&self) -> u32 {
         self.max_capacity
+    }
+
+    /// That of the biggest CPU in the root domain of `cpu` (`rd->max_cpu_capacity`).
+    pub(crate) fn root_max_capacity(&self, cpu: CpuId) -> u32 {
+        if !self.is_split() {
+            return self.max_capacity;
+        }
+        self.root_span(self.root(cpu)).iter().map(|cpu| self.capacity(cpu)).max().unwrap_or(self.max_capacity)
     }
 
     /// The capacity of the biggest CPU a task of that affinity may run on.
@@ -505,6 +668,7 @@ impl<P: Policy> Shared<P> {
             (parent.depth + 1, parent.uclamp.child())
         };
         let group = TaskGroup::new(parent, depth, shares, idle, uclamp);
+        self.cpusets.lock().add_group(id, parent);
         // Nobody else has this id: the cell is empty.
         let _ = self.groups.entry(id.0, OnceBox::new).set(Box::new(group));
         id
@@ -519,6 +683,11 @@ impl<P: Policy> Shared<P> {
     /// How many groups there are, the root included.
     pub fn nr_groups(&self) -> usize {
         self.nr_groups.load(Relaxed) as usize
+    }
+
+    /// How many tasks there have been.
+    pub(crate) fn nr_tasks(&self) -> u32 {
+        self.nr_tasks.load(Relaxed)
     }
 
     pub(crate) fn new_task_id(&self) -> TaskId {

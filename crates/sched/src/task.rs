@@ -157,8 +157,12 @@ pub struct Task<P: Policy> {
     pub group: GroupId,
     /// What it says about the CPU it needs.
     pub(crate) uclamp: TaskUclamp,
-    /// CPUs it may run on.
+    /// CPUs it may run on (`cpus_mask`).
     pub affinity: Affinity,
+    /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
+    pub(crate) asked: Affinity,
+    /// A thread of the kernel's that belongs to its CPU (`kthread_is_per_cpu`): cpusets are not for it.
+    pub(crate) per_cpu: bool,
     /// Whether it is on the run queue: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
     /// It sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).

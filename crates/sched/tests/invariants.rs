@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::deadline::{DlAttrs, Donor, SchedError};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
-use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, HotplugError, Limit, Policy, PolicyKind, Rq, SchedAttr, SchedPolicy, Scheduler,
-    Shared, TaskAttrs, Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Limit, Partition, Policy, PolicyKind, Rq, SchedAttr,
+    SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 /// A host that does at once what it is asked to do.
@@ -23,6 +23,10 @@ struct Wishes {
     resched: Vec<CpuId>,
     kicks: Vec<CpuId>,
     timers: BTreeMap<Timer, u64>,
+    /// Who was moved by whom, since it was looked at last.
+    moves: Vec<(MigrateCause, CpuId, CpuId)>,
+    /// Where tasks may run, if that was told.
+    told: BTreeMap<TaskId, Option<CpuMask>>,
 }
 
 impl Host for Wishes {
@@ -38,7 +42,14 @@ impl Host for Wishes {
             None => self.timers.remove(&timer),
         };
     }
-    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+    fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
+        if let Event::Migrate { from, to, cause, .. } = *event {
+            self.moves.push((cause, from, to));
+        }
+    }
+    fn affinity(&mut self, _at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        self.told.insert(task, cpus.cloned());
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +73,8 @@ enum Call {
     GroupClamp { group: u8, min: u32, max: u32 },
     User { cpu: u8 },
     Hotplug { cpu: u8, online: bool },
+    Cpus { group: u8, cpus: u8 },
+    Partition { group: u8, kind: u8 },
     Pass { us: u32 },
 }
 
@@ -91,6 +104,8 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (any::<u8>(), 0u32..1030, 0u32..1030).prop_map(|(group, min, max)| Call::GroupClamp { group, min, max }),
         6 => any::<u8>().prop_map(|cpu| User { cpu }),
         3 => (any::<u8>(), any::<bool>()).prop_map(|(cpu, online)| Call::Hotplug { cpu, online }),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(group, cpus)| Call::Cpus { group, cpus }),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(group, kind)| Call::Partition { group, kind }),
         12 => (1u32..6000).prop_map(|us| Pass { us }),
     ]
 }
@@ -127,15 +142,20 @@ struct Bench<P: Policy> {
     /// Tasks that have gone to sleep and have not been woken.
     asleep: BTreeSet<TaskId>,
     groups: Vec<GroupId>,
+    /// There have been deadline tasks.
+    promised: bool,
 }
 
 impl<P: Policy<Tunables = Knobs>> Bench<P> {
-    fn new(topology: Topology, name: &str) -> Self {
+    fn new(topology: Topology, name: &str, isolated: u8) -> Self {
         let mut kernel = kernel(name).unwrap();
         // Short enough for real-time tasks to be throttled often.
         kernel.set("sched_rt_period_us", 20_000).unwrap();
         kernel.set("sched_rt_runtime_us", 12_000).unwrap();
-        let config = Config::new(&kernel, &topology, 250);
+        let mut config = Config::new(&kernel, &topology, 250);
+        // Never the first.
+        config.isolated =
+            (1..topology.nr_cpus() as u32).filter(|cpu| isolated >> (cpu % 8) & 1 == 1).map(CpuId).collect();
         let shared = Shared::new(topology, config);
         let mut bench = Self {
             rqs: Rq::all(&shared),
@@ -145,6 +165,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             tasks: vec![],
             asleep: BTreeSet::new(),
             groups: vec![GroupId::ROOT],
+            promised: false,
         };
         for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true), (2, 1000, false), (0, 1, false)]
         {
@@ -237,7 +258,18 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             Call::Group { task, group } => {
                 let group = self.groups[group as usize % self.groups.len()];
                 if let Some(task) = self.task(task) {
-                    self.with(|s| s.move_group(task, group));
+                    let done = self.with(|s| s.move_group(task, group));
+                    let view = self.shared.cpuset(group);
+                    match done {
+                        Ok(()) => {}
+                        Err(SchedError::NoCpus) => {
+                            assert!(view.is_none_or(|view| view.effective.is_empty()));
+                        }
+                        Err(SchedError::Admission(_)) => {
+                            assert!(self.shared.root_domains().0.len() > 1 || self.isolated());
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
                 }
             }
             Call::Weight { group, weight } => {
@@ -249,9 +281,18 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 let online = self.shared.online();
                 if let Some(task) = self.task(task) {
                     let possible = mask.as_ref().is_none_or(|mask| mask.intersects(&online));
-                    let done = self.with(|s| s.set_affinity(task, mask));
-                    // A deadline task's may be refused for another reason.
+                    let before = self.find(task).affinity.clone();
+                    let done = self.with(|s| s.set_affinity(task, mask.clone()));
+                    // A deadline task's may be refused for another reason, and that of one whose group has none of these CPUs.
                     assert_eq!(done == Err(SchedError::Offline), !possible);
+                    let after = self.find(task).affinity.clone();
+                    match done {
+                        Ok(()) => {
+                            let within = |cpu: CpuId| mask.as_ref().is_none_or(|mask| mask.contains(cpu));
+                            assert!(after.is_none_or(|after| after.iter().all(within)), "more than was asked for");
+                        }
+                        Err(_) => assert_eq!(before, after),
+                    }
                 }
             }
             Call::Policy { task, policy, priority } => {
@@ -268,6 +309,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                     let attr = SchedAttr { policy, rt_priority: priority, deadline, ..SchedAttr::default() };
                     let set = self.with(|s| s.set_scheduler(task, attr));
                     assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
+                    self.promised |= policy == SchedPolicy::Deadline;
                 }
             }
             Call::Boost { task, priority } => {
@@ -300,6 +342,34 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 }
             }
             Call::Hotplug { cpu, online } => self.hotplug(CpuId(u32::from(cpu) % self.rqs.len() as u32), online),
+            Call::Cpus { group, cpus } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                let nr_cpus = self.rqs.len();
+                let beyond: CpuMask = [CpuId(nr_cpus as u32)].into_iter().collect();
+                let no_such = CpusetError::NoSuchCpu { cpu: CpuId(nr_cpus as u32), nr_cpus };
+                let mask = if cpus < 20 { None } else { mask_of(cpus.max(160), nr_cpus) };
+                let before = self.shared.cpuset(group);
+                let done = self.with(|s| {
+                    let _ = s.set_group_cpus(group, Some(&beyond)).map_err(|error| {
+                        assert!(error == no_such || error == CpusetError::Root);
+                    });
+                    s.set_group_cpus(group, mask.as_deref())
+                });
+                match done {
+                    Ok(()) => assert_eq!(self.shared.cpuset(group).unwrap().cpus.as_ref(), mask.as_deref()),
+                    Err(CpusetError::Root) => assert_eq!(group, GroupId::ROOT),
+                    Err(CpusetError::Populated | CpusetError::Deadline { .. }) => {
+                        assert_eq!(before, self.shared.cpuset(group));
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Call::Partition { group, kind } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                let partition = Partition::ALL[kind as usize % 3].1;
+                let done = self.with(|s| s.set_group_partition(group, partition));
+                assert_eq!(done.is_err(), group == GroupId::ROOT);
+            }
             Call::Pass { us } => self.pass(u64::from(us) * 1000),
         }
         self.obey();
@@ -312,11 +382,17 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             (true, true) => Err(HotplugError::Online(cpu)),
             (false, false) => Err(HotplugError::Offline(cpu)),
             (false, true) if online.count() == 1 => Err(HotplugError::Last(cpu)),
+            (false, true)
+                if !self.shared.config.isolated.contains(cpu)
+                    && online.iter().all(|other| other == cpu || self.shared.config.isolated.contains(other)) =>
+            {
+                Err(HotplugError::LastHousekeeping(cpu))
+            }
             _ => Ok(()),
         };
         let nr_cpus = self.rqs.len();
-        let promised = self.rqs.iter().flat_map(|rq| rq.tasks.iter()).any(|(_, task)| task.deadline().is_some());
-        // What deadline tasks were promised may not fit on the others: then nothing is changed.
+        // What deadline tasks were promised, even if they are gone since, may not fit on the others: then nothing is changed.
+        let promised = self.promised;
         let refused = |done: &Result<(), HotplugError>| promised && matches!(done, Err(HotplugError::Deadline { .. }));
         let beyond = CpuId(nr_cpus as u32);
         let no_such = Err(HotplugError::NoSuchCpu { cpu: beyond, nr_cpus });
@@ -331,18 +407,6 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 return;
             }
             assert_eq!(done, expected);
-        }
-        // Its domains are those of a machine that never had the CPUs that are offline.
-        let online = self.shared.online();
-        for cpu in (0..nr_cpus as u32).map(CpuId) {
-            let sizes: Vec<u32> = self.shared.domains.describe(cpu).iter().map(|(_, size)| *size).collect();
-            assert!(sizes.is_sorted() && sizes.iter().all(|&size| size > 1 && size as usize <= online.count()));
-            let whole = if online.contains(cpu) && online.count() > 1 { Some(online.count() as u32) } else { None };
-            assert_eq!(
-                sizes.last().copied(),
-                whole,
-                "all that are online, and none else, are balanced with each other"
-            );
         }
         if expected.is_ok() && up {
             self.obey();
@@ -408,7 +472,110 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         panic!("reschedules without end");
     }
 
-    fn check(&self) {
+    fn find(&self, task: TaskId) -> &Task<P> {
+        let (cpu, index) = self.shared.locate(task).unwrap();
+        &self.rqs[cpu.index()].tasks[index]
+    }
+
+    fn isolated(&self) -> bool {
+        !self.shared.root_domains().1.is_empty()
+    }
+
+    /// Root domains, cpusets and where tasks may run: each follows from what was written.
+    fn check_cpusets(&mut self) {
+        let online = self.shared.online();
+        let (mut domains, isolated) = self.shared.root_domains();
+        let mut seen = isolated.clone();
+        for domain in &domains {
+            assert!(!domain.is_empty() && !domain.intersects(&seen), "no CPU is in two root domains");
+            domain.iter().for_each(|cpu| seen.insert(cpu));
+        }
+        assert_eq!(seen.iter().collect::<Vec<_>>(), online.iter().collect::<Vec<_>>(), "every CPU is in one");
+        // Its scheduling domains are those of a machine that has no other CPUs.
+        for cpu in (0..self.rqs.len() as u32).map(CpuId) {
+            let sizes: Vec<u32> = self.shared.domains.describe(cpu).iter().map(|(_, size)| *size).collect();
+            assert!(sizes.is_sorted() && sizes.iter().all(|&size| size > 1));
+            let own = domains.iter().find(|domain| domain.contains(cpu)).map_or(1, CpuMask::count);
+            let whole = (own > 1).then_some(own as u32);
+            assert_eq!(
+                sizes.last().copied(),
+                whole,
+                "all of a root domain, and none else, are balanced with each other"
+            );
+        }
+        domains.push(isolated.clone());
+        for (cause, from, to) in std::mem::take(&mut self.wishes.moves) {
+            use MigrateCause::{Active, DlPull, DlPush, NewIdle, NohzIdle, Periodic, RtPull, RtPush};
+            let balanced = matches!(cause, Active | NewIdle | NohzIdle | Periodic);
+            if balanced || matches!(cause, DlPull | DlPush | RtPull | RtPush) {
+                let together = domains.iter().any(|domain| domain.contains(from) && domain.contains(to));
+                assert!(together, "{cause:?} from {from} to {to}, which is in another root domain");
+            }
+            assert!(!balanced || !isolated.contains(from), "{cause:?} from {from}, which is isolated");
+        }
+        // The CPUs of partitions are theirs alone.
+        let view = |group: &GroupId| self.shared.cpuset(*group).map(|view| (*group, view));
+        let views: BTreeMap<GroupId, _> = self.groups.iter().filter_map(view).collect();
+        let parent = |group: GroupId| self.shared.group(group).parent;
+        let is_partition = |group: &GroupId| {
+            views.get(group).is_some_and(|view| view.partition != Partition::Member && view.invalid.is_none())
+        };
+        for (group, view) in &views {
+            assert!(view.effective.iter().all(|cpu| online.contains(cpu)));
+            if *group == GroupId::ROOT {
+                assert!(!view.effective.is_empty(), "the root's tasks have a CPU");
+                continue;
+            }
+            if is_partition(group) {
+                assert!(is_partition(&parent(*group)), "a partition is below one");
+                for (other, beside) in views.iter().filter(|(other, _)| *other != group) {
+                    let below = |mut at: GroupId| {
+                        while at != GroupId::ROOT && at != *group {
+                            at = parent(at);
+                        }
+                        at == *group
+                    };
+                    let shares = beside.effective.intersects(&view.effective);
+                    assert!(!shares || (below(*other) && !is_partition(other)), "{group:?} and {other:?}");
+                }
+            } else {
+                let nearest = |mut at: GroupId| loop {
+                    at = parent(at);
+                    if let Some(view) = views.get(&at) {
+                        return &view.effective;
+                    }
+                };
+                let above = nearest(*group);
+                assert!(view.effective.iter().all(|cpu| above.contains(cpu)), "a member has what its parent has");
+                assert_eq!(view.effective.is_empty(), above.is_empty());
+            }
+        }
+        // Tasks run where their groups may; what was told is what is.
+        for rq in &self.rqs {
+            for (_, task) in rq.tasks.iter() {
+                let (allowed, _) = self.shared.cpus_allowed(task.group, &None);
+                if let Some(allowed) = &allowed
+                    && task.group != GroupId::ROOT
+                    && views.contains_key(&task.group)
+                {
+                    let mask = task.affinity.as_ref().unwrap();
+                    assert!(
+                        mask.iter().all(|cpu| allowed.contains(cpu)),
+                        "task {} may leave its cpuset: {mask:?} {allowed:?} {views:?} group {:?}",
+                        task.id,
+                        task.group
+                    );
+                    assert!(mask.intersects(&online), "task {} may run nowhere", task.id);
+                }
+                if let Some(told) = self.wishes.told.get(&task.id) {
+                    assert_eq!(told.as_ref(), task.affinity.as_deref(), "task {}: where it may run", task.id);
+                }
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        self.check_cpusets();
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
             if let Running::Task(task) = rq.running() {
@@ -477,7 +644,7 @@ proptest! {
 
     #[test]
     fn sums_of_caches_are_exact_after_every_call(calls in prop::collection::vec(call(), 200..300)) {
-        let mut bench = Bench::<Eevdf>::new(large_machine(), "6.12");
+        let mut bench = Bench::<Eevdf>::new(large_machine(), "6.12", 0);
         for call in &calls {
             bench.apply(call);
         }
@@ -491,15 +658,16 @@ proptest! {
     fn invariants_hold_after_every_call(
         topology in machines(),
         name in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {
         if kernel(name).unwrap().policy == PolicyKind::Cfs {
-            let mut bench = Bench::<Cfs>::new(topology, name);
+            let mut bench = Bench::<Cfs>::new(topology, name, isolated);
             for call in &calls {
                 bench.apply(call);
             }
         } else {
-            let mut bench = Bench::<Eevdf>::new(topology, name);
+            let mut bench = Bench::<Eevdf>::new(topology, name, isolated);
             for call in &calls {
                 bench.apply(call);
             }
@@ -514,13 +682,14 @@ fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
         Topology::new(vec![CpuPlace { core: 0, cluster: 0, llc: 0, package: 0, node: 0, capacity: 1024 }], None)
             .unwrap(),
         "6.6",
+        0,
     );
     let task = bench.with(|s| s.new_task(&TaskAttrs::default(), CpuId(0)));
     bench.with(|s| s.wake_new(task, CpuId(0)));
     bench.tasks.push(task);
     let deadline = DlAttrs { runtime: 1_000_000, deadline: 10_000_000, period: 10_000_000, ..DlAttrs::default() };
     bench.with(|s| {
-        s.set_scheduler(task, SchedAttr { policy: SchedPolicy::Deadline, deadline, ..SchedAttr::default() }).unwrap()
+        s.set_scheduler(task, SchedAttr { policy: SchedPolicy::Deadline, deadline, ..SchedAttr::default() }).unwrap();
     });
     bench.apply(&Call::Pass { us: 500 });
     // It overruns, and sleeps before anybody looks.

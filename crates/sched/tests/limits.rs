@@ -423,7 +423,7 @@ fn random<P: Policy<Tunables = Knobs>>(cpus: u32, name: &str, parents: &[usize],
             Step::Move { task: byte, group } => {
                 if let Some(task) = task(byte) {
                     let group = bench.groups[group as usize % bench.groups.len()];
-                    bench.with(|s| s.move_group(task, group));
+                    bench.with(|s| s.move_group(task, group)).unwrap();
                     bench.group_of.insert(task, group);
                     bench.obey();
                 }

@@ -17,8 +17,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, Host, HotplugError, Limit, Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared,
-    TaskAttrs, Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Limit, Partition, Policy, Rq, Rqs, SchedAttr,
+    SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 const CPUS: usize = 4;
@@ -81,6 +81,8 @@ struct World<P: Policy> {
     throttled: AtomicU64,
     /// How often a CPU came or went.
     plugged: AtomicU64,
+    /// How often there were several root domains afterwards.
+    partitioned: AtomicU64,
 }
 
 /// One CPU's connection to the others.
@@ -137,6 +139,7 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             timers: Mutex::default(),
             throttled: AtomicU64::new(0),
             plugged: AtomicU64::new(0),
+            partitioned: AtomicU64::new(0),
         };
         for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true)] {
             let group = world.with(|s| s.new_group(world.groups[parent], weight, idle));
@@ -296,6 +299,19 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 assert!(refused || plugged == Ok(()), "CPU 0 stays, so any other can go: {plugged:?}");
                 world.plugged.fetch_add(1, Ordering::Relaxed);
             }
+            34 if cpu == CpuId(0) => {
+                // He who takes CPUs up and down also writes to cpusets: one at a time.
+                let group = world.groups[self.random.below(3) as usize + 1];
+                let mask = self.some_mask();
+                let (_, partition) = Partition::ALL[self.random.below(3) as usize];
+                let done = world.with(|s| match self.random.below(2) {
+                    0 => s.set_group_partition(group, partition),
+                    _ => s.set_group_cpus(group, mask.as_deref()),
+                });
+                let fine = matches!(done, Ok(()) | Err(CpusetError::Deadline { .. } | CpusetError::Populated));
+                assert!(fine, "{done:?}");
+                world.partitioned.fetch_add(u64::from(world.shared.root_domains().0.len() > 1), Ordering::Relaxed);
+            }
             33 => {
                 let weight = self.random.below(10_000) as u32 + 1;
                 let group = world.groups[self.random.below(3) as usize + 1];
@@ -322,7 +338,8 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                         let set = s.set_scheduler(task, SchedAttr { policy, deadline, ..SchedAttr::default() });
                         assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
                     }
-                    38 => s.move_group(task, group),
+                    // Nor where partitions have taken a group all its CPUs.
+                    38 => drop(s.move_group(task, group)),
                     // A deadline task's may be refused.
                     _ => drop(s.set_affinity(task, mask)),
                 });
@@ -393,6 +410,7 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
     assert_eq!(found, alive, "every task is on exactly one run queue, and nowhere else");
     assert!(world.pulls.load(Ordering::Relaxed) > 100, "the test moves tasks about");
     assert!(world.plugged.load(Ordering::Relaxed) > 20, "CPUs come and go");
+    assert!(world.partitioned.load(Ordering::Relaxed) > 20, "root domains come and go");
 }
 
 impl<P: Policy> World<P> {

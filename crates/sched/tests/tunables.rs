@@ -64,6 +64,8 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
         rt_limit: like.rt_limit,
         grub: like.grub,
         rt_period_phase_ns: like.rt_period_phase_ns,
+        cpusets: like.cpusets,
+        isolated: like.isolated,
     };
     let shared = Shared::<P>::new(topology, config);
     let mut rqs = Rq::all(&shared);

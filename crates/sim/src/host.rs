@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{Host, Timer};
+use vruntime_sched::{CpuMask, Host, Timer};
 use vruntime_trace::Sink;
 
 use crate::costs::Costs;
@@ -58,6 +58,8 @@ pub(crate) struct Core<'a, S> {
     pub(crate) lost: BTreeSet<TaskId>,
     /// Tasks that asked for CPUs all of which were offline.
     pub(crate) refused: BTreeSet<TaskId>,
+    /// Tasks that asked for CPUs of which their cpusets have none.
+    pub(crate) outside: BTreeSet<TaskId>,
     pub(crate) sink: &'a mut S,
 }
 
@@ -220,6 +222,10 @@ impl<S: Sink> Host for Core<'_, S> {
         }
     }
 
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        self.sink.affinity(at, task, cpus);
+    }
+
     #[inline]
     fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
         match event {
@@ -227,7 +233,6 @@ impl<S: Sink> Host for Core<'_, S> {
             Event::Balance { .. } => self.searches += 1,
             Event::AffinityLost { task } => {
                 self.lost.insert(*task);
-                self.sink.affinity(self.now, *task, None);
             }
             _ => {}
         }

@@ -95,7 +95,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             let affinity = self.programs.settings[self.programs.initial[template] as usize].affinity.clone();
             let id = TaskId(task as u32);
-            self.core.sink.affinity(self.core.now, id, affinity.as_deref());
             let set = sched!(self, by).set_affinity(id, affinity);
             debug_assert_eq!(set, Ok(()), "the CPU is online, and kernel threads are of the fair class");
         }
@@ -128,6 +127,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
         };
         tell(&self.core.lost, "was to run on CPUs that were all offline: from then on it ran anywhere, as in Linux");
+        let outside = "asked for CPUs of which its cpuset has none (EINVAL), and kept those it had";
+        tell(&self.core.outside, outside);
         tell(&self.core.refused, "asked for CPUs that were all offline (EINVAL), and kept those it had");
     }
 }

@@ -404,18 +404,20 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.clamp(cpu, task, &attributes);
         if let Some(group) = attributes.group {
             let group = self.group(self.tasks[task as usize].template as usize, group);
-            sched!(self, cpu).move_group(id, group);
+            let moved = sched!(self, cpu).move_group(id, group);
+            self.refuse(task, moved);
         }
         if attributes.affinity.is_some() {
             let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone());
-            if set.is_ok() {
-                self.core.sink.affinity(self.core.now, id, attributes.affinity.as_deref());
+            match set {
+                Err(SchedError::Offline) => {
+                    self.core.refused.insert(id);
+                }
+                Err(SchedError::Cpuset) => {
+                    self.core.outside.insert(id);
+                }
+                set => self.refuse(task, set),
             }
-            if set == Err(SchedError::Offline) {
-                self.core.refused.insert(id);
-                return;
-            }
-            self.refuse(task, set);
         }
     }
 

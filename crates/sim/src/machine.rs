@@ -196,6 +196,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 searches: 0,
                 lost: BTreeSet::new(),
                 refused: BTreeSet::new(),
+                outside: BTreeSet::new(),
                 sink,
             },
             rqs,
@@ -333,7 +334,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         let affinity = initial.affinity.clone();
         let attrs = TaskAttrs { policy, nice, rt_priority, slice: attr.slice, group, affinity };
-        let id = sched!(self, cpu).new_task(&attrs, CpuId(cpu as u32));
+        let (per_cpu, on) = (template >= self.own && attrs.affinity.is_some(), CpuId(cpu as u32));
+        let mut sched = sched!(self, cpu);
+        let id = if per_cpu { sched.new_kthread(&attrs, on) } else { sched.new_task(&attrs, on) };
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, self.programs.entry[template], times(task.repeat)));
         if initial.util_min.or(initial.util_max).is_some() {
@@ -343,8 +346,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         // The machine's own threads do not keep it running.
         self.live += usize::from(template < self.own);
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice, policy, rt_priority });
-        if let Some(cpus) = &attrs.affinity {
-            self.core.sink.affinity(self.core.now, id, Some(cpus));
+        let (allowed, fits) = self.shared.cpus_allowed(group, &attrs.affinity);
+        if !per_cpu && !fits {
+            self.core.outside.insert(id);
+        }
+        if let Some(cpus) = if per_cpu { attrs.affinity } else { allowed } {
+            self.core.sink.affinity(self.core.now, id, Some(&cpus));
         }
         id.0
     }

@@ -7,6 +7,7 @@ use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::roots::{Root, Roots};
 use super::{Balancer, LlcShared, sums};
 use crate::cpumask::CpuMask;
 use crate::features::{Feature, Features};
@@ -177,10 +178,6 @@ pub(crate) struct Domain {
 /// A busy CPU balances this many times less often.
 pub(crate) const BUSY_FACTOR: u64 = 16;
 
-/// Which CPUs are balanced with each other at all: the root domains. CPUs of one number may share a domain; `None` is a CPU
-/// that has none, for it is offline. An isolated CPU has a number of its own.
-pub(crate) type Roots = Vec<Option<u32>>;
-
 /// Every domain of the machine, and each CPU's own from the lowest up.
 #[derive(Debug)]
 pub struct Domains {
@@ -214,23 +211,15 @@ pub(crate) fn most_levels(topology: &Topology) -> usize {
 impl Domains {
     /// The domains of a machine all of whose CPUs are online.
     pub fn new(topology: &Topology, _balancer: Balancer, features: Features) -> Self {
-        Self::of_roots(topology, features, alloc::vec![Some(0); topology.nr_cpus()], false)
+        Self::of_roots(topology, features, Roots::whole(topology.nr_cpus()), false)
     }
 
     /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left out.
     pub(crate) fn of_roots(topology: &Topology, features: Features, roots: Roots, lost: bool) -> Self {
-        let whole = roots.iter().all(|&root| root == Some(0));
-        let members = |root: Option<u32>| -> CpuMask {
-            (0u32..).zip(&roots).filter(|(_, other)| **other == root).map(|(cpu, _)| CpuId(cpu)).collect()
-        };
+        let whole = roots.is_whole();
         // Of a span what is in the CPU's own root domain.
-        let within = |cpu: CpuId, span: CpuMask| -> CpuMask {
-            match roots[cpu.index()] {
-                _ if whole => span,
-                None => [cpu].into_iter().collect(),
-                root => span.and(&members(root)),
-            }
-        };
+        let within =
+            |cpu: CpuId, span: CpuMask| -> CpuMask { if whole { span } else { span.and(&roots.balanced_with(cpu)) } };
         let by =
             |same: fn(&CpuPlace) -> u32| -> Span<'_> { alloc::boxed::Box::new(move |cpu| topology.sharing(cpu, same)) };
         let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
@@ -246,7 +235,10 @@ impl Domains {
             };
             levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(near)));
         }
-        let capacities = different_capacities(topology, &CpuMask::all(topology.nr_cpus()));
+        let mut capacities: BTreeMap<Root, usize> = BTreeMap::new();
+        for (_, root) in roots.iter() {
+            capacities.entry(root).or_insert_with(|| different_capacities(topology, &roots.span(root)));
+        }
 
         let nr_cpus = topology.nr_cpus();
         let mut all: Vec<Domain> = Vec::new();
@@ -279,7 +271,7 @@ impl Domains {
                 let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, &all, child);
                 let own = child(cpu).filter(|_| overlaps && !features.has(Feature::OldNumaGroups));
                 let id = *known.entry((*level, span.clone(), own)).or_insert_with(|| {
-                    let mut domain = domain(topology, *level, &span, cpu, &chains, &all, capacities);
+                    let mut domain = domain(topology, *level, &span, cpu, &chains, &all, capacities[&roots.of(cpu)]);
                     if overlaps {
                         domain.groups = overlapping(topology, &span, cpu, &all, child);
                         for group in &mut domain.groups {
@@ -302,12 +294,13 @@ impl Domains {
         }
 
         tolerate(topology, &mut all, &chains);
-        // To the scheduler, CPUs of different root domains share nothing, and one that is offline shares with nobody.
-        let llc_ids: Vec<(u32, Option<u32>, Option<usize>)> = (0..)
-            .zip(topology.cpus().iter().zip(&roots))
-            .map(|(cpu, (place, &root))| (place.llc, root, root.is_none().then_some(cpu)))
+        // To the scheduler, CPUs of different root domains share nothing, and one that is offline or isolated shares with nobody.
+        let llc_ids: Vec<(u32, Root, Option<CpuId>)> = roots
+            .iter()
+            .zip(topology.cpus())
+            .map(|((cpu, root), place)| (place.llc, root, (!matches!(root, Root::Domain(_))).then_some(cpu)))
             .collect();
-        let mut dense: BTreeMap<(u32, Option<u32>, Option<usize>), u32> = BTreeMap::new();
+        let mut dense: BTreeMap<(u32, Root, Option<CpuId>), u32> = BTreeMap::new();
         for id in &llc_ids {
             let next = dense.len() as u32;
             dense.entry(*id).or_insert(next);
@@ -320,6 +313,7 @@ impl Domains {
         let llc_domain =
             chains.iter().map(|chain| chain.iter().rev().copied().find(|&id| all[id as usize].share_llc)).collect();
         let smt = all.iter().any(|domain| domain.level == Level::Smt);
+        let asym = all.iter().any(|domain| domain.asym_capacity);
         let own_group = |cpu: usize, id: u32| {
             let groups = &all[id as usize].groups;
             let own = groups.iter().position(|group| group.mask.contains(CpuId(cpu as u32)));
@@ -349,8 +343,13 @@ impl Domains {
             llc_domain,
             llc_size,
             smt,
-            asym: capacities > 1,
+            asym,
         }
+    }
+
+    /// What they were built for.
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
     }
 
     /// Whether they were built for that.

@@ -5,6 +5,7 @@ pub mod domains;
 mod imbalance;
 pub mod nohz;
 mod pull;
+pub(crate) mod roots;
 mod sets;
 mod stats;
 pub(crate) mod sums;

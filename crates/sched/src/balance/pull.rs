@@ -94,7 +94,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let avg_idle = rq.balance.avg_idle;
         let gate = rq.balance.domains[0].max_newidle_lb_cost;
-        if !shared.overloaded() || avg_idle < gate {
+        if !shared.overloaded(cpu) || avg_idle < gate {
             drop(rq);
             let next = self.next_of(cpu, 0);
             let mut rq = self.rqs.rq(cpu);
@@ -200,7 +200,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let shared = self.shared;
             let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
             if domains.of(dst).count() == position + 1 {
-                shared.set_overloaded(stats.overloaded_cpu);
+                shared.set_overloaded(dst, stats.overloaded_cpu);
             }
             let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
             let Some((group, group_stats)) = stats.busiest else { break true };
@@ -645,7 +645,7 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
         let this = shared.cpu(cpu);
         return this.misfit_task_load() > 0
             && (shared.config.balancer >= Balancer::V6_12
-                || this.capacity() < shared.max_capacity()
+                || this.capacity() < shared.root_max_capacity(cpu)
                 || super::stats::is_reduced(this, domain.imbalance_pct));
     }
     // Several busy caches, this one with more than one busy CPU: another could take some.
@@ -664,7 +664,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     if core::mem::take(&mut rq.balance.tick_stopped) {
         shared.nohz.exit(rq.cpu);
     }
-    if shared.nohz.is_empty() {
+    if shared.nohz.is_empty() || shared.is_isolated(rq.cpu) {
         return None;
     }
     let wanted = now >= shared.nohz.next_balance.load(Relaxed)

@@ -6,7 +6,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
-use super::domains::{Domains, Roots, most_levels};
+use super::domains::{Domains, most_levels};
+use super::roots::Roots;
 use crate::features::{Feature, Features};
 use crate::shared::Table;
 use crate::sync::AtomicU32;

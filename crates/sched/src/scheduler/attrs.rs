@@ -3,11 +3,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::hotplug::{allowed_cpu, is_lost, widen};
+use super::hotplug::{allowed_cpu, is_lost, next_cpu, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::balance::active::Push;
-use crate::class::deadline::{DlAttrs, SchedError};
+use crate::balance::roots::Root;
+use crate::class::deadline::{DlAttrs, SchedError, root_of};
 use crate::class::{ClassKind, deadline, rt};
+use crate::cpuset::Rules;
 use crate::event::{Event, MigrateCause, Running};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
@@ -30,6 +32,18 @@ pub struct SchedAttr {
     pub slice: Option<u64>,
     /// Runtime, deadline and period; for SCHED_DEADLINE.
     pub deadline: DlAttrs,
+}
+
+/// Who has a say in where a task may run.
+#[derive(Clone, Debug)]
+pub(super) enum SetCpus {
+    /// The task itself, or whoever calls for it.
+    User(Affinity),
+    /// The CPUs of its group are other ones; `forget`: what it asked for itself counts no longer.
+    Cpuset {
+        /// See [`Self::Cpuset`].
+        forget: bool,
+    },
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -95,7 +109,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 this.nice = nice;
             }
             if let Some(attrs) = wanted {
-                deadline::set_attrs(rq, index, attrs);
+                let root = root_of(shared, &rq.tasks[index].affinity, rq.cpu);
+                deadline::set_attrs(rq, index, attrs, root);
             } else if before.0 == SchedPolicy::Deadline && this.lent == Some(Lent::Deadline) {
                 deadline::give_up(rq, shared, index);
             }
@@ -173,17 +188,32 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves a task to another group.
-    pub fn move_group(&mut self, task: TaskId, group: GroupId) {
+    /// Moves a task to another group. With cpusets it may have to leave its CPU.
+    ///
+    /// # Errors
+    ///
+    /// If the group has no CPUs for it; under SCHED_DEADLINE, if it would be in another root domain that has no room for it. Nothing is
+    /// changed then.
+    pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
+        let used = self.shared.cpusets_used();
+        if used {
+            self.may_attach(task, group)?;
+        }
+        let mut forget = false;
         let cpu = self.change(task, |rq, shared, index| {
             if rq.tasks[index].group != group {
-                rq.tasks[index].group = group;
+                let from = core::mem::replace(&mut rq.tasks[index].group, group);
                 P::group_changed(rq, shared, index);
+                forget = used && shared.cpusets(|it| it.rules() == Rules::V6_1 && it.differ(from, group));
             }
         });
         if let Some(cpu) = cpu {
             self.host.event(self.now, cpu, &Event::MoveGroup { task, group });
         }
+        if used {
+            self.set_cpus(task, SetCpus::Cpuset { forget })?;
+        }
+        Ok(())
     }
 
     /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU it is
@@ -275,43 +305,73 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Changes the CPUs a task may run on. If it is on another now, it moves: at once when it waits, through the stopper when
-    /// it runs, at its next wakeup when it sleeps.
+    /// Changes the CPUs a task may run on (`sched_setaffinity`), to those of them that its group may have. If it is on another now, it
+    /// moves: at once when it waits, through the stopper when it runs, at its next wakeup when it sleeps.
     ///
     /// # Errors
     ///
-    /// Under SCHED_DEADLINE, if it does not have all CPUs of the root domain; and if none of them is online. Nothing is
-    /// changed then.
+    /// If none of them is online, or the group has none of them; under SCHED_DEADLINE, if it does not have all CPUs of the root domain.
+    /// Nothing is changed then.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) -> Result<(), SchedError> {
-        let shared = self.shared;
-        if is_lost(shared, &affinity) {
+        if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);
         }
+        self.set_cpus(task, SetCpus::User(affinity))
+    }
+
+    pub(super) fn set_cpus(&mut self, task: TaskId, how: SetCpus) -> Result<(), SchedError> {
+        let shared = self.shared;
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };
-        if rq.tasks[index].policy == SchedPolicy::Deadline {
-            spans_domain(shared, &affinity)?;
-        }
         let cpu = rq.cpu;
+        let this = &mut rq.tasks[index];
+        let (affinity, asked) = match how {
+            SetCpus::User(asked) => {
+                let anywhere = this.per_cpu || !shared.cpusets_used();
+                let (allowed, fits) =
+                    if anywhere { (asked.clone(), true) } else { shared.cpus_allowed(this.group, &asked) };
+                if !fits {
+                    return Err(SchedError::Cpuset);
+                }
+                if this.policy == SchedPolicy::Deadline {
+                    spans_domain(shared, root_of(shared, &this.affinity, cpu), &allowed)?;
+                }
+                (allowed, asked)
+            }
+            SetCpus::Cpuset { .. } if this.per_cpu => return Ok(()),
+            SetCpus::Cpuset { forget } => {
+                if forget {
+                    this.asked = None;
+                }
+                let (allowed, _) = shared.cpus_allowed(this.group, &this.asked);
+                if allowed == this.affinity {
+                    return Ok(());
+                }
+                (allowed, this.asked.clone())
+            }
+        };
+        let told = affinity.clone();
+        (rq.tasks[index].affinity, rq.tasks[index].asked) = (affinity, asked);
         rq.update_clock(self.now, shared);
-        rq.tasks[index].affinity = affinity;
         rt::affinity_changed(&mut rq, shared, index);
         deadline::affinity_changed(&mut rq, shared, index);
-        let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
+        if shared.is_split() {
+            deadline::account(&mut rq, shared, index);
+        }
+        let may_stay = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu) == cpu;
         let runnable = rq.tasks[index].state == TaskState::Runnable && rq.tasks[index].on_rq;
-        if target == cpu || !runnable {
-            if target != cpu && rq.tasks[index].on_rq {
+        if may_stay || !runnable {
+            if !may_stay && rq.tasks[index].on_rq {
                 deactivate(&mut rq, shared, index, Dequeue::Delayed);
             }
             settle(&mut rq, shared, self.host);
-            return Ok(());
-        }
-        if rq.current == Some(index) {
+        } else if rq.current == Some(index) {
             push_running(&mut rq);
             settle(&mut rq, shared, self.host);
-            return Ok(());
+        } else {
+            drop(rq);
+            self.push_forbidden(cpu);
         }
-        drop(rq);
-        self.push_forbidden(cpu);
+        self.host.affinity(self.now, task, told.as_deref());
         Ok(())
     }
 
@@ -347,7 +407,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 }
                 return;
             };
-            let target = allowed_cpu(self.shared, &rq.tasks[index].affinity, cpu, cpu);
+            let target = next_cpu(self.shared, &rq.tasks[index].affinity, cpu);
             if target == cpu {
                 return;
             }
@@ -360,7 +420,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// A runnable task that was taken from the run queue of `from` joins that of `to`.
     pub(super) fn arrive(&mut self, mut moving: Task<P>, from: CpuId, mut to: CpuId, cause: MigrateCause) {
-        widen(self.shared, self.host, self.now, &mut moving, from);
+        if widen(self.shared, self.host, self.now, &mut moving, from) {
+            to = allowed_cpu(self.shared, &moving.affinity, to, from);
+        }
         let mut rq = self.rqs.rq(to);
         while !rq.online {
             // It went while the task was on its way.
@@ -378,20 +440,25 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// Takes the bandwidth of a task that wants to be under SCHED_DEADLINE, or to have other parameters there.
+/// Takes the bandwidth of a task that wants to be under SCHED_DEADLINE, or to have other parameters there, from its root domain.
 fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) -> Result<(), SchedError> {
-    spans_domain(shared, &rq.tasks[index].affinity)?;
-    let old = rq.tasks[index].dl.as_ref().map_or(0, |se| se.bw);
-    shared.dl.domain.admit(old, attrs).map_err(|error| SchedError::Admission(Box::new(error)))
+    let this = &rq.tasks[index];
+    let root = root_of(shared, &this.affinity, rq.cpu);
+    spans_domain(shared, root, &this.affinity)?;
+    let (old, from) = this.dl.as_ref().map_or((0, root), |se| (se.bw, se.root));
+    let has = if from == root { old } else { 0 };
+    shared.dl.domain(root).admit(has, attrs).map_err(|error| SchedError::Admission(Box::new(error)))?;
+    if from != root {
+        shared.dl.domain(from).release(old);
+    }
+    Ok(())
 }
 
-/// Whether a deadline task of this affinity would be allowed on all CPUs of its root domain, as admission asks for.
-fn spans_domain<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> Result<(), SchedError> {
-    let cpus = shared.nr_online();
-    let allowed = match affinity {
-        Some(mask) if shared.dl.domain.cap().is_some() => shared.online().and(mask).count(),
-        _ => cpus,
-    };
+/// Whether a deadline task of this affinity would be allowed on all CPUs of a root domain, as admission asks for.
+fn spans_domain<P: Policy>(shared: &Shared<P>, root: Root, affinity: &Affinity) -> Result<(), SchedError> {
+    let Some(mask) = affinity.as_ref().filter(|_| shared.dl.domain(root).cap().is_some()) else { return Ok(()) };
+    let span = shared.root_span(root);
+    let (allowed, cpus) = (span.and(mask).count(), span.count());
     if allowed < cpus { Err(SchedError::Affinity { allowed, cpus }) } else { Ok(()) }
 }
 

@@ -5,10 +5,12 @@
 //! sleeps there stays, and goes elsewhere when it wakes.
 
 use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Scheduler, settle};
 use crate::class::deadline::Cpus;
 use crate::class::{self, rt};
+use crate::cpuset::Populated;
 use crate::event::{Event, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
@@ -33,6 +35,8 @@ pub enum HotplugError {
     Online(CpuId),
     /// No other is online (`EBUSY`).
     Last(CpuId),
+    /// All others that are online are isolated (`EBUSY`).
+    LastHousekeeping(CpuId),
     /// SCHED_DEADLINE tasks were promised more than the other CPUs have (`EBUSY`).
     Deadline {
         /// The CPU.
@@ -55,6 +59,10 @@ impl fmt::Display for HotplugError {
             Self::Last(cpu) => {
                 write!(f, "CPU {cpu} is the last that is online, and has to stay; take another up first")
             }
+            Self::LastHousekeeping(cpu) => write!(
+                f,
+                "CPU {cpu} has to stay (EBUSY): all others that are online are isolated; isolate fewer, or take another up first"
+            ),
             Self::Deadline { cpu, promised, cap } => write!(
                 f,
                 "CPU {cpu} has to stay (EBUSY): {} CPUs are promised to SCHED_DEADLINE tasks (and fair servers), and \
@@ -91,6 +99,30 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
         Some(mask) if mask.contains(prev) => prev,
         Some(mask) => mask.iter().find(|cpu| cpu.index() < shared.nr_cpus()).unwrap_or(prev),
     }
+}
+
+/// Where a task goes that has to leave `cpu`, if it has to: of the CPUs it may run on the next after the one that was chosen last, so that
+/// many do not go to one (`cpumask_any_and_distribute`).
+pub(super) fn next_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> CpuId {
+    if !shared.cpusets_used() || !shared.is_online(cpu) {
+        return allowed_cpu(shared, affinity, cpu, cpu);
+    }
+    if may_run(shared, affinity, cpu) {
+        return cpu;
+    }
+    let last = shared.distribute.load(Relaxed);
+    let mut all = affinity.iter().flat_map(|mask| mask.iter_from(CpuId(last + 1)));
+    let Some(chosen) = all.find(|&cpu| may_run(shared, affinity, cpu)) else {
+        return allowed_cpu(shared, affinity, cpu, cpu);
+    };
+    shared.distribute.store(chosen.0, Relaxed);
+    chosen
+}
+
+/// Where a new task is put that `on` forks: there, if any CPU of the root domain is allowed.
+pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> CpuId {
+    let cpus = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
+    if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
 }
 
 /// `select_fallback_rq`: the same where CPUs are offline, one of the node of `prev` first. If the affinity allows no CPU that
@@ -134,14 +166,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if shared.nr_online() == 1 {
             return Err(HotplugError::Last(cpu));
         }
-        shared.dl.may_lose(shared.capacity(cpu)).map_err(|(promised, cap)| HotplugError::Deadline {
-            cpu,
-            promised,
-            cap,
-        })?;
+        let isolated = &shared.config.isolated;
+        let keeps_house = |other: CpuId| other != cpu && shared.is_online(other) && !isolated.contains(other);
+        if !isolated.contains(cpu) && !(0..nr_cpus as u32).map(CpuId).any(keeps_house) {
+            return Err(HotplugError::LastHousekeeping(cpu));
+        }
+        shared
+            .dl
+            .may_lose(shared.root(cpu), shared.capacity(cpu))
+            .map_err(|(promised, cap)| HotplugError::Deadline { cpu, promised, cap })?;
         self.host.event(self.now, cpu, &Event::CpuDown);
-        shared.set_online(cpu, false);
+        let populated = if shared.cpusets_used() { self.populated() } else { Populated::default() };
+        let change = shared.set_online(cpu, false, &populated);
         shared.nohz.exit(cpu);
+        // Before anybody is pushed: nobody shall seem lost whose group has other CPUs.
+        self.update_cpumasks(&change);
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, shared);
         class::update_curr(&mut rq, shared);
@@ -151,7 +190,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         P::rq_offline(&mut rq, shared);
         settle(&mut rq, shared, self.host);
         drop(rq);
-        self.domains_rebuilt();
+        self.roots_rebuilt(&change);
         self.push_forbidden(cpu);
         Ok(())
     }
@@ -174,8 +213,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return Err(HotplugError::Online(cpu));
         }
         self.host.event(self.now, cpu, &Event::CpuUp);
-        shared.set_online(cpu, true);
-        self.domains_rebuilt();
+        let populated = if shared.cpusets_used() { self.populated() } else { Populated::default() };
+        let change = shared.set_online(cpu, true, &populated);
+        self.roots_rebuilt(&change);
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, shared);
         rq.online = true;
@@ -185,22 +225,26 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq.resched();
         }
         settle(&mut rq, shared, self.host);
+        drop(rq);
+        self.update_cpumasks(&change);
         Ok(())
-    }
-
-    /// Every CPU that is online begins anew in its new domains.
-    fn domains_rebuilt(&mut self) {
-        for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
-            let mut rq = self.rqs.rq(cpu);
-            rq.balance.rebuilt(self.shared, cpu, self.now);
-        }
     }
 }
 
-/// A task that is not queued may run everywhere from now on if it could run nowhere; `cpu` says so.
-pub(super) fn widen<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H, now: u64, task: &mut Task<P>, cpu: CpuId) {
-    if is_lost(shared, &task.affinity) {
-        task.affinity = None;
+/// A task that is not queued may run everywhere, or wherever its group may, from now on if it could run nowhere; `cpu` says so. Whether
+/// that was the case.
+pub(super) fn widen<P: Policy, H: Host>(
+    shared: &Shared<P>,
+    host: &mut H,
+    now: u64,
+    task: &mut Task<P>,
+    cpu: CpuId,
+) -> bool {
+    let lost = is_lost(shared, &task.affinity);
+    if lost {
+        (task.affinity, task.asked) = (shared.cpus_allowed(task.group, &None).0, None);
         host.event(now, cpu, &Event::AffinityLost { task: task.id });
+        host.affinity(now, task.id, task.affinity.as_deref());
     }
+    lost
 }

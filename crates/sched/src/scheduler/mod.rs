@@ -2,6 +2,7 @@
 //! fork, tick, timers and what all verbs share.
 
 mod attrs;
+mod cpusets;
 mod exec;
 mod hotplug;
 mod switch;
@@ -102,7 +103,7 @@ fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, i
     class::enqueue(rq, shared, kind, index, why);
     rq.tasks[index].state = TaskState::Runnable;
     if rq.nr_running >= 2 {
-        shared.set_overloaded(true);
+        shared.set_overloaded(rq.cpu, true);
     }
 }
 
@@ -202,8 +203,26 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Makes a task, on the run queue of the CPU that forks it. It does not run before [`Self::wake_new`].
+    /// Makes a task, on the run queue of the CPU that forks it; but if that is not in the root domain of its group, on one that is. It
+    /// does not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
+        self.make_task(attrs, on, false)
+    }
+
+    /// As [`Self::new_task`], of a thread of the kernel's that belongs to the CPU that its affinity names: cpusets are not for it.
+    pub fn new_kthread(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
+        self.make_task(attrs, on, true)
+    }
+
+    fn make_task(&mut self, attrs: &TaskAttrs, mut on: CpuId, per_cpu: bool) -> TaskId {
+        let (mut affinity, mut asked) = (attrs.affinity.clone(), attrs.affinity.clone());
+        if !per_cpu {
+            let (allowed, fits) = self.shared.cpus_allowed(attrs.group, &asked);
+            (affinity, asked) = (allowed, asked.filter(|_| fits));
+        }
+        if self.shared.is_split() {
+            on = hotplug::home(self.shared, &affinity, on);
+        }
         if attrs.policy.is_rt() {
             self.start_servers();
         }
@@ -222,7 +241,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rejoins: false,
             group: attrs.group,
             uclamp: TaskUclamp::default(),
-            affinity: attrs.affinity.clone(),
+            affinity,
+            asked,
+            per_cpu,
             on_rq: false,
             blocked: false,
             migrated: false,
@@ -238,6 +259,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(on);
         let index = rq.adopt(self.shared, task);
         P::attach(&mut rq, self.shared, index);
+        drop(rq);
+        if self.shared.cpusets_used() {
+            // Whoever changed them meanwhile did not find it.
+            let _ = self.set_cpus(id, attrs::SetCpus::Cpuset { forget: false });
+        }
         id
     }
 
@@ -249,7 +275,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now, shared);
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
-        let due = self.now >= rq.balance.next_balance;
+        let due = self.now >= rq.balance.next_balance && !shared.is_isolated(cpu);
         settle(&mut rq, shared, self.host);
         let kick = balance::nohz_kick(&mut rq, shared, self.now);
         drop(rq);
@@ -338,7 +364,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         if rq.online {
             rq.balance.tick_stopped = true;
-            self.shared.nohz.enter(cpu);
+            // Nobody balances for one that is isolated.
+            if !self.shared.is_isolated(cpu) {
+                self.shared.nohz.enter(cpu);
+            }
         }
         loadavg::tick_stopped(&mut rq, self.shared, self.now);
     }

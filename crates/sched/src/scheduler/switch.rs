@@ -57,7 +57,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let (mut next, mut kind) = (None, ClassKind::Fair);
         let mut left = false;
         let mut stopper = wants_stopper(&rq);
-        let pull_dl = left_dl && deadline::overloaded(shared);
+        let pull_dl = left_dl && deadline::overloaded(shared, cpu);
         let pull_rt = !ordinary && prev != Running::Idle && needs_pull(&rq, shared, prev_index);
         if (pull_dl || pull_rt) && !stopper {
             left |= let_go(&mut rq, shared, self.now);

@@ -65,10 +65,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
 
         let kind = rq.tasks[index].kind;
-        let chosen = class::select_cpu(&mut rq, self.shared, kind, index, on, wake);
+        // One that is new looks from where it was put.
+        let from = if wake.fork && !self.shared.same_root(on, prev) { prev } else { on };
+        let chosen = class::select_cpu(&mut rq, self.shared, kind, index, from, wake);
         let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
-        if !self.shared.all_online() {
-            widen(self.shared, self.host, self.now, &mut rq.tasks[index], on);
+        if !self.shared.all_online() && widen(self.shared, self.host, self.now, &mut rq.tasks[index], on) {
+            target = allowed_cpu(self.shared, &rq.tasks[index].affinity, target, prev);
         }
         let this = &mut rq.tasks[index];
         let mut why = if wake.fork { Enqueue::New } else { Enqueue::Wakeup };

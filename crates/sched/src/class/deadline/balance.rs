@@ -11,6 +11,7 @@ use super::params::{DlTunables, PeriodLimits};
 use super::queue::DlRq;
 use super::server::ServerLimits;
 use super::verbs::entity;
+use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
 use crate::class::rt::{Callback, Limit, carry};
 use crate::cpumask::AtomicCpuMask;
@@ -20,7 +21,7 @@ use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
-use crate::shared::{Config, Shared};
+use crate::shared::{Config, Shared, Table};
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::Task;
 use crate::topology::Topology;
@@ -34,7 +35,11 @@ const NONE: u64 = u64::MAX;
 /// What all CPUs share of the class.
 #[derive(Debug)]
 pub(crate) struct DlShared {
-    pub(crate) domain: RootDomain,
+    /// What the first root domain has promised, the only one if there are no partitions.
+    domain: RootDomain,
+    /// The same of the default one, and of those after the first, from 1 on.
+    others: Table<RootDomain>,
+    limit: GlobalLimit,
     pub(crate) cpudl: CpuDeadline,
     /// CPUs with tasks that others may take (`dlo_mask`).
     overloaded: AtomicCpuMask,
@@ -49,7 +54,7 @@ pub(crate) struct DlShared {
 }
 
 impl DlShared {
-    pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Self {
+    pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>, roots: &Roots) -> Self {
         let tunables = &config.tunables;
         let cpus = topology.nr_cpus();
         let (runtime, period) = (tunables.rt_runtime_ns(), tunables.rt_period_ns());
@@ -57,14 +62,18 @@ impl DlShared {
             runtime_us: (runtime <= period).then_some(runtime / 1000),
             period_us: (period / 1000).max(1),
         };
-        let domain = RootDomain::new(topology.cpus().iter().map(|place| place.capacity), limit);
         let DlTunables { periods, server } = tunables.deadline();
         let server = (config.rt_limit == Limit::FairServer && server.runtime > 0).then_some(server);
+        let capacities = || roots.iter().zip(topology.cpus()).map(|((_, root), place)| (root, place.capacity));
+        let first = capacities().filter(|(root, _)| *root == Root::default()).map(|(_, capacity)| capacity);
+        let domain = RootDomain::new(first, limit);
         if let Some(server) = server {
-            (0..cpus).for_each(|_| domain.reserve(server.bandwidth()));
+            (0..domain.cpus()).for_each(|_| domain.reserve(server.bandwidth()));
         }
-        Self {
+        let this = Self {
             domain,
+            others: Table::new(),
+            limit,
             cpudl: CpuDeadline::new(cpus),
             overloaded: AtomicCpuMask::new(cpus),
             next: (0..cpus).map(|_| AtomicU64::new(NONE)).collect(),
@@ -72,22 +81,57 @@ impl DlShared {
             periods,
             server,
             servers_started: AtomicBool::new(false),
+        };
+        for (root, capacity) in capacities().filter(|(root, _)| *root != Root::default()) {
+            this.set_root(capacity, Root::Offline, root);
+        }
+        this
+    }
+
+    /// What a root domain has promised.
+    #[inline]
+    pub(crate) fn domain(&self, root: Root) -> &RootDomain {
+        if root == Root::Domain(0) { &self.domain } else { self.other(root) }
+    }
+
+    #[cold]
+    fn other(&self, root: Root) -> &RootDomain {
+        let fresh = || RootDomain::new(core::iter::empty(), self.limit);
+        match root {
+            Root::Domain(number) => self.others.entry(number, fresh),
+            Root::Isolated | Root::Offline => self.others.entry(0, fresh),
         }
     }
 
     /// What the fair server of a CPU has.
-    fn server_bandwidth(&self) -> u64 {
+    pub(crate) fn server_bandwidth(&self) -> u64 {
         self.server.map_or(0, ServerLimits::bandwidth)
     }
 
-    /// Whether a CPU of that capacity may go offline: what is promised, and what there would be, if not.
-    pub(crate) fn may_lose(&self, capacity: u32) -> Result<(), (u64, u64)> {
-        self.domain.may_lose(capacity, self.server_bandwidth())
+    /// Whether a CPU of that capacity may leave a root domain: what is promised, and what there would be, if not.
+    pub(crate) fn may_lose(&self, root: Root, capacity: u32) -> Result<(), (u64, u64)> {
+        self.domain(root).may_lose(capacity, self.server_bandwidth())
     }
 
-    /// A CPU of that capacity is online from now on, or no longer.
-    pub(crate) fn set_online(&self, capacity: u32, online: bool) {
-        self.domain.set_online(capacity, self.server_bandwidth(), online);
+    /// A CPU of that capacity goes from one root domain to another.
+    pub(crate) fn set_root(&self, capacity: u32, from: Root, to: Root) {
+        if from == to {
+            return;
+        }
+        if from != Root::Offline {
+            self.domain(from).set_online(capacity, self.server_bandwidth(), false);
+        }
+        if to != Root::Offline {
+            self.domain(to).set_online(capacity, self.server_bandwidth(), true);
+        }
+    }
+
+    /// What `from` has promised is promised by `to` from now on.
+    pub(super) fn move_bw(&self, from: Root, to: Root, bw: u64) {
+        if from != to && bw > 0 {
+            self.domain(to).reserve(bw);
+            self.domain(from).release(bw);
+        }
     }
 
     /// Publishes what has changed on a CPU.
@@ -133,11 +177,12 @@ pub(super) fn later_cpu<P: Policy>(
         return None;
     }
     let cpudl = &shared.dl.cpudl;
-    let latest = if shared.all_online() { cpudl.latest() } else { latest_online(shared) };
+    let latest =
+        if shared.all_online() && !shared.is_split() { cpudl.latest() } else { latest_in(shared, shared.root(cpu)) };
     if cpudl.earliest(latest).is_some() {
         return (task.allowed(latest) && cpudl.is_earlier(deadline, latest)).then_some(latest);
     }
-    let all = || (0..shared.nr_cpus() as u32).map(CpuId);
+    let all = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&other| shared.same_root(cpu, other));
     let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
     // Where CPUs differ, those that are fast enough; if there are none, the fastest.
     let fast = shared.max_capacity();
@@ -160,13 +205,12 @@ pub(super) fn later_cpu<P: Policy>(
     if here { Some(on) } else { all().find(good) }
 }
 
-/// The CPU with the latest deadline of those that are online; one that is free if there is any.
+/// The CPU with the latest deadline of those of a root domain that are online; one that is free if there is any.
 #[cold]
-fn latest_online<P: Policy>(shared: &Shared<P>) -> CpuId {
+fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> CpuId {
     let deadline = |cpu: CpuId| shared.dl.cpudl.earliest(cpu).unwrap_or(NONE);
-    let online = shared.online();
     let first_latest = |best: CpuId, cpu: CpuId| if deadline(cpu) > deadline(best) { cpu } else { best };
-    online.iter().reduce(first_latest).unwrap_or(CpuId(0))
+    shared.root_span(root).iter().reduce(first_latest).unwrap_or(CpuId(0))
 }
 
 /// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that cannot
@@ -212,9 +256,13 @@ fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Optio
     rq.dl.pushables().find(|&index| may(&rq.tasks[index]))
 }
 
-/// Whether somewhere deadline tasks wait that others may take.
-pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>) -> bool {
-    !shared.dl.overloaded.is_empty()
+/// Whether somewhere in the root domain of `cpu` deadline tasks wait that others may take.
+pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
+    let overloaded = &shared.dl.overloaded;
+    if !shared.is_split() {
+        return !overloaded.is_empty();
+    }
+    overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -287,7 +335,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     #[inline(never)]
     pub(crate) fn pull_dl_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;
-        let others: Vec<CpuId> = shared.dl.overloaded.iter_from(CpuId(0)).filter(|&other| other != cpu).collect();
+        let others = shared.dl.overloaded.iter_from(CpuId(0));
+        let others: Vec<CpuId> = others.filter(|&other| other != cpu && shared.same_root(cpu, other)).collect();
         for src in others {
             if !shared.dl.cpudl.is_earlier(shared.dl.next[src.index()].load(Relaxed), cpu) {
                 continue;

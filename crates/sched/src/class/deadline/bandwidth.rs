@@ -176,7 +176,7 @@ impl RootDomain {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Whether a CPU of that capacity may go offline, and the `server` bandwidth it reserves for its fair tasks with it
+    /// Whether a CPU of that capacity may leave, for it goes offline, and the `server` bandwidth it reserves for its fair tasks with it
     /// (`dl_bw_manage`): what is promised otherwise has to fit on those that stay, and if anything is, one has to stay.
     ///
     /// # Errors
@@ -212,6 +212,19 @@ impl RootDomain {
         self.extra_bw.store(max_bw as i64 - self.share(self.total()), Relaxed);
     }
 
+    /// Whether so many CPUs would have room for what is promised (`cpuset_cpumask_can_shrink`).
+    ///
+    /// # Errors
+    ///
+    /// What is promised, and what there would be.
+    pub fn may_shrink(&self, cpus: usize) -> Result<(), (u64, u64)> {
+        let promised = self.total();
+        match self.limit.per_cpu().map(|bw| bw * cpus as u64) {
+            Some(cap) if promised > cap => Err((promised, cap)),
+            _ => Ok(()),
+        }
+    }
+
     /// What is promised now.
     pub fn total(&self) -> u64 {
         self.total_bw.load(Relaxed)
@@ -234,7 +247,7 @@ impl RootDomain {
         Ok(())
     }
 
-    /// Takes a bandwidth, whether there is room or not: of a fair server.
+    /// Takes a bandwidth, whether there is room or not: of a fair server, or of a task that another domain has admitted.
     pub(super) fn reserve(&self, bw: u64) {
         self.total_bw.fetch_add(bw, Relaxed);
         self.spread(-self.share(bw));

@@ -6,6 +6,7 @@
 
 use super::bandwidth::BW_SHIFT;
 use super::params::DlAttrs;
+use crate::balance::roots::Root;
 
 /// Products of two times are taken in units of 1024 ns (`DL_SCALE`), as the kernel does: one of 64 bits always fits.
 const DL_SCALE: u32 = 10;
@@ -67,6 +68,8 @@ pub struct DlEntity {
     pub(super) pushable: bool,
     /// Its timers in the run queue's list.
     pub(super) armed: [Option<u64>; 2],
+    /// The root domain that has promised its bandwidth.
+    pub(crate) root: Root,
     /// Its bandwidth is part of the run queue's sum of all (`this_bw`), of those that are active (`running_bw`).
     pub(super) counted: bool,
     pub(super) active: bool,

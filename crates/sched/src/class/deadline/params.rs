@@ -140,6 +140,10 @@ pub enum SchedError {
     },
     /// None of the CPUs asked for is online (EINVAL).
     Offline,
+    /// The task's cpuset has none of the CPUs asked for (EINVAL).
+    Cpuset,
+    /// The group has no CPUs for a task: partitions below it have them all (ENOSPC).
+    NoCpus,
 }
 
 impl fmt::Display for SchedError {
@@ -155,6 +159,16 @@ impl fmt::Display for SchedError {
             Self::Offline => {
                 write!(f, "none of the CPUs asked for is online; take one of them up first, or ask for others")
             }
+            Self::Cpuset => write!(
+                f,
+                "the cpuset of its group has none of the CPUs asked for that is online (EINVAL); ask for others, or give the \
+                 group more"
+            ),
+            Self::NoCpus => write!(
+                f,
+                "the group has no CPU for a task (ENOSPC): partitions below it have them all; move the task to one of these, \
+                 or leave the group a CPU"
+            ),
         }
     }
 }

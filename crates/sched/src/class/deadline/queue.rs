@@ -13,6 +13,7 @@ use super::bandwidth::{Reclaim, RootDomain};
 use super::entity::DlEntity;
 use super::grub::Grub;
 use super::server::Server;
+use crate::balance::roots::Root;
 use crate::class::fair::pelt::Avg;
 use crate::class::rt::Callback;
 use crate::event::Event;
@@ -70,6 +71,8 @@ pub enum Charged {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Departed {
     bw: u64,
+    /// The root domain that has promised it.
+    root: Root,
     /// It still counts on this CPU, as it does when it ended; otherwise only in the root domain.
     counted: bool,
 }
@@ -197,6 +200,7 @@ impl DlRq {
 
     /// A task that counts here ends or leaves the class: its bandwidth becomes free at its 0-lag time, or now. `counted`: until
     /// then it counts on this CPU, too.
+    /// `domain` is the root domain that has promised it.
     pub fn depart(&mut self, se: &mut DlEntity, who: u32, counted: bool, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         let zero_lag = se.zero_lag();
@@ -204,7 +208,7 @@ impl DlRq {
         let counted = counted && waits && se.active;
         if waits {
             self.arrivals += 1;
-            self.departed.insert((zero_lag as u64, self.arrivals), Departed { bw: se.bw, counted });
+            self.departed.insert((zero_lag as u64, self.arrivals), Departed { bw: se.bw, root: se.root, counted });
         } else {
             domain.release(se.bw);
         }
@@ -217,13 +221,21 @@ impl DlRq {
         self.timers_changed = true;
     }
 
-    /// Bandwidth of tasks that are gone but not past their 0-lag times.
-    pub(crate) fn departed_bw(&self) -> u64 {
-        self.departed.values().map(|gone| gone.bw).sum()
+    /// Bandwidths of tasks that are gone but not past their 0-lag times, and the root domains that have promised them.
+    pub(crate) fn departed_bw(&self) -> impl Iterator<Item = (Root, u64)> + '_ {
+        self.departed.values().map(|gone| (gone.root, gone.bw))
     }
 
-    /// Frees the bandwidth of those whose 0-lag times have come.
-    pub fn free_departed(&mut self, now: u64, domain: &RootDomain) {
+    /// What is gone but not past its 0-lag time is promised by another root domain from now on: `move_bw` is told which it was, and how
+    /// much.
+    pub(crate) fn move_departed(&mut self, root: Root, mut move_bw: impl FnMut(Root, u64)) {
+        for gone in self.departed.values_mut().filter(|gone| gone.root != root) {
+            move_bw(core::mem::replace(&mut gone.root, root), gone.bw);
+        }
+    }
+
+    /// Frees the bandwidth of those whose 0-lag times have come: `release` is told which root domain has promised how much.
+    pub(crate) fn free_departed(&mut self, now: u64, mut release: impl FnMut(Root, u64)) {
         while let Some(entry) = self.departed.first_entry()
             && entry.key().0 <= now
         {
@@ -232,7 +244,7 @@ impl DlRq {
                 self.running_bw -= gone.bw;
                 self.this_bw -= gone.bw;
             }
-            domain.release(gone.bw);
+            release(gone.root, gone.bw);
             self.timers_changed = true;
         }
     }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::balance::later_cpu;
 use super::entity::DlEntity;
@@ -9,17 +10,19 @@ use super::entity::Donor;
 use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
 use super::server::ServerLimits;
+use crate::balance::roots::Root;
 use crate::class::ClassKind;
 use crate::class::rt::{Callback, update_avg};
 use crate::event::{DeadlineEvent, Event, Running};
 use crate::host::{Host, Timer};
+use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy};
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::TaskState;
+use crate::task::{Affinity, TaskState};
 
 fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
-    Env::new(rq.clock.now(), rq.clock.speed(), &shared.dl.domain, shared.dl.grub)
+    Env::new(rq.clock.now(), rq.clock.speed(), shared.dl.domain(shared.root(rq.cpu)), shared.dl.grub)
 }
 
 /// Calls with a task's entity, which it has, and the run queue's part of the class.
@@ -256,8 +259,11 @@ pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.dl.forget_timers(se, index);
 }
 
-/// A task has arrived from another run queue.
-pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, index: u32) {
+/// A task has arrived from another run queue. What was promised to it goes with it.
+pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if shared.is_split() {
+        account(rq, shared, index);
+    }
     let Some(se) = rq.tasks[index].dl.as_mut() else { return };
     rq.higher = true;
     if se.attrs.runtime > 0 {
@@ -266,15 +272,50 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.dl.sync_timers(se, index);
 }
 
-/// A task that is off its queue comes to the class, with parameters that were admitted; or has other ones.
-pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs) {
+/// The root domain that answers for a deadline task of this affinity that is on `cpu`: that of the CPU, or if the task has to leave it,
+/// where it will go.
+pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
+    if !shared.is_split() {
+        return Root::default();
+    }
+    let here = |cpu: CpuId| affinity.as_ref().is_none_or(|mask| mask.contains(cpu)) && shared.is_online(cpu);
+    let there = affinity.as_ref().and_then(|mask| mask.iter().find(|&cpu| cpu.index() < shared.nr_cpus() && here(cpu)));
+    match shared.root(if here(cpu) { cpu } else { there.unwrap_or(cpu) }) {
+        // Only if the task may run nowhere at all.
+        Root::Offline => Root::default(),
+        root => root,
+    }
+}
+
+/// Has what was promised to a task promised by the root domain it belongs to now.
+pub(crate) fn account<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    let task = &mut rq.tasks[index];
+    let Some(se) = task.dl.as_mut() else { return };
+    let root = root_of(shared, &task.affinity, rq.cpu);
+    shared.dl.move_bw(core::mem::replace(&mut se.root, root), root, se.bw);
+}
+
+/// The same for all that this run queue has: root domains have changed (`dl_rebuild_rd_accounting`).
+pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    let all: Vec<u32> = rq.tasks.iter().filter(|(_, task)| task.dl.is_some()).map(|(index, _)| index).collect();
+    for index in all {
+        account(rq, shared, index);
+    }
+    let root = root_of(shared, &None, rq.cpu);
+    rq.dl.move_departed(root, |from, bw| shared.dl.move_bw(from, root, bw));
+}
+
+/// A task that is off its queue comes to the class, with parameters that were admitted by `root`; or has other ones.
+pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
     rq.higher = true;
     let Some(se) = rq.tasks[index].dl.as_mut() else {
         let mut se = Box::new(DlEntity::new(attrs));
+        se.root = root;
         rq.dl.add_rq_bw(&mut se);
         rq.tasks[index].dl = Some(se);
         return;
     };
+    se.root = root;
     rq.dl.change_bw(se, |se| se.set_attrs(attrs));
     rq.dl.add_rq_bw(se);
 }
@@ -283,13 +324,14 @@ pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs) {
 pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, ends: bool) {
     let Some(mut se) = rq.tasks[index].dl.take() else { return };
     let now = rq.clock.now();
-    rq.dl.depart(&mut se, index, ends, now, &shared.dl.domain);
+    let domain = shared.dl.domain(se.root);
+    rq.dl.depart(&mut se, index, ends, now, domain);
 }
 
 /// A task that stays in the class only because it is boosted gives back what was promised to it.
 pub(crate) fn give_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     let Some(se) = rq.tasks[index].dl.as_mut() else { return };
-    shared.dl.domain.release(se.bw);
+    shared.dl.domain(se.root).release(se.bw);
     rq.dl.change_bw(se, |se| se.set_attrs(DlAttrs::default()));
 }
 
@@ -308,7 +350,7 @@ pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, donor: Option<Donor>) 
 pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     (rq.dl.armed_for, rq.dl.timers_changed) = (None, true);
-    rq.dl.free_departed(env.now, &shared.dl.domain);
+    rq.dl.free_departed(env.now, |root, bw| shared.dl.domain(root).release(bw));
     while let Some((who, timer)) = rq.dl.due_timer(env.now) {
         match (who, timer) {
             (SERVER, _) => {

@@ -61,7 +61,7 @@ fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: Cp
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
         return None;
     }
-    let lowest = shared.rt.lowest(shared, task);
+    let lowest = shared.rt.lowest(shared, task, cpu);
     if lowest.is_empty() || lowest.contains(&cpu) {
         return lowest.first().map(|_| cpu);
     }
@@ -109,7 +109,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
 
 /// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks (`need_pull_rt_task`).
 pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
-    !shared.rt.overloaded().is_empty() && i16::from(rq.rt.highest()) > prev && rq.online
+    i16::from(rq.rt.highest()) > prev && rq.online && shared.rt.any_overloaded(shared, rq.cpu)
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -176,8 +176,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     #[inline(never)]
     pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;
+        let others = shared.rt.overloaded().iter_from(CpuId(0));
         let others: alloc::vec::Vec<CpuId> =
-            shared.rt.overloaded().iter_from(CpuId(0)).filter(|&other| other != cpu).collect();
+            others.filter(|&other| other != cpu && shared.same_root(cpu, other)).collect();
         for src in others {
             if shared.rt.next(src) >= shared.rt.highest(cpu) {
                 continue;

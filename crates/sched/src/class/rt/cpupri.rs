@@ -101,9 +101,17 @@ impl Cpupri {
         &self.overloaded
     }
 
-    /// The CPUs that run the least urgent things, among those that a task may run on and that run something less urgent
-    /// than it; none if it is the least urgent everywhere. Where CPUs differ, those that are big enough come first.
-    pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>) -> Vec<CpuId> {
+    /// Whether some CPU of the root domain of `cpu` has tasks others may take.
+    pub(super) fn any_overloaded<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId) -> bool {
+        if !shared.is_split() {
+            return !self.overloaded.is_empty();
+        }
+        self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
+    }
+
+    /// The CPUs that run the least urgent things, among those of the root domain of `at` that a task may run on and that run something
+    /// less urgent than it; none if it is the least urgent everywhere. Where CPUs differ, those that are big enough come first.
+    pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> Vec<CpuId> {
         let fits = |cpu: &CpuId| super::balance::fits(shared, task, *cpu);
         let mut second_best = Vec::new();
         for level in (u32::from(task.rt_level()) + 1..=NONE).rev() {
@@ -111,7 +119,7 @@ impl Cpupri {
             if mask.is_empty() {
                 continue;
             }
-            let may = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu);
+            let may = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && shared.same_root(at, *cpu);
             let found: Vec<CpuId> = mask.iter_from(CpuId(0)).filter(may).collect();
             if found.is_empty() {
                 continue;
@@ -127,10 +135,10 @@ impl Cpupri {
         second_best
     }
 
-    /// Whether a task could run at once on some CPU.
-    pub(super) fn has_lower<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>) -> bool {
+    /// Whether a task could run at once on some CPU of the root domain of `at`.
+    pub(super) fn has_lower<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> bool {
         let mut levels = (u32::from(task.rt_level()) + 1..=NONE).map(|level| &self.levels[level as usize]);
-        let may = |cpu: CpuId| task.allowed(cpu) && shared.is_online(cpu);
+        let may = |cpu: CpuId| task.allowed(cpu) && shared.is_online(cpu) && shared.same_root(at, cpu);
         levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 

@@ -351,7 +351,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
         // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting the
         // other run: it will be pushed away.
         let elsewhere = |task: u32| {
-            rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1 && shared.rt.has_lower(shared, &rq.tasks[task])
+            rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1 && shared.rt.has_lower(shared, &rq.tasks[task], rq.cpu)
         };
         if elsewhere(curr) && !elsewhere(index) {
             requeue(rq, index, End::Head);

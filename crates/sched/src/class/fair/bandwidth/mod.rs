@@ -401,7 +401,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     fn count_running(&mut self, shared: &Shared<Fair<D, T>>, tasks: u32) {
         self.nr_running += tasks;
         if self.nr_running >= 2 {
-            shared.set_overloaded(true);
+            shared.set_overloaded(self.cpu, true);
         }
     }
 

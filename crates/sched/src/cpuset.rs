@@ -1,0 +1,587 @@
+//! cpusets: which CPUs the tasks of a group may run on, and partitions of the machine (`cpuset.c`, on cgroup v2).
+//!
+//! A group asks for CPUs (`cpuset.cpus`); what it has of them are its *effective* CPUs: those that its parent has, too, and are online.
+//! One that asks for none, or for none that its parent has, has its parent's. Tasks run on the effective CPUs of their group; of those
+//! they asked for themselves (`sched_setaffinity`), as far as any is among these.
+//!
+//! A *partition* has its CPUs to itself: they are no longer among its parent's, and are a root domain of their own (`root`), or in
+//! none that is balanced (`isolated`). It is valid only as long as its parent is a partition (the root group always is), no sibling
+//! asks for any of its CPUs, there are some, and some are left for the tasks of its parent. One that is not valid is an ordinary
+//! member, and says why. Partitions are local ones: remote partitions, which `cpuset.cpus.exclusive` makes (6.7 on) below groups that
+//! are no partitions, are not modelled.
+//!
+//! What kernels do differently:
+//!
+//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on, here 6.6, it is remembered.
+//! - From 6.7 on, here 6.12, a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but these CPUs stay
+//!   without scheduling domains.
+//! - The words for what is wrong with a partition.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::balance::roots::{Root, Roots};
+use crate::class::deadline::Cpus;
+use crate::cpumask::CpuMask;
+use crate::ids::{CpuId, GroupId};
+use crate::task::Affinity;
+
+/// How a kernel's cpusets behave: see the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Rules {
+    /// 6.1.
+    V6_1,
+    /// 6.6.
+    V6_6,
+    /// 6.12 to 6.18.
+    V6_12,
+}
+
+/// `cpuset.cpus.partition`, as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Partition {
+    /// None of its own.
+    #[default]
+    Member,
+    /// Its CPUs are a root domain.
+    Root,
+    /// Its CPUs are isolated: nobody balances load between them.
+    Isolated,
+}
+
+impl Partition {
+    /// All, by what is written to the file.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("member", Self::Member), ("root", Self::Root), ("isolated", Self::Isolated)];
+
+    /// What is written to the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Root => "root",
+            Self::Isolated => "isolated",
+        }
+    }
+}
+
+/// Why a partition is not valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Invalid {
+    /// Its parent manages none of its CPUs.
+    Cpus,
+    /// Its parent is a partition, but not valid.
+    Parent,
+    /// Its parent is no partition.
+    NoParent,
+    /// A sibling asks for some of its CPUs.
+    NotExclusive,
+    /// Its parent's tasks would be left without a CPU.
+    NoCpus,
+    /// It has tasks, and its CPUs are all offline.
+    Hotplug,
+    /// It asks for no CPUs.
+    Empty,
+    /// Some of its CPUs were isolated at boot (6.12 on).
+    Housekeeping,
+}
+
+impl Invalid {
+    /// In the words of a kernel.
+    pub fn reason(self, rules: Rules) -> &'static str {
+        match self {
+            Self::Cpus if rules < Rules::V6_12 => "Invalid cpu list in cpuset.cpus",
+            Self::Cpus => "Invalid cpu list in cpuset.cpus.exclusive",
+            Self::Parent => "Parent is an invalid partition root",
+            Self::NoParent => "Parent is not a partition root",
+            Self::NotExclusive => "Cpu list in cpuset.cpus not exclusive",
+            Self::NoCpus => "Parent unable to distribute cpu downstream",
+            Self::Hotplug => "No cpu available due to hotplug",
+            Self::Empty if rules < Rules::V6_12 => "cpuset.cpus is empty",
+            Self::Empty => "cpuset.cpus and cpuset.cpus.exclusive are empty",
+            Self::Housekeeping => "partition config conflicts with housekeeping setup",
+        }
+    }
+}
+
+/// Why a write to a file of a cpuset, or a task, is refused. Its text says how to mend it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CpusetError {
+    /// The root group has all CPUs, and is a partition; it has no such files.
+    Root,
+    /// The machine does not have the CPU (EINVAL).
+    NoSuchCpu {
+        /// Which.
+        cpu: CpuId,
+        /// How many CPUs the machine has.
+        nr_cpus: usize,
+    },
+    /// The group has tasks, and must have CPUs (ENOSPC).
+    Populated,
+    /// The partition has promised more to SCHED_DEADLINE tasks than the CPUs asked for have (EBUSY).
+    Deadline {
+        /// What is promised, in 2^-20 CPUs.
+        promised: u64,
+        /// What there would be, in 2^-20 CPUs.
+        cap: u64,
+    },
+}
+
+impl fmt::Display for CpusetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => write!(f, "the root group has all CPUs and is a partition; write to a group below it"),
+            Self::NoSuchCpu { cpu, nr_cpus } => {
+                write!(f, "there is no CPU {cpu} (EINVAL); the machine has CPUs 0 to {}", nr_cpus.saturating_sub(1))
+            }
+            Self::Populated => {
+                write!(f, "the group has tasks, and has to have CPUs (ENOSPC); move its tasks elsewhere first")
+            }
+            Self::Deadline { promised, cap } => write!(
+                f,
+                "{} CPUs of the partition are promised to SCHED_DEADLINE tasks (and fair servers), and on these CPUs there \
+                 are {} (EBUSY); end some of them, or lower their runtimes, first",
+                Cpus(*promised),
+                Cpus(*cap)
+            ),
+        }
+    }
+}
+
+impl core::error::Error for CpusetError {}
+
+/// What a group's files say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CpusetView {
+    /// `cpuset.cpus`; none: empty.
+    pub cpus: Option<CpuMask>,
+    /// `cpuset.cpus.effective`.
+    pub effective: CpuMask,
+    /// `cpuset.cpus.partition`, as written.
+    pub partition: Partition,
+    /// Why it is not valid, in the kernel's words; none if it is valid, or a member.
+    pub invalid: Option<&'static str>,
+}
+
+impl CpusetView {
+    /// What reading `cpuset.cpus.partition` gives: `root`, or `root invalid (Parent is not a partition root)`.
+    pub fn partition_text(&self) -> alloc::string::String {
+        match self.invalid {
+            None => self.partition.name().into(),
+            Some(reason) => alloc::format!("{} invalid ({reason})", self.partition.name()),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Cpuset {
+    parent: u32,
+    cpus: Option<Arc<CpuMask>>,
+    partition: Partition,
+    invalid: Option<Invalid>,
+    effective: Arc<CpuMask>,
+}
+
+impl Cpuset {
+    fn is_partition(&self) -> bool {
+        self.partition != Partition::Member && self.invalid.is_none()
+    }
+
+    fn asks_for(&self, cpus: &CpuMask) -> bool {
+        self.cpus.as_ref().is_some_and(|own| own.intersects(cpus))
+    }
+}
+
+/// The groups in which there are tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Populated(pub(crate) BTreeSet<u32>);
+
+/// The cpusets of a machine: those groups to which anything was written, and the root's. Groups are known by number, parents have
+/// smaller ones than their children.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpusets {
+    rules: Rules,
+    nr_cpus: usize,
+    /// Isolated at boot (`isolcpus=domain`).
+    isolated: CpuMask,
+    online: CpuMask,
+    sets: BTreeMap<u32, Cpuset>,
+    /// The parent of every group.
+    parents: Vec<u32>,
+    /// Where tasks of the root group may run that ask for nothing; none: anywhere.
+    root: Affinity,
+    /// CPUs that no partition has.
+    root_effective: CpuMask,
+}
+
+const ROOT: u32 = 0;
+
+impl Cpusets {
+    /// Of a machine whose CPUs are all online.
+    pub(crate) fn new(rules: Rules, nr_cpus: usize, isolated: CpuMask) -> Self {
+        let online = CpuMask::all(nr_cpus);
+        let mut this = Self {
+            rules,
+            nr_cpus,
+            isolated,
+            online: online.clone(),
+            sets: BTreeMap::new(),
+            parents: Vec::new(),
+            root: None,
+            root_effective: online,
+        };
+        this.update(&BTreeSet::new(), &Populated::default());
+        this
+    }
+
+    pub(crate) fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Whether there is anything but the root group with all CPUs.
+    pub(crate) fn in_use(&self) -> bool {
+        !self.sets.is_empty() || !self.isolated.is_empty()
+    }
+
+    fn without(&self, cpus: &CpuMask, less: &CpuMask) -> CpuMask {
+        let mut left = CpuMask::with_capacity(self.nr_cpus);
+        cpus.iter().filter(|&cpu| !less.contains(cpu)).for_each(|cpu| left.insert(cpu));
+        left
+    }
+
+    /// The same CPUs, in as many words as every other set has.
+    fn fit(&self, cpus: &CpuMask) -> CpuMask {
+        self.without(cpus, &CpuMask::new())
+    }
+
+    fn depth(&self, mut group: u32) -> u32 {
+        let mut depth = 0;
+        while group != ROOT {
+            group = self.parents.get(group as usize).copied().unwrap_or(ROOT);
+            depth += 1;
+        }
+        depth
+    }
+
+    /// The group whose CPUs a group has: itself, or the nearest above it that was written to. None is the root.
+    fn owner(&self, group: u32) -> Option<&Cpuset> {
+        let mut at = group;
+        while at != ROOT {
+            if let Some(set) = self.sets.get(&at) {
+                return Some(set);
+            }
+            at = self.parents.get(at as usize).copied().unwrap_or(ROOT);
+        }
+        None
+    }
+
+    /// The effective CPUs of a group, or if it has none, of the nearest above it that has (`guarantee_online_cpus`); none: all.
+    fn base(&self, group: GroupId) -> Affinity {
+        let mut set = self.owner(group.0);
+        while let Some(empty) = set.filter(|set| set.effective.is_empty()) {
+            set = self.owner(empty.parent);
+        }
+        set.map_or_else(|| self.root.clone(), |set| Some(Arc::clone(&set.effective)))
+    }
+
+    /// The CPUs that a group may give its tasks.
+    fn effective(&self, group: u32) -> &CpuMask {
+        self.owner(group).map_or(&self.root_effective, |set| &set.effective)
+    }
+
+    /// Where a task of `group` runs that asked for `asked`; not at all where it asked (but where the group may) if none of those is
+    /// the group's.
+    pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
+        let base = self.base(group);
+        let Some(asked) = asked else { return (base, true) };
+        // Nobody is kept by force from CPUs that were isolated at boot.
+        let root = self.owner(group.0).is_none();
+        let possible = match &base {
+            None if asked.intersects(&self.online) => return (Some(Arc::clone(asked)), true),
+            None => return (None, false),
+            Some(_) if root => self.root_possible(),
+            Some(base) => CpuMask::clone(base),
+        };
+        let both = asked.and(&possible);
+        if !both.intersects(&self.online) {
+            (base, false)
+        } else if both == **asked {
+            (Some(Arc::clone(asked)), true)
+        } else {
+            (Some(Arc::new(both)), true)
+        }
+    }
+
+    /// Whether a group has no CPU for a task.
+    pub(crate) fn is_empty(&self, group: GroupId) -> bool {
+        self.effective(group.0).is_empty()
+    }
+
+    /// Whether two groups have a CPU in common.
+    pub(crate) fn intersect(&self, a: GroupId, b: GroupId) -> bool {
+        self.effective(a.0).intersects(self.effective(b.0))
+    }
+
+    /// Whether two groups have different CPUs.
+    pub(crate) fn differ(&self, a: GroupId, b: GroupId) -> bool {
+        self.effective(a.0) != self.effective(b.0)
+    }
+
+    /// What a group's files say; none if nothing was ever written to them.
+    pub(crate) fn view(&self, group: GroupId) -> Option<CpusetView> {
+        if group == GroupId::ROOT {
+            let effective = self.root_effective.clone();
+            return Some(CpusetView { cpus: None, effective, partition: Partition::Root, invalid: None });
+        }
+        let set = self.sets.get(&group.0)?;
+        Some(CpusetView {
+            cpus: set.cpus.as_deref().cloned(),
+            effective: CpuMask::clone(&set.effective),
+            partition: set.partition,
+            invalid: set.invalid.map(|why| why.reason(self.rules)),
+        })
+    }
+
+    /// The CPUs of a valid `root` partition, which is a root domain.
+    pub(crate) fn domain_of(&self, group: GroupId) -> Option<&CpuMask> {
+        let set = self.sets.get(&group.0)?;
+        (set.is_partition() && set.partition == Partition::Root).then_some(&*set.effective)
+    }
+
+    /// Whether there are tasks in a group or below.
+    pub(crate) fn is_populated(&self, group: GroupId, populated: &Populated) -> bool {
+        populated.0.iter().any(|&with| self.is_within(with, group.0))
+    }
+
+    fn is_within(&self, mut group: u32, above: u32) -> bool {
+        while group != above {
+            if group == ROOT {
+                return false;
+            }
+            group = self.parents.get(group as usize).copied().unwrap_or(ROOT);
+        }
+        true
+    }
+
+    /// There is a new group.
+    pub(crate) fn add_group(&mut self, group: GroupId, parent: GroupId) {
+        if group.index() >= self.parents.len() {
+            self.parents.resize(group.index() + 1, ROOT);
+        }
+        self.parents[group.index()] = parent.0;
+    }
+
+    /// The effective CPUs of a group.
+    pub(crate) fn view_effective(&self, group: GroupId) -> CpuMask {
+        self.effective(group.0).clone()
+    }
+
+    /// Where the tasks of each group run, and where they may, for comparison.
+    pub(crate) fn bases(&self) -> Vec<(Affinity, Affinity)> {
+        let root = Some(Arc::new(self.root_possible()));
+        let of = |group: u32| {
+            let base = self.base(GroupId(group));
+            let possible = if self.owner(group).is_none() { root.clone() } else { base.clone() };
+            (base, possible)
+        };
+        (0..self.parents.len().max(1) as u32).map(of).collect()
+    }
+
+    /// A write to `cpuset.cpus`.
+    pub(crate) fn write_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>, populated: &Populated) {
+        let cpus = cpus.filter(|cpus| !cpus.is_empty());
+        let parent = self.enter(group.0).parent;
+        let mut looked_at: BTreeSet<u32> = [group.0].into();
+        if let Some(cpus) = cpus {
+            // Whoever asks for CPUs of a partition beside it ends that, and is none itself.
+            let exclusive = self.sets[&group.0].is_partition();
+            let siblings = || self.sets.iter().filter(|&(&id, set)| id != group.0 && set.parent == parent);
+            let conflict = |set: &Cpuset| set.asks_for(cpus) && (exclusive || set.is_partition());
+            let hit: Vec<u32> = siblings().filter(|(_, set)| conflict(set)).map(|(&id, _)| id).collect();
+            let mut not_exclusive = |id: u32| {
+                if let Some(set) = self.sets.get_mut(&id).filter(|set| set.is_partition()) {
+                    set.invalid = Some(Invalid::NotExclusive);
+                }
+            };
+            if !hit.is_empty() {
+                not_exclusive(group.0);
+                looked_at.clear();
+            }
+            hit.into_iter().for_each(not_exclusive);
+        }
+        self.enter(group.0).cpus = cpus.map(|cpus| Arc::new(cpus.clone()));
+        self.update(&looked_at, populated);
+    }
+
+    /// A write to `cpuset.cpus.partition`.
+    pub(crate) fn write_partition(&mut self, group: GroupId, partition: Partition, populated: &Populated) {
+        let set = self.enter(group.0);
+        set.partition = partition;
+        if partition == Partition::Member {
+            set.invalid = None;
+        }
+        self.update(&[group.0].into(), populated);
+    }
+
+    /// CPUs have come or gone.
+    pub(crate) fn set_online(&mut self, online: CpuMask, populated: &Populated) {
+        self.online = online;
+        let all = self.sets.keys().copied().collect();
+        self.update(&all, populated);
+    }
+
+    fn enter(&mut self, group: u32) -> &mut Cpuset {
+        let parent = self.parents.get(group as usize).copied().unwrap_or(ROOT);
+        self.sets.entry(group).or_insert_with(|| Cpuset {
+            parent,
+            cpus: None,
+            partition: Partition::Member,
+            invalid: None,
+            effective: Arc::default(),
+        })
+    }
+
+    /// Everything that follows from what was written. Whether a partition is valid is found out anew for those `looked_at` and all
+    /// below them; others stay what they are, unless their parents do not.
+    fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
+        // What each partition has not given away; and, with CPUs that are offline, what it was given.
+        let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();
+        let mut given: BTreeMap<u32, CpuMask> = [(ROOT, CpuMask::all(self.nr_cpus))].into();
+        let mut root = CpuMask::all(self.nr_cpus);
+        let ids: Vec<u32> = self.sets.keys().copied().collect();
+        let anew = |id: u32| looked_at.iter().any(|&above| self.is_within(id, above));
+        // Above before below; and who has his CPUs already before who may get some.
+        let mut in_turn: Vec<(u32, bool, u32)> = ids.iter().map(|&id| (self.depth(id), anew(id), id)).collect();
+        in_turn.sort_unstable();
+        for (_, anew, id) in in_turn {
+            let set = &self.sets[&id];
+            if set.partition == Partition::Member {
+                continue;
+            }
+            let invalid = match self.parent_fault(set) {
+                None if anew => self.fault(id, set, &given[&set.parent], &left[&set.parent], populated),
+                None => set.invalid,
+                fault => fault,
+            };
+            let parent = set.parent;
+            if invalid.is_none()
+                && let Some(cpus) = set.cpus.clone()
+            {
+                let mine = self.fit(&cpus.and(&left[&parent]));
+                let rest = self.without(&left[&parent], &mine);
+                if parent == ROOT {
+                    root = self.without(&root, &cpus);
+                }
+                given.insert(id, cpus.and(&given[&parent]));
+                left.insert(parent, rest);
+                left.insert(id, mine);
+            }
+            self.enter(id).invalid = invalid;
+        }
+        self.root_effective = left.remove(&ROOT).unwrap_or_default();
+        let tasks = self.without(&root, &self.isolated);
+        // Rather an isolated CPU than none.
+        let tasks = if tasks.intersects(&self.online) { tasks } else { root };
+        self.root = (tasks.count() < self.nr_cpus).then(|| Arc::new(tasks));
+        for id in ids {
+            let effective = if let Some(left) = left.remove(&id) {
+                left
+            } else {
+                let set = &self.sets[&id];
+                let above = self.effective(set.parent);
+                let own = set.cpus.as_ref().map(|cpus| cpus.and(above)).filter(|own| !own.is_empty());
+                self.fit(own.as_ref().unwrap_or(above))
+            };
+            let set = self.enter(id);
+            if *set.effective != effective {
+                set.effective = Arc::new(effective);
+            }
+        }
+    }
+
+    /// What a partition's parent lacks.
+    fn parent_fault(&self, set: &Cpuset) -> Option<Invalid> {
+        if set.parent == ROOT {
+            return None;
+        }
+        match self.sets.get(&set.parent) {
+            Some(parent) if parent.is_partition() => None,
+            Some(parent) if parent.partition != Partition::Member => Some(Invalid::Parent),
+            _ => Some(Invalid::NoParent),
+        }
+    }
+
+    /// What keeps a partition, whose parent is one, from being valid. The parent was `given` CPUs, of which these are `left`.
+    fn fault(&self, id: u32, set: &Cpuset, given: &CpuMask, left: &CpuMask, populated: &Populated) -> Option<Invalid> {
+        let Some(cpus) = &set.cpus else { return Some(Invalid::Empty) };
+        let mut siblings = self.sets.iter().filter(|&(&other, it)| other != id && it.parent == set.parent);
+        if siblings.any(|(_, other)| other.asks_for(cpus)) {
+            return Some(Invalid::NotExclusive);
+        }
+        if !cpus.intersects(given) {
+            return Some(Invalid::Cpus);
+        }
+        if self.rules >= Rules::V6_12 && set.partition == Partition::Root && cpus.intersects(&self.isolated) {
+            return Some(Invalid::Housekeeping);
+        }
+        let mine = cpus.and(left);
+        if mine.is_empty() && self.is_populated(GroupId(id), populated) {
+            return Some(Invalid::Hotplug);
+        }
+        let takes_all = !mine.is_empty() && mine.count() == left.count();
+        (takes_all && self.needs_cpus(set.parent, id, populated)).then_some(Invalid::NoCpus)
+    }
+
+    /// Whether a partition has tasks of its own, or below it in groups that are none, but for `child`.
+    fn needs_cpus(&self, partition: u32, child: u32, populated: &Populated) -> bool {
+        // The root group has tasks always: the kernel's own.
+        partition == ROOT
+            || populated.0.iter().any(|&with| {
+                let mut at = with;
+                while at != partition {
+                    if at == ROOT || at == child || self.sets.get(&at).is_some_and(Cpuset::is_partition) {
+                        return false;
+                    }
+                    at = self.parents.get(at as usize).copied().unwrap_or(ROOT);
+                }
+                true
+            })
+    }
+
+    /// Where tasks of the root group may run that ask for CPUs.
+    fn root_possible(&self) -> CpuMask {
+        let mut possible = CpuMask::all(self.nr_cpus);
+        for set in self.sets.values().filter(|set| set.parent == ROOT && set.is_partition()) {
+            if let Some(cpus) = &set.cpus {
+                possible = self.without(&possible, cpus);
+            }
+        }
+        possible
+    }
+
+    /// The root domains that partitions make.
+    pub(crate) fn roots(&self) -> Roots {
+        let mut roots: Vec<Root> = (0..self.nr_cpus).map(|_| Root::Offline).collect();
+        let mut put = |cpus: &CpuMask, root: Root| {
+            for cpu in cpus.iter() {
+                let root = if self.isolated.contains(cpu) { Root::Isolated } else { root };
+                roots[cpu.index()] = root;
+            }
+        };
+        put(&self.root_effective, Root::default());
+        let mut domains: Vec<&CpuMask> = Vec::new();
+        for set in self.sets.values().filter(|set| set.is_partition()) {
+            match set.partition {
+                Partition::Root => domains.push(&set.effective),
+                _ => put(&set.effective, Root::Isolated),
+            }
+        }
+        // The same CPUs have the same numbers, whatever the groups.
+        domains.sort_unstable_by_key(|cpus| cpus.first());
+        for (number, cpus) in (1..).zip(domains) {
+            put(cpus, Root::Domain(number));
+        }
+        roots.into_iter().collect()
+    }
+}

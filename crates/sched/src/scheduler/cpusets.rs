@@ -1,0 +1,173 @@
+//! Writes to the cpuset files of groups, and what follows: tasks leave CPUs that they may not have any more, root domains are built
+//! anew (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
+//!
+//! Tasks of a group learn at once where they may run: those that wait elsewhere move, one that runs there leaves through the stopper, one
+//! that sleeps there goes when it wakes. What was promised to deadline tasks is promised by the root domain they are in then
+//! (`dl_rebuild_rd_accounting`), even if that is more than it has: the kernel asks only when a partition shrinks, when a task moves to
+//! another group, and when a CPU goes.
+
+use alloc::boxed::Box;
+
+use super::attrs::SetCpus;
+use super::{Scheduler, rq_of, settle};
+use crate::class::deadline::SchedError;
+use crate::class::{self, deadline, rt};
+use crate::cpumask::CpuMask;
+use crate::cpuset::{CpusetError, Cpusets, Partition, Populated, Rules};
+use crate::host::Host;
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::policy::Policy;
+use crate::rq::Rqs;
+use crate::shared::{CpusetChange, Place};
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// Writes a group's `cpuset.cpus`; `None`: empties it, so that the group has its parent's CPUs. If it is a partition, or takes CPUs
+    /// from one beside it, root domains change, and partitions may become invalid or valid ([`Shared::cpuset`](crate::Shared::cpuset)
+    /// tells).
+    ///
+    /// A host makes one change of cpusets, or of the CPUs that are online, at a time.
+    ///
+    /// # Errors
+    ///
+    /// For the root group; for a CPU that the machine does not have; without CPUs if there are tasks; if a valid `root` partition would
+    /// have too few CPUs for what was promised to its deadline tasks. Nothing is changed then.
+    pub fn set_group_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>) -> Result<(), CpusetError> {
+        let shared = self.shared;
+        let nr_cpus = shared.nr_cpus();
+        if group == GroupId::ROOT {
+            return Err(CpusetError::Root);
+        }
+        let cpus = cpus.filter(|cpus| !cpus.is_empty());
+        if let Some(cpu) = cpus.and_then(|cpus| cpus.iter().find(|cpu| cpu.index() >= nr_cpus)) {
+            return Err(CpusetError::NoSuchCpu { cpu, nr_cpus });
+        }
+        let populated = self.populated();
+        let (has, first) = shared.cpusets(|cpusets| {
+            let has = cpusets.view(group).is_some_and(|view| view.cpus.is_some());
+            (has, cpusets.domain_of(group).and_then(CpuMask::first))
+        });
+        match cpus {
+            None if has && shared.cpusets(|cpusets| cpusets.is_populated(group, &populated)) => {
+                return Err(CpusetError::Populated);
+            }
+            Some(cpus) if first.is_some() => {
+                let domain = shared.dl.domain(shared.root(first.unwrap_or(CpuId(0))));
+                let fits = domain.may_shrink(cpus.count());
+                fits.map_err(|(promised, cap)| CpusetError::Deadline { promised, cap })?;
+            }
+            _ => {}
+        }
+        self.change_cpusets(|cpusets| cpusets.write_cpus(group, cpus, &populated));
+        Ok(())
+    }
+
+    /// Writes a group's `cpuset.cpus.partition`. A partition that is not valid is none: [`Shared::cpuset`](crate::Shared::cpuset) tells
+    /// why.
+    ///
+    /// # Errors
+    ///
+    /// For the root group, which always is one.
+    pub fn set_group_partition(&mut self, group: GroupId, partition: Partition) -> Result<(), CpusetError> {
+        if group == GroupId::ROOT {
+            return Err(CpusetError::Root);
+        }
+        let populated = self.populated();
+        self.change_cpusets(|cpusets| cpusets.write_partition(group, partition, &populated));
+        Ok(())
+    }
+
+    fn change_cpusets(&mut self, change: impl FnOnce(&mut Cpusets)) {
+        let change = self.shared.change_cpusets(change);
+        self.update_cpumasks(&change);
+        self.roots_rebuilt(&change);
+    }
+
+    /// The groups that have tasks; nobody asks as long as there are no cpusets.
+    pub(super) fn populated(&mut self) -> Populated {
+        let mut populated = Populated::default();
+        for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
+            let rq = self.rqs.rq(cpu);
+            populated.0.extend(rq.tasks.iter().filter(|(_, task)| !task.per_cpu).map(|(_, task)| task.group.0));
+        }
+        populated
+    }
+
+    /// The tasks of groups whose CPUs have changed learn of it.
+    pub(super) fn update_cpumasks(&mut self, change: &CpusetChange) {
+        if change.groups.is_empty() {
+            return;
+        }
+        let forget = self.shared.cpusets(Cpusets::rules) == Rules::V6_1;
+        for task in (0..self.shared.nr_tasks()).map(TaskId) {
+            let Some((rq, index)) = rq_of!(self, task) else { continue };
+            let concerned = change.groups.contains(&rq.tasks[index].group.0);
+            drop(rq);
+            if concerned {
+                // Nobody refuses that.
+                let _ = self.set_cpus(task, SetCpus::Cpuset { forget });
+            }
+        }
+    }
+
+    /// Root domains, and with them scheduling domains, were built anew: CPUs whose own have changed begin anew.
+    pub(super) fn roots_rebuilt(&mut self, change: &CpusetChange) {
+        let shared = self.shared;
+        for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
+            let mut rq = self.rqs.rq(cpu);
+            if change.rebuilt.contains(cpu) {
+                rq.balance.rebuilt(shared, cpu, self.now);
+            }
+            if !change.split {
+                continue;
+            }
+            rq.update_clock(self.now, shared);
+            if change.crossed.contains(cpu) && rq.online {
+                // It leaves one root domain and joins the other as if it went offline and came back (`rq_attach_root`).
+                class::update_curr(&mut rq, shared);
+                let throttled = rq.rt.throttled();
+                rt::rq_offline(&mut rq);
+                if throttled {
+                    rq.resched();
+                }
+            }
+            if rq.online && rq.balance.tick_stopped {
+                if shared.is_isolated(cpu) {
+                    shared.nohz.exit(cpu);
+                } else {
+                    shared.nohz.enter(cpu);
+                }
+            }
+            if rq.nr_running > 1 {
+                shared.set_overloaded(cpu, true);
+            }
+            deadline::account_all(&mut rq, shared);
+            settle(&mut rq, shared, self.host);
+        }
+    }
+
+    /// Whether a task may move to a group (`cpuset_can_attach`). What was promised to a deadline task that will be in another root domain
+    /// is that one's promise from now on.
+    pub(super) fn may_attach(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
+        let shared = self.shared;
+        let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };
+        let this = &rq.tasks[index];
+        let from = this.group;
+        if from == group || this.per_cpu {
+            return Ok(());
+        }
+        let (empty, apart) = shared.cpusets(|it| (it.is_empty(group), !it.intersect(from, group)));
+        if empty {
+            return Err(SchedError::NoCpus);
+        }
+        let to = shared.cpusets(|cpusets| cpusets.view_effective(group)).first();
+        let Some(se) = rq.tasks[index].dl.as_mut().filter(|se| apart && se.bw > 0) else { return Ok(()) };
+        let root = shared.root(to.unwrap_or(CpuId(0)));
+        if root != se.root {
+            let domain = shared.dl.domain(root);
+            domain.admit(0, se.attrs).map_err(|error| SchedError::Admission(Box::new(error)))?;
+            shared.dl.domain(se.root).release(se.bw);
+            se.root = root;
+        }
+        Ok(())
+    }
+}
