@@ -166,6 +166,8 @@ struct Cpu<'w, P: Policy> {
     random: Generator,
     /// Who has this CPU; only its own thread changes that.
     running: Running,
+    /// Cpusets change, too: groups may then be left with one CPU, where real-time tasks keep the others from ever running into a limit.
+    partitions: bool,
 }
 
 impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
@@ -299,7 +301,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 assert!(refused || plugged == Ok(()), "CPU 0 stays, so any other can go: {plugged:?}");
                 world.plugged.fetch_add(1, Ordering::Relaxed);
             }
-            34 if cpu == CpuId(0) => {
+            34 if cpu == CpuId(0) && self.partitions => {
                 // He who takes CPUs up and down also writes to cpusets: one at a time.
                 let group = world.groups[self.random.below(3) as usize + 1];
                 let mask = self.some_mask();
@@ -356,8 +358,9 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
             let world = &world;
             threads.spawn(move || {
                 let random = Generator::new(seed + u64::from(cpu.0));
-                let mut cpu = Cpu { world, id: cpu, random, running: Running::Idle };
+                let mut cpu = Cpu { world, id: cpu, random, running: Running::Idle, partitions: false };
                 for call in 0..CALLS {
+                    cpu.partitions = call >= CALLS / 4 * 3;
                     cpu.step();
                     if call % 16 == 0 {
                         world.check(cpu.id);
@@ -367,7 +370,8 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         }
     });
 
-    assert!(world.throttled.load(Ordering::Relaxed) > 100, "groups run into their limits");
+    let throttled = world.throttled.load(Ordering::Relaxed);
+    assert!(throttled > 100, "groups run into their limits: {throttled} times");
     // Whoever waits for run time may run now.
     for &group in &world.groups {
         world.with(|s| s.set_group_bandwidth(group, None));
@@ -377,7 +381,7 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         assert!(round < 1000, "reschedules without end");
         for cpu in (0..CPUS as u32).map(CpuId) {
             let running = world.with(|s| s.running(cpu));
-            Cpu { world: &world, id: cpu, random: Generator::new(0), running }.read_mail();
+            Cpu { world: &world, id: cpu, random: Generator::new(0), running, partitions: false }.read_mail();
         }
         if world.mail.iter().all(|mail| !mail.resched.load(Ordering::SeqCst)) {
             break;
