@@ -6,6 +6,7 @@ use std::ops::Range;
 use miette::miette;
 use vruntime_report::RunInfo;
 use vruntime_sched::features::FEATURES;
+use vruntime_sched::ids::CpuId;
 use vruntime_sched::kernels::UnknownName;
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
@@ -89,6 +90,11 @@ pub(crate) fn plan(
         _ => None,
     };
     let (machine_text, machine_by_default, mut spec) = machine_of(input, scenario, recording, machine)?;
+    if let Some(scenario) = scenario {
+        for named in &scenario.cpus {
+            exists(scenario, named, spec.topology.nr_cpus())?;
+        }
+    }
     if let Some(hz) = options.hz.or(scenario.and_then(|s| s.hz)).or(recording.map(|r| r.hz)) {
         spec.hz = hz;
     }
@@ -201,6 +207,7 @@ fn machine_of(
         })?;
     }
     let mut spec = MachineSpec::new(topology);
+    let cpus = spec.topology.nr_cpus();
     if let Some(speedup) = described.smt_speedup_permille {
         // The file tells what both threads do together; the machine wants each one's speed.
         spec.smt_speed_permille = speedup.div_ceil(2);
@@ -218,7 +225,24 @@ fn machine_of(
             scenario.error_at(first.span.clone(), &error.to_string(), "here", help)
         })?;
     }
+    if let Some(isolated) = &described.isolated {
+        exists(scenario, isolated, cpus)?;
+        spec.isolated = isolated.value.iter().copied().map(CpuId).collect();
+        if spec.isolated.count() == cpus {
+            let help = "leave out at least one CPU, on which the tasks run that ask for none";
+            let message = "every CPU of the machine is isolated";
+            return Err(scenario.error_at(isolated.span.clone(), message, "these are all there are", help).into());
+        }
+    }
     Ok((text, false, spec))
+}
+
+/// Whether the machine has all these CPUs.
+fn exists(scenario: &Scenario, named: &Spanned<Vec<u32>>, cpus: usize) -> miette::Result<()> {
+    let Some(cpu) = named.value.iter().find(|&&cpu| cpu as usize >= cpus) else { return Ok(()) };
+    let message = format!("there is no CPU {cpu}: the machine has {cpus}, 0 to {}", cpus - 1);
+    let help = "name other CPUs, or describe a larger machine";
+    Err(scenario.error_at(named.span.clone(), &message, "among these", help).into())
 }
 
 fn frequencies_of(

@@ -5,7 +5,7 @@ use vruntime_trace::{CpuId, Running, SchedPolicy};
 use crate::collector::DETAILED_TASKS;
 use crate::cputime::Spent;
 use crate::latency::Recorder;
-use crate::results::{Account, CpuResult, LimitResult, MigrationCount};
+use crate::results::{Account, CpuResult, CpusetResult, LimitResult, MigrationCount};
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,6 +75,7 @@ pub(crate) struct Group {
     pub(crate) run_delay_ns: u64,
     pub(crate) switches: u64,
     pub(crate) limit: Option<LimitResult>,
+    pub(crate) cpuset: Option<CpusetResult>,
 }
 
 /// A CPU's book.

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
-    BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState,
-    Running, SchedPolicy, Sink, TaskId, TaskInfo,
+    BalanceKind, CpuId, CpuMask, CpusetInfo, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause,
+    PrevState, Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
 use crate::accounts::{Class, Cpu, Group, State, Task};
@@ -18,7 +18,10 @@ use crate::frequency::Frequencies;
 use crate::groups::{group_results, limited};
 use crate::latency::Recorder;
 use crate::psi::Psi;
-use crate::results::{self, Account, BalanceCount, ClassResult, LimitResult, MigrationCount, Results, TaskResult};
+use crate::results::{
+    self, Account, BalanceCount, ClassResult, CpusetResult, LimitResult, MigrationCount, Results, TaskResult,
+};
+use crate::violation::cpu_list;
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
@@ -187,6 +190,7 @@ impl Collector {
                 run_delay_ns: 0,
                 switches: 0,
                 limit: None,
+                cpuset: None,
             });
         }
     }
@@ -362,6 +366,18 @@ impl Sink for Collector {
         if let Some(watch) = &mut self.conservation {
             watch.affinity(at, task, cpus, &mut self.tasks[task.index()].account);
         }
+    }
+
+    fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
+        if let Some(watch) = &mut self.conservation {
+            watch.root_domains(at, roots, isolated);
+        }
+    }
+
+    fn cpuset(&mut self, _at: u64, id: GroupId, info: &CpusetInfo<'_>) {
+        self.ensure_group(id);
+        let (effective, partition) = (cpu_list(info.effective), info.partition.to_owned());
+        self.groups[id.index()].cpuset = Some(CpusetResult { effective, partition });
     }
 
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {

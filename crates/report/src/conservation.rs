@@ -104,6 +104,8 @@ pub(crate) struct Conservation {
     domains: Vec<(CpuMask, u64)>,
     /// For each CPU its domains, from the lowest up.
     chains: Vec<Vec<u32>>,
+    /// For each CPU its root domain; none if it is isolated; empty if there is one for all.
+    roots: Vec<Option<u32>>,
     /// The shortest and the longest balance interval, nanoseconds.
     pub(crate) range: (u64, u64),
     /// Of waits that are still going on: the times that were too long, apart from each other and in order.
@@ -131,8 +133,30 @@ impl Conservation {
             idle.begin(cpu, 0);
         }
         let (waiting, waiters, excess) = (Since::default(), Vec::new(), BTreeMap::new());
-        let offline = CpuMask::new();
-        Some(Self { waiting, idle, offline, waiters, domains, chains, range: (least, most), excess, worst: None })
+        let (offline, roots) = (CpuMask::new(), Vec::new());
+        let range = (least, most);
+        Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, worst: None })
+    }
+
+    /// From `at` on there are these root domains, and these CPUs are isolated: an idle CPU is none for those who wait elsewhere.
+    #[cold]
+    pub(crate) fn root_domains(&mut self, at: u64, domains: &[CpuMask], isolated: &CpuMask) {
+        // What was idle up to now was so for others.
+        let idle: Vec<usize> = self.idle.iter().map(|(cpu, _)| cpu).collect();
+        for cpu in idle {
+            self.gets_busy(at, CpuId(cpu as u32));
+            self.idle.begin(cpu, at);
+        }
+        let number = |cpu: CpuId| domains.iter().position(|domain| domain.contains(cpu)).map(|number| number as u32);
+        let apart = domains.len() > 1 || !isolated.is_empty();
+        let cpus = if apart { self.chains.len() as u32 } else { 0 };
+        self.roots = (0..cpus).map(|cpu| number(CpuId(cpu))).collect();
+    }
+
+    /// Whether anything is balanced between two CPUs.
+    fn together(&self, a: usize, b: u32) -> bool {
+        let root = |cpu: usize| self.roots.get(cpu).copied().flatten();
+        self.roots.is_empty() || (root(a).is_some() && root(a) == root(b as usize))
     }
 
     #[inline]
@@ -228,7 +252,8 @@ impl Conservation {
                 break;
             }
             let too_long = begin + self.interval(cpu, waiter.cpu);
-            if too_long < at && waiter.allowed.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32))) {
+            let allowed = || waiter.allowed.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32)));
+            if too_long < at && self.together(cpu, waiter.cpu) && allowed() {
                 found = Some(found.map_or(too_long, |earliest| earliest.min(too_long)));
             }
         }
@@ -255,7 +280,8 @@ impl Conservation {
             }
             let waiter = &self.waiters[task];
             let too_long = begin + self.interval(cpu.index(), waiter.cpu);
-            if too_long < at && waiter.allowed.as_ref().is_none_or(|mask| mask.contains(cpu)) {
+            let allowed = || waiter.allowed.as_ref().is_none_or(|mask| mask.contains(cpu));
+            if too_long < at && self.together(cpu.index(), waiter.cpu) && allowed() {
                 add(self.excess.entry(task as u32).or_default(), too_long, at);
             }
         }

@@ -133,3 +133,24 @@ fn a_cpu_that_is_offline_is_not_idle() {
     watch.runs(70 * MS, TASK, &mut account);
     assert_eq!(waits(&account), (1, 4, 4), "from when it came, an interval later");
 }
+
+/// An idle CPU of another root domain, or an isolated one, could not have helped.
+#[test]
+fn root_domains_are_apart() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.root_domains(0, &[mask(0..2), mask(2..4)], &CpuMask::new());
+    watch.goes_idle(0, CpuId(3));
+    watch.waits(0, TASK, CpuId(0));
+    watch.runs(100 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (0, 0, 0));
+    // From now on one is isolated; the rest is one again, and the wait counts from then on.
+    watch.waits(100 * MS, TASK, CpuId(0));
+    watch.goes_idle(100 * MS, CpuId(2));
+    watch.root_domains(150 * MS, &[mask(0..3)], &mask(3..4));
+    watch.runs(180 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 20, 20));
+    watch.gets_busy(180 * MS, CpuId(2));
+    watch.waits(200 * MS, TASK, CpuId(0));
+    watch.runs(300 * MS, TASK, &mut account);
+    assert_eq!(waits(&account), (1, 20, 20), "only the isolated CPU was idle");
+}

@@ -72,6 +72,8 @@ struct Task {
     state: State,
     cpu: u32,
     /// Where it may run: an index of `masks`.
+    affinity: u32,
+    /// The same, as far as anybody would move it there from where it is.
     mask: u32,
     since: u64,
     /// Waiting in this window, nanoseconds.
@@ -123,6 +125,10 @@ pub struct Detector {
     /// For each CPU its domains, from the lowest up.
     chains: Vec<Vec<u32>>,
     masks: Vec<Option<CpuMask>>,
+    /// For each CPU those with which it is balanced at all, if those are not all: its root domain's, or itself if it is isolated.
+    reach: Vec<CpuMask>,
+    /// Of `masks`, and of the first CPU of what a CPU is balanced with: both.
+    within: BTreeMap<(u32, u32), u32>,
     /// For each of `masks` those that allow all it does, itself among them.
     wider: Vec<Vec<u32>>,
     /// For each of `masks` how many of its CPUs are spare, and how many tasks that have it wait on busy CPUs.
@@ -201,9 +207,9 @@ impl Detector {
         }
         let held = state == State::Waiting && self.is_held(task, cpu);
         let state = if held { State::Held } else { state };
+        let mask = self.within_reach(self.tasks[task.index()].affinity, cpu);
         let it = &mut self.tasks[task.index()];
-        (it.state, it.cpu, it.since) = (state, cpu.0, now);
-        let mask = it.mask;
+        (it.state, it.cpu, it.since, it.mask) = (state, cpu.0, now, mask);
         if state == State::Waiting {
             let it = self.cpu_mut(cpu.index());
             it.waiting += 1;
@@ -218,6 +224,31 @@ impl Detector {
             }
             self.look_at(cpu.index());
         }
+    }
+
+    /// Of the CPUs a task may run on those to which it could be moved from `cpu`.
+    fn within_reach(&mut self, affinity: u32, cpu: CpuId) -> u32 {
+        let Some(reach) = self.reach.get(cpu.index()) else { return affinity };
+        let key = (affinity, reach.first().map_or(cpu.0, |first| first.0));
+        if let Some(&known) = self.within.get(&key) {
+            return known;
+        }
+        let both = match &self.masks[affinity as usize] {
+            None => reach.clone(),
+            Some(mask) => mask.and(reach),
+        };
+        let mask = self.mask(Some(&both));
+        self.within.insert(key, mask);
+        mask
+    }
+
+    /// The index of a set of CPUs.
+    fn mask(&mut self, cpus: Option<&CpuMask>) -> u32 {
+        let known = self.masks.iter().position(|mask| mask.as_ref() == cpus);
+        known.unwrap_or_else(|| {
+            self.new_mask(cpus.cloned());
+            self.masks.len() - 1
+        }) as u32
     }
 
     /// So many more tasks of that affinity wait on busy CPUs.
@@ -556,14 +587,32 @@ impl Sink for Detector {
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         self.advance(at);
-        let mask = self.masks.iter().position(|mask| mask.as_ref() == cpus).unwrap_or_else(|| {
-            self.new_mask(cpus.cloned());
-            self.masks.len() - 1
-        });
+        let affinity = self.mask(cpus);
         let (state, cpu, _) = self.task_mut(task).clone_place();
         self.enter(task, State::Asleep, CpuId(cpu as u32));
-        self.task_mut(task).mask = mask as u32;
+        self.task_mut(task).affinity = affinity;
         self.enter(task, state, CpuId(cpu as u32));
+    }
+
+    fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
+        self.advance(at);
+        let places: Vec<(State, usize, u32)> = self.tasks.iter().map(Task::clone_place).collect();
+        let waiting = |place: &(State, usize, u32)| matches!(place.0, State::Waiting | State::Held);
+        let all = || (0u32..).map(TaskId).zip(&places).filter(|(_, place)| waiting(place));
+        for (task, &(_, cpu, _)) in all() {
+            self.enter(task, State::Asleep, CpuId(cpu as u32));
+        }
+        let reach = |cpu: CpuId| {
+            let root = roots.iter().find(|root| root.contains(cpu)).cloned();
+            root.unwrap_or_else(|| [cpu].into_iter().collect())
+        };
+        let apart = roots.len() > 1 || !isolated.is_empty();
+        let cpus = if apart { self.cpus.len() as u32 } else { 0 };
+        self.reach = (0..cpus).map(|cpu| reach(CpuId(cpu))).collect();
+        self.within.clear();
+        for (task, &(_, cpu, _)) in all() {
+            self.enter(task, State::Waiting, CpuId(cpu as u32));
+        }
     }
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {

@@ -242,3 +242,28 @@ fn cpus_that_nobody_can_have_are_not_wasted() {
     let detected = detector.into_detected();
     assert_eq!((detected.violations.len(), detected.wasted_cpus), (0, 0.0));
 }
+
+/// CPUs that are idle in another root domain, or isolated, are not wasted; those that a partition has given back are.
+#[test]
+fn root_domains_waste_nothing_of_each_other() {
+    let found = |roots: &[CpuMask], isolated: CpuMask| {
+        let mut detector = watch(None);
+        detector.root_domains(0, roots, &isolated);
+        take_turns(&mut detector, 1000 * MS);
+        detector.finish(1000 * MS);
+        patterns(&detector.into_detected())
+    };
+    assert_eq!(found(&[mask(0..4)], CpuMask::new()), [Pattern::MissingDomains]);
+    assert_eq!(found(&[mask(0..2), mask(2..4)], CpuMask::new()), []);
+    assert_eq!(found(&[mask(2..4)], mask(0..2)), []);
+    let mut detector = watch(None);
+    detector.root_domains(0, &[mask(0..2), mask(2..4)], &CpuMask::new());
+    take_turns(&mut detector, 1000 * MS);
+    detector.root_domains(1000 * MS, &[mask(0..4)], &CpuMask::new());
+    for turn in 334..700 {
+        let (prev, next) = if turn % 2 == 1 { (0, 1) } else { (1, 0) };
+        switch(&mut detector, turn * 3 * MS, 2, Some(prev), Some(next));
+    }
+    detector.finish(2100 * MS);
+    assert_eq!(patterns(&detector.into_detected()), [Pattern::MissingDomains]);
+}

@@ -36,6 +36,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
             switches: group.switches,
             limit: group.limit,
             pressure: Pressure::default(),
+            cpuset: group.cpuset.clone(),
         })
         .collect();
     let mut members: Vec<Vec<Member>> = vec![Vec::new(); groups.len()];

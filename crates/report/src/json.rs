@@ -11,7 +11,7 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{
-    Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult,
+    Account, CpuResult, CpusetResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult,
 };
 
 /// What was run: the head of the JSON. The names are those of the recordings.
@@ -66,6 +66,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 nr_switches: group.switches,
                 cpu_stat: CpuStat::new(group.cpu_ns, group.system_ns),
                 pressure: Stalls::new(&group.pressure),
+                cpuset: group.cpuset.as_ref().map(Cpuset::new),
                 limit: group.limit.map(Limit::new),
             };
             (path, json)
@@ -333,8 +334,25 @@ struct Group {
     cpu_stat: CpuStat,
     #[serde(rename = "cpu.pressure")]
     pressure: Stalls,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpuset: Option<Cpuset>,
     #[serde(flatten)]
     limit: Option<Limit>,
+}
+
+/// As in the files of the `cpuset` controller.
+#[derive(Serialize)]
+struct Cpuset {
+    #[serde(rename = "cpus.effective")]
+    effective: String,
+    #[serde(rename = "cpus.partition")]
+    partition: String,
+}
+
+impl Cpuset {
+    fn new(cpuset: &CpusetResult) -> Self {
+        Self { effective: cpuset.effective.clone(), partition: cpuset.partition.clone() }
+    }
 }
 
 /// As in `cpu.stat`.

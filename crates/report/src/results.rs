@@ -212,6 +212,17 @@ pub struct GroupResult {
     pub pressure: Pressure,
     /// What its own CPU limit did, if it has one.
     pub limit: Option<LimitResult>,
+    /// Its CPUs at the end, if it has a cpuset of its own.
+    pub cpuset: Option<CpusetResult>,
+}
+
+/// A group's cpuset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpusetResult {
+    /// `cpuset.cpus.effective`, such as `0-3,6`.
+    pub effective: String,
+    /// `cpuset.cpus.partition`, such as `member` or `root invalid (Parent is not a partition root)`.
+    pub partition: String,
 }
 
 /// What a group's CPU limit did: `cpu.stat`.

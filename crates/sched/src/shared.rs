@@ -519,6 +519,11 @@ impl<P: Policy> Shared<P> {
         self.cpusets(|cpusets| cpusets.view(group))
     }
 
+    /// `cpuset.cpus.effective` of a group, whether it has such files or only its parent's CPUs. It may be empty: partitions below have all.
+    pub fn cpus_effective(&self, group: GroupId) -> CpuMask {
+        self.cpusets(|cpusets| cpusets.view_effective(group))
+    }
+
     /// Where a task of `group` runs that asked for `asked` (none: for nothing), and whether it is among what it asked for: if the group
     /// has none of that, it runs wherever the group may.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {

@@ -48,6 +48,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let info = GroupInfo { path: &info.path, parent, weight, max, nice: None };
                 self.core.sink.group_changed(change.at, id, &info);
             }
+            Changed::Cpuset { group, cpus, partition } => {
+                self.write_cpuset(cpu, *group, cpus.as_deref(), *partition);
+                self.tell_cpusets();
+            }
             Changed::Session { session, nice } => {
                 // Without autogroup there is none: that was told.
                 let Some(&id) = self.autogroups.get(session + 1) else { return };

@@ -2,7 +2,7 @@
 
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::loadavg::LoadAvg;
-use vruntime_sched::{Kernel, Topology};
+use vruntime_sched::{CpuMask, Kernel, Topology};
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
@@ -32,6 +32,8 @@ pub struct MachineSpec {
     /// States an idle CPU can be in, from the shallowest to the deepest; none: leaving idleness always takes
     /// [`Costs::idle_exit_ns`].
     pub idle_states: Vec<IdleState>,
+    /// CPUs that are isolated from the beginning (`isolcpus=domain`): load is not balanced to or from them. Not all.
+    pub isolated: CpuMask,
     /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
     /// needed.
     pub host_cpus: Option<u32>,
@@ -49,6 +51,7 @@ impl MachineSpec {
             skew_tick: false,
             frequencies: None,
             idle_states: Vec::new(),
+            isolated: CpuMask::new(),
             host_cpus: None,
         }
     }

@@ -28,6 +28,33 @@ pub enum Error {
         /// How many the machine has.
         cpus: usize,
     },
+    /// A cpuset, or `isolated`, has a CPU the machine does not have.
+    #[error("{who} names CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}; change the list, or choose a larger machine with --machine", cpus.saturating_sub(1))]
+    NoSuchCpu {
+        /// Who names it.
+        who: String,
+        /// The CPU.
+        cpu: u32,
+        /// How many the machine has.
+        cpus: usize,
+    },
+    /// No CPU is left for everybody else.
+    #[error("every CPU is isolated; leave one for the tasks that ask for none")]
+    AllIsolated,
+    /// `cpuset.cpus` or `cpuset.cpus.partition` of the root group.
+    #[error("the root group has all CPUs and is a partition always; give `cpus` or `partition` to a group below it")]
+    RootCpuset,
+    /// Partitions have taken all CPUs of a group with tasks.
+    #[error(
+        "task `{task}` is to be in group `{group}`, all of whose CPUs partitions below it have; leave the group a CPU, \
+         or put the task into one of them"
+    )]
+    NoCpus {
+        /// The task.
+        task: String,
+        /// Its group's path.
+        group: String,
+    },
     /// Something the simulated scheduler does not do yet.
     #[error("{who} asks for {what}, which this version does not simulate")]
     Unsupported {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{HotplugError, Policy, Scheduler};
+use vruntime_sched::{CpuMask, HotplugError, Policy, Scheduler};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Hotplug;
 
@@ -21,8 +21,8 @@ const NAMED: usize = 8;
 ///
 /// # Errors
 ///
-/// A CPU that is not there, that is offline (online) already, or that is the last.
-pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize) -> Result<(), Error> {
+/// A CPU that is not there, that is offline (online) already, that is the last, or the last that is not `isolated`.
+pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize, isolated: &CpuMask) -> Result<(), Error> {
     let mut online = vec![true; nr_cpus];
     let mut last = 0;
     for &Hotplug { at, cpu, online: up } in hotplug {
@@ -32,6 +32,10 @@ pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize) -> Result<(), Error> {
             Some(true) if up => Some(HotplugError::Online(id)),
             Some(false) if !up => Some(HotplugError::Offline(id)),
             Some(_) if !up && online.iter().filter(|&&online| online).count() == 1 => Some(HotplugError::Last(id)),
+            Some(_) if !up && !isolated.contains(id) => {
+                let mut others = (0u32..).map(CpuId).zip(&online).filter(|(other, online)| **online && *other != id);
+                others.all(|(other, _)| isolated.contains(other)).then_some(HotplugError::LastHousekeeping(id))
+            }
             Some(_) => None,
         };
         if let Some(reason) = wrong {
@@ -76,6 +80,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if done.is_ok() {
             let domains = self.domains();
             self.core.sink.domains(now, &domains);
+            self.tell_cpusets();
         }
         if online && done.is_ok() {
             if self.core.cpus[cpu as usize].is_idle() {

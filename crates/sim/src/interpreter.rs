@@ -404,8 +404,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.clamp(cpu, task, &attributes);
         if let Some(group) = attributes.group {
             let group = self.group(self.tasks[task as usize].template as usize, group);
-            let moved = sched!(self, cpu).move_group(id, group);
-            self.refuse(task, moved);
+            if let Err(error) = sched!(self, cpu).move_group(id, group) {
+                self.note_refused_move(task, &error);
+            }
         }
         if attributes.affinity.is_some() {
             let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone());

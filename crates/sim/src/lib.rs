@@ -23,6 +23,7 @@ mod changes;
 mod config;
 mod costs;
 mod cpu;
+mod cpusets;
 mod error;
 mod events;
 mod execution;
@@ -99,6 +100,8 @@ where
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
+    cpusets::check(workload, spec)?;
+    scheduler.isolated = spec.isolated.clone();
     if config.seed != 0 {
         // Real-time threads of its own keep the timer of real-time bandwidth running on a machine that has been up for a
         // while: when a workload begins a period is under way.

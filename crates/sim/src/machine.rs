@@ -27,6 +27,7 @@ use vruntime_workload::program::Workload;
 use crate::changes::limit;
 use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
+use crate::cpusets::Told;
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
@@ -65,6 +66,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) autogroups: Vec<GroupId>,
     /// What weight and limit (quota and period) each of the workload's groups has.
     pub(crate) group_states: Vec<(u32, Option<(u64, u64)>)>,
+    /// What observers know of cpusets.
+    pub(crate) cpusets_told: Told,
     /// How many of the workload's changes have been made.
     pub(crate) changed: usize,
     /// SMT siblings: index of each CPU's core, and the CPUs of each core.
@@ -150,7 +153,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let clamps_matter = governed || places.iter().any(|place| place.capacity != places[0].capacity);
         let periods = shared.config.tunables.deadline().periods;
         let programs = compile(workload, cpus, &spec.costs, periods, clamps_matter)?;
-        crate::hotplug::check(&workload.hotplug, cpus)?;
+        crate::hotplug::check(&workload.hotplug, cpus, &spec.isolated)?;
         let end = config.duration.or(workload.duration);
         let loops_for_ever = |task: &vruntime_workload::program::Task| {
             task.start.is_some()
@@ -212,6 +215,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 .iter()
                 .map(|group| (group.weight, group.max.map(|max| (max.quota, max.period))))
                 .collect(),
+            cpusets_told: Told::default(),
             changed: 0,
             core_of,
             cores,
@@ -247,6 +251,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         } else if !workload.sessions.is_empty() {
             machine.notes.push("sessions have no effect: autogroup is off".to_owned());
         }
+        machine.create_cpusets()?;
         machine.create_tasks(config.seed, &mut rng);
         machine.arm_hotplug();
         for cpu in 0..cpus {

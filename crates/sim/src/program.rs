@@ -297,6 +297,8 @@ impl<'a> Compiler<'a> {
                 }
                 Self::group(index, &group)?;
             }
+            // Of these was told before.
+            Changed::Cpuset { .. } => {}
             Changed::Session { session, nice } => {
                 let session = &workload.sessions[check("session", *session, workload.sessions.len())?];
                 nice_of(format!("session `{}`", session.name), *nice)?;

@@ -28,6 +28,7 @@ fn grouped(tasks: Vec<Task>, changes: Vec<(u64, Changed)>) -> Workload {
             idle: false,
             max: None,
             uclamp: None,
+            ..Group::default()
         });
     }
     workload.changes = changes.into_iter().map(|(at, what)| Change { at, what }).collect();

@@ -15,7 +15,7 @@ mod sink;
 pub use ftrace::FtraceWriter;
 pub use names::{stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter};
-pub use sink::{Digest, DomainInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo};
+pub use sink::{CpusetInfo, Digest, DomainInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo};
 pub use vruntime_sched::debug;
 pub use vruntime_sched::event::*;
 pub use vruntime_sched::ids::*;

@@ -51,6 +51,15 @@ impl GroupInfo<'_> {
     }
 }
 
+/// What a reader of a trace wants to know of a group's cpuset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpusetInfo<'a> {
+    /// `cpuset.cpus.effective`: the CPUs its tasks may run on.
+    pub effective: &'a CpuMask,
+    /// `cpuset.cpus.partition`, as reading it gives: `member`, `root`, `root invalid (Parent is not a partition root)`.
+    pub partition: &'a str,
+}
+
 /// CPUs among which load is balanced at one level of the machine: a scheduling domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainInfo {
@@ -108,10 +117,16 @@ pub trait Sink {
     /// The scheduling domains were built anew at `at` nanoseconds, for a CPU came or went: these are all there are now.
     fn domains(&mut self, _at: u64, _domains: &[DomainInfo]) {}
 
+    /// From `at` on there are these root domains, and these CPUs are isolated: nothing is balanced between CPUs of two root domains, and no
+    /// fair task between isolated CPUs. Told only if there are several, or were.
+    fn root_domains(&mut self, _at: u64, _roots: &[CpuMask], _isolated: &CpuMask) {}
+
     /// A task group exists.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
     /// From `at` on a group's weight or limit is what this says.
     fn group_changed(&mut self, _at: u64, _id: GroupId, _info: &GroupInfo<'_>) {}
+    /// From `at` on a group's cpuset is this; told of those that have one, after the group itself.
+    fn cpuset(&mut self, _at: u64, _id: GroupId, _info: &CpusetInfo<'_>) {}
     /// A task exists.
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
     /// From `at` on a task may run on these CPUs only; `None`: on all, as every task may until this is called for it.
@@ -154,6 +169,12 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         (**self).affinity(at, task, cpus);
     }
+    fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
+        (**self).root_domains(at, roots, isolated);
+    }
+    fn cpuset(&mut self, at: u64, id: GroupId, info: &CpusetInfo<'_>) {
+        (**self).cpuset(at, id, info);
+    }
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         (**self).group(id, info);
     }
@@ -194,6 +215,16 @@ impl<S: Sink> Sink for Option<S> {
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         if let Some(sink) = self {
             sink.affinity(at, task, cpus);
+        }
+    }
+    fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
+        if let Some(sink) = self {
+            sink.root_domains(at, roots, isolated);
+        }
+    }
+    fn cpuset(&mut self, at: u64, id: GroupId, info: &CpusetInfo<'_>) {
+        if let Some(sink) = self {
+            sink.cpuset(at, id, info);
         }
     }
     fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
@@ -241,6 +272,12 @@ macro_rules! tuple_sink {
             }
             fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
                 $(self.$index.affinity(at, task, cpus);)+
+            }
+            fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
+                $(self.$index.root_domains(at, roots, isolated);)+
+            }
+            fn cpuset(&mut self, at: u64, id: GroupId, info: &CpusetInfo<'_>) {
+                $(self.$index.cpuset(at, id, info);)+
             }
             fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
                 $(self.$index.group(id, info);)+

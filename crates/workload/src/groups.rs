@@ -65,7 +65,7 @@ impl GroupTree {
     fn push(&mut self, path: String, parent: Option<usize>) -> usize {
         let index = self.groups.len();
         self.by_path.insert(path.clone(), index);
-        self.groups.push(Group { path, parent, weight: DEFAULT_WEIGHT, idle: false, max: None, uclamp: None });
+        self.groups.push(Group { path, parent, ..Group::default() });
         index
     }
 
@@ -89,6 +89,10 @@ impl GroupTree {
     /// The paths of all groups, in the order of their numbers.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.groups.iter().map(|group| group.path.clone()).collect()
+    }
+
+    pub(crate) fn all(&self) -> &[Group] {
+        &self.groups
     }
 
     pub(crate) fn get_mut(&mut self, index: usize) -> &mut Group {

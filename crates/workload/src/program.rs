@@ -63,6 +63,55 @@ pub struct Group {
     pub max: Option<Bandwidth>,
     /// `cpu.uclamp.min` and `cpu.uclamp.max`; none: neither is set.
     pub uclamp: Option<Clamps>,
+    /// `cpuset.cpus` and `cpuset.cpus.partition`.
+    pub cpuset: Cpuset,
+}
+
+impl Default for Group {
+    /// A group of the default weight, without limits; it has no path and no parent.
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            parent: None,
+            weight: crate::groups::DEFAULT_WEIGHT,
+            idle: false,
+            max: None,
+            uclamp: None,
+            cpuset: Cpuset::default(),
+        }
+    }
+}
+
+/// The CPUs of a group (cgroup v2 `cpuset` controller).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpuset {
+    /// `cpuset.cpus`, ascending; none: not set, so that the group has its parent's. An empty list is never stored.
+    pub cpus: Option<Vec<u32>>,
+    /// `cpuset.cpus.partition`.
+    pub partition: Partition,
+}
+
+/// Whether a group has its CPUs to itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partition {
+    /// It has not.
+    #[default]
+    Member,
+    /// They are a root domain.
+    Root,
+    /// They are isolated: load is not balanced between them.
+    Isolated,
+}
+
+impl Partition {
+    /// Every kind with its name in the file, which is the kernel's.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("member", Self::Member), ("root", Self::Root), ("isolated", Self::Isolated)];
+
+    /// The kind called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, partition)| *partition)
+    }
 }
 
 /// Bounds of a group's utilisation, each 0..=1024.
@@ -123,6 +172,15 @@ pub enum Changed {
         weight: Option<u32>,
         /// `cpu.max`, with `cpu.max.burst`.
         max: Option<CpuMax>,
+    },
+    /// The CPUs of a task group.
+    Cpuset {
+        /// Index in [`Workload::groups`], not the root's.
+        group: usize,
+        /// `cpuset.cpus`, ascending; an empty list is written as such; none: nothing is.
+        cpus: Option<Vec<u32>>,
+        /// `cpuset.cpus.partition`.
+        partition: Option<Partition>,
     },
     /// The nice value of a session's autogroup.
     Session {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::{Fields, Value};
-use super::{group, task};
+use super::{Spanned, group, task};
 use crate::error::Problems;
 use crate::groups::normalize_path;
 use crate::program::{Bandwidth, Change, Changed, CpuMax, Settings, Workload};
@@ -16,7 +16,13 @@ const WITH_POLICY: [&str; 6] = ["priority", "slice", "runtime", "deadline", "per
 type Limits = BTreeMap<usize, (Option<(u64, u64)>, u64)>;
 
 /// Reads every `[[change]]`; in order of time, those of one instant in the order of the file.
-pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>], workload: &Workload) -> Vec<Change> {
+/// The CPUs that changes of groups name are added to `cpus`.
+pub(super) fn parse_all(
+    problems: &mut Problems,
+    values: &[Value<'_>],
+    workload: &Workload,
+    cpus: &mut Vec<Spanned<Vec<u32>>>,
+) -> Vec<Change> {
     let mut timed: Vec<(u64, &Value<'_>)> = Vec::new();
     for value in values {
         let mut fields = Fields::new(problems, "[[change]]", value);
@@ -28,19 +34,33 @@ pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>], workload:
     }
     timed.sort_by_key(|(at, _)| *at);
     let mut limits = Limits::new();
-    let parse = |(at, value)| Some(Change { at, what: parse(problems, value, workload, &mut limits)? });
-    timed.into_iter().filter_map(parse).collect()
+    let mut changes = Vec::new();
+    for (at, value) in timed {
+        let found = parse(problems, value, workload, &mut limits, cpus);
+        changes.extend(found.into_iter().map(|what| Change { at, what }));
+    }
+    changes
 }
 
-fn parse(problems: &mut Problems, value: &Value<'_>, workload: &Workload, limits: &mut Limits) -> Option<Changed> {
+fn parse(
+    problems: &mut Problems,
+    value: &Value<'_>,
+    workload: &Workload,
+    limits: &mut Limits,
+    cpus: &mut Vec<Spanned<Vec<u32>>>,
+) -> Vec<Changed> {
     let mut fields = Fields::new(problems, "[[change]]", value);
     fields.get("at");
     let name = fields.string("task", "the name of a task or of all its instances");
     let path = task::group_path(&mut fields);
     let session = fields.string("session", "a session's name");
     let changed = match (name, path, session) {
-        (Some(name), path, None) => tasks(&mut fields, name, path, workload),
-        (None, Some(path), None) => one_group(&mut fields, &path, workload, limits),
+        (Some(name), path, None) => tasks(&mut fields, name, path, workload).into_iter().collect(),
+        (None, Some(path), None) => {
+            let cpuset = cpuset(&mut fields, &path, workload, cpus);
+            let other = one_group(&mut fields, &path, workload, limits);
+            other.into_iter().chain(cpuset).collect::<Vec<Changed>>()
+        }
         (None, None, Some((name, span))) => {
             let nice = fields.integer("nice", -20..=19, "a nice value");
             let session = workload.sessions.iter().position(|session| session.name == name);
@@ -48,19 +68,21 @@ fn parse(problems: &mut Problems, value: &Value<'_>, workload: &Workload, limits
                 let help = did_you_mean(name, workload.sessions.iter().map(|session| session.name.as_str()));
                 fields.bad(span, format!("no task is in session `{name}`"), "expected a session of this file", help);
             }
-            session.zip(nice).map(|(session, nice)| Changed::Session { session, nice: nice as i8 })
+            let changed = session.zip(nice).map(|(session, nice)| Changed::Session { session, nice: nice as i8 });
+            changed.into_iter().collect()
         }
         _ => {
             let message = "a [[change]] of nothing in particular".to_owned();
             let help = "write task = \"name\" (with group = \"/path\" to move it), or group, or session";
             fields.bad(value.span(), message, "expected one of `task`, `group` and `session`", help);
-            return None;
+            return Vec::new();
         }
     };
     let span = fields.span.clone();
     fields.finish();
-    if changed.is_none() && !problems.has_errors() {
-        let help = "of a task: policy, nice, cpus, group; of a group: weight, max, burst; of a session: nice";
+    if changed.is_empty() && !problems.has_errors() {
+        let help =
+            "of a task: policy, nice, cpus, group; of a group: weight, max, burst, cpus, partition; of a session: nice";
         let message = "a [[change]] that changes nothing".to_owned();
         problems.error(problems.new_error(span, message, "expected what is to be different").with_help(help));
     }
@@ -124,6 +146,33 @@ fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> 
     index
 }
 
+/// What is written to a group's cpuset files.
+fn cpuset(
+    fields: &mut Fields<'_, '_>,
+    path: &str,
+    workload: &Workload,
+    named: &mut Vec<Spanned<Vec<u32>>>,
+) -> Option<Changed> {
+    let cpus = fields.get("cpus").and_then(|value| {
+        let value_of = super::cpuset::any_list(fields, "cpus", value)?;
+        Some(Spanned { value: value_of, span: value.span() })
+    });
+    let partition = super::cpuset::partition(fields).map(|(partition, _)| partition);
+    if cpus.is_none() && partition.is_none() {
+        return None;
+    }
+    named.extend(cpus.clone());
+    // If there is none, that is told later.
+    let group = workload.groups.iter().position(|group| group.path == path)?;
+    if group == 0 {
+        let message = "the root group has all CPUs, and is a partition always".to_owned();
+        let span = fields.get("group").map_or(0..0, Value::span);
+        fields.bad(span, message, "cgroup v2 has these files only below the root", "change a group below it");
+        return None;
+    }
+    Some(Changed::Cpuset { group, cpus: cpus.map(|cpus| cpus.value), partition })
+}
+
 fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limits: &mut Limits) -> Option<Changed> {
     let group = known_group(fields, path, workload);
     let weight = fields.integer("weight", 1..=10_000, "a weight");
@@ -137,6 +186,10 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limit
     }
     let of = &workload.groups[group];
     let span = |value: Option<&Value<'_>>| value.map_or(0..0, Value::span);
+    if group == 0 && fields.problems.has_errors() {
+        // That it is the root has been told.
+        return None;
+    }
     if group == 0 {
         let message = "the root group has no weight and no limit".to_owned();
         let help = "change a group below it";

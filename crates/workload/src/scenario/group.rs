@@ -1,9 +1,9 @@
-//! `[groups."/path"]`: cgroup v2's `cpu` controller.
+//! `[groups."/path"]`: cgroup v2's `cpu` and `cpuset` controllers.
 
 use toml::de::DeValue;
 
 use super::fields::{Fields, Value};
-use super::uclamp;
+use super::{Spanned, cpuset, uclamp};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::program::Bandwidth;
@@ -15,13 +15,14 @@ const DEFAULT_PERIOD_US: u64 = 100_000;
 /// The kernel's least quota, us.
 const MIN_QUOTA_US: u64 = 1_000;
 
-/// Puts every declared group into `groups`.
-pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut GroupTree) {
+/// Puts every declared group into `groups`; the CPUs that they name.
+pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut GroupTree) -> Vec<Spanned<Vec<u32>>> {
     let DeValue::Table(table) = value.get_ref() else {
         Fields::new(problems, "[groups.\"/name\"]", value).finish();
-        return;
+        return Vec::new();
     };
     let mut seen = std::collections::BTreeSet::new();
+    let mut cpusets = Vec::new();
     for (key, value) in table {
         let path = match normalize_path(key.get_ref()) {
             Ok(path) => path,
@@ -33,7 +34,15 @@ pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut
             }
         };
         let wrong = if path == "/" {
-            Some(("the root group has no weight and no limit", "cgroup v2 has these files only below the root"))
+            let has = |key: &str| matches!(value.get_ref(), DeValue::Table(table) if table.contains_key(key));
+            Some(if has("cpus") || has("partition") {
+                (
+                    "the root group has all CPUs, and is a partition always",
+                    "cgroup v2 has these files only below the root",
+                )
+            } else {
+                ("the root group has no weight and no limit", "cgroup v2 has these files only below the root")
+            })
         } else if seen.insert(path.clone()) {
             None
         } else {
@@ -45,11 +54,19 @@ pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut
             continue;
         }
         let index = groups.ensure(&path);
-        parse_one(problems, &path, value, index, groups);
+        cpusets.push((index, parse_one(problems, &path, value, index, groups)));
     }
+    cpuset::exclusive(problems, groups.all(), &cpusets);
+    cpusets.iter().filter_map(|(_, said)| said.named()).collect()
 }
 
-fn parse_one(problems: &mut Problems, path: &str, value: &Value<'_>, index: usize, groups: &mut GroupTree) {
+fn parse_one(
+    problems: &mut Problems,
+    path: &str,
+    value: &Value<'_>,
+    index: usize,
+    groups: &mut GroupTree,
+) -> cpuset::Said {
     let mut fields = Fields::new(problems, format!("[groups.\"{path}\"]"), value);
     let weight = fields.integer("weight", 1..=10_000, "a weight");
     let idle = fields.boolean("idle").unwrap_or(false);
@@ -85,12 +102,15 @@ fn parse_one(problems: &mut Problems, path: &str, value: &Value<'_>, index: usiz
         }
     }
     let uclamp = uclamp::parse(&mut fields, path);
+    let cpus = cpuset::parse(&mut fields, path);
     fields.finish();
     let group = groups.get_mut(index);
     group.weight = weight.map_or(group.weight, |weight| weight as u32);
     group.idle = idle;
     group.max = max;
     group.uclamp = uclamp;
+    group.cpuset = cpus.cpuset.clone();
+    cpus
 }
 
 /// What `max` says; none for no limit, or if it is wrong, which has been told then.

@@ -29,6 +29,8 @@ pub struct Machine {
     pub frequencies: Vec<Spanned<FrequencyTable>>,
     /// The states an idle CPU can be in, from the shallowest to the deepest; empty: there is one.
     pub idle_states: Vec<Spanned<IdleTable>>,
+    /// CPUs that are isolated from the beginning (`isolcpus=domain`), ascending.
+    pub isolated: Option<Spanned<Vec<u32>>>,
 }
 
 /// `[[machine.idle_state]]`: a state an idle CPU can be in.
@@ -100,6 +102,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         let message = "[machine] has frequencies, but nobody who chooses one".to_owned();
         inner.bad(first.span.clone(), message, "these", "add governor = \"schedutil\" to [machine]");
     }
+    let isolated = super::cpuset::list(&mut inner, "isolated");
     let mut idle_states = Vec::new();
     for entry in inner.array("idle_state", "a table [[machine.idle_state]] for each state").unwrap_or_default() {
         idle_states.push(Spanned { value: idle_state(&mut inner, entry), span: entry.span() });
@@ -115,6 +118,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         rate_limit_ns,
         frequencies,
         idle_states,
+        isolated,
     })
 }
 

@@ -29,6 +29,7 @@
 //! ```
 
 mod change;
+mod cpuset;
 mod fields;
 mod group;
 mod hotplug;
@@ -156,6 +157,8 @@ pub struct Scenario {
     pub workload: Workload,
     /// Where everything of the workload was written.
     pub places: SourceMap,
+    /// The CPUs that groups, and changes of groups, name, for whoever knows which there are.
+    pub cpus: Vec<Spanned<Vec<u32>>>,
     /// What is probably not what was meant.
     pub warnings: Vec<Error>,
 }
@@ -196,7 +199,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let mut merged = Merged::new();
     let mut declared = Vec::new();
     if let Some(groups) = groups {
-        group::parse_all(&mut problems, groups, &mut merged.groups);
+        scenario.cpus = group::parse_all(&mut problems, groups, &mut merged.groups);
         declared = merged.groups.paths();
     }
     if workloads.is_empty() && tasks.is_empty() && !problems.has_errors() {
@@ -228,7 +231,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     if let Some(sessions) = sessions {
         session::parse_all(&mut problems, sessions, &mut scenario.workload.sessions);
     }
-    scenario.workload.changes = change::parse_all(&mut problems, changes, &scenario.workload);
+    scenario.workload.changes = change::parse_all(&mut problems, changes, &scenario.workload, &mut scenario.cpus);
     if !problems.has_errors() {
         undeclared_groups(&mut problems, &declared, &scenario);
     }
@@ -254,6 +257,7 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
         set: Vec::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
+        cpus: Vec::new(),
         warnings: Vec::new(),
     };
     scenario.read(root);

@@ -1,0 +1,177 @@
+//! cpusets of the workload's groups, and CPUs isolated at boot: given to the scheduler, and told to observers.
+
+use vruntime_sched::cpuset::CpusetView;
+use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::{CpuMask, CpusetError, Partition, Policy, Scheduler};
+use vruntime_trace::{CpusetInfo, Sink};
+use vruntime_workload::program::{self, Changed, Workload};
+
+use crate::config::MachineSpec;
+use crate::error::Error;
+use crate::machine::{Machine, sched};
+
+/// So many notes of one kind are kept.
+const NOTES: usize = 16;
+
+/// What was told of cpusets last.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// By group of the workload.
+    groups: Vec<Option<CpusetView>>,
+    roots: (Vec<CpuMask>, CpuMask),
+    notes: usize,
+}
+
+/// Whether the machine can do all that.
+///
+/// # Errors
+///
+/// A CPU that is not there; no CPU that is not isolated; a cpuset of the root.
+pub(crate) fn check(workload: &Workload, spec: &MachineSpec) -> Result<(), Error> {
+    let nr_cpus = spec.topology.nr_cpus();
+    let there = |who: String, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
+        Some(&cpu) => Err(Error::NoSuchCpu { who, cpu, cpus: nr_cpus }),
+        None => Ok(()),
+    };
+    there("`isolated`".to_owned(), &spec.isolated.iter().map(|cpu| cpu.0).collect::<Vec<u32>>())?;
+    if spec.isolated.count() == nr_cpus {
+        return Err(Error::AllIsolated);
+    }
+    for (index, group) in workload.groups.iter().enumerate() {
+        there(format!("group `{}`", group.path), group.cpuset.cpus.as_deref().unwrap_or_default())?;
+        if index == 0 && group.cpuset != program::Cpuset::default() {
+            return Err(Error::RootCpuset);
+        }
+    }
+    for change in &workload.changes {
+        if let Changed::Cpuset { group, cpus, .. } = &change.what {
+            there("[[change]]".to_owned(), cpus.as_deref().unwrap_or_default())?;
+            match workload.groups.len() {
+                _ if *group == 0 => return Err(Error::RootCpuset),
+                count if *group >= count => {
+                    return Err(Error::Dangling { task: "[[change]]".to_owned(), kind: "group", index: *group, count });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn partition(kind: program::Partition) -> Partition {
+    match kind {
+        program::Partition::Member => Partition::Member,
+        program::Partition::Root => Partition::Root,
+        program::Partition::Isolated => Partition::Isolated,
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// The cpusets that the workload's groups have from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// A group without CPUs that is to have tasks.
+    pub(crate) fn create_cpusets(&mut self) -> Result<(), Error> {
+        let workload = self.workload;
+        for group in 1..workload.groups.len() {
+            let cpuset = &workload.groups[group].cpuset;
+            self.write_cpuset(0, group, cpuset.cpus.as_deref(), None);
+        }
+        for group in 1..workload.groups.len() {
+            let kind = workload.groups[group].cpuset.partition;
+            if kind != program::Partition::Member {
+                self.write_cpuset(0, group, None, Some(kind));
+            }
+        }
+        self.tell_cpusets();
+        let homeless = |task: &&program::Task| {
+            let group = self.groups.get(task.settings.group.unwrap_or(0)).copied().unwrap_or(GroupId::ROOT);
+            self.shared.cpus_effective(group).is_empty()
+        };
+        match workload.tasks.iter().find(homeless) {
+            None => Ok(()),
+            Some(task) => {
+                let group = workload.groups[task.settings.group.unwrap_or(0)].path.clone();
+                Err(Error::NoCpus { task: task.name.clone(), group })
+            }
+        }
+    }
+
+    /// Writes to a group's files, from `cpu`. What is refused is noted.
+    pub(crate) fn write_cpuset(
+        &mut self,
+        cpu: usize,
+        group: usize,
+        cpus: Option<&[u32]>,
+        kind: Option<program::Partition>,
+    ) {
+        let id = self.groups[group];
+        let mut done = Ok(());
+        if let Some(cpus) = cpus {
+            let mask: CpuMask = cpus.iter().copied().map(CpuId).collect();
+            done = sched!(self, cpu).set_group_cpus(id, Some(&mask));
+        }
+        if let Some(kind) = kind {
+            done = done.and(sched!(self, cpu).set_group_partition(id, partition(kind)));
+        }
+        if let Err(error) = done {
+            let path = &self.workload.groups[group].path;
+            let now = self.core.now;
+            let what =
+                if matches!(error, CpusetError::Populated) { "emptying `cpus`" } else { "the change of the cpuset" };
+            self.note_cpuset(format!("{what} of group `{path}` at {now} ns is refused, as in Linux: {error}"));
+        }
+    }
+
+    /// A task was to move to another group, and may not.
+    #[cold]
+    pub(crate) fn note_refused_move(&mut self, task: u32, error: &vruntime_sched::class::deadline::SchedError) {
+        let (name, now) = (self.task_name(task), self.core.now);
+        self.note_cpuset(format!("task `{name}` stays in its group at {now} ns, as in Linux: {error}"));
+    }
+
+    fn note_cpuset(&mut self, note: String) {
+        self.cpusets_told.notes += 1;
+        match self.cpusets_told.notes {
+            ..=NOTES => self.notes.push(note),
+            more if more == NOTES + 1 => self.notes.push("… and more of cpusets".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Tells observers, and the user, what has changed of cpusets and root domains.
+    pub(crate) fn tell_cpusets(&mut self) {
+        let now = self.core.now;
+        let roots = self.shared.root_domains();
+        let several = |roots: &(Vec<CpuMask>, CpuMask)| roots.0.len() > 1 || !roots.1.is_empty();
+        if roots != self.cpusets_told.roots && (several(&roots) || several(&self.cpusets_told.roots)) {
+            let domains = self.domains();
+            self.core.sink.domains(now, &domains);
+            self.core.sink.root_domains(now, &roots.0, &roots.1);
+        }
+        self.cpusets_told.roots = roots;
+        self.cpusets_told.groups.resize(self.groups.len(), None);
+        let mut notes = Vec::new();
+        for (index, &id) in self.groups.iter().enumerate().skip(1) {
+            let view = self.shared.cpuset(id);
+            let told = &mut self.cpusets_told.groups[index];
+            if view == *told {
+                continue;
+            }
+            if let Some(view) = &view {
+                let partition = view.partition_text();
+                self.core.sink.cpuset(now, id, &CpusetInfo { effective: &view.effective, partition: &partition });
+                let was = told.as_ref().and_then(|told| told.invalid);
+                if view.invalid.is_some() && view.invalid != was {
+                    let path = &self.workload.groups[index].path;
+                    notes.push(format!("group `{path}` is no partition from {now} ns on: {partition}"));
+                }
+            }
+            *told = view;
+        }
+        for note in notes {
+            self.note_cpuset(note);
+        }
+    }
+}
