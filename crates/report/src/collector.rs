@@ -110,6 +110,7 @@ impl Collector {
                     nice: task.nice,
                     policy: task.policy,
                     rt_priority: task.rt_priority,
+                    ended: task.state == State::Dead,
                     account: task.account,
                     wakeup_latency: detail.wakeup_latency.latency(),
                     sleep_return: detail.sleep_return.latency(),

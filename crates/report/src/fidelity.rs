@@ -63,7 +63,8 @@ impl From<&Results> for Observation {
         let tasks = results.tasks.iter().map(|task| ObservedTask {
             class: results.classes[task.class].name.clone(),
             cpu_s: task.account.cpu_ns as f64 / 1e9,
-            switches: task.account.switches() as f64,
+            // The recorder's tasks read their counters before they exit.
+            switches: task.account.switches().saturating_sub(u64::from(task.ended)) as f64,
             migrations: task.account.migrations as f64,
             wakeup_latency_us: task
                 .sleep_return

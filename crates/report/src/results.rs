@@ -153,6 +153,8 @@ pub struct TaskResult {
     pub policy: SchedPolicy,
     /// Its real-time priority at the end, 1..=99; 0 if it is no real-time task.
     pub rt_priority: u8,
+    /// It has exited.
+    pub ended: bool,
     /// Time and counts.
     pub account: Account,
     /// From wakeup to running.

@@ -62,6 +62,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                         self.leave_interrupt(cpu);
                         return;
                     }
+                    if self.core.now >= self.stop_at && code != Code::Exit {
+                        self.skip_to_exit(task);
+                        continue;
+                    }
                     self.steps += 1;
                     if self.steps > self.max_steps {
                         self.error = Some(self.no_progress(task));
@@ -110,6 +114,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 return;
             }
         }
+    }
+
+    /// The run is over: the task has nothing more to do but to end, as every program does.
+    #[cold]
+    fn skip_to_exit(&mut self, task: u32) {
+        let this = &mut self.tasks[task as usize];
+        let rest = &self.programs.code[this.pc as usize..];
+        this.pc += rest.iter().position(|code| *code == Code::Exit).map_or(0, |ahead| ahead as u32);
     }
 
     #[cold]

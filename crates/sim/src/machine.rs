@@ -22,7 +22,7 @@ use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Stop, Workload};
 
 use crate::changes::limit;
 use crate::config::{Config, Outcome, Preempt, Progress};
@@ -50,6 +50,8 @@ const WATCH_EVERY: u64 = 1 << 16;
 const STALLED: u64 = 8;
 /// A seed other than 0 starts each task up to so much late.
 const START_JITTER: u64 = 5_000;
+/// So long a task may take to end after the duration, nanoseconds.
+const GRACE: u64 = 1_000_000_000;
 
 /// A machine at work. `P` is the scheduling policy, `S` receives the events.
 pub(crate) struct Machine<'a, P: Policy, S: Sink> {
@@ -74,6 +76,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) core_of: Vec<u32>,
     pub(crate) cores: Vec<Vec<u32>>,
     pub(crate) smt_speed_permille: u32,
+    /// Tasks end with the instruction they are in then.
+    pub(crate) stop_at: u64,
     pub(crate) capacity: Vec<u32>,
     pub(crate) tick_period: u64,
     /// When the first tick of each CPU would come.
@@ -154,7 +158,11 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let periods = shared.config.tunables.deadline().periods;
         let programs = compile(workload, cpus, &spec.costs, periods, clamps_matter)?;
         crate::hotplug::check(&workload.hotplug, cpus, &spec.isolated)?;
-        let end = config.duration.or(workload.duration);
+        let duration = config.duration.or(workload.duration);
+        let (end, stop_at) = match (workload.stop, duration) {
+            (Stop::AfterInstruction, Some(at)) => (Some(at.saturating_add(GRACE)), at),
+            _ => (duration, NEVER),
+        };
         let loops_for_ever = |task: &vruntime_workload::program::Task| {
             task.start.is_some()
                 && task.phases.iter().any(|phase| times(phase.repeat) == FOREVER || times(task.repeat) == FOREVER)
@@ -220,6 +228,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             core_of,
             cores,
             smt_speed_permille: spec.smt_speed_permille,
+            stop_at,
             capacity: places.iter().map(|place| place.capacity).collect(),
             tick_period,
             tick_phase: (0..cpus as u64).map(|cpu| phase + cpu * skew).collect(),

@@ -31,10 +31,23 @@ pub struct Workload {
     pub completions: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
+    /// How it stops then.
+    pub stop: Stop,
     /// CPUs that go offline and come back, in the order in which they do.
     pub hotplug: Vec<Hotplug>,
     /// What somebody outside the workload changes meanwhile, in order of time.
     pub changes: Vec<Change>,
+}
+
+/// What the end of the duration means to tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stop {
+    /// Everything stops at that instant, in the middle of whatever is going on.
+    #[default]
+    AtOnce,
+    /// Each task ends when the instruction it is in does, as those of a program do that look at the clock in between. What takes longer
+    /// than a second beyond the end is cut off.
+    AfterInstruction,
 }
 
 /// A CPU goes offline, or comes back (`/sys/devices/system/cpu/cpuN/online`).

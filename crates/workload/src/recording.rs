@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Source};
 use crate::groups::{GroupTree, normalize_path};
-use crate::program::{Bandwidth, Workload};
+use crate::program::{Bandwidth, Stop, Workload};
 use crate::rtapp::{self, Options};
 
 /// One recorded scenario.
@@ -169,6 +169,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     workload.groups = groups.into_groups();
     let duration = u64::from(file.duration_s) * 1_000_000_000;
     workload.duration = Some(duration);
+    // The recorder's tasks look at the clock after each run and each sleep.
+    workload.stop = Stop::AfterInstruction;
     let topology = smp(file.topology.as_deref(), file.cpus)
         .ok_or_else(|| wrong(&source, "\"topology\"", "the topology does not fit the number of CPUs"))?;
     let mut observed = file.observed;
