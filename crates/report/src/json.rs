@@ -411,6 +411,7 @@ struct Cpu {
     busy_s: f64,
     overhead_s: f64,
     idle_s: f64,
+    rt_throttled_s: f64,
     #[serde(rename = "stat_s")]
     times: Times,
     nr_switches: u64,
@@ -426,6 +427,7 @@ impl Cpu {
             busy_s: seconds(cpu.busy_ns),
             overhead_s: seconds(cpu.overhead_ns),
             idle_s: seconds(cpu.idle_ns),
+            rt_throttled_s: seconds(cpu.rt_throttled_ns),
             times: Times(cpu.times),
             nr_switches: cpu.switches,
             balance_attempts: balance.attempts,

@@ -292,6 +292,8 @@ pub struct CpuResult {
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
+    /// All real-time tasks were throttled here, nanoseconds; somebody else ran meanwhile, or nobody.
+    pub rt_throttled_ns: u64,
     /// The same time in the kernel's words.
     pub times: CpuTimes,
     /// Switches from one task to another, the idle task included.
@@ -426,6 +428,7 @@ impl Results {
             sum.busy_ns += cpu.busy_ns;
             sum.overhead_ns += cpu.overhead_ns;
             sum.idle_ns += cpu.idle_ns;
+            sum.rt_throttled_ns += cpu.rt_throttled_ns;
             sum.times.add(&cpu.times);
             sum.switches += cpu.switches;
             for (total, count) in sum.balance.iter_mut().zip(cpu.balance) {

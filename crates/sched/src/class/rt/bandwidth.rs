@@ -2,16 +2,22 @@
 //!
 //! Up to 6.6 the class is throttled ([`Limit::Throttle`]): of every `sched_rt_period_us` (1 s) its tasks may run
 //! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is idle
-//! meanwhile. What a tick let them run beyond is taken off the next period. CPUs do not lend each other what they have left
-//! (feature RT_RUNTIME_SHARE, off since 5.10).
+//! meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have left if the
+//! feature RT_RUNTIME_SHARE is on (`share`).
 //!
 //! From 6.12 on ([`Limit::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has kept
 //! waiting. That server belongs to the deadline class.
 
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
+use once_cell::race::OnceBox;
+
+use super::share::Lending;
+use crate::event::Event;
+use crate::features::Feature;
 use crate::host::{Host, Timer};
-use crate::ids::CpuId;
+use crate::ids::{CpuId, GroupId};
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
@@ -35,6 +41,17 @@ pub(crate) struct RtBandwidth {
     active: AtomicBool,
     /// When the period ends, nanoseconds.
     ends: AtomicU64,
+    /// What each CPU has; made when somebody first runs, if they lend each other.
+    lending: OnceBox<Lending>,
+}
+
+impl RtBandwidth {
+    /// What each CPU has of `runtime`, if they lend each other.
+    fn lending<P: Policy>(&self, shared: &Shared<P>, runtime: u64) -> Option<&Lending> {
+        let share = shared.config.features.has(Feature::RtRuntimeShare);
+        let new = || Box::new(Lending::new(shared.nr_cpus(), runtime, &shared.online()));
+        share.then(|| self.lending.get_or_init(new))
+    }
 }
 
 /// What the class may have of a period, if that is limited.
@@ -62,14 +79,24 @@ pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     rq.arm(Timer::RtPeriod, Some(ends));
 }
 
-/// The class has run for `delta` on this CPU.
+/// The class has run for `delta` on this CPU. On one that is going offline there is no limit.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
-    let Some(runtime) = runtime(shared) else { return };
+    let Some(runtime) = runtime(shared).filter(|_| rq.online) else { return };
     rq.rt.rt_time += delta;
-    if rq.rt.rt_time <= runtime || rq.rt.throttled {
+    let time = rq.rt.rt_time;
+    let exceeded = match shared.rt.bandwidth.lending(shared, runtime) {
+        None => time > runtime,
+        Some(lending) if rq.rt.throttled => {
+            lending.note(rq.cpu, time);
+            false
+        }
+        Some(lending) => lending.exceeded(rq.cpu, time, shared.config.tunables.rt_period_ns(), &shared.online()),
+    };
+    if !exceeded || rq.rt.throttled {
         return;
     }
     rq.rt.throttled = true;
+    rq.event(Event::RtThrottle { group: GroupId::ROOT });
     // Somebody has to end that.
     start(rq, shared);
     // To everybody else they are not there.
@@ -77,27 +104,52 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
+/// The class may run again.
+fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
+    rq.rt.throttled = false;
+    rq.event(Event::RtUnthrottle { group: GroupId::ROOT });
+    rq.nr_running += rq.rt.nr_running;
+    if rq.rt.nr_running > 0 {
+        rq.resched();
+    }
+}
+
 /// The CPU goes offline: its tasks are to leave, throttled or not (`__disable_runtime`).
-pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>) {
+pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    if let (Some(runtime), Some(lending)) = (runtime(shared), shared.rt.bandwidth.lending.get()) {
+        lending.disable(rq.cpu, runtime, &shared.online());
+    }
     rq.rt.rt_time = 0;
-    if core::mem::take(&mut rq.rt.throttled) {
-        rq.nr_running += rq.rt.nr_running;
+    if rq.rt.throttled {
+        unthrottle(rq);
+    }
+}
+
+/// The CPU is online again, and has what each has (`__enable_runtime`).
+pub(crate) fn rq_online<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    if let (Some(runtime), Some(lending)) = (runtime(shared), shared.rt.bandwidth.lending.get()) {
+        lending.enable(rq.cpu, runtime);
     }
 }
 
 /// The period is over on one CPU, `overrun` of them: whether the timer is still needed for it.
-fn replenish<P: Policy>(rq: &mut Rq<P>, runtime: u64, overrun: u64) -> bool {
-    let rt = &mut rq.rt;
-    if rt.rt_time == 0 {
-        return rt.nr_running > 0;
+fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, overrun: u64) -> bool {
+    if rq.rt.rt_time == 0 {
+        return rq.rt.nr_running > 0;
     }
-    rt.rt_time = rt.rt_time.saturating_sub(overrun.saturating_mul(runtime));
-    if rt.throttled && rt.rt_time < runtime {
-        rt.throttled = false;
-        rq.nr_running += rq.rt.nr_running;
-        if rq.rt.nr_running > 0 {
-            rq.resched();
+    let lending = shared.rt.bandwidth.lending(shared, runtime);
+    if let Some(lending) = lending {
+        if rq.rt.throttled {
+            lending.balance(rq.cpu, rq.rt.rt_time, shared.config.tunables.rt_period_ns(), &shared.online());
         }
+        runtime = lending.runtime(rq.cpu).unwrap_or(u64::MAX);
+    }
+    rq.rt.rt_time = rq.rt.rt_time.saturating_sub(overrun.saturating_mul(runtime));
+    if let Some(lending) = lending {
+        lending.note(rq.cpu, rq.rt.rt_time);
+    }
+    if rq.rt.throttled && rq.rt.rt_time < runtime {
+        unthrottle(rq);
     }
     rq.rt.rt_time > 0 || rq.rt.nr_running > 0
 }
@@ -117,7 +169,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if rq.rt.nr_running > 0 || rq.rt.rt_time > 0 {
                 rq.update_clock(self.now, shared);
                 super::update_curr(&mut rq, shared);
-                needed |= replenish(&mut rq, runtime, overrun);
+                needed |= replenish(&mut rq, shared, runtime, overrun);
                 settle(&mut rq, shared, self.host);
             }
         }

@@ -15,11 +15,12 @@
 mod balance;
 mod bandwidth;
 mod cpupri;
+mod share;
 
 pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
-pub(crate) use bandwidth::rq_offline;
+pub(crate) use bandwidth::{rq_offline, rq_online};
 pub(crate) use cpupri::Cpupri;
 
 use alloc::boxed::Box;
