@@ -77,6 +77,8 @@ pub(crate) struct Group {
     pub(crate) run_delay_ns: u64,
     pub(crate) switches: u64,
     pub(crate) limit: Option<LimitResult>,
+    pub(crate) nr_rt_throttled: u64,
+    pub(crate) rt_throttled_ns: u64,
 }
 
 /// A CPU's book.

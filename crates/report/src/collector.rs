@@ -190,6 +190,8 @@ impl Collector {
                 run_delay_ns: 0,
                 switches: 0,
                 limit: None,
+                nr_rt_throttled: 0,
+                rt_throttled_ns: 0,
             });
         }
     }
@@ -361,6 +363,7 @@ impl Collector {
         self.ensure_group(group);
         if begins {
             self.rt.begin(at, cpu, group);
+            self.groups[group.index()].nr_rt_throttled += 1;
         } else if let Some(ns) = self.rt.end(at, cpu, group) {
             self.rt_was_throttled(cpu, group, ns);
         }
@@ -372,6 +375,7 @@ impl Collector {
     }
 
     fn rt_was_throttled(&mut self, cpu: CpuId, group: GroupId, ns: u64) {
+        self.groups[group.index()].rt_throttled_ns += ns;
         if group == GroupId::ROOT {
             self.cpu_mut(cpu).result.rt_throttled_ns += ns;
         }

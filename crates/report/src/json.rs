@@ -11,7 +11,7 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{
-    Account, CpuResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult,
+    Account, CpuResult, GroupResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult,
 };
 
 /// What was run: the head of the JSON. The names are those of the recordings.
@@ -67,6 +67,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 cpu_stat: CpuStat::new(group.cpu_ns, group.system_ns),
                 pressure: Stalls::new(&group.pressure),
                 limit: group.limit.map(Limit::new),
+                rt: RtThrottled::new(group),
             };
             (path, json)
         })),
@@ -335,6 +336,22 @@ struct Group {
     pressure: Stalls,
     #[serde(flatten)]
     limit: Option<Limit>,
+    #[serde(flatten)]
+    rt: Option<RtThrottled>,
+}
+
+/// Of a group whose real-time tasks were throttled: how often, and for how long on all CPUs together.
+#[derive(Serialize)]
+struct RtThrottled {
+    nr_rt_throttled: u64,
+    rt_throttled_s: f64,
+}
+
+impl RtThrottled {
+    fn new(group: &GroupResult) -> Option<Self> {
+        let (count, ns) = (group.nr_rt_throttled, group.rt_throttled_ns);
+        (count > 0).then(|| Self { nr_rt_throttled: count, rt_throttled_s: seconds(ns) })
+    }
 }
 
 /// As in `cpu.stat`.

@@ -212,6 +212,10 @@ pub struct GroupResult {
     pub pressure: Pressure,
     /// What its own CPU limit did, if it has one.
     pub limit: Option<LimitResult>,
+    /// How often its real-time tasks were throttled, by its own limit of them; the root's is the machine's. Summed over CPUs.
+    pub nr_rt_throttled: u64,
+    /// For how long, nanoseconds, summed over CPUs.
+    pub rt_throttled_ns: u64,
 }
 
 /// What a group's CPU limit did: `cpu.stat`.

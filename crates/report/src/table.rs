@@ -62,6 +62,10 @@ pub fn results_table(results: &Results) -> String {
         text.push('\n');
         text.push_str(&limits(results));
     }
+    if results.groups.iter().skip(1).any(|group| group.nr_rt_throttled > 0) {
+        text.push('\n');
+        text.push_str(&rt_limits(results));
+    }
     text.push('\n');
     text.push_str(&cpus(results));
     text.push('\n');
@@ -222,6 +226,17 @@ fn limits(results: &Results) -> String {
         ["limited group", "limit %", "CPU %", "periods", "throttled", "of them %", "throttled for", "bursts", "burst"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, limited().count(), "groups with a limit");
+    text
+}
+
+/// Groups whose real-time tasks were throttled.
+fn rt_limits(results: &Results) -> String {
+    let throttled = || results.groups.iter().filter(|group| group.nr_rt_throttled > 0);
+    let rows = throttled()
+        .take(ROWS)
+        .map(|group| vec![group.path.clone(), count(group.nr_rt_throttled as f64), time(group.rt_throttled_ns as f64)]);
+    let mut text = grid(&["rt-limited group", "throttled", "for"], 1, rows);
+    more(&mut text, throttled().count(), "groups with a real-time limit");
     text
 }
 

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::balance::domains::Level;
+use crate::class::rt;
 use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
@@ -57,6 +58,8 @@ pub struct CpuDebug {
     pub cfs: Vec<CfsDebug>,
     /// Its real-time class.
     pub rt: RtDebug,
+    /// With real-time scheduling of groups: that of each group that has had such tasks here, but for the root's.
+    pub rt_groups: Vec<(GroupId, RtDebug)>,
     /// Tasks of the deadline class that are queued.
     pub dl_nr_running: u32,
     /// Whether it is online. The kernel shows nothing of a CPU that is not; but tasks may sleep there.
@@ -221,6 +224,15 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             time: rq.rt.rt_time(),
             runtime: shared.config.tunables.rt_runtime_ns(),
         },
+        rt_groups: rq
+            .rt
+            .of_groups()
+            .filter(|(group, ..)| *group != GroupId::ROOT)
+            .map(|(group, nr_running, throttled, time)| {
+                let runtime = rt::limit(shared, group).runtime.unwrap_or(u64::MAX);
+                (group, RtDebug { nr_running, throttled, time, runtime })
+            })
+            .collect(),
         dl_nr_running: rq.dl.nr_running(),
         online: rq.is_online(),
         tasks,

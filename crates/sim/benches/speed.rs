@@ -37,7 +37,8 @@ fn phases(ops: Vec<Op>) -> Arc<[Phase]> {
 }
 
 fn workload(tasks: Vec<Task>, pipes: usize) -> Workload {
-    let root = Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None };
+    let root =
+        Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None, rt: None };
     let pipe = |index| Pipe { name: format!("pipe-{index}"), capacity: 65_536 };
     Workload { tasks, groups: vec![root], pipes: (0..pipes).map(pipe).collect(), ..Workload::default() }
 }
@@ -172,6 +173,7 @@ fn million(duration: u64) {
         idle: false,
         max: None,
         uclamp: None,
+        rt: None,
     };
     million.groups.extend((0..10_000).map(group));
     for (index, task) in million.tasks.iter_mut().enumerate() {

@@ -124,7 +124,8 @@ fn workload(hogs: usize, sleeper: bool) -> Workload {
     if sleeper {
         tasks.push(task("sleeper", vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 2 * MS }]));
     }
-    let root = Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None };
+    let root =
+        Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None, rt: None };
     Workload { tasks, groups: vec![root], ..Workload::default() }
 }
 

@@ -135,6 +135,7 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
             idle: false,
             max,
             uclamp: None,
+            rt: None,
         };
         vec![
             group("/", None, 100, None),

@@ -31,6 +31,7 @@ fn mixed() -> Workload {
         idle: false,
         max: None,
         uclamp: None,
+        rt: None,
     };
     let mut workload = Workload {
         groups: vec![group("/", None, 100), group("/a", Some(0), 300), group("/a/b", Some(1), 50)],

@@ -159,6 +159,7 @@ fn what_cannot_run_is_refused_before_it_begins() {
                 idle: false,
                 max,
                 uclamp: None,
+                rt: None,
             });
         })
     };

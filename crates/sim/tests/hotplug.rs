@@ -148,6 +148,7 @@ fn a_throttled_group_leaves_too() {
             idle: false,
             max,
             uclamp: None,
+            rt: None,
         };
         let tasks = ["a", "b"].map(|name| {
             let mut task = hog(name, None);

@@ -272,7 +272,8 @@ fn phases_change_nice_group_and_cpus() {
         ..Settings::default()
     };
     let moving = pinned(task("a", vec![phase(vec![run(100)], Repeat::Times(1)), second]), &[0]);
-    let group = Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None, uclamp: None };
+    let group =
+        Group { path: "/g".to_owned(), parent: Some(0), weight: 100, idle: false, max: None, uclamp: None, rt: None };
     let mut workload = workload(vec![moving]);
     workload.groups.push(group);
     let mut log = Log::default();
@@ -367,6 +368,7 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
         idle: false,
         max: None,
         uclamp: None,
+        rt: None,
     });
     let share = |autogroup| {
         let mut log = Log::default();
@@ -402,6 +404,7 @@ fn a_session_has_an_autogroup_and_a_nice_value() {
         idle: false,
         max: None,
         uclamp: None,
+        rt: None,
     });
     for (nice, weight) in [(0, 1024.0), (-5, 3121.0), (5, 335.0)] {
         let session = |name: &str, nice| Session { name: name.to_owned(), nice };

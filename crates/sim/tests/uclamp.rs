@@ -84,6 +84,7 @@ fn groups_bind_their_tasks() {
         idle: false,
         max: None,
         uclamp: Some(Clamps { min, max }),
+        rt: None,
     };
     let with = |task: Task, group_of, groups: &[Group]| {
         let mut workload = workload(vec![task]);

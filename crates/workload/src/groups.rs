@@ -65,7 +65,15 @@ impl GroupTree {
     fn push(&mut self, path: String, parent: Option<usize>) -> usize {
         let index = self.groups.len();
         self.by_path.insert(path.clone(), index);
-        self.groups.push(Group { path, parent, weight: DEFAULT_WEIGHT, idle: false, max: None, uclamp: None });
+        self.groups.push(Group {
+            path,
+            parent,
+            weight: DEFAULT_WEIGHT,
+            idle: false,
+            max: None,
+            uclamp: None,
+            rt: None,
+        });
         index
     }
 

@@ -63,6 +63,27 @@ pub struct Group {
     pub max: Option<Bandwidth>,
     /// `cpu.uclamp.min` and `cpu.uclamp.max`; none: neither is set.
     pub uclamp: Option<Clamps>,
+    /// `cpu.rt_runtime_us` and `cpu.rt_period_us` (real-time scheduling of groups); none: neither is set.
+    pub rt: Option<RtBandwidth>,
+}
+
+/// What a group's real-time tasks may have of each CPU. What is `None` stays as it was: at first nothing, in the machine's
+/// period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RtBandwidth {
+    /// `cpu.rt_runtime_us`.
+    pub runtime: Option<RtRuntime>,
+    /// `cpu.rt_period_us`, in nanoseconds.
+    pub period: Option<u64>,
+}
+
+/// What is written to `cpu.rt_runtime_us`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtRuntime {
+    /// -1: no limit.
+    Unlimited,
+    /// Nanoseconds; 0: no real-time task may be in the group.
+    Limited(u64),
 }
 
 /// Bounds of a group's utilisation, each 0..=1024.
@@ -123,6 +144,8 @@ pub enum Changed {
         weight: Option<u32>,
         /// `cpu.max`, with `cpu.max.burst`.
         max: Option<CpuMax>,
+        /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+        rt: Option<RtBandwidth>,
     },
     /// The nice value of a session's autogroup.
     Session {

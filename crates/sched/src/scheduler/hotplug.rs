@@ -220,7 +220,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now, shared);
         rq.online = true;
         rq.balance.online(self.now);
-        rt::rq_online(&mut rq, shared);
+        rt::rq_online(&rq, shared);
         P::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {
             rq.resched();

@@ -54,7 +54,8 @@ pub fn starting(mut task: Task, start: u64) -> Task {
 }
 
 pub fn workload(tasks: Vec<Task>) -> Workload {
-    let root = Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None };
+    let root =
+        Group { path: "/".to_owned(), parent: None, weight: 100, idle: false, max: None, uclamp: None, rt: None };
     let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
     Workload {
         tasks,

@@ -264,7 +264,8 @@ mod tests {
     }
 
     fn messages(tasks: Vec<Task>) -> Vec<String> {
-        let root = Group { path: "/".into(), parent: None, weight: 100, idle: false, max: None, uclamp: None };
+        let root =
+            Group { path: "/".into(), parent: None, weight: 100, idle: false, max: None, uclamp: None, rt: None };
         let workload = Workload { tasks, groups: vec![root], duration: Some(1), ..Workload::default() };
         check(&workload, &SourceMap::default()).iter().map(|error| error.message().to_owned()).collect()
     }

@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use super::fields::{Fields, Value};
-use super::uclamp;
+use super::{rt, uclamp};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::program::Bandwidth;
@@ -85,12 +85,14 @@ fn parse_one(problems: &mut Problems, path: &str, value: &Value<'_>, index: usiz
         }
     }
     let uclamp = uclamp::parse(&mut fields, path);
+    let rt = rt::parse(&mut fields);
     fields.finish();
     let group = groups.get_mut(index);
     group.weight = weight.map_or(group.weight, |weight| weight as u32);
     group.idle = idle;
     group.max = max;
     group.uclamp = uclamp;
+    group.rt = rt;
 }
 
 /// What `max` says; none for no limit, or if it is wrong, which has been told then.

@@ -5,6 +5,8 @@
 //! meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have left if the
 //! feature RT_RUNTIME_SHARE is on (`share`).
 //!
+//! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
+//!
 //! From 6.12 on ([`Limit::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has kept
 //! waiting. That server belongs to the deadline class.
 
@@ -13,7 +15,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
+use super::limits;
 use super::share::Lending;
+use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::features::Feature;
 use crate::host::{Host, Timer};
@@ -47,11 +51,68 @@ pub(crate) struct RtBandwidth {
 
 impl RtBandwidth {
     /// What each CPU has of `runtime`, if they lend each other.
-    fn lending<P: Policy>(&self, shared: &Shared<P>, runtime: u64) -> Option<&Lending> {
+    pub(super) fn lending<P: Policy>(&self, shared: &Shared<P>, runtime: u64) -> Option<&Lending> {
         let share = shared.config.features.has(Feature::RtRuntimeShare);
         let new = || Box::new(Lending::new(shared.nr_cpus(), runtime, &shared.online()));
         share.then(|| self.lending.get_or_init(new))
     }
+
+    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any multiple of the period,
+    /// or begins now.
+    pub(super) fn start<P: Policy>(&self, rq: &mut Rq<P>, timer: Timer, period: u64, phase: Option<u64>) {
+        if self.active.load(Relaxed) || self.active.swap(true, Relaxed) {
+            return;
+        }
+        let now = rq.clock.now();
+        let ends = match phase {
+            None => now + period,
+            Some(phase) => now + period - (now + period - phase % period) % period,
+        };
+        self.ends.store(ends, Relaxed);
+        rq.arm(timer, Some(ends));
+    }
+
+    /// How many periods have ended by now: the timer may come late.
+    pub(super) fn overrun(&self, now: u64, period: u64) -> u64 {
+        now.saturating_sub(self.ends.load(Relaxed)) / period + 1
+    }
+
+    /// The timer has done its work: when it is to go off next, if it is needed.
+    pub(super) fn next(&self, overrun: u64, period: u64, needed: bool) -> Option<u64> {
+        if !needed {
+            self.active.store(false, Relaxed);
+            return None;
+        }
+        let ends = self.ends.load(Relaxed) + overrun * period;
+        self.ends.store(ends, Relaxed);
+        Some(ends)
+    }
+
+    /// A CPU neither lends nor borrows from now on, for it is offline; each has `runtime`.
+    pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
+        if let Some(lending) = self.lending.get() {
+            lending.disable(cpu, runtime, span);
+        }
+    }
+
+    /// A CPU is online.
+    pub(super) fn enable(&self, cpu: CpuId, runtime: u64) {
+        if let Some(lending) = self.lending.get() {
+            lending.enable(cpu, runtime);
+        }
+    }
+
+    /// A CPU has `runtime` from now on, whatever it has lent or borrowed.
+    pub(super) fn reset(&self, cpu: CpuId, runtime: u64) {
+        if let Some(lending) = self.lending.get() {
+            lending.reset(cpu, runtime);
+        }
+    }
+}
+
+/// The CPUs that lend to each other: those of the root domain.
+pub(super) fn span<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuMask {
+    shared.root_span(shared.root(cpu))
 }
 
 /// What the class may have of a period, if that is limited.
@@ -64,19 +125,10 @@ fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
 /// A task of the class becomes runnable: the period timer has to run. Its beat is the machine's
 /// ([`Config::rt_period_phase_ns`](crate::shared::Config::rt_period_phase_ns)), or begins now.
 pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    if runtime(shared).is_none() || shared.rt.bandwidth.active.load(Relaxed) {
-        return;
+    if runtime(shared).is_some() {
+        let phase = shared.config.rt_period_phase_ns;
+        shared.rt.bandwidth.start(rq, Timer::RtPeriod, shared.config.tunables.rt_period_ns(), phase);
     }
-    if shared.rt.bandwidth.active.swap(true, Relaxed) {
-        return;
-    }
-    let (now, period) = (rq.clock.now(), shared.config.tunables.rt_period_ns());
-    let ends = match shared.config.rt_period_phase_ns {
-        None => now + period,
-        Some(phase) => now + period - (now + period - phase % period) % period,
-    };
-    shared.rt.bandwidth.ends.store(ends, Relaxed);
-    rq.arm(Timer::RtPeriod, Some(ends));
 }
 
 /// The class has run for `delta` on this CPU. On one that is going offline there is no limit.
@@ -90,7 +142,7 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
             lending.note(rq.cpu, time);
             false
         }
-        Some(lending) => lending.exceeded(rq.cpu, time, shared.config.tunables.rt_period_ns(), &shared.online()),
+        Some(lending) => lending.exceeded(rq.cpu, time, shared.config.tunables.rt_period_ns(), &span(shared, rq.cpu)),
     };
     if !exceeded || rq.rt.throttled {
         return;
@@ -116,8 +168,12 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
 
 /// The CPU goes offline: its tasks are to leave, throttled or not (`__disable_runtime`).
 pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    if let (Some(runtime), Some(lending)) = (runtime(shared), shared.rt.bandwidth.lending.get()) {
-        lending.disable(rq.cpu, runtime, &shared.online());
+    if shared.config.rt_group_sched {
+        limits::rq_offline(rq, shared);
+        return;
+    }
+    if let Some(runtime) = runtime(shared) {
+        shared.rt.bandwidth.disable(rq.cpu, runtime, &shared.online());
     }
     rq.rt.rt_time = 0;
     if rq.rt.throttled {
@@ -126,9 +182,11 @@ pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 }
 
 /// The CPU is online again, and has what each has (`__enable_runtime`).
-pub(crate) fn rq_online<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    if let (Some(runtime), Some(lending)) = (runtime(shared), shared.rt.bandwidth.lending.get()) {
-        lending.enable(rq.cpu, runtime);
+pub(crate) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
+    if shared.config.rt_group_sched {
+        limits::rq_online(rq, shared);
+    } else if let Some(runtime) = runtime(shared) {
+        shared.rt.bandwidth.enable(rq.cpu, runtime);
     }
 }
 
@@ -140,7 +198,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, ov
     let lending = shared.rt.bandwidth.lending(shared, runtime);
     if let Some(lending) = lending {
         if rq.rt.throttled {
-            lending.balance(rq.cpu, rq.rt.rt_time, shared.config.tunables.rt_period_ns(), &shared.online());
+            lending.balance(rq.cpu, rq.rt.rt_time, shared.config.tunables.rt_period_ns(), &span(shared, rq.cpu));
         }
         runtime = lending.runtime(rq.cpu).unwrap_or(u64::MAX);
     }
@@ -158,11 +216,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The period of real-time bandwidth is over, perhaps more than one: every CPU gets its part of the next.
     pub(crate) fn rt_period_timer(&mut self) {
         let shared = self.shared;
+        if shared.config.rt_group_sched {
+            self.rt_group_period_timer(GroupId::ROOT);
+            return;
+        }
         let bandwidth = &shared.rt.bandwidth;
         let Some(runtime) = runtime(shared) else { return };
         let period = shared.config.tunables.rt_period_ns();
-        let ended = bandwidth.ends.load(Relaxed);
-        let overrun = self.now.saturating_sub(ended) / period + 1;
+        let overrun = bandwidth.overrun(self.now, period);
         let mut needed = false;
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
@@ -173,12 +234,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 settle(&mut rq, shared, self.host);
             }
         }
-        if needed {
-            let ends = ended + overrun * period;
-            bandwidth.ends.store(ends, Relaxed);
-            self.host.arm(Timer::RtPeriod, Some(ends));
-        } else {
-            bandwidth.active.store(false, Relaxed);
+        let next = bandwidth.next(overrun, period, needed);
+        if next.is_some() {
+            self.host.arm(Timer::RtPeriod, next);
         }
     }
 }

@@ -91,6 +91,11 @@ impl Lending {
         }
     }
 
+    /// `cpu` has `runtime` from now on, whatever it has lent or borrowed.
+    pub(super) fn reset(&self, cpu: CpuId, runtime: u64) {
+        self.0.lock()[cpu.index()].runtime = runtime;
+    }
+
     /// `cpu` is online, with `runtime`.
     pub(super) fn enable(&self, cpu: CpuId, runtime: u64) {
         self.0.lock()[cpu.index()] = Account { runtime, time: 0 };
