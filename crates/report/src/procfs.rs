@@ -265,6 +265,11 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     number(&mut text, "se.avg.util_avg", se.avg.util_avg as i64);
     number(&mut text, "se.avg.last_update_time", se.avg.last_update_time as i64);
     number(&mut text, "se.avg.util_est", se.avg.util_est as i64);
+    for (name, value) in
+        ["uclamp.min", "uclamp.max", "effective uclamp.min", "effective uclamp.max"].into_iter().zip(task.uclamp)
+    {
+        number(&mut text, name, i64::from(value));
+    }
     number(&mut text, "policy", policy(task.policy));
     number(&mut text, "prio", i64::from(task.prio));
     number(&mut text, "se.slice", se.slice as i64);

@@ -19,6 +19,7 @@ use crate::shared::Shared;
 use crate::task::SchedPolicy;
 pub use crate::task::TaskState;
 use crate::tunables::Tunables;
+use crate::uclamp;
 
 /// All CPUs at one instant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -179,6 +180,8 @@ pub struct TaskDebug {
     pub prio: i16,
     /// Its group.
     pub group: GroupId,
+    /// The utilisation clamps it asks for, lower and upper; then those that hold for it. Of 1024.
+    pub uclamp: [u16; 4],
     /// What the fair class keeps of it.
     pub se: Option<EntityDebug>,
 }
@@ -204,6 +207,10 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             policy: task.policy,
             prio: task.prio(),
             group: task.group,
+            uclamp: {
+                let (asked, holds) = (uclamp::requested(shared, task), uclamp::effective(shared, task));
+                [asked.min, asked.max, holds.min, holds.max]
+            },
             se: P::debug_task(rq, index),
         })
         .collect();
