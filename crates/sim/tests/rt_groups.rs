@@ -449,7 +449,8 @@ fn the_roots_tasks_run_as_without_groups() {
             let ops = vec![Op::Run { work: (index + 1) * 3 * MS }, Op::Sleep { time: (7 - index % 5) * MS }];
             let mut task = task(&format!("t{index}"), vec![phase(ops, Repeat::Forever)]);
             let priority = 1 + (index % 3) as u8;
-            task.settings.policy = Some(if index.is_multiple_of(2) { fifo(priority) } else { Policy::RoundRobin { priority } });
+            task.settings.policy =
+                Some(if index.is_multiple_of(2) { fifo(priority) } else { Policy::RoundRobin { priority } });
             task
         };
         let digest = |grouped: bool| {
