@@ -98,6 +98,7 @@ pub(crate) enum Command {
 
 /// Everything that decides how a workload is run.
 #[derive(Clone, Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Options {
     /// Length of the run, such as 5s, 200ms (default: the file's)
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
@@ -126,6 +127,9 @@ pub(crate) struct Options {
     /// Put the tasks of the root group into autogroups, one a session
     #[arg(long)]
     pub(crate) autogroup: bool,
+    /// Schedule real-time tasks by groups, as kernels built with CONFIG_RT_GROUP_SCHED do
+    #[arg(long)]
+    pub(crate) rt_group_sched: bool,
     /// Leave results, traces and digests in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

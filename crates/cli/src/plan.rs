@@ -122,6 +122,7 @@ pub(crate) fn plan(
     for (name, value) in &options.set {
         set(name, *value, &mut kernel, &mut costs)?;
     }
+    kernel.rt_group_sched = options.rt_group_sched || scenario.and_then(|s| s.rt_group_sched).unwrap_or(false);
     spec.costs = costs;
     let mut config = Config::new(kernel, spec);
     config.duration = options.duration;

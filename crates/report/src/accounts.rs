@@ -30,6 +30,8 @@ pub(crate) struct Task {
     pub(crate) rt_priority: u8,
     /// A deadline task that waits for its next period: no CPU could run it.
     pub(crate) throttled: bool,
+    /// Its priority is a real-time one, its own or one it was lent.
+    pub(crate) realtime: bool,
     pub(crate) class: u32,
     pub(crate) group: u32,
     pub(crate) since: u64,
@@ -76,6 +78,8 @@ pub(crate) struct Group {
     pub(crate) switches: u64,
     pub(crate) limit: Option<LimitResult>,
     pub(crate) cpuset: Option<CpusetResult>,
+    pub(crate) nr_rt_throttled: u64,
+    pub(crate) rt_throttled_ns: u64,
 }
 
 /// A CPU's book.

@@ -21,6 +21,7 @@ use crate::psi::Psi;
 use crate::results::{
     self, Account, BalanceCount, ClassResult, CpusetResult, LimitResult, MigrationCount, Results, TaskResult,
 };
+use crate::rt_throttle::RtThrottles;
 use crate::violation::cpu_list;
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
@@ -39,6 +40,8 @@ pub struct Collector {
     migrations: MigrationCount,
     /// Watches waits beside idle CPUs, once the machine is known.
     conservation: Option<Conservation>,
+    /// Where real-time tasks are throttled.
+    rt: RtThrottles,
     psi: Psi,
     frequency: Frequencies,
     /// When a CPU has just looked for work: what that took comes next.
@@ -192,6 +195,8 @@ impl Collector {
                 switches: 0,
                 limit: None,
                 cpuset: None,
+                nr_rt_throttled: 0,
+                rt_throttled_ns: 0,
             });
         }
     }
@@ -205,7 +210,7 @@ impl Collector {
     #[inline]
     fn runnable(&mut self, at: u64, id: TaskId, state: State, cpu: CpuId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation, cpus, .. } = self;
+        let Self { tasks, groups, conservation, cpus, rt, .. } = self;
         let task = &mut tasks[id.index()];
         // A task woken before it had left its CPU just runs on; one already waiting goes on waiting.
         if matches!(task.state, State::Unborn | State::Sleeping) {
@@ -216,11 +221,8 @@ impl Collector {
             }
             task.be_born(at);
             task.enter(at, state, groups);
-            if let Some(watch) = conservation
-                && !task.throttled
-                && !limited(groups, task.group)
-            {
-                watch.waits(at, id, cpu);
+            if let Some(watch) = conservation {
+                waits(watch, at, (id, task), cpu, groups, rt);
             }
         }
     }
@@ -247,7 +249,7 @@ impl Collector {
         for id in [prev.task(), next.task()].into_iter().flatten() {
             self.task_mut(id);
         }
-        let Self { tasks, groups, classes, unexplained, conservation, .. } = self;
+        let Self { tasks, groups, classes, unexplained, conservation, rt, .. } = self;
         if prev == next {
             return;
         }
@@ -277,10 +279,8 @@ impl Collector {
             groups[task.group as usize].switches += 1;
             if let Some(watch) = conservation
                 && state == State::Waiting
-                && !task.throttled
-                && !limited(groups, task.group)
             {
-                watch.waits(at, id, cpu);
+                waits(watch, at, (id, task), cpu, groups, rt);
             }
         }
         if let Running::Task(id) = next {
@@ -334,12 +334,56 @@ impl Collector {
         if let Some(watch) = &mut self.conservation {
             watch.moves(id, to);
         }
+        self.look_again(id);
         let counted = cause != MigrateCause::Fork;
         let task = self.task_mut(id);
         task.account.migrations += u64::from(counted);
         let class = task.class as usize;
         self.classes[class].migrations.count(cause);
         self.migrations.count(cause);
+    }
+
+    /// What a task waits for may be another thing now: a CPU, or the end of a period of real-time bandwidth.
+    fn look_again(&mut self, id: TaskId) {
+        if !self.rt.is_empty() {
+            self.watch_anew(id);
+        }
+    }
+
+    fn watch_anew(&mut self, id: TaskId) {
+        let Self { tasks, groups, conservation: Some(watch), rt, now, .. } = self else { return };
+        let Some(task) = tasks.get_mut(id.index()) else { return };
+        if matches!(task.state, State::Waiting | State::Woken) {
+            let cpu = watch.cpu(id);
+            if held(task, cpu, groups, rt) {
+                watch.runs(*now, id, &mut task.account);
+            } else {
+                waits(watch, *now, (id, task), cpu, groups, rt);
+            }
+        }
+    }
+
+    /// The real-time tasks of a group are throttled on a CPU, or no longer.
+    fn rt_throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
+        self.ensure_group(group);
+        if begins {
+            self.rt.begin(at, cpu, group);
+            self.groups[group.index()].nr_rt_throttled += 1;
+        } else if let Some(ns) = self.rt.end(at, cpu, group) {
+            self.rt_was_throttled(cpu, group, ns);
+        }
+        for task in 0..self.tasks.len() {
+            if self.tasks[task].realtime {
+                self.watch_anew(TaskId(task as u32));
+            }
+        }
+    }
+
+    fn rt_was_throttled(&mut self, cpu: CpuId, group: GroupId, ns: u64) {
+        self.groups[group.index()].rt_throttled_ns += ns;
+        if group == GroupId::ROOT {
+            self.cpu_mut(cpu).result.rt_throttled_ns += ns;
+        }
     }
 
     fn end_of_life(&mut self, at: u64, id: TaskId) {
@@ -353,6 +397,30 @@ impl Collector {
                 watch.runs(at, id, &mut task.account);
             }
         }
+    }
+}
+
+/// Whether real-time throttling holds a task back on a CPU.
+#[inline]
+fn held(task: &Task, cpu: CpuId, groups: &[Group], rt: &RtThrottles) -> bool {
+    let parent = |group: u32| groups.get(group as usize).and_then(|group| group.parent);
+    !rt.is_empty() && task.realtime && rt.hold(cpu.0, task.group, parent)
+}
+
+/// A task begins to wait on a CPU: for the CPU, if nothing else holds it back.
+#[inline]
+fn waits(
+    watch: &mut Conservation,
+    at: u64,
+    (id, task): (TaskId, &Task),
+    cpu: CpuId,
+    groups: &[Group],
+    rt: &RtThrottles,
+) {
+    if held(task, cpu, groups, rt) {
+        watch.moves(id, cpu);
+    } else if !task.throttled && !limited(groups, task.group) {
+        watch.waits(at, id, cpu);
     }
 }
 
@@ -420,6 +488,7 @@ impl Sink for Collector {
         task.group = info.group.0;
         task.nice = info.nice;
         (task.policy, task.rt_priority) = (info.policy, info.rt_priority);
+        task.realtime = info.policy.is_rt();
         if info.policy == SchedPolicy::Deadline {
             task.account.deadline.get_or_insert_default();
         }
@@ -432,7 +501,13 @@ impl Sink for Collector {
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
             // Of an affinity that changes `Sink::affinity` tells.
-            Event::Waking { .. } | Event::PiSetprio { .. } | Event::AffinityLost { .. } => {}
+            Event::Waking { .. } | Event::AffinityLost { .. } => {}
+            Event::PiSetprio { task, new, .. } => {
+                self.task_mut(task).realtime = (0..99).contains(&new);
+                self.look_again(task);
+            }
+            Event::RtThrottle { group } => self.rt_throttle(at, cpu, group, true),
+            Event::RtUnthrottle { group } => self.rt_throttle(at, cpu, group, false),
             Event::CpuDown | Event::CpuUp => {
                 let idle = self.cpu_mut(cpu).running == Running::Idle;
                 if let Some(watch) = &mut self.conservation {
@@ -515,11 +590,12 @@ impl Sink for Collector {
                 }
             }
             Event::SetPolicy { task, policy, rt_priority } => {
-                let task = self.task_mut(task);
-                (task.policy, task.rt_priority) = (policy, rt_priority);
+                let it = self.task_mut(task);
+                (it.policy, it.rt_priority, it.realtime) = (policy, rt_priority, policy.is_rt());
                 if policy == SchedPolicy::Deadline {
-                    task.account.deadline.get_or_insert_default();
+                    it.account.deadline.get_or_insert_default();
                 }
+                self.look_again(task);
             }
             Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
             Event::MoveGroup { task, group } => {
@@ -527,10 +603,11 @@ impl Sink for Collector {
                 self.task_mut(task);
                 self.ensure_group(group);
                 let Self { tasks, groups, .. } = self;
-                let task = &mut tasks[task.index()];
-                let state = task.state;
-                task.enter(at, state, groups);
-                task.group = group.0;
+                let it = &mut tasks[task.index()];
+                let state = it.state;
+                it.enter(at, state, groups);
+                it.group = group.0;
+                self.look_again(task);
             }
         }
     }
@@ -538,6 +615,9 @@ impl Sink for Collector {
     fn finish(&mut self, at: u64) {
         self.now = self.now.max(at);
         self.finished = true;
+        for (cpu, group, ns) in self.rt.finish(self.now) {
+            self.rt_was_throttled(CpuId(cpu), GroupId(group), ns);
+        }
         let Self { tasks, groups, cpus, now, conservation, .. } = self;
         for (id, task) in tasks.iter_mut().enumerate() {
             let state = task.state;

@@ -180,6 +180,11 @@ impl Conservation {
         self.waiter(task).cpu = to.0;
     }
 
+    /// Where a task waits, or waited last.
+    pub(crate) fn cpu(&mut self, task: TaskId) -> CpuId {
+        CpuId(self.waiter(task).cpu)
+    }
+
     /// A task that waited, if it did, waits no more.
     #[inline]
     pub(crate) fn runs(&mut self, at: u64, task: TaskId, account: &mut Account) {

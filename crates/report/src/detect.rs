@@ -23,6 +23,7 @@ use vruntime_trace::{
     CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
 };
 
+use crate::rt_throttle::RtThrottles;
 use crate::violation::{Pattern, Side, Violation, cpu_list};
 
 /// A window is at least so long, nanoseconds: the paper's time of confirmation.
@@ -61,7 +62,7 @@ enum State {
     #[default]
     Asleep,
     Waiting,
-    /// Its group has used up its limit: it waits for that, not for a CPU.
+    /// Its group has used up its limit, or its real-time tasks theirs: it waits for that, not for a CPU.
     Held,
     Running,
 }
@@ -81,6 +82,8 @@ struct Task {
     /// It was woken on this CPU, and nothing but itself has moved it since.
     woken: bool,
     group: u32,
+    /// Its priority is a real-time one, its own or one it was lent.
+    realtime: bool,
 }
 
 /// Tasks of one affinity that wait on a CPU.
@@ -143,6 +146,8 @@ pub struct Detector {
     parents: Vec<Option<u32>>,
     /// Groups that have used up their limit on a CPU.
     throttled: BTreeSet<(u32, u32)>,
+    /// Where real-time tasks are throttled.
+    rt: RtThrottles,
     /// What the last window showed, and where that is in the list; nowhere, but counted, if the list was full.
     going_on: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the window before the last, and in the last.
@@ -296,10 +301,15 @@ impl Detector {
 
     /// Whether a task's group, or one above it, has used up its limit on a CPU.
     fn is_held(&self, task: TaskId, cpu: CpuId) -> bool {
+        let Some(task) = self.tasks.get(task.index()) else { return false };
+        if task.realtime {
+            // The limit of its group is none for it.
+            return self.rt.hold(cpu.0, task.group, |group| self.parents.get(group as usize).copied().flatten());
+        }
         if self.throttled.is_empty() {
             return false;
         }
-        let mut group = self.tasks.get(task.index()).map(|task| task.group);
+        let mut group = Some(task.group);
         while let Some(at) = group {
             if self.throttled.contains(&(cpu.0, at)) {
                 return true;
@@ -316,11 +326,24 @@ impl Detector {
         } else {
             self.throttled.remove(&(cpu.0, group.0));
         }
+        self.look_again(cpu);
+    }
+
+    /// What those who wait on a CPU wait for may be another thing now.
+    fn look_again(&mut self, cpu: CpuId) {
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
             if task.cpu == cpu.0 && matches!(task.state, State::Waiting | State::Held) {
                 self.enter(TaskId(index as u32), State::Waiting, cpu);
             }
+        }
+    }
+
+    /// What a task waits for, if it waits, may be another thing now.
+    fn wait_anew(&mut self, task: TaskId) {
+        let (state, at, _) = self.task_mut(task).clone_place();
+        if matches!(state, State::Waiting | State::Held) {
+            self.enter(task, State::Waiting, CpuId(at as u32));
         }
     }
 
@@ -583,6 +606,7 @@ impl Sink for Detector {
         let it = self.task_mut(id);
         info.name.clone_into(&mut it.name);
         it.group = info.group.0;
+        it.realtime = info.policy.is_rt();
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -636,10 +660,23 @@ impl Sink for Detector {
             Event::Unthrottle { group, .. } => self.limit(cpu, group, false),
             Event::MoveGroup { task, group } => {
                 self.task_mut(task).group = group.0;
-                let (state, at, _) = self.task_mut(task).clone_place();
-                if matches!(state, State::Waiting | State::Held) {
-                    self.enter(task, State::Waiting, CpuId(at as u32));
-                }
+                self.wait_anew(task);
+            }
+            Event::RtThrottle { group } => {
+                self.rt.begin(at, cpu, group);
+                self.look_again(cpu);
+            }
+            Event::RtUnthrottle { group } => {
+                self.rt.end(at, cpu, group);
+                self.look_again(cpu);
+            }
+            Event::SetPolicy { task, policy, .. } => {
+                self.task_mut(task).realtime = policy.is_rt();
+                self.wait_anew(task);
+            }
+            Event::PiSetprio { task, new, .. } => {
+                self.task_mut(task).realtime = (0..99).contains(&new);
+                self.wait_anew(task);
             }
             Event::Wakeup { task, target } | Event::WakeupNew { task, target }
                 if self.task_mut(task).state == State::Asleep =>

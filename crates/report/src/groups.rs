@@ -35,6 +35,8 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
             run_delay_ns: group.run_delay_ns,
             switches: group.switches,
             limit: group.limit,
+            nr_rt_throttled: group.nr_rt_throttled,
+            rt_throttled_ns: group.rt_throttled_ns,
             pressure: Pressure::default(),
             cpuset: group.cpuset.clone(),
         })

@@ -11,7 +11,8 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{
-    Account, CpuResult, CpusetResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult,
+    Account, CpuResult, CpusetResult, GroupResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall,
+    TaskResult,
 };
 
 /// What was run: the head of the JSON. The names are those of the recordings.
@@ -68,6 +69,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 pressure: Stalls::new(&group.pressure),
                 cpuset: group.cpuset.as_ref().map(Cpuset::new),
                 limit: group.limit.map(Limit::new),
+                rt: RtThrottled::new(group),
             };
             (path, json)
         })),
@@ -338,6 +340,22 @@ struct Group {
     cpuset: Option<Cpuset>,
     #[serde(flatten)]
     limit: Option<Limit>,
+    #[serde(flatten)]
+    rt: Option<RtThrottled>,
+}
+
+/// Of a group whose real-time tasks were throttled: how often, and for how long on all CPUs together.
+#[derive(Serialize)]
+struct RtThrottled {
+    nr_rt_throttled: u64,
+    rt_throttled_s: f64,
+}
+
+impl RtThrottled {
+    fn new(group: &GroupResult) -> Option<Self> {
+        let (count, ns) = (group.nr_rt_throttled, group.rt_throttled_ns);
+        (count > 0).then(|| Self { nr_rt_throttled: count, rt_throttled_s: seconds(ns) })
+    }
 }
 
 /// As in the files of the `cpuset` controller.
@@ -429,6 +447,7 @@ struct Cpu {
     busy_s: f64,
     overhead_s: f64,
     idle_s: f64,
+    rt_throttled_s: f64,
     #[serde(rename = "stat_s")]
     times: Times,
     nr_switches: u64,
@@ -444,6 +463,7 @@ impl Cpu {
             busy_s: seconds(cpu.busy_ns),
             overhead_s: seconds(cpu.overhead_ns),
             idle_s: seconds(cpu.idle_ns),
+            rt_throttled_s: seconds(cpu.rt_throttled_ns),
             times: Times(cpu.times),
             nr_switches: cpu.switches,
             balance_attempts: balance.attempts,

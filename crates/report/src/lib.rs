@@ -40,6 +40,7 @@ mod latency;
 mod procfs;
 mod psi;
 mod results;
+mod rt_throttle;
 mod schedstat;
 mod table;
 mod units;

@@ -69,11 +69,14 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
         let _ = writeln!(text, "\ncfs_rq[{index}]:{}", path(cfs.group.index()));
         of_queue(text, cfs);
     }
-    let _ = writeln!(text, "\nrt_rq[{index}]:/");
-    line(text, "rt_nr_running", cpu.rt.nr_running);
-    line(text, "rt_throttled", u8::from(cpu.rt.throttled));
-    line(text, "rt_time", ms_text(cpu.rt.time as i64));
-    line(text, "rt_runtime", ms_text(cpu.rt.runtime as i64));
+    let groups = cpu.rt_groups.iter().rev().map(|(group, rt)| (path(group.index()), rt));
+    for (path, rt) in groups.chain([("/", &cpu.rt)]) {
+        let _ = writeln!(text, "\nrt_rq[{index}]:{path}");
+        line(text, "rt_nr_running", rt.nr_running);
+        line(text, "rt_throttled", u8::from(rt.throttled));
+        line(text, "rt_time", ms_text(rt.time as i64));
+        line(text, "rt_runtime", ms_text(rt.runtime as i64));
+    }
     let _ = writeln!(text, "\ndl_rq[{index}]:");
     line(text, "dl_nr_running", cpu.dl_nr_running);
     let head = " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
@@ -262,6 +265,11 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     number(&mut text, "se.avg.util_avg", se.avg.util_avg as i64);
     number(&mut text, "se.avg.last_update_time", se.avg.last_update_time as i64);
     number(&mut text, "se.avg.util_est", se.avg.util_est as i64);
+    for (name, value) in
+        ["uclamp.min", "uclamp.max", "effective uclamp.min", "effective uclamp.max"].into_iter().zip(task.uclamp)
+    {
+        number(&mut text, name, i64::from(value));
+    }
     number(&mut text, "policy", policy(task.policy));
     number(&mut text, "prio", i64::from(task.prio));
     number(&mut text, "se.slice", se.slice as i64);

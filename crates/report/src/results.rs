@@ -216,6 +216,10 @@ pub struct GroupResult {
     pub limit: Option<LimitResult>,
     /// Its CPUs at the end, if it has a cpuset of its own.
     pub cpuset: Option<CpusetResult>,
+    /// How often its real-time tasks were throttled, by its own limit of them; the root's is the machine's. Summed over CPUs.
+    pub nr_rt_throttled: u64,
+    /// For how long, nanoseconds, summed over CPUs.
+    pub rt_throttled_ns: u64,
 }
 
 /// A group's cpuset.
@@ -305,6 +309,8 @@ pub struct CpuResult {
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
+    /// All real-time tasks were throttled here, nanoseconds; somebody else ran meanwhile, or nobody.
+    pub rt_throttled_ns: u64,
     /// The same time in the kernel's words.
     pub times: CpuTimes,
     /// Switches from one task to another, the idle task included.
@@ -439,6 +445,7 @@ impl Results {
             sum.busy_ns += cpu.busy_ns;
             sum.overhead_ns += cpu.overhead_ns;
             sum.idle_ns += cpu.idle_ns;
+            sum.rt_throttled_ns += cpu.rt_throttled_ns;
             sum.times.add(&cpu.times);
             sum.switches += cpu.switches;
             for (total, count) in sum.balance.iter_mut().zip(cpu.balance) {

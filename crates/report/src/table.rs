@@ -62,6 +62,10 @@ pub fn results_table(results: &Results) -> String {
         text.push('\n');
         text.push_str(&limits(results));
     }
+    if results.groups.iter().skip(1).any(|group| group.nr_rt_throttled > 0) {
+        text.push('\n');
+        text.push_str(&rt_limits(results));
+    }
     text.push('\n');
     text.push_str(&cpus(results));
     text.push('\n');
@@ -225,11 +229,23 @@ fn limits(results: &Results) -> String {
     text
 }
 
+/// Groups whose real-time tasks were throttled.
+fn rt_limits(results: &Results) -> String {
+    let throttled = || results.groups.iter().filter(|group| group.nr_rt_throttled > 0);
+    let rows = throttled()
+        .take(ROWS)
+        .map(|group| vec![group.path.clone(), count(group.nr_rt_throttled as f64), time(group.rt_throttled_ns as f64)]);
+    let mut text = grid(&["rt-limited group", "throttled", "for"], 1, rows);
+    more(&mut text, throttled().count(), "groups with a real-time limit");
+    text
+}
+
 fn cpus(results: &Results) -> String {
+    let throttled = results.cpus.iter().any(|cpu| cpu.rt_throttled_ns > 0);
     let row = |name: String, cpu: &crate::CpuResult, of: usize| {
         let share = |ns: u64| percent(results.share(ns) / of.max(1) as f64);
         let balance = cpu.balance_total();
-        vec![
+        let mut row = vec![
             name,
             share(cpu.busy_ns),
             share(cpu.overhead_ns),
@@ -237,7 +253,11 @@ fn cpus(results: &Results) -> String {
             count(results.per_second(cpu.switches)),
             count(balance.attempts as f64),
             count(balance.tasks as f64),
-        ]
+        ];
+        if throttled {
+            row.push(time(cpu.rt_throttled_ns as f64));
+        }
+        row
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     // Beyond a screenful the CPUs differ too little to be read one by one.
@@ -245,7 +265,8 @@ fn cpus(results: &Results) -> String {
         rows.extend(results.cpus.iter().enumerate().map(|(index, cpu)| row(index.to_string(), cpu, 1)));
     }
     rows.push(row(format!("all {}", results.cpus.len()), &results.machine(), results.cpus.len()));
-    grid(&["CPU", "busy %", "overhead %", "idle %", "switch/s", "balanced", "tasks pulled"], 1, rows)
+    let head = ["CPU", "busy %", "overhead %", "idle %", "switch/s", "balanced", "tasks pulled", "rt throttled"];
+    grid(if throttled { &head } else { &head[..7] }, 1, rows)
 }
 
 /// At which frequencies CPUs ran.

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::balance::domains::Level;
+use crate::class::rt;
 use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
@@ -18,6 +19,7 @@ use crate::shared::Shared;
 use crate::task::SchedPolicy;
 pub use crate::task::TaskState;
 use crate::tunables::Tunables;
+use crate::uclamp;
 
 /// All CPUs at one instant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -57,6 +59,8 @@ pub struct CpuDebug {
     pub cfs: Vec<CfsDebug>,
     /// Its real-time class.
     pub rt: RtDebug,
+    /// With real-time scheduling of groups: that of each group that has had such tasks here, but for the root's.
+    pub rt_groups: Vec<(GroupId, RtDebug)>,
     /// Tasks of the deadline class that are queued.
     pub dl_nr_running: u32,
     /// Whether it is online. The kernel shows nothing of a CPU that is not; but tasks may sleep there.
@@ -176,6 +180,8 @@ pub struct TaskDebug {
     pub prio: i16,
     /// Its group.
     pub group: GroupId,
+    /// The utilisation clamps it asks for, lower and upper; then those that hold for it. Of 1024.
+    pub uclamp: [u16; 4],
     /// What the fair class keeps of it.
     pub se: Option<EntityDebug>,
 }
@@ -201,6 +207,10 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             policy: task.policy,
             prio: task.prio(),
             group: task.group,
+            uclamp: {
+                let (asked, holds) = (uclamp::requested(shared, task), uclamp::effective(shared, task));
+                [asked.min, asked.max, holds.min, holds.max]
+            },
             se: P::debug_task(rq, index),
         })
         .collect();
@@ -221,6 +231,15 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             time: rq.rt.rt_time(),
             runtime: shared.config.tunables.rt_runtime_ns(),
         },
+        rt_groups: rq
+            .rt
+            .of_groups()
+            .filter(|(group, ..)| *group != GroupId::ROOT)
+            .map(|(group, nr_running, throttled, time)| {
+                let runtime = rt::limit(shared, group).runtime.unwrap_or(u64::MAX);
+                (group, RtDebug { nr_running, throttled, time, runtime })
+            })
+            .collect(),
         dl_nr_running: rq.dl.nr_running(),
         online: rq.is_online(),
         tasks,

@@ -235,6 +235,18 @@ pub enum Event {
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
+    /// The real-time tasks of a group have used up what they may have of this CPU (`sched_rt_runtime_us`, `cpu.rt_runtime_us`), and
+    /// those of the groups below it with them: none of them runs, but those that priority inheritance urges on. The root's:
+    /// all real-time tasks. The kernel has no tracepoint for it.
+    RtThrottle {
+        /// The group.
+        group: GroupId,
+    },
+    /// The real-time tasks of a group may run again on this CPU.
+    RtUnthrottle {
+        /// The group.
+        group: GroupId,
+    },
     /// `cpu_frequency`: this CPU runs at another frequency from now on.
     CpuFrequency {
         /// Kilohertz.

@@ -61,6 +61,9 @@ pub enum Feature {
     NiRandom,
     /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
     HrtickDl,
+    /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled (6.1, 6.6; with
+    /// real-time scheduling of groups all kernels). Off in all of them, since 5.10.
+    RtRuntimeShare,
     /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted Cores", 3.1).
     OldGroupAvg,
     /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same, 3.2).
@@ -102,6 +105,7 @@ pub const FEATURES: &[(Feature, &str)] = &[
     (Feature::BaseSlice, "BASE_SLICE"),
     (Feature::NiRandom, "NI_RANDOM"),
     (Feature::HrtickDl, "HRTICK_DL"),
+    (Feature::RtRuntimeShare, "RT_RUNTIME_SHARE"),
     (Feature::OldGroupAvg, "OLD_GROUP_AVG"),
     (Feature::OldNumaGroups, "OLD_NUMA_GROUPS"),
     (Feature::OldWakeNode, "OLD_WAKE_NODE"),

@@ -8,6 +8,7 @@ use once_cell::race::OnceBox;
 use spin::Mutex;
 
 use crate::class::fair::bandwidth::{self, BandwidthStat, Limit, Pool};
+use crate::class::rt::GroupRt;
 use crate::ids::GroupId;
 use crate::kernels::Throttle;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
@@ -24,6 +25,8 @@ pub struct TaskGroup {
     idle: AtomicBool,
     load_avg: AtomicI64,
     pub(crate) uclamp: GroupUclamp,
+    /// What its real-time tasks may have.
+    pub(crate) rt: GroupRt,
     /// The run time its CPUs draw on; made when it gets its first limit.
     pool: OnceBox<Mutex<Pool>>,
 }
@@ -37,6 +40,7 @@ impl TaskGroup {
             idle: AtomicBool::new(idle),
             load_avg: AtomicI64::new(0),
             uclamp,
+            rt: GroupRt::default(),
             pool: OnceBox::new(),
         }
     }

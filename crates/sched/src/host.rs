@@ -13,6 +13,8 @@ pub enum Timer {
     Deadline(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
+    /// The end of a group's period of real-time bandwidth (`cpu.rt_period_us`).
+    RtGroupPeriod(GroupId),
     /// The end of a group's period of CPU bandwidth (`cpu.max`).
     GroupPeriod(GroupId),
     /// A while after a group's CPUs returned runtime they did not use: it is handed to those that ran out of theirs.
@@ -25,7 +27,7 @@ impl Timer {
     pub const fn cpu(self) -> Option<CpuId> {
         match self {
             Self::Hrtick(cpu) | Self::Deadline(cpu) => Some(cpu),
-            Self::RtPeriod | Self::GroupPeriod(_) | Self::GroupSlack(_) => None,
+            Self::RtPeriod | Self::RtGroupPeriod(_) | Self::GroupPeriod(_) | Self::GroupSlack(_) => None,
         }
     }
 }

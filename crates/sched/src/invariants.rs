@@ -58,7 +58,8 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
     let ordinary = of(ClassKind::Fair).count() as u32;
     let held = of(ClassKind::Fair).filter(|(index, _)| P::throttled(rq, shared, *index)).count() as u32;
-    let urgent = if rq.rt.throttled() { 0 } else { of(ClassKind::Rt).count() as u32 };
+    // That they are all there is the class's to check.
+    let urgent = if rq.rt.throttled() { 0 } else { rq.rt.nr_running() };
     let deadline =
         of(ClassKind::Deadline).filter(|(_, task)| task.dl.as_ref().is_none_or(|se| se.queued())).count() as u32;
     let queued = ordinary - held + urgent + deadline;

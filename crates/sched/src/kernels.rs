@@ -192,6 +192,8 @@ pub struct Kernel {
     pub throttle: Throttle,
     /// cpusets.
     pub cpusets: Rules,
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`): off, as distributions build their kernels.
+    pub rt_group_sched: bool,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -285,6 +287,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         grub: row.grub,
         throttle: row.throttle,
         cpusets: row.cpusets,
+        rt_group_sched: false,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })

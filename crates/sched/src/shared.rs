@@ -52,6 +52,8 @@ pub struct Config<T> {
     pub newidle_cost_ns: u64,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
+    pub rt_group_sched: bool,
     /// How deadline tasks reclaim.
     pub grub: Grub,
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
@@ -74,6 +76,7 @@ impl Config<Knobs> {
             throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
             rt_limit: kernel.rt_limit,
+            rt_group_sched: kernel.rt_group_sched,
             grub: kernel.grub,
             rt_period_phase_ns: None,
             cpusets: kernel.cpusets,

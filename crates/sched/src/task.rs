@@ -104,7 +104,7 @@ pub type Affinity = Option<Arc<CpuMask>>;
 #[derive(Clone, Debug, Default)]
 pub struct TaskAttrs {
     /// Its policy. Nobody is born under SCHED_DEADLINE, which has to admit him first: such a task is SCHED_OTHER until
-    /// [`set_scheduler`](crate::Scheduler::set_scheduler).
+    /// [`set_scheduler`](crate::Scheduler::set_scheduler). Nor is a real-time task in a group that may not have any.
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,

@@ -191,11 +191,16 @@ pub(crate) fn effective<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps
     task.uclamp.active().unwrap_or_else(|| restricted(shared, task))
 }
 
+/// What a task asks for (`uclamp_req`); what it says nothing about is the default.
+pub(crate) fn requested<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
+    let asked = |value: u16, otherwise| if value == NOTHING { otherwise } else { value };
+    let default = if task.policy.is_rt() { shared.config.tunables.uclamp().min_rt_default } else { 0 };
+    Clamps { min: asked(task.uclamp.min, default), max: asked(task.uclamp.max, SCALE) }
+}
+
 fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     let tunables = shared.config.tunables.uclamp();
-    let asked = |value: u16, otherwise| if value == NOTHING { otherwise } else { value };
-    let default = if task.policy.is_rt() { tunables.min_rt_default } else { 0 };
-    let (mut min, mut max) = (asked(task.uclamp.min, default), asked(task.uclamp.max, SCALE));
+    let Clamps { mut min, mut max } = requested(shared, task);
     // The root has no say: its tasks are bound by the system's limits alone.
     if task.group != GroupId::ROOT {
         let group = shared.group(task.group).uclamp.holds();

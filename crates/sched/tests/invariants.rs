@@ -7,14 +7,15 @@ use proptest::prelude::*;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::deadline::{DlAttrs, Donor, SchedError};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::class::rt::RtLimit;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Limit, Partition, Policy, PolicyKind, Rq, SchedAttr,
-    SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Kernel, Limit, Partition, Policy, PolicyKind, Rq,
+    SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 /// A host that does at once what it is asked to do.
@@ -71,6 +72,7 @@ enum Call {
     NoLimit { group: u8 },
     Clamp { task: u8, min: Option<u32>, max: Option<u32> },
     GroupClamp { group: u8, min: u32, max: u32 },
+    RtLimit { group: u8, runtime_us: u32, period_us: u32 },
     User { cpu: u8 },
     Hotplug { cpu: u8, online: bool },
     Cpus { group: u8, cpus: u8 },
@@ -102,6 +104,8 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (any::<u8>(), prop::option::of(0u32..1030), prop::option::of(0u32..1030))
             .prop_map(|(task, min, max)| Call::Clamp { task, min, max }),
         1 => (any::<u8>(), 0u32..1030, 0u32..1030).prop_map(|(group, min, max)| Call::GroupClamp { group, min, max }),
+        2 => (any::<u8>(), 0u32..8_000, 1_000u32..40_000)
+            .prop_map(|(group, runtime_us, period_us)| Call::RtLimit { group, runtime_us, period_us }),
         6 => any::<u8>().prop_map(|cpu| User { cpu }),
         3 => (any::<u8>(), any::<bool>()).prop_map(|(cpu, online)| Call::Hotplug { cpu, online }),
         2 => (any::<u8>(), any::<u8>()).prop_map(|(group, cpus)| Call::Cpus { group, cpus }),
@@ -148,7 +152,10 @@ struct Bench<P: Policy> {
 
 impl<P: Policy<Tunables = Knobs>> Bench<P> {
     fn new(topology: Topology, name: &str, isolated: u8) -> Self {
-        let mut kernel = kernel(name).unwrap();
+        Self::under(topology, kernel(name).unwrap(), isolated)
+    }
+
+    fn under(topology: Topology, mut kernel: Kernel, isolated: u8) -> Self {
         // Short enough for real-time tasks to be throttled often.
         kernel.set("sched_rt_period_us", 20_000).unwrap();
         kernel.set("sched_rt_runtime_us", 12_000).unwrap();
@@ -268,6 +275,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                         Err(SchedError::Admission(_)) => {
                             assert!(self.shared.root_domains().0.len() > 1 || self.isolated());
                         }
+                        Err(SchedError::NoRtRuntime { .. }) => assert!(self.shared.config.rt_group_sched),
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -308,7 +316,11 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                     let policy = policy_of(policy);
                     let attr = SchedAttr { policy, rt_priority: priority, deadline, ..SchedAttr::default() };
                     let set = self.with(|s| s.set_scheduler(task, attr));
-                    assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
+                    let no_runtime = matches!(set, Err(SchedError::NoRtRuntime { .. }));
+                    assert!(
+                        set.is_ok() || policy == SchedPolicy::Deadline || (no_runtime && policy.is_rt()),
+                        "{set:?}"
+                    );
                     self.promised |= policy == SchedPolicy::Deadline;
                 }
             }
@@ -334,6 +346,12 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             Call::NoLimit { group } => {
                 let group = self.groups[group as usize % self.groups.len()];
                 self.with(|s| s.set_group_bandwidth(group, None));
+            }
+            Call::RtLimit { group, runtime_us, period_us } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                let (runtime, period) = (Some(u64::from(runtime_us) * 1000), u64::from(period_us) * 1000);
+                // Most are more than those above have.
+                let _ = self.with(|s| s.set_group_rt(group, RtLimit { runtime, period }));
             }
             Call::User { cpu } => {
                 let cpu = self.cpu(cpu);
@@ -593,7 +611,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             let may_run = |index: u32, task: &Task<P>| {
                 let throttled = match task.kind() {
                     ClassKind::Deadline => task.deadline().is_some_and(|se| se.throttled),
-                    ClassKind::Rt => rq.rt.throttled(),
+                    ClassKind::Rt => rq.rt.holds_back(index),
                     ClassKind::Fair => P::throttled(rq, &self.shared, index),
                 };
                 task.on_rq && task.state == TaskState::Runnable && !throttled
@@ -701,4 +719,31 @@ fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
     bench.apply(&Call::Wake { task: 0, cpu: 0, sync: false });
     bench.apply(&Call::Pass { us: 100 });
     assert_eq!(bench.rqs[0].running().task(), Some(task));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// With real-time scheduling of groups, on CPUs that lend each other runtime or do not.
+    #[test]
+    fn invariants_hold_with_real_time_groups(
+        topology in machines(),
+        name in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        share in any::<bool>(),
+        limits in prop::collection::vec((0u32..3_000, 5_000u32..20_000), 5),
+        calls in prop::collection::vec(call(), 1..300),
+    ) {
+        let mut kernel = kernel(name).unwrap();
+        kernel.rt_group_sched = true;
+        kernel.feature(if share { "RT_RUNTIME_SHARE" } else { "NO_RT_RUNTIME_SHARE" }).unwrap();
+        let limit = |(group, (runtime_us, period_us))| Call::RtLimit { group, runtime_us, period_us };
+        let calls = (1u8..).zip(limits).map(limit).chain(calls);
+        if kernel.policy == PolicyKind::Cfs {
+            let mut bench = Bench::<Cfs>::under(topology, kernel, 0);
+            calls.for_each(|call| bench.apply(&call));
+        } else {
+            let mut bench = Bench::<Eevdf>::under(topology, kernel, 0);
+            calls.for_each(|call| bench.apply(&call));
+        }
+    }
 }

@@ -124,15 +124,7 @@ fn workload(hogs: usize, sleeper: bool) -> Workload {
     if sleeper {
         tasks.push(task("sleeper", vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 2 * MS }]));
     }
-    let root = Group {
-        path: "/".to_owned(),
-        parent: None,
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    };
+    let root = Group { path: "/".to_owned(), ..Group::default() };
     Workload { tasks, groups: vec![root], ..Workload::default() }
 }
 

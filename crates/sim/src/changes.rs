@@ -5,12 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use vruntime_sched::class::rt::RtLimitError;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::{Limit, Policy, Scheduler};
 use vruntime_trace::{GroupInfo, Sink};
-use vruntime_workload::program::{Bandwidth, Changed, CpuMax};
+use vruntime_workload::program::{Bandwidth, Changed, CpuMax, RtBandwidth, RtRuntime};
 
 use crate::cpu::NEVER;
+use crate::error::Error;
 use crate::machine::{Machine, sched};
 use crate::task::Life;
 
@@ -30,7 +32,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.cpus[cpu].settle(change.at);
         match &change.what {
             Changed::Tasks { tasks, nice, .. } => self.change_tasks(cpu, tasks, settings, *nice),
-            Changed::Group { group, weight, max } => {
+            Changed::Group { group, weight, max, rt } => {
                 let id = self.groups[*group];
                 let state = &mut self.group_states[*group];
                 if let Some(weight) = *weight {
@@ -41,6 +43,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     let bandwidth = if let CpuMax::Limited(bandwidth) = max { Some(*bandwidth) } else { None };
                     self.group_states[*group].1 = bandwidth.map(|max| (max.quota, max.period));
                     sched!(self, cpu).set_group_bandwidth(id, bandwidth.and_then(limit));
+                }
+                if let Some(rt) = *rt
+                    && let Err(error) = self.set_group_rt(cpu, *group, rt)
+                {
+                    self.error.get_or_insert(error);
                 }
                 let (weight, max) = self.group_states[*group];
                 let info = &workload.groups[*group];
@@ -63,6 +70,29 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
         }
         self.leave_interrupt(cpu);
+    }
+
+    /// Gives a group of the workload what `rt` says; what it does not say stays.
+    pub(crate) fn set_group_rt(&mut self, cpu: usize, group: usize, rt: RtBandwidth) -> Result<(), Error> {
+        let (id, now) = (self.groups[group], self.core.now);
+        let mut limit = sched!(self, cpu).group_rt(id);
+        match rt.runtime {
+            None => {}
+            Some(RtRuntime::Unlimited) => limit.runtime = None,
+            Some(RtRuntime::Limited(runtime)) => limit.runtime = Some(runtime),
+        }
+        limit.period = rt.period.unwrap_or(limit.period);
+        sched!(self, cpu).set_group_rt(id, limit).map_err(|error| {
+            let inside = if let RtLimitError::Sum { of, .. } = error { Some(of) } else { None };
+            let inside = inside.filter(|&of| of != id).map(|of| self.group_path(of));
+            Error::BadRtLimit { group: self.group_path(id), now, inside, error }
+        })
+    }
+
+    /// The path of one of the workload's groups.
+    pub(crate) fn group_path(&self, id: GroupId) -> String {
+        let index = self.groups.iter().position(|&known| known == id);
+        index.and_then(|index| self.workload.groups.get(index)).map_or_else(String::new, |group| group.path.clone())
     }
 
     fn change_tasks(&mut self, cpu: usize, templates: &[usize], settings: u32, nice: Option<i8>) {

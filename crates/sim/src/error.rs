@@ -2,6 +2,7 @@
 
 use vruntime_sched::UclampError;
 use vruntime_sched::class::deadline::SchedError;
+use vruntime_sched::class::rt::RtLimitError;
 
 use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
@@ -9,6 +10,11 @@ use crate::idle::IdleStateError;
 /// " at 5.000 ms", unless that is the beginning.
 fn at(now: u64) -> String {
     if now == 0 { String::new() } else { format!(" at {}.{:03} ms", now / 1_000_000, now / 1_000 % 1_000) }
+}
+
+/// "in group `/x`: ", if it is another.
+fn inside_of(group: Option<&str>) -> String {
+    group.map_or_else(String::new, |group| format!("in group `{group}`: "))
 }
 
 /// Why a workload cannot be run. Each message says what was expected and how to mend it.
@@ -131,6 +137,32 @@ pub enum Error {
         now: u64,
         /// Why, and how to mend it.
         error: SchedError,
+    },
+    /// A real-time task is in a group, or is to go to one, that may have none.
+    #[error(
+        "task `{task}`{}: group `{group}` may have no real-time tasks (EPERM), for its `rt_runtime` is 0; write \
+         [groups.\"{group}\"] with rt_runtime = \"100ms\" or what it is to have of each second, or choose another group or policy",
+        at(*.now)
+    )]
+    NoRtRuntime {
+        /// The task.
+        task: String,
+        /// When it asks, nanoseconds after the start.
+        now: u64,
+        /// Path of the group.
+        group: String,
+    },
+    /// A group's limit of real-time time that the kernel refuses.
+    #[error("`rt_runtime` of group `{group}`{}: {}{error}", at(*.now), inside_of(.inside.as_deref()))]
+    BadRtLimit {
+        /// Path of the group.
+        group: String,
+        /// When, nanoseconds after the start.
+        now: u64,
+        /// Path of the group the sum is of, if it is another.
+        inside: Option<String>,
+        /// Why, with the arithmetic.
+        error: RtLimitError,
     },
     /// The machine's frequencies make no sense.
     #[error("{0}")]

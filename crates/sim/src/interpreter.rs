@@ -6,7 +6,7 @@
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
-use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::{Policy, Scheduler};
 use vruntime_trace::Sink;
 
@@ -409,16 +409,20 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
+        let group = attributes.group.map(|group| self.group(self.tasks[task as usize].template as usize, group));
+        // Where groups have real-time limits what is asked for as a whole is done in the order in which it can be.
+        let group_first =
+            attributes.policy.is_some_and(|attr| attr.policy.is_rt()) && self.shared.config.rt_group_sched;
+        if group_first {
+            self.move_group(cpu, task, group);
+        }
         if let Some(attr) = attributes.policy {
             let set = sched!(self, cpu).set_scheduler(id, attr);
             self.refuse(task, set);
         }
         self.clamp(cpu, task, &attributes);
-        if let Some(group) = attributes.group {
-            let group = self.group(self.tasks[task as usize].template as usize, group);
-            if let Err(error) = sched!(self, cpu).move_group(id, group) {
-                self.note_refused_move(task, &error);
-            }
+        if !group_first {
+            self.move_group(cpu, task, group);
         }
         if attributes.affinity.is_some() {
             let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone());
@@ -445,12 +449,32 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// What a deadline task asked for is refused: the run ends there.
-    pub(crate) fn refuse(&mut self, task: u32, set: Result<(), SchedError>) {
-        if let Err(error) = set {
-            let now = self.core.now;
-            self.error.get_or_insert(Error::Refused { task: self.task_name(task), now, error });
+    fn move_group(&mut self, cpu: usize, task: u32, group: Option<GroupId>) {
+        let Some(group) = group else { return };
+        match sched!(self, cpu).move_group(TaskId(task), group) {
+            Err(error @ SchedError::NoRtRuntime { .. }) => self.refuse(task, Err(error)),
+            Err(error) => self.note_refused_move(task, &error),
+            Ok(()) => {}
         }
+    }
+
+    /// What a deadline task or a real-time one asked for is refused: the run ends there.
+    pub(crate) fn refuse(&mut self, task: u32, set: Result<(), SchedError>) {
+        if set.is_err() {
+            let name = self.task_name(task);
+            self.refuse_as(&name, set);
+        }
+    }
+
+    /// As [`Self::refuse`], for a task of that name.
+    pub(crate) fn refuse_as(&mut self, task: &str, set: Result<(), SchedError>) {
+        let (task, now) = (task.to_owned(), self.core.now);
+        let error = match set {
+            Ok(()) => return,
+            Err(SchedError::NoRtRuntime { group }) => Error::NoRtRuntime { task, now, group: self.group_path(group) },
+            Err(error) => Error::Refused { task, now, error },
+        };
+        self.error.get_or_insert(error);
     }
 }
 

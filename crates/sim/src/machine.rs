@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
@@ -254,7 +255,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         };
         machine.describe();
         machine.start_clocks();
-        machine.create_groups();
+        machine.create_groups()?;
         if config.autogroup {
             machine.create_autogroups();
         } else if !workload.sessions.is_empty() {
@@ -262,6 +263,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
         machine.create_cpusets()?;
         machine.create_tasks(config.seed, &mut rng);
+        if let Some(error) = machine.error.take() {
+            return Err(error);
+        }
         machine.arm_hotplug();
         for cpu in 0..cpus {
             sched!(machine, cpu).tick_stopped(CpuId(cpu as u32));
@@ -288,7 +292,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         domains.collect()
     }
 
-    fn create_groups(&mut self) {
+    fn create_groups(&mut self) -> Result<(), Error> {
         let root = GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None };
         self.core.sink.group(GroupId::ROOT, &root);
         self.groups.push(GroupId::ROOT);
@@ -305,17 +309,20 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
             }
         }
+        for (index, group) in self.workload.groups.iter().enumerate() {
+            if let Some(rt) = group.rt {
+                self.set_group_rt(0, index, rt)?;
+            }
+        }
+        Ok(())
     }
 
     /// One autogroup a session: its tasks say they are in the root group, and compete as one of its children.
     fn create_autogroups(&mut self) {
         let workload = self.workload;
         let mut create = |path: &str, nice: Option<i8>| {
-            let id = sched!(self, 0).new_group(GroupId::ROOT, 100, false);
+            let id = sched!(self, 0).new_autogroup(nice.unwrap_or(0));
             self.core.sink.group(id, &GroupInfo { path, parent: Some(GroupId::ROOT), weight: 100, max: None, nice });
-            if let Some(nice) = nice {
-                sched!(self, 0).set_group_nice(id, nice);
-            }
             self.autogroups.push(id);
         };
         create("/autogroup", None);
@@ -346,13 +353,18 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             // Kernel threads are in no session, hence in no autogroup.
             GroupId::ROOT
         };
-        let affinity = initial.affinity.clone();
+        if policy.is_rt() && !self.shared.may_have_rt(group) {
+            let error = Err(SchedError::NoRtRuntime { group });
+            self.refuse_as(name, error);
+        }
+        let affinity = self.programs.settings[self.programs.initial[template] as usize].affinity.clone();
         let attrs = TaskAttrs { policy, nice, rt_priority, slice: attr.slice, group, affinity };
         let (per_cpu, on) = (template >= self.own && attrs.affinity.is_some(), CpuId(cpu as u32));
         let mut sched = sched!(self, cpu);
         let id = if per_cpu { sched.new_kthread(&attrs, on) } else { sched.new_task(&attrs, on) };
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, self.programs.entry[template], times(task.repeat)));
+        let initial = &self.programs.settings[self.programs.initial[template] as usize];
         if initial.util_min.or(initial.util_max).is_some() {
             let initial = initial.clone();
             self.clamp(cpu, id.0, &initial);

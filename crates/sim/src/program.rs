@@ -279,7 +279,7 @@ impl<'a> Compiler<'a> {
                 }
                 return Ok(index);
             }
-            Changed::Group { group, weight, max } => {
+            Changed::Group { group, weight, max, rt: _ } => {
                 let index = check("group", *group, workload.groups.len())?;
                 let mut group = workload.groups[index].clone();
                 group.weight = weight.unwrap_or(group.weight);

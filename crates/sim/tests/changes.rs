@@ -21,15 +21,7 @@ fn hog(name: &str, group: usize) -> Task {
 fn grouped(tasks: Vec<Task>, changes: Vec<(u64, Changed)>) -> Workload {
     let mut workload = workload(tasks);
     for path in ["/a", "/b"] {
-        workload.groups.push(Group {
-            path: path.to_owned(),
-            parent: Some(0),
-            weight: 100,
-            idle: false,
-            max: None,
-            uclamp: None,
-            ..Group::default()
-        });
+        workload.groups.push(Group { path: path.to_owned(), parent: Some(0), ..Group::default() });
     }
     workload.changes = changes.into_iter().map(|(at, what)| Change { at, what }).collect();
     workload
@@ -53,7 +45,7 @@ fn loops(log: &Log, name: &str, from: u64, to: u64) -> usize {
 
 #[test]
 fn a_groups_weight() {
-    let change = Changed::Group { group: 1, weight: Some(300), max: None };
+    let change = Changed::Group { group: 1, weight: Some(300), max: None, rt: None };
     let (log, _) = run_it(&grouped(vec![hog("a", 1), hog("b", 2)], vec![(1000 * MS + 17, change)]), "1", 2000);
     let shares = [0, 1000].map(|from| (loops(&log, "a", from, from + 1000), loops(&log, "b", from, from + 1000)));
     let near = |(a, b): (usize, usize), (x, y)| a.abs_diff(x) <= 12 && b.abs_diff(y) <= 12;
@@ -63,7 +55,7 @@ fn a_groups_weight() {
 #[test]
 fn a_groups_limit_comes_changes_and_goes() {
     let max = |percent: u64| CpuMax::Limited(Bandwidth { quota: percent * MS, period: 100 * MS, burst: 0 });
-    let limit = |max| Changed::Group { group: 1, weight: None, max: Some(max) };
+    let limit = |max| Changed::Group { group: 1, weight: None, max: Some(max), rt: None };
     let changes = vec![(1000 * MS, limit(max(20))), (2000 * MS, limit(max(50))), (3000 * MS, limit(CpuMax::Unlimited))];
     let (log, _) = run_it(&grouped(vec![hog("a", 1)], changes), "1", 4000);
     let done: Vec<usize> = (0..4).map(|second| loops(&log, "a", second * 1000, second * 1000 + 1000)).collect();
@@ -139,7 +131,7 @@ fn what_the_kernel_refuses_is_refused() {
         let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
         simulate(&grouped(vec![hog("a", 1)], changes), &config, &mut Log::default()).unwrap_err()
     };
-    let group = |group, weight| Changed::Group { group, weight, max: None };
+    let group = |group, weight| Changed::Group { group, weight, max: None, rt: None };
     assert!(refused(vec![(0, group(0, Some(5)))]).to_string().contains("root group"));
     assert!(refused(vec![(0, group(1, Some(0)))]).to_string().contains("weight is 0, expected 1 to 10000"));
     let mut idle = grouped(vec![hog("a", 1)], vec![(0, group(1, Some(5)))]);
@@ -152,7 +144,7 @@ fn what_the_kernel_refuses_is_refused() {
     let cpus = Settings { cpus: Some(vec![3]), ..Settings::default() };
     assert!(matches!(refused(vec![(0, of_task(0, cpus))]), Error::UnknownCpu { cpu: 3, .. }));
     let max = Bandwidth { quota: 5, period: 100 * MS, burst: 0 };
-    let limit = Changed::Group { group: 1, weight: None, max: Some(CpuMax::Limited(max)) };
+    let limit = Changed::Group { group: 1, weight: None, max: Some(CpuMax::Limited(max)), rt: None };
     assert!(refused(vec![(0, limit)]).to_string().contains("quota"));
     // A deadline task needs all CPUs; and one whole CPU is more than is to be had.
     let greedy = Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
@@ -173,8 +165,8 @@ fn observers_are_told() {
     }
     let max = CpuMax::Limited(Bandwidth { quota: 50 * MS, period: 100 * MS, burst: 0 });
     let changes = vec![
-        (10 * MS, Changed::Group { group: 2, weight: Some(7), max: None }),
-        (20 * MS, Changed::Group { group: 2, weight: None, max: Some(max) }),
+        (10 * MS, Changed::Group { group: 2, weight: Some(7), max: None, rt: None }),
+        (20 * MS, Changed::Group { group: 2, weight: None, max: Some(max), rt: None }),
     ];
     let mut sink = Changes::default();
     let config = Config { duration: Some(50 * MS), ..exact("6.12", "1") };
@@ -224,7 +216,7 @@ fn any_change() -> impl Strategy<Value = Changed> {
             Changed::Tasks { tasks, settings, nice: None }
         }),
         (1usize..3, prop::option::of(1u32..10_000), prop::option::of(max))
-            .prop_map(|(group, weight, max)| Changed::Group { group, weight, max }),
+            .prop_map(|(group, weight, max)| Changed::Group { group, weight, max, rt: None }),
         (0usize..2, -20i8..20).prop_map(|(session, nice)| Changed::Session { session, nice }),
     ]
 }

@@ -128,15 +128,8 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
         burst: quota * MS * burst / 100,
     });
     prop::collection::vec(prop::option::weighted(0.4, limit), 3).prop_map(|limits| {
-        let group = |path: &str, parent, weight, max| Group {
-            path: path.to_owned(),
-            parent,
-            weight,
-            idle: false,
-            max,
-            uclamp: None,
-            ..Group::default()
-        };
+        let group =
+            |path: &str, parent, weight, max| Group { path: path.to_owned(), parent, weight, max, ..Group::default() };
         vec![
             group("/", None, 100, None),
             group("/a", Some(0), 300, limits[0]),

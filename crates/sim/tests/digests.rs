@@ -24,15 +24,7 @@ fn task(name: String, nice: i8, group: usize, ops: Vec<Op>) -> Task {
 
 /// Hogs, wakers and a nested group on eight CPUs with SMT and two caches.
 fn mixed() -> Workload {
-    let group = |path: &str, parent, weight| Group {
-        path: path.to_owned(),
-        parent,
-        weight,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    };
+    let group = |path: &str, parent, weight| Group { path: path.to_owned(), parent, weight, ..Group::default() };
     let mut workload = Workload {
         groups: vec![group("/", None, 100), group("/a", Some(0), 300), group("/a/b", Some(1), 50)],
         ..Workload::default()

@@ -152,15 +152,7 @@ fn what_cannot_run_is_refused_before_it_begins() {
     let limit = |quota, period, burst| {
         let max = Some(Bandwidth { quota, period, burst });
         with(&|w| {
-            w.groups.push(Group {
-                path: "/g".to_owned(),
-                parent: Some(0),
-                weight: 100,
-                idle: false,
-                max,
-                uclamp: None,
-                ..Group::default()
-            });
+            w.groups.push(Group { path: "/g".to_owned(), parent: Some(0), max, ..Group::default() });
         })
     };
     let policy = |policy| with(&|w| settings(w, Settings { policy: Some(policy), ..Settings::default() }));

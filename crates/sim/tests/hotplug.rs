@@ -141,15 +141,7 @@ fn a_throttled_group_leaves_too() {
         let mut config = config("core:2");
         config.kernel = vruntime_sched::kernel(kernel).unwrap().clone();
         let max = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
-        let group = |path: &str, parent, max| Group {
-            path: path.to_owned(),
-            parent,
-            weight: 100,
-            idle: false,
-            max,
-            uclamp: None,
-            ..Group::default()
-        };
+        let group = |path: &str, parent, max| Group { path: path.to_owned(), parent, max, ..Group::default() };
         let tasks = ["a", "b"].map(|name| {
             let mut task = hog(name, None);
             task.settings.group = Some(1);

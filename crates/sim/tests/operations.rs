@@ -272,15 +272,7 @@ fn phases_change_nice_group_and_cpus() {
         ..Settings::default()
     };
     let moving = pinned(task("a", vec![phase(vec![run(100)], Repeat::Times(1)), second]), &[0]);
-    let group = Group {
-        path: "/g".to_owned(),
-        parent: Some(0),
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    };
+    let group = Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() };
     let mut workload = workload(vec![moving]);
     workload.groups.push(group);
     let mut log = Log::default();
@@ -368,15 +360,7 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     };
     let hog = |name: &str| pinned(task(name, vec![phase(vec![run(1000)], Repeat::Forever)]), &[0]);
     let mut workload = workload(vec![hog("a"), hog("b"), hog("c"), grouped(hog("g"))]);
-    workload.groups.push(Group {
-        path: "/g".to_owned(),
-        parent: Some(0),
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    });
+    workload.groups.push(Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() });
     let share = |autogroup| {
         let mut log = Log::default();
         let config = Config { autogroup, duration: Some(2000 * MS), ..exact("6.12", "1") };
@@ -404,15 +388,7 @@ fn a_session_has_an_autogroup_and_a_nice_value() {
     };
     let hogs = vec![hog("a0", Some(0)), hog("a1", Some(0)), hog("a2", Some(0)), hog("b", Some(1)), hog("c", None)];
     let mut workload = workload(hogs);
-    workload.groups.push(Group {
-        path: "/g".to_owned(),
-        parent: Some(0),
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    });
+    workload.groups.push(Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() });
     for (nice, weight) in [(0, 1024.0), (-5, 3121.0), (5, 335.0)] {
         let session = |name: &str, nice| Session { name: name.to_owned(), nice };
         workload.sessions = vec![session("one", 0), session("two", nice)];

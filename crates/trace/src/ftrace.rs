@@ -161,6 +161,8 @@ impl<W: Write> FtraceWriter<W> {
             | Event::Deadline { .. }
             | Event::Throttle { .. }
             | Event::Unthrottle { .. }
+            | Event::RtThrottle { .. }
+            | Event::RtUnthrottle { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }

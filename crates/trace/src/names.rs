@@ -166,9 +166,11 @@ impl Names {
             | Event::LoopEnd { task, .. }
             | Event::SleepReturn { task, .. }
             | Event::AffinityLost { task } => self.admit_task(task),
-            Event::Throttle { group } | Event::Unthrottle { group, .. } | Event::BandwidthPeriod { group, .. } => {
-                self.admit_group(group)
-            }
+            Event::Throttle { group }
+            | Event::Unthrottle { group, .. }
+            | Event::BandwidthPeriod { group, .. }
+            | Event::RtThrottle { group }
+            | Event::RtUnthrottle { group } => self.admit_group(group),
             Event::Balance { .. }
             | Event::Overhead { .. }
             | Event::CpuFrequency { .. }

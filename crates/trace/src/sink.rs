@@ -395,6 +395,8 @@ impl Sink for Digest {
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
                 (22, pair(group.0, periods), burst << 1 | u64::from(throttled))
             }
+            Event::RtThrottle { group } => (26, u64::from(group.0), 0),
+            Event::RtUnthrottle { group } => (27, u64::from(group.0), 0),
             Event::CpuDown => (23, 0, 0),
             Event::CpuUp => (24, 0, 0),
             Event::AffinityLost { task } => (25, u64::from(task.0), 0),

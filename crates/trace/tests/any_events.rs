@@ -73,6 +73,8 @@ fn event() -> impl Strategy<Value = Event> {
         any::<u32>().prop_map(|khz| Event::CpuFrequency { khz }),
         group().prop_map(|group| Event::Throttle { group }),
         (group(), any::<u64>()).prop_map(|(group, ns)| Event::Unthrottle { group, ns }),
+        group().prop_map(|group| Event::RtThrottle { group }),
+        group().prop_map(|group| Event::RtUnthrottle { group }),
         (group(), any::<u32>(), any::<bool>(), any::<u64>())
             .prop_map(|(group, periods, throttled, burst)| Event::BandwidthPeriod { group, periods, throttled, burst }),
         (cpu(), any::<u32>()).prop_map(|(cpu, pulled)| Event::Balance {
@@ -101,6 +103,8 @@ fn is_traced(event: &Event) -> bool {
             | Event::Deadline { .. }
             | Event::Throttle { .. }
             | Event::Unthrottle { .. }
+            | Event::RtThrottle { .. }
+            | Event::RtUnthrottle { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }

@@ -78,6 +78,27 @@ pub struct Group {
     pub uclamp: Option<Clamps>,
     /// `cpuset.cpus` and `cpuset.cpus.partition`.
     pub cpuset: Cpuset,
+    /// `cpu.rt_runtime_us` and `cpu.rt_period_us` (real-time scheduling of groups); none: neither is set.
+    pub rt: Option<RtBandwidth>,
+}
+
+/// What a group's real-time tasks may have of each CPU. What is `None` stays as it was: at first nothing, in the machine's
+/// period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RtBandwidth {
+    /// `cpu.rt_runtime_us`.
+    pub runtime: Option<RtRuntime>,
+    /// `cpu.rt_period_us`, in nanoseconds.
+    pub period: Option<u64>,
+}
+
+/// What is written to `cpu.rt_runtime_us`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtRuntime {
+    /// -1: no limit.
+    Unlimited,
+    /// Nanoseconds; 0: no real-time task may be in the group.
+    Limited(u64),
 }
 
 impl Default for Group {
@@ -91,6 +112,7 @@ impl Default for Group {
             max: None,
             uclamp: None,
             cpuset: Cpuset::default(),
+            rt: None,
         }
     }
 }
@@ -185,6 +207,8 @@ pub enum Changed {
         weight: Option<u32>,
         /// `cpu.max`, with `cpu.max.burst`.
         max: Option<CpuMax>,
+        /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+        rt: Option<RtBandwidth>,
     },
     /// The CPUs of a task group.
     Cpuset {

@@ -4,7 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use vruntime_workload::program::{Bandwidth, Changed, Clamps, CpuMax, Hotplug, Op, Policy, Repeat, Settings, WaitMode};
+use vruntime_workload::program::{
+    Bandwidth, Changed, Clamps, CpuMax, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, Settings, WaitMode,
+};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
 
@@ -217,6 +219,41 @@ fn clamps_of_a_group_are_per_cent() {
         let text = format!("{TASK}[groups.\"/a\"]\n{wrong}\n");
         let read = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files);
         assert!(read.is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn real_time_limits_of_a_group() {
+    let limit = |us: u64| Some(RtRuntime::Limited(us * 1000));
+    let rows = [
+        ("rt_runtime = \"20ms\"", limit(20_000), None),
+        ("rt_runtime = 20000\nrt_period = \"0.1s\"", limit(20_000), Some(100_000_000)),
+        ("rt_runtime = -1", Some(RtRuntime::Unlimited), None),
+        ("rt_runtime = \"max\"\nrt_period = 50000", Some(RtRuntime::Unlimited), Some(50_000_000)),
+        ("rt_runtime = 0", limit(0), None),
+        ("rt_period = \"2s\"", None, Some(2_000_000_000)),
+    ];
+    for (text, runtime, period) in rows {
+        let scenario = read(&format!("rt_group_sched = false{TASK}[groups.\"/a\"]\n{text}\n"));
+        assert_eq!(scenario.workload.groups[1].rt, Some(RtBandwidth { runtime, period }), "{text}");
+        assert_eq!(scenario.rt_group_sched, Some(false));
+    }
+    let scenario = read(&format!("{TASK}[groups.\"/a\"]\n[[change]]\nat = \"1s\"\ngroup = \"/a\"\nrt_runtime = 500\n"));
+    let rt = Some(RtBandwidth { runtime: limit(500), period: None });
+    assert_eq!(scenario.workload.groups[1].rt, None);
+    assert_eq!(scenario.workload.changes[0].what, Changed::Group { group: 1, weight: None, max: None, rt });
+    let wrong = [
+        ("rt_runtime = -2", "`rt_runtime` is out of range"),
+        ("rt_runtime = \"20\"", "`rt_runtime` is \"20\""),
+        ("rt_runtime = true", "`rt_runtime` is"),
+        ("rt_period = 0", "`rt_period` is 0"),
+        ("rt_runtime = 30000\nrt_period = \"20ms\"", "an `rt_runtime` of 30000 us in an `rt_period` of 20000 us"),
+        ("rt_runtme = 5", "unknown key `rt_runtme`"),
+    ];
+    for (text, message) in wrong {
+        let text = format!("{TASK}[groups.\"/a\"]\n{text}\n");
+        let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+        assert!(error.to_string().contains(message), "{text}\n{error}");
     }
 }
 
@@ -529,11 +566,11 @@ nice = 5
     };
     let found: Vec<_> = scenario.workload.changes.iter().map(|change| (change.at / 1_000_000, &change.what)).collect();
     let expected = [
-        (1000, Changed::Group { group: web, weight: Some(500), max: Some(limited) }),
+        (1000, Changed::Group { group: web, weight: Some(500), max: Some(limited), rt: None }),
         (1000, Changed::Tasks { tasks: vec![0, 1], settings: realtime, nice: None }),
         (2000, Changed::Tasks { tasks: vec![1], settings: Settings::default(), nice: Some(-3) }),
         (2500, Changed::Session { session: 0, nice: 5 }),
-        (3000, Changed::Group { group: web, weight: None, max: Some(CpuMax::Unlimited) }),
+        (3000, Changed::Group { group: web, weight: None, max: Some(CpuMax::Unlimited), rt: None }),
     ];
     assert_eq!(found, expected.iter().map(|(at, what)| (*at, what)).collect::<Vec<_>>());
 }

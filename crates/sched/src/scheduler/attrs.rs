@@ -81,7 +81,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// # Errors
     ///
     /// Under SCHED_DEADLINE: parameters that the kernel refuses, more bandwidth than there is, a task that is not allowed on
-    /// all CPUs. Nothing is changed then.
+    /// all CPUs. Under SCHED_FIFO and SCHED_RR: a group that may have no real-time tasks. Nothing is changed then.
     pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
         let wanted = if attr.policy == SchedPolicy::Deadline {
             Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
@@ -97,6 +97,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut before = (attr.policy, rt_priority);
         let admit = |rq: &Rq<P>, shared: &Shared<P>, index: u32| match wanted {
             Some(attrs) => admit(rq, shared, index, attrs),
+            None if attr.policy.is_rt() && !rt::may_join(shared, rq.tasks[index].group) => {
+                Err(SchedError::NoRtRuntime { group: rq.tasks[index].group })
+            }
             None => Ok(()),
         };
         let change = |rq: &mut Rq<P>, shared: &Shared<P>, index: u32| {
@@ -192,9 +195,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If the group has no CPUs for it; under SCHED_DEADLINE, if it would be in another root domain that has no room for it. Nothing is
-    /// changed then.
+    /// If the group may have no real-time tasks, and this is one; if it has no CPUs for it; under SCHED_DEADLINE, if it would be in
+    /// another root domain that has no room for it. Nothing is changed then.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
+        if self.shared.config.rt_group_sched
+            && let Some((rq, index)) = rq_of!(self, task)
+            && rq.tasks[index].group != group
+            && !rt::may_attach(self.shared, &rq.tasks[index], group)
+        {
+            return Err(SchedError::NoRtRuntime { group });
+        }
         let used = self.shared.cpusets_used();
         if used {
             self.may_attach(task, group)?;
@@ -284,7 +294,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                     }
                 }
                 ClassKind::Rt => {
-                    if queued && rt::has_moved(&rq, index) {
+                    if queued && rt::has_moved(&rq, shared, index) {
                         rt::update_curr(&mut rq, shared);
                         rt::reprioritise(&mut rq, shared, index);
                     }

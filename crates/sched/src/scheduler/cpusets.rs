@@ -124,11 +124,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if change.crossed.contains(cpu) && rq.online {
                 // It leaves one root domain and joins the other as if it went offline and came back (`rq_attach_root`).
                 class::update_curr(&mut rq, shared);
-                let throttled = rq.rt.throttled();
-                rt::rq_offline(&mut rq);
-                if throttled {
-                    rq.resched();
-                }
+                rt::rq_offline(&mut rq, shared);
+                rt::rq_online(&rq, shared);
             }
             if rq.online && rq.balance.tick_stopped {
                 if shared.is_isolated(cpu) {

@@ -186,7 +186,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         class::update_curr(&mut rq, shared);
         rq.online = false;
         rq.balance.tick_stopped = false;
-        rt::rq_offline(&mut rq);
+        rt::rq_offline(&mut rq, shared);
         P::rq_offline(&mut rq, shared);
         settle(&mut rq, shared, self.host);
         drop(rq);
@@ -220,6 +220,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now, shared);
         rq.online = true;
         rq.balance.online(self.now);
+        rt::rq_online(&rq, shared);
         P::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {
             rq.resched();

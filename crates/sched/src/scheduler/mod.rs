@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::active::Push;
 use crate::balance::{self, Balancing};
-use crate::class::rt::RtTask;
+use crate::class::rt::{self, RtTask};
 use crate::class::{self, ClassKind, deadline};
 use crate::event::Running;
 use crate::features::Feature;
@@ -178,6 +178,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.new_group(parent, shares, idle)
     }
 
+    /// Makes the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as the root's.
+    pub fn new_autogroup(&mut self, nice: i8) -> GroupId {
+        let group = self.shared.new_group(GroupId::ROOT, weight::of_nice(nice), false);
+        self.shared.group(group).rt.redirect();
+        group
+    }
+
     /// Gives a group another cgroup weight (1..=10000).
     pub fn set_group_weight(&mut self, group: GroupId, weight: u32) {
         self.set_group_shares(group, weight::of_cgroup(weight));
@@ -226,14 +233,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if attrs.policy.is_rt() {
             self.start_servers();
         }
-        let policy = if attrs.policy == SchedPolicy::Deadline { SchedPolicy::Normal } else { attrs.policy };
+        let refused = match attrs.policy {
+            SchedPolicy::Deadline => true,
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => !rt::may_join(self.shared, attrs.group),
+            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle => false,
+        };
+        let policy = if refused { SchedPolicy::Normal } else { attrs.policy };
         let id = self.shared.new_task_id();
         let task = Task {
             id,
             state: TaskState::New,
             policy,
             nice: attrs.nice.clamp(-20, 19),
-            rt_priority: if attrs.policy.is_rt() { attrs.rt_priority.clamp(1, 99) } else { 0 },
+            rt_priority: if policy.is_rt() { attrs.rt_priority.clamp(1, 99) } else { 0 },
             lent: None,
             kind: ClassKind::of(policy, None),
             rt: RtTask::default(),
@@ -292,6 +304,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             Timer::Hrtick(cpu) => self.hrtick(cpu),
             Timer::Deadline(cpu) => self.dl_timers(cpu),
             Timer::RtPeriod => self.rt_period_timer(),
+            Timer::RtGroupPeriod(group) => self.rt_group_period_timer(group),
             Timer::GroupPeriod(group) => self.group_period(group, on),
             Timer::GroupSlack(group) => self.group_slack(group),
         }

@@ -54,15 +54,7 @@ pub fn starting(mut task: Task, start: u64) -> Task {
 }
 
 pub fn workload(tasks: Vec<Task>) -> Workload {
-    let root = Group {
-        path: "/".to_owned(),
-        parent: None,
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    };
+    let root = Group { path: "/".to_owned(), ..Group::default() };
     let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
     Workload {
         tasks,
@@ -73,12 +65,9 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],
         timers: vec!["t".to_owned(), "u".to_owned()],
         pipes: vec![Pipe { name: "p".to_owned(), capacity: 200 }],
-        sessions: Vec::new(),
-        changes: Vec::new(),
         wait_queues: vec!["q".to_owned(), "r".to_owned()],
         completions: vec!["done".to_owned()],
-        duration: None,
-        hotplug: Vec::new(),
+        ..Workload::default()
     }
 }
 

@@ -101,6 +101,8 @@ impl<W: Write> PerfettoWriter<W> {
             | Event::PiSetprio { .. }
             | Event::Throttle { .. }
             | Event::Unthrottle { .. }
+            | Event::RtThrottle { .. }
+            | Event::RtUnthrottle { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::Overhead { .. }

@@ -22,7 +22,7 @@ use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
-use self::tracks::{States, THREAD_TRACKS, group_change, group_use, offline, queue_length, throttles};
+use self::tracks::{States, THREAD_TRACKS, group_change, group_use, offline, queue_length, rt_throttles, throttles};
 use crate::names::{Names, task_pid};
 use crate::output::Output;
 use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
@@ -85,6 +85,7 @@ pub struct PerfettoWriter<W> {
     usage: Option<GroupUse>,
     slices: bool,
     throttles: States<(GroupId, CpuId)>,
+    rt_throttles: States<(GroupId, CpuId)>,
     offline: States<CpuId>,
     /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
     group_tracks: Vec<bool>,
@@ -152,6 +153,7 @@ impl<W: Write> PerfettoWriter<W> {
             usage: options.counters.then(GroupUse::default),
             slices: options.slices,
             throttles: throttles(),
+            rt_throttles: rt_throttles(),
             offline: offline(),
             group_tracks: Vec::new(),
             queue_heading: false,
@@ -418,6 +420,13 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 Event::Unthrottle { group, .. } => {
                     self.throttles.event(&mut self.out, at, (group, cpu), false, String::new);
                 }
+                Event::RtThrottle { group } => {
+                    self.rt_throttles
+                        .event(&mut self.out, at, (group, cpu), true, || throttle_track(&self.names, group, cpu));
+                }
+                Event::RtUnthrottle { group } => {
+                    self.rt_throttles.event(&mut self.out, at, (group, cpu), false, String::new);
+                }
                 Event::CpuDown => self.offline.event(&mut self.out, at, cpu, true, || format!("CPU {cpu}")),
                 Event::CpuUp => self.offline.event(&mut self.out, at, cpu, false, String::new),
                 _ => {}
@@ -435,6 +444,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             usage.finish(at, |group, at, value| group_use(out, names, group_tracks, group, at, value));
         }
         self.throttles.finish(&mut self.out, at);
+        self.rt_throttles.finish(&mut self.out, at);
         self.offline.finish(&mut self.out, at);
         self.bundles.flush(&mut self.out);
         self.out.flush();

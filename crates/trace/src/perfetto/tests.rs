@@ -335,6 +335,25 @@ fn a_throttled_group_is_a_slice_on_each_cpu() {
 }
 
 #[test]
+fn real_time_throttling_is_a_slice_on_each_cpu() {
+    let mut writer = PerfettoWriter::new(Vec::new());
+    let group = GroupId(1);
+    writer.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None });
+    writer.group(group, &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, max: None, nice: None });
+    writer.event(10, CpuId(1), &Event::RtThrottle { group: GroupId::ROOT });
+    writer.event(20, CpuId(1), &Event::RtThrottle { group });
+    writer.event(30, CpuId(1), &Event::RtUnthrottle { group: GroupId::ROOT });
+    writer.finish(40);
+    let trace = decode(writer);
+    let named: Vec<_> = tracks(&trace).filter_map(|track| track.name.as_deref()).collect();
+    assert_eq!(named, ["Real-time throttling", "/ CPU 1", "/Q CPU 1"]);
+    let slices: Vec<_> = track_events(&trace).map(|(at, event)| (at, event.r#type)).collect();
+    let (begin, end) = (Some(TYPE_SLICE_BEGIN), Some(TYPE_SLICE_END));
+    assert_eq!(slices, [(10, begin), (20, begin), (30, end), (40, end)]);
+    assert!(events(&trace).next().is_none(), "the kernel has no tracepoint for it");
+}
+
+#[test]
 fn a_cpu_that_is_offline_has_a_slice_and_the_kernels_tracepoints() {
     let mut writer = PerfettoWriter::new(Vec::new());
     writer.event(10, CpuId(3), &Event::CpuDown);

@@ -35,6 +35,8 @@ const MAX_STATE_TRACKS: usize = 4096;
 
 /// Where changes of groups are marked.
 const CHANGES: u64 = 10 << 32;
+const RT_THROTTLE_TRACKS: u64 = 11 << 32;
+const RT_THROTTLE_HEADING: u64 = 12 << 32;
 
 /// Marks that a group's weight or limit is what `text` says from `at` on. `described`: the track has been.
 pub(super) fn group_change<W: Write>(out: &mut Output<W>, described: &mut bool, at: u64, text: String) {
@@ -71,6 +73,11 @@ struct Track {
 /// Where groups with a CPU limit are throttled.
 pub(super) fn throttles() -> States<(GroupId, CpuId)> {
     States::new(THROTTLE_TRACKS, THROTTLE_HEADING, "Throttled groups (cpu.max)", "throttled")
+}
+
+/// Where real-time tasks are throttled: those of a group, or (the root) all of a CPU.
+pub(super) fn rt_throttles() -> States<(GroupId, CpuId)> {
+    States::new(RT_THROTTLE_TRACKS, RT_THROTTLE_HEADING, "Real-time throttling", "throttled")
 }
 
 /// Which CPUs are offline.

@@ -264,15 +264,7 @@ mod tests {
     }
 
     fn messages(tasks: Vec<Task>) -> Vec<String> {
-        let root = Group {
-            path: "/".into(),
-            parent: None,
-            weight: 100,
-            idle: false,
-            max: None,
-            uclamp: None,
-            ..Group::default()
-        };
+        let root = Group { path: "/".into(), ..Group::default() };
         let workload = Workload { tasks, groups: vec![root], duration: Some(1), ..Workload::default() };
         check(&workload, &SourceMap::default()).iter().map(|error| error.message().to_owned()).collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::{Fields, Value};
-use super::{Spanned, group, task};
+use super::{Spanned, group, rt, task};
 use crate::error::Problems;
 use crate::groups::normalize_path;
 use crate::program::{Bandwidth, Change, Changed, CpuMax, Settings, Workload};
@@ -81,8 +81,8 @@ fn parse(
     let span = fields.span.clone();
     fields.finish();
     if changed.is_empty() && !problems.has_errors() {
-        let help =
-            "of a task: policy, nice, cpus, group; of a group: weight, max, burst, cpus, partition; of a session: nice";
+        let help = "of a task: policy, nice, cpus, group; of a group: weight, max, burst, rt_runtime, rt_period, cpus, \
+             partition; of a session: nice";
         let message = "a [[change]] that changes nothing".to_owned();
         problems.error(problems.new_error(span, message, "expected what is to be different").with_help(help));
     }
@@ -179,6 +179,7 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limit
     let (max_value, burst_value) = (fields.get("max"), fields.get("burst"));
     let max = max_value.map(|value| group::bandwidth(fields, value).map(|max| (max.quota, max.period)));
     let burst = burst_value.and_then(|value| group::burst(fields, value));
+    let rt = rt::parse(fields);
     let group = group?;
     if max_value.is_some() && fields.problems.has_errors() {
         // What is no limit has been told.
@@ -202,7 +203,7 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limit
         fields.bad(value.span(), message, "the kernel refuses it a weight (EINVAL)", "remove `idle` or this");
         return None;
     }
-    if weight.is_none() && max.is_none() && burst.is_none() {
+    if weight.is_none() && max.is_none() && burst.is_none() && rt.is_none() {
         return None;
     }
     let before = (of.max.map(|max| (max.quota, max.period)), of.max.map_or(0, |max| max.burst));
@@ -221,5 +222,5 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limit
     let changes_limit = new != *state;
     *state = new;
     let weight = weight.map(|weight| weight as u32);
-    Some(Changed::Group { group, weight, max: changes_limit.then_some(max) })
+    Some(Changed::Group { group, weight, max: changes_limit.then_some(max), rt })
 }

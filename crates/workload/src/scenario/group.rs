@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use super::fields::{Fields, Value};
-use super::{Spanned, cpuset, uclamp};
+use super::{Spanned, cpuset, rt, uclamp};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::program::Bandwidth;
@@ -102,6 +102,7 @@ fn parse_one(
         }
     }
     let uclamp = uclamp::parse(&mut fields, path);
+    let rt = rt::parse(&mut fields);
     let cpus = cpuset::parse(&mut fields, path);
     fields.finish();
     let group = groups.get_mut(index);
@@ -109,6 +110,7 @@ fn parse_one(
     group.idle = idle;
     group.max = max;
     group.uclamp = uclamp;
+    group.rt = rt;
     group.cpuset = cpus.cpuset.clone();
     cpus
 }

@@ -35,6 +35,7 @@ mod group;
 mod hotplug;
 mod machine;
 mod model;
+mod rt;
 mod session;
 mod step;
 mod task;
@@ -144,6 +145,8 @@ pub struct Scenario {
     pub preempt: Option<Preempt>,
     /// Whether the root's tasks are in autogroups, one a session.
     pub autogroup: Option<bool>,
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED). A group with `rt_runtime` switches it on, too.
+    pub rt_group_sched: Option<bool>,
     /// Costs.
     pub costs: Option<Costs>,
     /// Seed of the run.
@@ -251,6 +254,7 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
         hz: None,
         preempt: None,
         autogroup: None,
+        rt_group_sched: None,
         costs: None,
         seed: None,
         features: Vec::new(),
@@ -283,6 +287,7 @@ impl Scenario {
         self.hz = fields.integer("hz", 1..=10_000, "ticks a second").map(|hz| hz as u32).or(self.hz);
         self.preempt = preempt(fields).or(self.preempt);
         self.autogroup = fields.boolean("autogroup").or(self.autogroup);
+        self.rt_group_sched = fields.boolean("rt_group_sched").or(self.rt_group_sched);
         self.costs = costs(fields).or(self.costs.take());
         self.seed = fields.integer("seed", 0..=i64::MAX, "a seed").map(|seed| seed as u64).or(self.seed);
         let duration = fields.duration("duration");

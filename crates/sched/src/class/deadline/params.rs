@@ -5,6 +5,7 @@ use core::fmt;
 
 use super::bandwidth::{AdmissionError, to_ratio};
 use super::server::ServerLimits;
+use crate::ids::GroupId;
 
 /// Parameters of a deadline task, as in `struct sched_attr`. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -138,6 +139,11 @@ pub enum SchedError {
         /// CPUs of the domain.
         cpus: usize,
     },
+    /// Its group may have no real-time tasks (EPERM; EINVAL for a task that is to join the group): `cpu.rt_runtime_us` is 0.
+    NoRtRuntime {
+        /// The group.
+        group: GroupId,
+    },
     /// None of the CPUs asked for is online (EINVAL).
     Offline,
     /// The task's cpuset has none of the CPUs asked for (EINVAL).
@@ -155,6 +161,11 @@ impl fmt::Display for SchedError {
                 f,
                 "a SCHED_DEADLINE task must be allowed on all CPUs of its root domain, here {allowed} of {cpus}: admission \
                  counts on it; lift the affinity, or switch admission off (sched_rt_runtime_us above sched_rt_period_us)"
+            ),
+            Self::NoRtRuntime { group } => write!(
+                f,
+                "group {group} may have no real-time tasks, for its rt_runtime is 0 (CONFIG_RT_GROUP_SCHED); give it one, or \
+                 choose another group or policy"
             ),
             Self::Offline => {
                 write!(f, "none of the CPUs asked for is online; take one of them up first, or ask for others")

@@ -82,7 +82,17 @@ fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: Cp
 fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
     let mut levels = rq.rt.pushable;
     while levels != 0 {
-        let queue = rq.rt.list(levels.trailing_zeros() as u8);
+        let level = levels.trailing_zeros() as u8;
+        if let Some(groups) = &rq.rt.groups {
+            let here = |task: &Task<P>| task.rt.level == level && task.rt.pushable && may(task);
+            let candidates = groups.tasks().filter(|&index| here(&rq.tasks[index]));
+            if let Some(index) = candidates.min_by_key(|&index| rq.tasks[index].rt.since) {
+                return Some(index);
+            }
+            levels &= levels - 1;
+            continue;
+        }
+        let queue = rq.rt.list(level);
         let candidates = queue.iter(&rq.tasks).filter(|&index| rq.tasks[index].rt.pushable && may(&rq.tasks[index]));
         if let Some(index) = candidates.min_by_key(|&index| rq.tasks[index].rt.since) {
             return Some(index);

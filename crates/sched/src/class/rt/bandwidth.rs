@@ -2,16 +2,26 @@
 //!
 //! Up to 6.6 the class is throttled ([`Limit::Throttle`]): of every `sched_rt_period_us` (1 s) its tasks may run
 //! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is idle
-//! meanwhile. What a tick let them run beyond is taken off the next period. CPUs do not lend each other what they have left
-//! (feature RT_RUNTIME_SHARE, off since 5.10).
+//! meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have left if the
+//! feature RT_RUNTIME_SHARE is on (`share`).
+//!
+//! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
 //!
 //! From 6.12 on ([`Limit::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has kept
 //! waiting. That server belongs to the deadline class.
 
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
+use once_cell::race::OnceBox;
+
+use super::limits;
+use super::share::Lending;
+use crate::cpumask::CpuMask;
+use crate::event::Event;
+use crate::features::Feature;
 use crate::host::{Host, Timer};
-use crate::ids::CpuId;
+use crate::ids::{CpuId, GroupId};
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
@@ -35,6 +45,74 @@ pub(crate) struct RtBandwidth {
     active: AtomicBool,
     /// When the period ends, nanoseconds.
     ends: AtomicU64,
+    /// What each CPU has; made when somebody first runs, if they lend each other.
+    lending: OnceBox<Lending>,
+}
+
+impl RtBandwidth {
+    /// What each CPU has of `runtime`, if they lend each other.
+    pub(super) fn lending<P: Policy>(&self, shared: &Shared<P>, runtime: u64) -> Option<&Lending> {
+        let share = shared.config.features.has(Feature::RtRuntimeShare);
+        let new = || Box::new(Lending::new(shared.nr_cpus(), runtime, &shared.online()));
+        share.then(|| self.lending.get_or_init(new))
+    }
+
+    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any multiple of the period,
+    /// or begins now.
+    pub(super) fn start<P: Policy>(&self, rq: &mut Rq<P>, timer: Timer, period: u64, phase: Option<u64>) {
+        if self.active.load(Relaxed) || self.active.swap(true, Relaxed) {
+            return;
+        }
+        let now = rq.clock.now();
+        let ends = match phase {
+            None => now + period,
+            Some(phase) => now + period - (now + period - phase % period) % period,
+        };
+        self.ends.store(ends, Relaxed);
+        rq.arm(timer, Some(ends));
+    }
+
+    /// How many periods have ended by now: the timer may come late.
+    pub(super) fn overrun(&self, now: u64, period: u64) -> u64 {
+        now.saturating_sub(self.ends.load(Relaxed)) / period + 1
+    }
+
+    /// The timer has done its work: when it is to go off next, if it is needed.
+    pub(super) fn next(&self, overrun: u64, period: u64, needed: bool) -> Option<u64> {
+        if !needed {
+            self.active.store(false, Relaxed);
+            return None;
+        }
+        let ends = self.ends.load(Relaxed) + overrun * period;
+        self.ends.store(ends, Relaxed);
+        Some(ends)
+    }
+
+    /// A CPU neither lends nor borrows from now on, for it is offline; each has `runtime`.
+    pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
+        if let Some(lending) = self.lending.get() {
+            lending.disable(cpu, runtime, span);
+        }
+    }
+
+    /// A CPU is online.
+    pub(super) fn enable(&self, cpu: CpuId, runtime: u64) {
+        if let Some(lending) = self.lending.get() {
+            lending.enable(cpu, runtime);
+        }
+    }
+
+    /// A CPU has `runtime` from now on, whatever it has lent or borrowed.
+    pub(super) fn reset(&self, cpu: CpuId, runtime: u64) {
+        if let Some(lending) = self.lending.get() {
+            lending.reset(cpu, runtime);
+        }
+    }
+}
+
+/// The CPUs that lend to each other: those of the root domain.
+pub(super) fn span<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuMask {
+    shared.root_span(shared.root(cpu))
 }
 
 /// What the class may have of a period, if that is limited.
@@ -47,29 +125,30 @@ fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
 /// A task of the class becomes runnable: the period timer has to run. Its beat is the machine's
 /// ([`Config::rt_period_phase_ns`](crate::shared::Config::rt_period_phase_ns)), or begins now.
 pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    if runtime(shared).is_none() || shared.rt.bandwidth.active.load(Relaxed) {
-        return;
+    if runtime(shared).is_some() {
+        let phase = shared.config.rt_period_phase_ns;
+        shared.rt.bandwidth.start(rq, Timer::RtPeriod, shared.config.tunables.rt_period_ns(), phase);
     }
-    if shared.rt.bandwidth.active.swap(true, Relaxed) {
-        return;
-    }
-    let (now, period) = (rq.clock.now(), shared.config.tunables.rt_period_ns());
-    let ends = match shared.config.rt_period_phase_ns {
-        None => now + period,
-        Some(phase) => now + period - (now + period - phase % period) % period,
-    };
-    shared.rt.bandwidth.ends.store(ends, Relaxed);
-    rq.arm(Timer::RtPeriod, Some(ends));
 }
 
-/// The class has run for `delta` on this CPU.
+/// The class has run for `delta` on this CPU. On one that is going offline there is no limit.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
-    let Some(runtime) = runtime(shared) else { return };
+    let Some(runtime) = runtime(shared).filter(|_| rq.online) else { return };
     rq.rt.rt_time += delta;
-    if rq.rt.rt_time <= runtime || rq.rt.throttled {
+    let time = rq.rt.rt_time;
+    let exceeded = match shared.rt.bandwidth.lending(shared, runtime) {
+        None => time > runtime,
+        Some(lending) if rq.rt.throttled => {
+            lending.note(rq.cpu, time);
+            false
+        }
+        Some(lending) => lending.exceeded(rq.cpu, time, shared.config.tunables.rt_period_ns(), &span(shared, rq.cpu)),
+    };
+    if !exceeded || rq.rt.throttled {
         return;
     }
     rq.rt.throttled = true;
+    rq.event(Event::RtThrottle { group: GroupId::ROOT });
     // Somebody has to end that.
     start(rq, shared);
     // To everybody else they are not there.
@@ -77,27 +156,58 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
+/// The class may run again.
+fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
+    rq.rt.throttled = false;
+    rq.event(Event::RtUnthrottle { group: GroupId::ROOT });
+    rq.nr_running += rq.rt.nr_running;
+    if rq.rt.nr_running > 0 {
+        rq.resched();
+    }
+}
+
 /// The CPU goes offline: its tasks are to leave, throttled or not (`__disable_runtime`).
-pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>) {
+pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    if shared.config.rt_group_sched {
+        limits::rq_offline(rq, shared);
+        return;
+    }
+    if let Some(runtime) = runtime(shared) {
+        shared.rt.bandwidth.disable(rq.cpu, runtime, &shared.online());
+    }
     rq.rt.rt_time = 0;
-    if core::mem::take(&mut rq.rt.throttled) {
-        rq.nr_running += rq.rt.nr_running;
+    if rq.rt.throttled {
+        unthrottle(rq);
+    }
+}
+
+/// The CPU is online again, and has what each has (`__enable_runtime`).
+pub(crate) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
+    if shared.config.rt_group_sched {
+        limits::rq_online(rq, shared);
+    } else if let Some(runtime) = runtime(shared) {
+        shared.rt.bandwidth.enable(rq.cpu, runtime);
     }
 }
 
 /// The period is over on one CPU, `overrun` of them: whether the timer is still needed for it.
-fn replenish<P: Policy>(rq: &mut Rq<P>, runtime: u64, overrun: u64) -> bool {
-    let rt = &mut rq.rt;
-    if rt.rt_time == 0 {
-        return rt.nr_running > 0;
+fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, overrun: u64) -> bool {
+    if rq.rt.rt_time == 0 {
+        return rq.rt.nr_running > 0;
     }
-    rt.rt_time = rt.rt_time.saturating_sub(overrun.saturating_mul(runtime));
-    if rt.throttled && rt.rt_time < runtime {
-        rt.throttled = false;
-        rq.nr_running += rq.rt.nr_running;
-        if rq.rt.nr_running > 0 {
-            rq.resched();
+    let lending = shared.rt.bandwidth.lending(shared, runtime);
+    if let Some(lending) = lending {
+        if rq.rt.throttled {
+            lending.balance(rq.cpu, rq.rt.rt_time, shared.config.tunables.rt_period_ns(), &span(shared, rq.cpu));
         }
+        runtime = lending.runtime(rq.cpu).unwrap_or(u64::MAX);
+    }
+    rq.rt.rt_time = rq.rt.rt_time.saturating_sub(overrun.saturating_mul(runtime));
+    if let Some(lending) = lending {
+        lending.note(rq.cpu, rq.rt.rt_time);
+    }
+    if rq.rt.throttled && rq.rt.rt_time < runtime {
+        unthrottle(rq);
     }
     rq.rt.rt_time > 0 || rq.rt.nr_running > 0
 }
@@ -106,27 +216,27 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The period of real-time bandwidth is over, perhaps more than one: every CPU gets its part of the next.
     pub(crate) fn rt_period_timer(&mut self) {
         let shared = self.shared;
+        if shared.config.rt_group_sched {
+            self.rt_group_period_timer(GroupId::ROOT);
+            return;
+        }
         let bandwidth = &shared.rt.bandwidth;
         let Some(runtime) = runtime(shared) else { return };
         let period = shared.config.tunables.rt_period_ns();
-        let ended = bandwidth.ends.load(Relaxed);
-        let overrun = self.now.saturating_sub(ended) / period + 1;
+        let overrun = bandwidth.overrun(self.now, period);
         let mut needed = false;
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             if rq.rt.nr_running > 0 || rq.rt.rt_time > 0 {
                 rq.update_clock(self.now, shared);
                 super::update_curr(&mut rq, shared);
-                needed |= replenish(&mut rq, runtime, overrun);
+                needed |= replenish(&mut rq, shared, runtime, overrun);
                 settle(&mut rq, shared, self.host);
             }
         }
-        if needed {
-            let ends = ended + overrun * period;
-            bandwidth.ends.store(ends, Relaxed);
-            self.host.arm(Timer::RtPeriod, Some(ends));
-        } else {
-            bandwidth.active.store(false, Relaxed);
+        let next = bandwidth.next(overrun, period, needed);
+        if next.is_some() {
+            self.host.arm(Timer::RtPeriod, next);
         }
     }
 }

@@ -6,8 +6,10 @@
 //! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU the
 //! class may have is in `bandwidth`.
 //!
-//! Not modelled: real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): all real-time tasks
-//! of a CPU are in one queue, whatever their group. Pulling asks no interrupt of the overloaded CPU (feature RT_PUSH_IPI):
+//! All real-time tasks of a CPU are in its queues, whatever their group; unless the kernel has real-time scheduling of groups
+//! (CONFIG_RT_GROUP_SCHED, which distributions leave off): then each group has an array of its own (`group`), and a limit (`limits`).
+//!
+//! Not modelled: pulling asks no interrupt of the overloaded CPU (feature RT_PUSH_IPI):
 //! the tasks are taken over directly, as the recorded kernels do.
 //!
 //! What the core calls is not inlined: where there is no real-time task, its verbs stay as small as they are without.
@@ -15,17 +17,23 @@
 mod balance;
 mod bandwidth;
 mod cpupri;
+mod group;
+mod limits;
+mod share;
 
 pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
-pub(crate) use bandwidth::rq_offline;
+pub(crate) use bandwidth::{rq_offline, rq_online};
 pub(crate) use cpupri::Cpupri;
+pub(crate) use limits::{GroupRt, limit, may_attach, may_join};
+pub use limits::{RtLimit, RtLimitError};
 
 use alloc::boxed::Box;
 
 use super::ClassKind;
 use super::fair::pelt::Avg;
+use crate::ids::GroupId;
 use crate::list::TaskList;
 use crate::policy::Policy;
 use crate::rq::Rq;
@@ -89,6 +97,9 @@ pub struct RtRq {
     exec_start: u64,
     /// How much of the CPU the class takes, on average.
     avg: Avg,
+    /// The arrays of groups, with real-time scheduling of groups; then `queues` only counts who is pushable, and of `active` only
+    /// the highest is there.
+    groups: Option<Box<group::RtGroups>>,
     /// What is to be done about other CPUs once this one is let go of.
     pub(crate) callback: Option<Callback>,
 }
@@ -106,9 +117,22 @@ impl RtRq {
         self.throttled
     }
 
+    /// Throttling holds a queued task of the class back, by its index here: that of the whole class, or of its group.
+    pub fn holds_back(&self, index: u32) -> bool {
+        self.throttled || self.groups.as_ref().is_some_and(|groups| groups.hold(index))
+    }
+
     /// CPU time of the class in this period of its bandwidth, nanoseconds.
     pub fn rt_time(&self) -> u64 {
-        self.rt_time
+        self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
+    }
+
+    /// With real-time scheduling of groups: each group that has had tasks of the class here, how many it has that nothing below
+    /// holds back, whether it is throttled, and its CPU time in this period.
+    pub(crate) fn of_groups(&self) -> impl Iterator<Item = (GroupId, u32, bool, u64)> + '_ {
+        let groups = self.groups.as_deref();
+        let known = groups.into_iter().flat_map(|groups| groups.groups().map(|id| (id, groups.rq(id))));
+        known.filter_map(|(id, rq)| rq.map(|rq| (id, rq.nr_running(), rq.throttled, rq.time)))
     }
 
     /// Part of the CPU's time that the class takes, on average, of 1024.
@@ -174,15 +198,19 @@ impl<P: Policy> Task<P> {
 /// Queues a task of the class and counts it.
 #[inline(never)]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, end: End) {
-    bandwidth::start(rq, shared);
-    insert(rq, index, end);
+    if shared.config.rt_group_sched {
+        limits::enqueue(rq, shared, index, end);
+    } else {
+        bandwidth::start(rq, shared);
+        insert(rq, index, end);
+        rq.rt.nr_running += 1;
+        if !rq.rt.throttled {
+            rq.nr_running += 1;
+        }
+    }
     rq.tasks[index].on_rq = true;
     rq.tasks[index].state = TaskState::Runnable;
     rq.higher = true;
-    rq.rt.nr_running += 1;
-    if !rq.rt.throttled {
-        rq.nr_running += 1;
-    }
     if rq.current != Some(index) {
         set_pushable(rq, shared, index, true);
     }
@@ -194,12 +222,16 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
 pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
     set_pushable(rq, shared, index, false);
-    remove(rq, index);
-    rq.tasks[index].on_rq = false;
-    rq.rt.nr_running -= 1;
-    if !rq.rt.throttled {
-        rq.nr_running -= 1;
+    if rq.rt.groups.is_some() {
+        limits::dequeue(rq, index);
+    } else {
+        remove(rq, index);
+        rq.rt.nr_running -= 1;
+        if !rq.rt.throttled {
+            rq.nr_running -= 1;
+        }
     }
+    rq.tasks[index].on_rq = false;
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
@@ -228,17 +260,28 @@ fn remove<P: Policy>(rq: &mut Rq<P>, index: u32) {
 /// Moves a queued task to an end of its queue.
 #[inline(never)]
 pub(crate) fn requeue<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
+    if let Some(groups) = &mut rq.rt.groups {
+        groups.requeue(index, end);
+        return;
+    }
     remove(rq, index);
     insert(rq, index, end);
 }
 
-/// The priority of a queued task has changed: whether it is in another queue now.
-pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, index: u32) -> bool {
+/// The priority or the group of a queued task has changed: whether it is in another queue now.
+pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
+    if let Some(groups) = &rq.rt.groups {
+        return limits::has_moved(rq, shared, groups, index);
+    }
     rq.tasks[index].rt.level != rq.tasks[index].rt_level()
 }
 
 /// The priority of a queued task has changed. POSIX: one that is raised goes to the tail, one that is lowered to the head.
 pub(crate) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if rq.rt.groups.is_some() {
+        limits::reprioritise(rq, shared, index);
+        return;
+    }
     let lowered = rq.tasks[index].rt_level() > rq.tasks[index].rt.level;
     set_pushable(rq, shared, index, false);
     requeue(rq, index, if lowered { End::Head } else { End::Tail });
@@ -271,7 +314,10 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
 /// The first of the highest priority; there is one.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &Rq<P>) -> Option<u32> {
-    rq.rt.list(rq.rt.highest()).first()
+    match &rq.rt.groups {
+        None => rq.rt.list(rq.rt.highest()).first(),
+        Some(groups) => groups.pick(),
+    }
 }
 
 /// A task of the class gets the CPU.
@@ -310,7 +356,11 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let delta = now.saturating_sub(rq.rt.exec_start);
     rq.rt.exec_start = now;
     if delta > 0 {
-        bandwidth::charge(rq, shared, delta);
+        if shared.config.rt_group_sched {
+            limits::charge(rq, shared, delta);
+        } else {
+            bandwidth::charge(rq, shared, delta);
+        }
     }
 }
 
@@ -335,7 +385,8 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     task.rt.time_slice = slice;
     // Alone in its queue it goes on.
     let queue = rq.rt.list(rq.tasks[index].rt.level);
-    if queue.first() != queue.last() {
+    let has_equals = rq.rt.groups.as_ref().map_or(queue.first() != queue.last(), |groups| groups.has_equals(index));
+    if has_equals {
         requeue(rq, index, End::Tail);
         rq.resched();
     }
@@ -397,7 +448,23 @@ pub(crate) fn update_capacity<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), alloc::string::String> {
     let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
     let mut listed = 0;
-    for level in 0..MAX_RT_PRIO {
+    if let Some(groups) = &rq.rt.groups {
+        groups.check().or_else(wrong)?;
+        for index in groups.tasks() {
+            let task = &rq.tasks[index];
+            listed += 1;
+            if task.kind != ClassKind::Rt || !task.on_rq || limits::has_moved(rq, shared, groups, index) {
+                return wrong("a priority array holds a task that does not belong there");
+            }
+        }
+        let top = groups.top();
+        let active = if top.nr_running() > 0 { 1 << top.highest() } else { 0 };
+        if (rq.rt.nr_running, rq.rt.throttled, rq.rt.active) != (top.nr_running(), top.held(), active) {
+            return wrong("the root's priority array is not what the CPU shows");
+        }
+    }
+    let flat = 0..if rq.rt.groups.is_some() { 0 } else { MAX_RT_PRIO };
+    for level in flat {
         let queue = rq.rt.list(level);
         if queue.first().is_some() != (rq.rt.active >> level & 1 == 1) {
             return wrong("the bitmap of real-time priorities is not that of the queues");
@@ -412,7 +479,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     }
     let of_class = |(_, task): &(u32, &Task<P>)| task.kind == ClassKind::Rt && task.on_rq;
     let queued = rq.tasks.iter().filter(of_class).count() as u32;
-    if listed != rq.rt.nr_running || queued != rq.rt.nr_running {
+    if listed != queued || (rq.rt.groups.is_none() && queued != rq.rt.nr_running) {
         return wrong("real-time tasks queued, listed and counted are not as many");
     }
     let mut pushable = [0; MAX_RT_PRIO as usize];

@@ -1,0 +1,47 @@
+//! Where real-time tasks are throttled: a task that is held back by that waits for the end of a period, not for a CPU.
+
+use std::collections::BTreeMap;
+
+use vruntime_trace::{CpuId, GroupId};
+
+/// The throttlings that last, of a CPU and a group: since when, nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RtThrottles(BTreeMap<(u32, u32), u64>);
+
+impl RtThrottles {
+    /// The real-time tasks of a group have used up what they may have of `cpu`.
+    pub(crate) fn begin(&mut self, at: u64, cpu: CpuId, group: GroupId) {
+        self.0.entry((cpu.0, group.0)).or_insert(at);
+    }
+
+    /// They may run again: how long it lasted, if it was told when it began.
+    pub(crate) fn end(&mut self, at: u64, cpu: CpuId, group: GroupId) -> Option<u64> {
+        self.0.remove(&(cpu.0, group.0)).map(|since| at.saturating_sub(since))
+    }
+
+    /// Nobody is throttled anywhere.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the real-time tasks of `group` are held back on `cpu`: it is throttled there, or one above it is.
+    pub(crate) fn hold(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
+        let mut at = Some(group).filter(|_| !self.is_empty());
+        while let Some(group) = at {
+            if self.0.contains_key(&(cpu, group)) {
+                return true;
+            }
+            // Parents come before their children.
+            at = parent(group).filter(|&parent| parent < group);
+        }
+        false
+    }
+
+    /// Ends them all: CPU, group and how long each lasted.
+    pub(crate) fn finish(&mut self, now: u64) -> impl Iterator<Item = (u32, u32, u64)> + use<> {
+        std::mem::take(&mut self.0)
+            .into_iter()
+            .map(move |((cpu, group), since)| (cpu, group, now.saturating_sub(since)))
+    }
+}

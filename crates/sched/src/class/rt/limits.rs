@@ -1,0 +1,536 @@
+//! What the real-time tasks of each group may have of a CPU, with real-time scheduling of groups (`group`): `cpu.rt_runtime_us` of
+//! every `cpu.rt_period_us`.
+//!
+//! The root's is the machine's (`sched_rt_runtime_us`), from 6.12 on too: only kernels without groups leave it to the fair
+//! server. A new group has nothing until it is given some, and may have no real-time tasks. What groups are given must fit:
+//! in no group may those below it have more than itself ([`Scheduler::set_group_rt`]). All of a group's limit is switched off with
+//! the machine's (`sched_rt_runtime_us` above the period, the kernel's -1).
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use once_cell::race::OnceBox;
+
+use super::bandwidth::{self, RtBandwidth};
+use super::group::{RtGroups, Urgency};
+use super::{End, Limit, set_pushable};
+use crate::class::deadline::to_ratio;
+use crate::event::{Event, Running};
+use crate::host::{Host, Timer};
+use crate::ids::{CpuId, GroupId};
+use crate::policy::Policy;
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::{Scheduler, settle};
+use crate::shared::Shared;
+use crate::sync::{AtomicBool, AtomicU64};
+use crate::task::{SchedPolicy, Task};
+use crate::tunables::Tunables;
+
+/// No limit, where one is kept.
+const INFINITE: u64 = u64::MAX;
+
+/// What a group's real-time tasks may have of each CPU. Nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RtLimit {
+    /// `cpu.rt_runtime_us`; `None` is its -1: no limit.
+    pub runtime: Option<u64>,
+    /// `cpu.rt_period_us`.
+    pub period: u64,
+}
+
+impl RtLimit {
+    /// As a part of a CPU, in 2^-20.
+    fn ratio(self) -> u64 {
+        self.runtime.map_or(1 << 20, |runtime| to_ratio(self.period, runtime))
+    }
+}
+
+impl fmt::Display for RtLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.runtime {
+            None => write!(f, "no limit"),
+            Some(runtime) => {
+                write!(f, "{} of {} us = {}", runtime / 1000, self.period / 1000, Percent(self.ratio()))
+            }
+        }
+    }
+}
+
+/// A part of a CPU, in 2^-20, for people.
+struct Percent(u64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = (u128::from(self.0) * 10_000 + (1 << 19)) >> 20;
+        write!(f, "{}.{:02} %", hundredths / 100, hundredths % 100)
+    }
+}
+
+/// Why a group cannot have a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RtLimitError {
+    /// The kernel has no real-time scheduling of groups.
+    Off,
+    /// The root's is the machine's.
+    Root,
+    /// A period of nothing (EINVAL).
+    NoPeriod,
+    /// More runtime than there is time (EINVAL).
+    AbovePeriod(RtLimit),
+    /// More than the machine's limit lets anybody have (EINVAL).
+    AboveMachine {
+        /// What it was to be.
+        limit: RtLimit,
+        /// The machine's.
+        machine: RtLimit,
+    },
+    /// The groups in one would have more than it has itself (EINVAL).
+    Sum {
+        /// Which: the group itself or the one it is in.
+        of: GroupId,
+        /// What that has.
+        has: RtLimit,
+        /// What those in it would have together, in 2^-20 CPUs.
+        children: u64,
+    },
+    /// Nothing, for a group that has real-time tasks (EBUSY).
+    Busy,
+}
+
+impl fmt::Display for RtLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => {
+                write!(f, "this kernel has no real-time scheduling of groups (CONFIG_RT_GROUP_SCHED); switch it on")
+            }
+            Self::Root => {
+                write!(f, "the root's limit is the machine's: set sched_rt_runtime_us and sched_rt_period_us")
+            }
+            Self::NoPeriod => write!(f, "a period of 0 is none (EINVAL); the default is sched_rt_period_us"),
+            Self::AbovePeriod(RtLimit { runtime, period }) => write!(
+                f,
+                "a runtime of {} us does not fit a period of {} us (EINVAL); lower the one or lengthen the other",
+                runtime.unwrap_or(0) / 1000,
+                period / 1000
+            ),
+            Self::AboveMachine { limit, machine } => write!(
+                f,
+                "{limit} is more than the machine's limit lets anybody have, {machine} (EINVAL); ask for less, or raise \
+                 sched_rt_runtime_us"
+            ),
+            Self::Sum { has, children, .. } => write!(
+                f,
+                "the groups in it would have {} together, and it has {has} (EINVAL); give it more, or them less",
+                Percent(*children)
+            ),
+            Self::Busy => {
+                write!(f, "it has real-time tasks, which could never run with a runtime of 0 (EBUSY); move them first")
+            }
+        }
+    }
+}
+
+impl core::error::Error for RtLimitError {}
+
+/// A group's limit, as all CPUs see it; made when it gets one.
+#[derive(Debug, Default)]
+pub(crate) struct GroupRt(OnceBox<Own>);
+
+#[derive(Debug)]
+struct Own {
+    runtime: AtomicU64,
+    period: AtomicU64,
+    bandwidth: RtBandwidth,
+    /// An autogroup: its tasks are the root's.
+    redirected: AtomicBool,
+}
+
+impl GroupRt {
+    fn own(&self, period: u64) -> &Own {
+        self.0.get_or_init(|| {
+            Box::new(Own {
+                runtime: AtomicU64::new(0),
+                period: AtomicU64::new(period),
+                bandwidth: RtBandwidth::default(),
+                redirected: AtomicBool::new(false),
+            })
+        })
+    }
+
+    /// It is an autogroup: its real-time tasks are the root's.
+    pub(crate) fn redirect(&self) {
+        self.own(0).redirected.store(true, Relaxed);
+    }
+
+    fn is_redirected(&self) -> bool {
+        self.0.get().is_some_and(|own| own.redirected.load(Relaxed))
+    }
+}
+
+/// Whether anybody is ever throttled (`rt_bandwidth_enabled`).
+fn enabled<P: Policy>(shared: &Shared<P>) -> bool {
+    machine(shared).runtime.is_some()
+}
+
+/// The machine's limit, which is the root's.
+fn machine<P: Policy>(shared: &Shared<P>) -> RtLimit {
+    let tunables = &shared.config.tunables;
+    let (runtime, period) = (tunables.rt_runtime_ns(), tunables.rt_period_ns());
+    RtLimit { runtime: (runtime <= period).then_some(runtime), period }
+}
+
+/// A group's limit.
+pub(crate) fn limit<P: Policy>(shared: &Shared<P>, group: GroupId) -> RtLimit {
+    let machine = machine(shared);
+    if group == GroupId::ROOT {
+        return machine;
+    }
+    match shared.group(group).rt.0.get() {
+        None => RtLimit { runtime: Some(0), period: machine.period },
+        Some(own) => {
+            let runtime = own.runtime.load(Relaxed);
+            RtLimit { runtime: (runtime != INFINITE).then_some(runtime), period: own.period.load(Relaxed) }
+        }
+    }
+}
+
+fn bandwidth_of<P: Policy>(shared: &Shared<P>, group: GroupId) -> Option<&RtBandwidth> {
+    if group == GroupId::ROOT {
+        return Some(&shared.rt.bandwidth);
+    }
+    shared.group(group).rt.0.get().map(|own| &own.bandwidth)
+}
+
+/// The group whose limit counts for the real-time tasks of `group`.
+fn home<P: Policy>(shared: &Shared<P>, group: GroupId) -> GroupId {
+    if shared.group(group).rt.is_redirected() { GroupId::ROOT } else { group }
+}
+
+/// Whether a real-time task may be in a group, or a task of it become one.
+pub(crate) fn may_join<P: Policy>(shared: &Shared<P>, group: GroupId) -> bool {
+    !shared.config.rt_group_sched || !enabled(shared) || limit(shared, home(shared, group)).runtime != Some(0)
+}
+
+/// Whether a task may go to a group (`sched_rt_can_attach`). Until 6.6 a deadline task counts as a real-time one.
+pub(crate) fn may_attach<P: Policy>(shared: &Shared<P>, task: &Task<P>, group: GroupId) -> bool {
+    let prio = task.prio();
+    let counts = prio >= 0 || shared.config.rt_limit == Limit::Throttle;
+    // Unlike a change of policy this asks for a runtime even if nobody is ever throttled.
+    !shared.config.rt_group_sched || prio >= 100 || !counts || limit(shared, home(shared, group)).runtime != Some(0)
+}
+
+fn urgency<P: Policy>(task: &Task<P>) -> Urgency {
+    let own = if matches!(task.policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin) { task.rt_priority } else { 0 };
+    Urgency { level: task.rt_level(), boosted: task.lent.is_some_and(|lent| lent.rt_priority() > own) }
+}
+
+/// Changes a CPU's arrays, and takes over what the root's show.
+fn change<P: Policy, T>(rq: &mut Rq<P>, with: impl FnOnce(&mut RtGroups) -> T) -> T {
+    let counted = |rq: &Rq<P>| if rq.rt.throttled { 0 } else { rq.rt.nr_running };
+    let before = counted(rq);
+    let mut groups = rq.rt.groups.take().unwrap_or_default();
+    let answer = with(&mut groups);
+    let top = groups.top();
+    rq.rt.nr_running = top.nr_running();
+    rq.rt.throttled = top.held();
+    rq.rt.active = if top.nr_running() == 0 { 0 } else { 1 << top.highest() };
+    rq.rt.groups = Some(groups);
+    rq.nr_running = rq.nr_running - before + counted(rq);
+    answer
+}
+
+/// Queues a task of the class.
+pub(super) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, end: End) {
+    let urgency = urgency(&rq.tasks[index]);
+    let group = home(shared, rq.tasks[index].group);
+    rq.tasks[index].rt.level = urgency.level;
+    change(rq, |groups| {
+        groups.know(group, |group| shared.group(group).parent);
+        groups.enqueue(index, group, urgency, end);
+    });
+    start_up(rq, shared, group);
+}
+
+/// Takes a task of the class off its array.
+pub(super) fn dequeue<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    change(rq, |groups| groups.dequeue(index));
+}
+
+/// Whether the group or the priority of a queued task is another than it was queued with.
+pub(super) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, groups: &RtGroups, index: u32) -> bool {
+    let task = &rq.tasks[index];
+    !groups.is_seated(index, home(shared, task.group), urgency(task))
+}
+
+/// See [`super::reprioritise`].
+pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    set_pushable(rq, shared, index, false);
+    let urgency = urgency(&rq.tasks[index]);
+    let group = home(shared, rq.tasks[index].group);
+    change(rq, |groups| {
+        groups.know(group, |group| shared.group(group).parent);
+        groups.reseat(index, group, urgency);
+    });
+    rq.tasks[index].rt.level = urgency.level;
+    start_up(rq, shared, group);
+    // One that runs may have joined a throttled group, one that waits have left one.
+    if rq.current == Some(index) || (!rq.rt.holds_back(index) && is_urgent(rq, urgency.level)) {
+        rq.resched();
+    }
+    set_pushable(rq, shared, index, rq.current != Some(index));
+    shared.rt.publish(rq.cpu, &rq.rt);
+}
+
+/// A task of a group became runnable: the period timers of all that limits it have to run.
+fn start_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
+    let mut at = group;
+    while at != GroupId::ROOT {
+        start(rq, shared, at);
+        at = shared.group(at).parent;
+    }
+    start(rq, shared, at);
+}
+
+fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
+    let RtLimit { runtime: Some(1..), period } = limit(shared, group) else { return };
+    let Some(bandwidth) = bandwidth_of(shared, group).filter(|_| enabled(shared)) else { return };
+    let (timer, phase) = match group {
+        GroupId::ROOT => (Timer::RtPeriod, shared.config.rt_period_phase_ns),
+        group => (Timer::RtGroupPeriod(group), None),
+    };
+    bandwidth.start(rq, timer, period, phase);
+}
+
+/// The running task has run for `delta` on this CPU: its group and those above it pay.
+pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
+    if !rq.online || !enabled(shared) {
+        return;
+    }
+    let groups = rq.rt.groups.as_ref();
+    let mut at = rq.current.and_then(|current| groups?.group_of(current));
+    while let Some(group) = at {
+        charge_one(rq, shared, group, delta);
+        at = (group != GroupId::ROOT).then(|| shared.group(group).parent);
+    }
+}
+
+fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, delta: u64) {
+    let RtLimit { runtime: Some(runtime), period } = limit(shared, group) else { return };
+    let cpu = rq.cpu;
+    let Some(this) = rq.rt.groups.as_mut().and_then(|groups| groups.rq_mut(group)) else { return };
+    this.time += delta;
+    let time = this.time;
+    let lending = bandwidth_of(shared, group).and_then(|bandwidth| bandwidth.lending(shared, runtime));
+    if this.throttled {
+        if let Some(lending) = lending {
+            lending.note(cpu, time);
+        }
+        if this.held() {
+            rq.resched();
+        }
+        return;
+    }
+    let exceeded = match lending {
+        None => runtime < period && time > runtime,
+        Some(lending) => lending.exceeded(cpu, time, period, &bandwidth::span(shared, cpu)),
+    };
+    if !exceeded {
+        return;
+    }
+    if runtime == 0 {
+        // Only who was lent a priority runs there; there is no period in which that could be made up for.
+        this.time = 0;
+        return;
+    }
+    change(rq, |groups| groups.set_throttled(group, true));
+    rq.event(Event::RtThrottle { group });
+    start(rq, shared, group);
+    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(super::group::GroupRq::held) {
+        rq.resched();
+    }
+    shared.rt.publish(cpu, &rq.rt);
+}
+
+/// A group may run again.
+fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
+    let (highest, runs) = change(rq, |groups| {
+        groups.set_throttled(group, false);
+        groups.rq(group).map_or((super::NO_RT_PRIO, 0), |this| (this.highest(), this.nr_running()))
+    });
+    rq.event(Event::RtUnthrottle { group });
+    if runs > 0 {
+        start_up(rq, shared, group);
+    }
+    if runs > 0 && is_urgent(rq, highest) {
+        rq.resched();
+    }
+    shared.rt.publish(rq.cpu, &rq.rt);
+}
+
+/// Whether a task of that `prio` comes before who runs.
+fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
+    match rq.current {
+        Some(current) => i16::from(level) < rq.tasks[current].prio(),
+        None => rq.running != Running::Stopper,
+    }
+}
+
+/// The period of a group is over on one CPU, `overrun` of them: whether the timer is still needed for it.
+fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, overrun: u64) -> bool {
+    let RtLimit { runtime, period } = limit(shared, group);
+    let mut runtime = runtime.unwrap_or(INFINITE);
+    let lending = bandwidth_of(shared, group).and_then(|bandwidth| bandwidth.lending(shared, runtime));
+    let cpu = rq.cpu;
+    let span = lending.map(|_| bandwidth::span(shared, cpu));
+    let Some(this) = rq.rt.groups.as_mut().and_then(|groups| groups.rq_mut(group)) else { return false };
+    if let Some((lending, span)) = lending.zip(span) {
+        if this.throttled {
+            lending.balance(cpu, this.time, period, &span);
+        }
+        runtime = lending.runtime(cpu).unwrap_or(INFINITE);
+    }
+    this.time = this.time.saturating_sub(overrun.saturating_mul(runtime));
+    if let Some(lending) = lending {
+        lending.note(cpu, this.time);
+    }
+    let (time, over) = (this.time, this.throttled && this.time < runtime);
+    let waits = time > 0 || this.nr_running() > 0;
+    if over {
+        unthrottle(rq, shared, group);
+    }
+    waits
+}
+
+/// The CPU goes offline: who is there is to leave, throttled or not (`__disable_runtime`).
+pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+    for group in (0..shared.nr_groups() as u32).map(GroupId) {
+        if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
+            bandwidth.disable(rq.cpu, runtime, &shared.online());
+        }
+        let Some(this) = rq.rt.groups.as_mut().and_then(|groups| groups.rq_mut(group)) else { continue };
+        this.time = 0;
+        if this.throttled {
+            unthrottle(rq, shared, group);
+        }
+    }
+}
+
+/// The CPU is online again, and has what each has (`__enable_runtime`).
+pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
+    for group in (0..shared.nr_groups() as u32).map(GroupId) {
+        if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
+            bandwidth.enable(rq.cpu, runtime);
+        }
+    }
+}
+
+/// `tg_rt_schedulable` for the whole tree, as if `group` had `wanted`. A parent comes before what is in it.
+fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
+    let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
+    let machine = machine(shared);
+    let all = || (0..shared.nr_groups() as u32).map(GroupId);
+    let alone = |has: RtLimit| {
+        if has.runtime.is_some_and(|runtime| runtime > has.period) {
+            Err(RtLimitError::AbovePeriod(has))
+        } else if has.ratio() > machine.ratio() {
+            Err(RtLimitError::AboveMachine { limit: has, machine })
+        } else {
+            Ok(())
+        }
+    };
+    // What is wrong with it by itself is told first.
+    alone(wanted)?;
+    for id in all().filter(|&id| !shared.group(id).rt.is_redirected()) {
+        let has = of(id);
+        alone(has)?;
+        let inside = |&child: &GroupId| {
+            child != GroupId::ROOT && shared.group(child).parent == id && !shared.group(child).rt.is_redirected()
+        };
+        let children: u64 = all().filter(inside).map(|child| of(child).ratio()).sum();
+        if children > has.ratio() {
+            return Err(RtLimitError::Sum { of: id, has, children });
+        }
+    }
+    Ok(())
+}
+
+impl<P: Policy> Shared<P> {
+    /// Whether real-time tasks may be in a group: always, but with real-time scheduling of groups.
+    pub fn may_have_rt(&self, group: GroupId) -> bool {
+        may_join(self, group)
+    }
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// What a group's real-time tasks may have of each CPU: `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+    pub fn group_rt(&self, group: GroupId) -> RtLimit {
+        limit(self.shared, group)
+    }
+
+    /// Gives a group's real-time tasks another limit (`cpu.rt_runtime_us`, `cpu.rt_period_us`). One that is throttled waits for
+    /// the end of the period that is under way all the same.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel would refuse it; nothing is changed then. The error shows the arithmetic.
+    pub fn set_group_rt(&mut self, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
+        let shared = self.shared;
+        if !shared.config.rt_group_sched {
+            return Err(RtLimitError::Off);
+        }
+        if group == GroupId::ROOT {
+            return Err(RtLimitError::Root);
+        }
+        if wanted.period == 0 {
+            return Err(RtLimitError::NoPeriod);
+        }
+        if enabled(shared)
+            && wanted.runtime == Some(0)
+            && limit(shared, group).runtime != Some(0)
+            && self.has_rt_tasks(group)
+        {
+            return Err(RtLimitError::Busy);
+        }
+        schedulable(shared, group, wanted)?;
+        let own = shared.group(group).rt.own(wanted.period);
+        let runtime = wanted.runtime.unwrap_or(INFINITE);
+        own.runtime.store(runtime, Relaxed);
+        own.period.store(wanted.period, Relaxed);
+        for cpu in (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| shared.is_online(cpu)) {
+            own.bandwidth.reset(cpu, runtime);
+        }
+        Ok(())
+    }
+
+    /// Whether any task of a group itself, asleep or not, is a real-time one.
+    fn has_rt_tasks(&mut self, group: GroupId) -> bool {
+        let cpus = (0..self.shared.nr_cpus() as u32).map(CpuId);
+        let realtime = |task: &Task<P>| task.group == group && (0..100).contains(&task.prio());
+        cpus.into_iter().any(|cpu| self.rqs.rq(cpu).tasks.iter().any(|(_, task)| realtime(task)))
+    }
+
+    /// The period of a group's real-time bandwidth is over, perhaps more than one: it gets its part of the next on every CPU.
+    pub(crate) fn rt_group_period_timer(&mut self, group: GroupId) {
+        let shared = self.shared;
+        let Some(bandwidth) = bandwidth_of(shared, group) else { return };
+        let period = limit(shared, group).period.max(1);
+        let overrun = bandwidth.overrun(self.now, period);
+        let mut needed = false;
+        for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
+            let mut rq = self.rqs.rq(cpu);
+            let this = rq.rt.groups.as_ref().and_then(|groups| groups.rq(group));
+            if this.is_some_and(|this| this.time > 0 || this.nr_running() > 0) {
+                rq.update_clock(self.now, shared);
+                super::update_curr(&mut rq, shared);
+                needed |= replenish(&mut rq, shared, group, overrun);
+                settle(&mut rq, shared, self.host);
+            }
+        }
+        let timer = if group == GroupId::ROOT { Timer::RtPeriod } else { Timer::RtGroupPeriod(group) };
+        let next = bandwidth.next(overrun, period, needed && enabled(shared));
+        if next.is_some() {
+            self.host.arm(timer, next);
+        }
+    }
+}
