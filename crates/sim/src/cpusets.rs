@@ -161,10 +161,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             if let Some(view) = &view {
                 let partition = view.partition_text();
-                self.core.sink.cpuset(now, id, &CpusetInfo { effective: &view.effective, partition: &partition });
+                let path = &self.workload.groups[index].path;
+                self.core.sink.cpuset(now, id, &CpusetInfo { path, effective: &view.effective, partition: &partition });
                 let was = told.as_ref().and_then(|told| told.invalid);
                 if view.invalid.is_some() && view.invalid != was {
-                    let path = &self.workload.groups[index].path;
                     notes.push(format!("group `{path}` is no partition from {now} ns on: {partition}"));
                 }
             }

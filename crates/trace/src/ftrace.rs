@@ -7,7 +7,7 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
 use crate::names::{Names, Who};
 use crate::output::Output;
-use crate::{GroupInfo, Sink, TaskInfo};
+use crate::{CpusetInfo, GroupInfo, Sink, TaskInfo};
 
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
@@ -173,6 +173,22 @@ impl<W: Write> FtraceWriter<W> {
     }
 }
 
+impl<W: Write> FtraceWriter<W> {
+    /// A line of somebody's who is no task, on the first CPU.
+    fn print(&mut self, at: u64, text: &str) {
+        let Self { out, names, nanoseconds } = self;
+        if let Err(error) = names.admit_cpu(CpuId(0)) {
+            out.fail(error);
+            return;
+        }
+        out.write(|buffer| {
+            start(buffer, names, *nanoseconds, at, CpuId(0), b"print:                ");
+            buffer.extend_from_slice(text.as_bytes());
+            buffer.push(b'\n');
+        });
+    }
+}
+
 impl<W: Write> Sink for FtraceWriter<W> {
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         if let Err(error) = self.names.announce_group(id, info) {
@@ -181,16 +197,14 @@ impl<W: Write> Sink for FtraceWriter<W> {
     }
 
     fn group_changed(&mut self, at: u64, _id: GroupId, info: &GroupInfo<'_>) {
-        let Self { out, names, nanoseconds } = self;
-        if let Err(error) = names.admit_cpu(CpuId(0)) {
-            out.fail(error);
-            return;
+        self.print(at, &info.settings());
+    }
+
+    fn cpuset(&mut self, at: u64, _id: GroupId, info: &CpusetInfo<'_>) {
+        // What groups begin with is no change.
+        if at > 0 {
+            self.print(at, &info.settings());
         }
-        out.write(|buffer| {
-            start(buffer, names, *nanoseconds, at, CpuId(0), b"print:                ");
-            buffer.extend_from_slice(info.settings().as_bytes());
-            buffer.push(b'\n');
-        });
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {

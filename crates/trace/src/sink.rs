@@ -54,10 +54,25 @@ impl GroupInfo<'_> {
 /// What a reader of a trace wants to know of a group's cpuset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpusetInfo<'a> {
+    /// The group's absolute path below the root.
+    pub path: &'a str,
     /// `cpuset.cpus.effective`: the CPUs its tasks may run on.
     pub effective: &'a CpuMask,
     /// `cpuset.cpus.partition`, as reading it gives: `member`, `root`, `root invalid (Parent is not a partition root)`.
     pub partition: &'a str,
+}
+
+impl CpusetInfo<'_> {
+    /// As it stands in cgroup v2's files: `/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root`.
+    pub fn settings(&self) -> String {
+        let cpus: Vec<u32> = self.effective.iter().map(|cpu| cpu.0).collect();
+        let run = |run: &[u32]| match *run {
+            [first, .., last] => format!("{first}-{last}"),
+            _ => run.iter().map(u32::to_string).collect(),
+        };
+        let list: Vec<String> = cpus.chunk_by(|a, b| a + 1 == *b).map(run).collect();
+        format!("{} cpuset.cpus.effective={} cpuset.cpus.partition={}", self.path, list.join(","), self.partition)
+    }
 }
 
 /// CPUs among which load is balanced at one level of the machine: a scheduling domain.

@@ -183,3 +183,18 @@ fn changes_of_groups_are_printed() {
     let lines: Vec<&str> = text.lines().skip(1).map(|line| line.split_once("print:").unwrap().1.trim()).collect();
     assert_eq!(lines, ["/web cpu.weight=300 cpu.max=50000 100000", "/web nice=-5 cpu.max=max"]);
 }
+
+/// What a group begins with is no change; what is written later is told.
+#[test]
+fn cpusets_that_change_are_printed() {
+    let mut text = FtraceWriter::new(Vec::new(), 2);
+    let effective = [0, 1, 2, 5].map(CpuId).into_iter().collect();
+    let info = CpusetInfo { path: "/web", effective: &effective, partition: "root" };
+    text.cpuset(0, GroupId(1), &info);
+    text.cpuset(3_000_000, GroupId(1), &info);
+    text.finish(4_000_000);
+    let written = String::from_utf8(text.finish_writing().unwrap()).unwrap();
+    let printed: Vec<&str> = written.lines().filter(|line| line.contains("print:")).collect();
+    assert_eq!(printed.len(), 1, "{written}");
+    assert!(printed[0].ends_with("/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root"), "{written}");
+}

@@ -25,7 +25,7 @@ use self::proto::{
 use self::tracks::{States, THREAD_TRACKS, group_change, group_use, offline, queue_length, rt_throttles, throttles};
 use crate::names::{Names, task_pid};
 use crate::output::Output;
-use crate::{GroupInfo, Sink, TaskInfo, stopper_pid};
+use crate::{CpusetInfo, GroupInfo, Sink, TaskInfo, stopper_pid};
 
 /// Perfetto refuses a whole file that has a scheduling event of a CPU beyond this (`kMaxCpuCount`).
 const MAX_CPUS: u32 = 1024;
@@ -337,6 +337,14 @@ impl<W: Write> Sink for PerfettoWriter<W> {
 
     fn group_changed(&mut self, at: u64, _id: GroupId, info: &GroupInfo<'_>) {
         if self.out.error().is_none() {
+            self.now = self.now.max(at);
+            group_change(&mut self.out, &mut self.changes_track, at, info.settings());
+        }
+    }
+
+    fn cpuset(&mut self, at: u64, _id: GroupId, info: &CpusetInfo<'_>) {
+        // What groups begin with is no change.
+        if at > 0 && self.out.error().is_none() {
             self.now = self.now.max(at);
             group_change(&mut self.out, &mut self.changes_track, at, info.settings());
         }
