@@ -4,6 +4,7 @@
 #   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; leaves demo-out/
 #   make test    everything CI checks: formatting, clippy, documentation, all tests, the fuzzers' corpus
 #   make bench   the benchmarks
+#   make pgo     target/pgo/vruntime: the command, built for speed from a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
 #   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600)
 #   make doc     the API documentation, in target/doc/
@@ -15,7 +16,7 @@ SOAK_SECONDS ?= 600
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit loom bench fuzz fuzz-corpus soak doc lint
+.PHONY: help setup demo test unit loom bench pgo fuzz fuzz-corpus soak doc lint
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -54,6 +55,28 @@ loom: setup
 
 bench: setup
 	$(CARGO) bench --workspace
+
+# Profile-guided: the command is built once to count what it does, does what it is for, and is built again by the counts.
+# With `--target`, flags are for the crates alone and not for their build scripts.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+PGO = $(CURDIR)/target/pgo
+PGO_BUILD = $(CARGO) build --release --quiet -p vruntime --target $(HOST) --target-dir $(PGO)
+pgo: setup
+	@command -v rustup >/dev/null || { echo "make pgo needs rustup (https://rustup.rs): llvm-profdata comes with it"; exit 1; }
+	rustup component add llvm-tools
+	rm -rf $(PGO)/profiles
+	RUSTFLAGS="-Cprofile-generate=$(PGO)/profiles" $(PGO_BUILD)
+	set -e; cd scenarios; for what in \
+		"fidelity" \
+		"compare demo/demo.toml --repeat 5" \
+		"run capacity/phone.toml" \
+		"run limits/shop.toml" \
+		"run wasted-cores/group-imbalance.toml"; \
+	do $(PGO)/$(HOST)/release/vruntime $$what >/dev/null; done
+	"$$(rustc --print sysroot)/lib/rustlib/$(HOST)/bin/llvm-profdata" merge -o $(PGO)/profile $(PGO)/profiles
+	RUSTFLAGS="-Cprofile-use=$(PGO)/profile" $(PGO_BUILD)
+	cp $(PGO)/$(HOST)/release/vruntime $(PGO)/vruntime
+	@echo "$(PGO)/vruntime"
 
 # Every input the fuzzers have kept, and then new ones. Needs nightly; the workload crate's tests read the same corpus
 # without it, so a machine that has none loses only the search for new inputs.

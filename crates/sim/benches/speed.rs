@@ -1,4 +1,5 @@
-//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL]]`.
+//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL [MS]]]`;
+//! with MS, that many simulated milliseconds once, for callgrind.
 //!
 //! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
 //! periodic tasks (the shape on which the nearest peer's public version takes 18 s), and a small one with short tasks.
@@ -126,6 +127,8 @@ fn clock() -> f64 {
 
 fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: &str) {
     let wanted = std::env::args().nth(2);
+    let once = std::env::args().nth(3).and_then(|ms| ms.parse::<u64>().ok());
+    let (duration, rounds) = once.map_or((duration, 3), |ms| (ms * MS, 1));
     for label in ["6.12", "6.1", "fifo"] {
         if wanted.as_ref().is_some_and(|wanted| wanted != label) {
             continue;
@@ -135,7 +138,7 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
         let config =
             Config { duration: Some(duration), ..Config::new(kernel(kernel_name).expect("a known kernel"), spec) };
         let mut best: Option<(f64, Outcome)> = None;
-        for _ in 0..3 {
+        for _ in 0..rounds {
             let start = clock();
             let watch = &mut |_| ControlFlow::Continue(());
             let outcome = if label == "fifo" {
