@@ -61,6 +61,10 @@ impl TaskGroup {
         self.idle.load(Relaxed)
     }
 
+    pub(crate) fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Relaxed);
+    }
+
     /// Sum over the CPUs of its load average there: the denominator when its weight is split.
     #[inline]
     pub fn load_avg(&self) -> u64 {

@@ -143,7 +143,7 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task (off the queue) moves to the group `Task::group` already names.
     fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// The weight of a group changed: adopt it on this CPU.
+    /// The weight of a group changed, or whether it is idle: adopt it on this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
     /// This CPU goes offline: what it adds to sums over the CPUs (a group's load) counts no longer, and nobody is held back

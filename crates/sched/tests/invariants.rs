@@ -65,6 +65,7 @@ enum Call {
     Nice { task: u8, nice: i8 },
     Group { task: u8, group: u8 },
     Weight { group: u8, weight: u16 },
+    IdleGroup { group: u8, idle: bool },
     Affinity { task: u8, cpus: u8 },
     Policy { task: u8, policy: u8, priority: u8 },
     Boost { task: u8, priority: Option<u8> },
@@ -94,6 +95,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (any::<u8>(), -20i8..20).prop_map(|(task, nice)| Nice { task, nice }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(task, group)| Group { task, group }),
         1 => (any::<u8>(), 1u16..10_000).prop_map(|(group, weight)| Weight { group, weight }),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(group, idle)| Call::IdleGroup { group, idle }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(task, cpus)| Affinity { task, cpus }),
         2 => (any::<u8>(), any::<u8>(), 1u8..6)
             .prop_map(|(task, policy, priority)| Call::Policy { task, policy, priority }),
@@ -283,6 +285,10 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
             Call::Weight { group, weight } => {
                 let group = self.groups[group as usize % self.groups.len()];
                 self.with(|s| s.set_group_weight(group, u32::from(weight)));
+            }
+            Call::IdleGroup { group, idle } => {
+                let group = self.groups[group as usize % self.groups.len()];
+                self.with(|s| s.set_group_idle(group, idle));
             }
             Call::Affinity { task, cpus } => {
                 let mask = mask_of(cpus, self.rqs.len());

@@ -317,7 +317,10 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
             33 => {
                 let weight = self.random.below(10_000) as u32 + 1;
                 let group = world.groups[self.random.below(3) as usize + 1];
-                world.with(|s| s.set_group_weight(group, weight));
+                match self.random.below(3) {
+                    0 => world.with(|s| s.set_group_idle(group, weight.is_multiple_of(2))),
+                    _ => world.with(|s| s.set_group_weight(group, weight)),
+                }
             }
             34 => {
                 let quota = 1_000_000 + self.random.below(10_000_000);

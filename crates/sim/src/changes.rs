@@ -9,7 +9,7 @@ use vruntime_sched::class::rt::RtLimitError;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::{Limit, Policy, Scheduler};
 use vruntime_trace::{GroupInfo, Sink};
-use vruntime_workload::program::{Bandwidth, Changed, CpuMax, RtBandwidth, RtRuntime};
+use vruntime_workload::program::{Bandwidth, Changed, CpuMax, GroupChange, RtBandwidth, RtRuntime};
 
 use crate::cpu::NEVER;
 use crate::error::Error;
@@ -32,12 +32,21 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.cpus[cpu].settle(change.at);
         match &change.what {
             Changed::Tasks { tasks, nice, .. } => self.change_tasks(cpu, tasks, settings, *nice),
-            Changed::Group { group, weight, max, rt } => {
+            Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt } } => {
                 let id = self.groups[*group];
                 let state = &mut self.group_states[*group];
+                if let Some(idle) = *idle {
+                    // An idle group has no weight, and an ordinary one begins with the usual.
+                    state.0 = 100;
+                    sched!(self, cpu).set_group_idle(id, idle);
+                }
                 if let Some(weight) = *weight {
                     state.0 = weight;
                     sched!(self, cpu).set_group_weight(id, weight);
+                }
+                if let Some(clamps) = *uclamp {
+                    // Their range was checked before the machine was built.
+                    let _ = sched!(self, cpu).set_group_uclamp(id, clamps.min, clamps.max);
                 }
                 if let Some(max) = max {
                     let bandwidth = if let CpuMax::Limited(bandwidth) = max { Some(*bandwidth) } else { None };

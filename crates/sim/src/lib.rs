@@ -53,7 +53,7 @@ use vruntime_sched::shared::Config as SchedConfig;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, PolicyKind, Shared};
 use vruntime_trace::Sink;
-use vruntime_workload::program::{Change, Changed, Workload};
+use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 
 pub use config::{Config, CpuTime, MachineSpec, Outcome, Preempt, Progress};
 pub use costs::{Costs, UnknownCost};
@@ -108,7 +108,7 @@ where
         let period = scheduler.tunables.rt_period_ns;
         scheduler.rt_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0x3c6e_f372_fe94_f82b).below(period));
     }
-    let limited = |change: &Change| matches!(change.what, Changed::Group { rt: Some(_), .. });
+    let limited = |change: &Change| matches!(change.what, Changed::Group { to: GroupChange { rt: Some(_), .. }, .. });
     let limits_rt = workload.groups.iter().any(|group| group.rt.is_some()) || workload.changes.iter().any(limited);
     scheduler.rt_group_sched |= limits_rt;
     let shared = Shared::<P>::new(spec.topology.clone(), scheduler);

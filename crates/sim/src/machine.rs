@@ -404,10 +404,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut snapshot = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
         let mut pause = snapshot.min(self.next_change());
         'events: while self.live > 0 {
-            let Some((at, source)) = self.core.queue.next() else {
-                stuck = true;
-                break;
-            };
+            let next = self.core.queue.next();
+            let at = next.map_or(NEVER, |(at, _)| at);
             if at >= pause {
                 while at >= pause && pause < end {
                     if pause == snapshot {
@@ -417,7 +415,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                         continue;
                     }
                     // It may well be another event that comes next then.
-                    self.core.queue.arm(source, at);
+                    if let Some((at, source)) = next {
+                        self.core.queue.arm(source, at);
+                    }
                     (self.steps, at_once) = (0, 0);
                     self.make_change();
                     pause = snapshot.min(self.next_change());
@@ -426,11 +426,15 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                     }
                     continue 'events;
                 }
-                if at >= end {
+                if at >= end && next.is_some() {
                     self.core.now = end;
                     break;
                 }
             }
+            let Some((_, source)) = next else {
+                stuck = true;
+                break;
+            };
             if at > self.core.now {
                 self.core.now = at;
                 self.steps = 0;

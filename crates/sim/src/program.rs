@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{
-    Changed, CpuMax, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
+    Change, Changed, CpuMax, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
 };
 
 use crate::costs::Costs;
@@ -279,19 +279,21 @@ impl<'a> Compiler<'a> {
                 }
                 return Ok(index);
             }
-            Changed::Group { group, weight, max, rt: _ } => {
+            Changed::Group { group, to } => {
                 let index = check("group", *group, workload.groups.len())?;
                 let mut group = workload.groups[index].clone();
-                group.weight = weight.unwrap_or(group.weight);
-                group.max = match max {
-                    Some(CpuMax::Limited(max)) => Some(*max),
+                group.weight = to.weight.unwrap_or(group.weight);
+                group.max = match to.max {
+                    Some(CpuMax::Limited(max)) => Some(max),
                     _ => None,
                 };
+                group.uclamp = to.uclamp;
                 if index == 0 {
                     let reason = "the root group has no weight and no limit".to_owned();
                     return Err(Error::BadLimit { who: "[[change]]".to_owned(), reason });
                 }
-                if group.idle && weight.is_some() {
+                let wakes = |change: &Change| matches!(change.what, Changed::Group { group, to } if group == index && to.idle == Some(false));
+                if group.idle && to.weight.is_some() && !workload.changes.iter().any(wakes) {
                     let reason = "the kernel refuses an idle group a weight (EINVAL)".to_owned();
                     return Err(Error::BadLimit { who: format!("group `{}`", group.path), reason });
                 }

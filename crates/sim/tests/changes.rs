@@ -45,7 +45,7 @@ fn loops(log: &Log, name: &str, from: u64, to: u64) -> usize {
 
 #[test]
 fn a_groups_weight() {
-    let change = Changed::Group { group: 1, weight: Some(300), max: None, rt: None };
+    let change = Changed::Group { group: 1, to: GroupChange { weight: Some(300), ..GroupChange::default() } };
     let (log, _) = run_it(&grouped(vec![hog("a", 1), hog("b", 2)], vec![(1000 * MS + 17, change)]), "1", 2000);
     let shares = [0, 1000].map(|from| (loops(&log, "a", from, from + 1000), loops(&log, "b", from, from + 1000)));
     let near = |(a, b): (usize, usize), (x, y)| a.abs_diff(x) <= 12 && b.abs_diff(y) <= 12;
@@ -53,9 +53,48 @@ fn a_groups_weight() {
 }
 
 #[test]
+fn a_group_becomes_idle_and_ordinary_again() {
+    let idle = |idle| Changed::Group { group: 1, to: GroupChange { idle: Some(idle), ..GroupChange::default() } };
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let changes = vec![(1000 * MS + 17, idle(true)), (2000 * MS + 17, idle(false))];
+        let mut log = Log::default();
+        let config = Config { duration: Some(4000 * MS), ..exact(kernel, "1") };
+        simulate(&grouped(vec![hog("a", 1), hog("b", 2)], changes), &config, &mut log).unwrap();
+        let done: Vec<usize> = (0..4).map(|second| loops(&log, "a", second * 1000, second * 1000 + 1000)).collect();
+        // CFS does not scale a vruntime with the weight: what the idle group ran last, a tick, it has to wait for as an
+        // idle one does, 341 times as long. EEVDF scales the lag.
+        let owed = if kernel == "6.1" { 250 } else { 470 };
+        // Beside weight 100 an idle group's 3/1024 are a thirtieth of the CPU at most.
+        let even = |count: usize| count.abs_diff(500) <= 30;
+        assert!(even(done[0]) && (1..=34).contains(&done[1]) && even(done[3]), "{kernel}: {done:?}");
+        assert!((owed..=530).contains(&done[2]), "{kernel}: {done:?}");
+    }
+}
+
+#[test]
+fn a_change_is_made_though_nothing_else_happens_any_more() {
+    #[derive(Default)]
+    struct Changes(Vec<(u64, u32)>);
+    impl Sink for Changes {
+        fn event(&mut self, _: u64, _: CpuId, _: &Event) {}
+        fn group_changed(&mut self, at: u64, _: GroupId, info: &GroupInfo<'_>) {
+            self.0.push((at, info.weight));
+        }
+    }
+    let to = GroupChange { weight: Some(300), ..GroupChange::default() };
+    let asleep = task("asleep", vec![phase(vec![Op::SemWait(0)], Repeat::Forever)]);
+    let mut workload = grouped(vec![asleep], vec![(500 * MS, Changed::Group { group: 1, to })]);
+    workload.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+    let mut changes = Changes::default();
+    let config = Config { duration: Some(1000 * MS), ..exact("6.12", "1") };
+    simulate(&workload, &config, &mut changes).unwrap();
+    assert_eq!(changes.0, [(500 * MS, 300)]);
+}
+
+#[test]
 fn a_groups_limit_comes_changes_and_goes() {
     let max = |percent: u64| CpuMax::Limited(Bandwidth { quota: percent * MS, period: 100 * MS, burst: 0 });
-    let limit = |max| Changed::Group { group: 1, weight: None, max: Some(max), rt: None };
+    let limit = |max| Changed::Group { group: 1, to: GroupChange { max: Some(max), ..GroupChange::default() } };
     let changes = vec![(1000 * MS, limit(max(20))), (2000 * MS, limit(max(50))), (3000 * MS, limit(CpuMax::Unlimited))];
     let (log, _) = run_it(&grouped(vec![hog("a", 1)], changes), "1", 4000);
     let done: Vec<usize> = (0..4).map(|second| loops(&log, "a", second * 1000, second * 1000 + 1000)).collect();
@@ -131,7 +170,7 @@ fn what_the_kernel_refuses_is_refused() {
         let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
         simulate(&grouped(vec![hog("a", 1)], changes), &config, &mut Log::default()).unwrap_err()
     };
-    let group = |group, weight| Changed::Group { group, weight, max: None, rt: None };
+    let group = |group, weight| Changed::Group { group, to: GroupChange { weight, ..GroupChange::default() } };
     assert!(refused(vec![(0, group(0, Some(5)))]).to_string().contains("root group"));
     assert!(refused(vec![(0, group(1, Some(0)))]).to_string().contains("weight is 0, expected 1 to 10000"));
     let mut idle = grouped(vec![hog("a", 1)], vec![(0, group(1, Some(5)))]);
@@ -144,7 +183,8 @@ fn what_the_kernel_refuses_is_refused() {
     let cpus = Settings { cpus: Some(vec![3]), ..Settings::default() };
     assert!(matches!(refused(vec![(0, of_task(0, cpus))]), Error::UnknownCpu { cpu: 3, .. }));
     let max = Bandwidth { quota: 5, period: 100 * MS, burst: 0 };
-    let limit = Changed::Group { group: 1, weight: None, max: Some(CpuMax::Limited(max)), rt: None };
+    let limit =
+        Changed::Group { group: 1, to: GroupChange { max: Some(CpuMax::Limited(max)), ..GroupChange::default() } };
     assert!(refused(vec![(0, limit)]).to_string().contains("quota"));
     // A deadline task needs all CPUs; and one whole CPU is more than is to be had.
     let greedy = Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
@@ -165,8 +205,8 @@ fn observers_are_told() {
     }
     let max = CpuMax::Limited(Bandwidth { quota: 50 * MS, period: 100 * MS, burst: 0 });
     let changes = vec![
-        (10 * MS, Changed::Group { group: 2, weight: Some(7), max: None, rt: None }),
-        (20 * MS, Changed::Group { group: 2, weight: None, max: Some(max), rt: None }),
+        (10 * MS, Changed::Group { group: 2, to: GroupChange { weight: Some(7), ..GroupChange::default() } }),
+        (20 * MS, Changed::Group { group: 2, to: GroupChange { max: Some(max), ..GroupChange::default() } }),
     ];
     let mut sink = Changes::default();
     let config = Config { duration: Some(50 * MS), ..exact("6.12", "1") };
@@ -215,8 +255,13 @@ fn any_change() -> impl Strategy<Value = Changed> {
             let settings = Settings { group: Some(group), ..Settings::default() };
             Changed::Tasks { tasks, settings, nice: None }
         }),
-        (1usize..3, prop::option::of(1u32..10_000), prop::option::of(max))
-            .prop_map(|(group, weight, max)| Changed::Group { group, weight, max, rt: None }),
+        (1usize..3, prop::option::of(1u32..10_000), prop::option::of(max)).prop_map(|(group, weight, max)| {
+            Changed::Group { group, to: GroupChange { weight, max, ..GroupChange::default() } }
+        }),
+        (1usize..3, prop::option::of(any::<bool>()), (0u32..1025, 0u32..1025)).prop_map(|(group, idle, (min, max))| {
+            let uclamp = Some(Clamps { min, max });
+            Changed::Group { group, to: GroupChange { idle, uclamp, ..GroupChange::default() } }
+        }),
         (0usize..2, -20i8..20).prop_map(|(session, nice)| Changed::Session { session, nice }),
     ]
 }

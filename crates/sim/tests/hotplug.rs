@@ -72,6 +72,20 @@ fn a_task_whose_cpus_are_all_gone_runs_anywhere_and_is_named() {
 }
 
 #[test]
+fn a_task_on_its_way_to_a_cpu_that_goes_stays_where_it_is() {
+    let mut workload = plugged(vec![hog("moving", None)], &[(100, 1, false)]);
+    let settings = Settings { cpus: Some(vec![1]), ..Settings::default() };
+    // The stopper that is to move it finds the CPU gone.
+    workload.changes = vec![Change { at: 100 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: None } }];
+    let mut log = Log::default();
+    let outcome = simulate(&workload, &config("core:2"), &mut log).unwrap();
+    let moving = log.of("moving");
+    let lost = log.pick(|at, event| (event == Event::AffinityLost { task: moving }).then_some(at / MS));
+    assert_eq!((lost, outcome.cpus[0].busy), (vec![100], 300 * MS));
+    assert!(outcome.notes[0].starts_with("task `moving` was to run on CPUs that were all offline"));
+}
+
+#[test]
 fn a_task_that_asks_for_offline_cpus_is_refused() {
     let mut asks = hog("asks", None);
     let later = Settings { cpus: Some(vec![1]), ..Settings::default() };

@@ -260,7 +260,10 @@ fn autogroups_have_no_limit_of_their_own() {
 /// A limit that changes at run time counts from the next period on; nobody's may become 0 while he needs it.
 #[test]
 fn limits_change_at_run_time() {
-    let change = |at, rt| Change { at: at * MS, what: Changed::Group { group: 1, weight: None, max: None, rt } };
+    let change = |at, rt| Change {
+        at: at * MS,
+        what: Changed::Group { group: 1, to: GroupChange { rt, ..GroupChange::default() } },
+    };
     for kernel in ["6.1", "6.18"] {
         let tasks = || vec![hog("rt", fifo(50), 1), hog("fair", FAIR, 0)];
         let groups = || vec![group("/g", 0, rt(20, 100))];

@@ -203,12 +203,8 @@ pub enum Changed {
     Group {
         /// Index in [`Workload::groups`], not the root's.
         group: usize,
-        /// `cpu.weight`, 1..=10000.
-        weight: Option<u32>,
-        /// `cpu.max`, with `cpu.max.burst`.
-        max: Option<CpuMax>,
-        /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
-        rt: Option<RtBandwidth>,
+        /// What is written to its files.
+        to: GroupChange,
     },
     /// The CPUs of a task group.
     Cpuset {
@@ -226,6 +222,21 @@ pub enum Changed {
         /// -20..=19.
         nice: i8,
     },
+}
+
+/// What is written to a group's files; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupChange {
+    /// `cpu.weight`, 1..=10000.
+    pub weight: Option<u32>,
+    /// `cpu.idle`; a group that is no longer idle has weight 100.
+    pub idle: Option<bool>,
+    /// `cpu.max`, with `cpu.max.burst`.
+    pub max: Option<CpuMax>,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`.
+    pub uclamp: Option<Clamps>,
+    /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+    pub rt: Option<RtBandwidth>,
 }
 
 /// What is written to `cpu.max`.

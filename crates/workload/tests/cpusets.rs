@@ -1,6 +1,6 @@
 //! `cpus`, `partition` and `isolated` in scenario files.
 
-use vruntime_workload::program::{Changed, Partition};
+use vruntime_workload::program::{Changed, GroupChange, Partition};
 use vruntime_workload::scenario::{self, Scenario};
 use vruntime_workload::{Error, rtapp::Options};
 
@@ -41,7 +41,7 @@ partition = "isolated"
     assert_eq!((cpusets[1].cpus.as_deref(), cpusets[1].partition), (Some(&[0, 1, 2, 5][..]), Partition::Root));
     assert_eq!((cpusets[2].cpus.as_deref(), cpusets[2].partition), (Some(&[3, 4][..]), Partition::Member));
     let changes: Vec<_> = scenario.workload.changes.iter().map(|change| change.what.clone()).collect();
-    assert!(matches!(changes[0], Changed::Group { group: 2, weight: Some(50), .. }));
+    assert!(matches!(changes[0], Changed::Group { group: 2, to: GroupChange { weight: Some(50), .. } }));
     assert_eq!(changes[1], Changed::Cpuset { group: 2, cpus: Some(vec![]), partition: None });
     assert_eq!(changes[2], Changed::Cpuset { group: 1, cpus: None, partition: Some(Partition::Isolated) });
     let named: Vec<_> = scenario.cpus.iter().map(|cpus| cpus.value.clone()).collect();

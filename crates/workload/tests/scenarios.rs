@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vruntime_workload::program::{
-    Bandwidth, Changed, Clamps, CpuMax, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, Settings, WaitMode,
+    Bandwidth, Changed, Clamps, CpuMax, GroupChange, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, Settings,
+    WaitMode,
 };
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
@@ -241,7 +242,10 @@ fn real_time_limits_of_a_group() {
     let scenario = read(&format!("{TASK}[groups.\"/a\"]\n[[change]]\nat = \"1s\"\ngroup = \"/a\"\nrt_runtime = 500\n"));
     let rt = Some(RtBandwidth { runtime: limit(500), period: None });
     assert_eq!(scenario.workload.groups[1].rt, None);
-    assert_eq!(scenario.workload.changes[0].what, Changed::Group { group: 1, weight: None, max: None, rt });
+    assert_eq!(
+        scenario.workload.changes[0].what,
+        Changed::Group { group: 1, to: GroupChange { rt, ..GroupChange::default() } }
+    );
     let wrong = [
         ("rt_runtime = -2", "`rt_runtime` is out of range"),
         ("rt_runtime = \"20\"", "`rt_runtime` is \"20\""),
@@ -554,6 +558,24 @@ nice = -3
 at = "2500ms"
 session = "desktop"
 nice = 5
+
+[[change]]
+at = "4s"
+group = "/web"
+idle = true
+uclamp.min = "25.00"
+
+[[change]]
+at = "5s"
+group = "/web"
+idle = false
+weight = 40
+uclamp.max = 50
+
+[[change]]
+at = "6s"
+task = "shell"
+util_max = 300
 "#,
     );
     let (web, batch) = (2, 1);
@@ -564,13 +586,31 @@ nice = 5
         group: Some(batch),
         ..Settings::default()
     };
+    let clamps = |min, max| Some(Clamps { min, max });
+    let idle = GroupChange { idle: Some(true), uclamp: clamps(256, 1024), ..GroupChange::default() };
+    let ordinary =
+        GroupChange { idle: Some(false), weight: Some(40), uclamp: clamps(256, 512), ..GroupChange::default() };
+    let clamped = Settings { util_max: Some(300), ..Settings::default() };
     let found: Vec<_> = scenario.workload.changes.iter().map(|change| (change.at / 1_000_000, &change.what)).collect();
     let expected = [
-        (1000, Changed::Group { group: web, weight: Some(500), max: Some(limited), rt: None }),
+        (
+            1000,
+            Changed::Group {
+                group: web,
+                to: GroupChange { weight: Some(500), max: Some(limited), ..GroupChange::default() },
+            },
+        ),
         (1000, Changed::Tasks { tasks: vec![0, 1], settings: realtime, nice: None }),
         (2000, Changed::Tasks { tasks: vec![1], settings: Settings::default(), nice: Some(-3) }),
         (2500, Changed::Session { session: 0, nice: 5 }),
-        (3000, Changed::Group { group: web, weight: None, max: Some(CpuMax::Unlimited), rt: None }),
+        (
+            3000,
+            Changed::Group { group: web, to: GroupChange { max: Some(CpuMax::Unlimited), ..GroupChange::default() } },
+        ),
+        (4000, Changed::Group { group: web, to: idle }),
+        // What is not written again stays.
+        (5000, Changed::Group { group: web, to: ordinary }),
+        (6000, Changed::Tasks { tasks: vec![2], settings: clamped, nice: None }),
     ];
     assert_eq!(found, expected.iter().map(|(at, what)| (*at, what)).collect::<Vec<_>>());
 }

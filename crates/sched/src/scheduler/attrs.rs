@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::hotplug::{allowed_cpu, is_lost, next_cpu, widen};
+use super::hotplug::{allowed_cpu, is_lost, lets_stay, next_cpu, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
@@ -408,8 +408,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             let Some(index) = stray else {
                 // One that began to run a moment ago is a matter for the stopper, whatever else it was asked to push.
-                if let Some(current) = rq.current
-                    && rq.push != Some(Push::Affinity)
+                let Some(current) = rq.current else { return };
+                if lets_stay(&mut rq, self.shared, self.host, self.now, current) {
+                    settle(&mut rq, self.shared, self.host);
+                } else if rq.push != Some(Push::Affinity)
                     && allowed_cpu(self.shared, &rq.tasks[current].affinity, cpu, cpu) != cpu
                 {
                     push_running(&mut rq);
@@ -419,6 +421,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             };
             let target = next_cpu(self.shared, &rq.tasks[index].affinity, cpu);
             if target == cpu {
+                let stays = lets_stay(&mut rq, self.shared, self.host, self.now, index);
+                settle(&mut rq, self.shared, self.host);
+                if stays {
+                    continue;
+                }
                 return;
             }
             let cause = if rq.online { MigrateCause::Affinity } else { MigrateCause::Hotplug };

@@ -8,14 +8,14 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Scheduler, settle};
-use crate::class::deadline::Cpus;
+use crate::class::deadline::{self, Cpus};
 use crate::class::{self, rt};
 use crate::cpuset::Populated;
 use crate::event::{Event, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::policy::Policy;
-use crate::rq::Rqs;
+use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::task::{Affinity, Task};
 
@@ -232,7 +232,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// A task that is not queued may run everywhere, or wherever its group may, from now on if it could run nowhere; `cpu` says so. Whether
+/// A task may run everywhere, or wherever its group may, from now on if it could run nowhere; `cpu` says so. Whether
 /// that was the case.
 pub(super) fn widen<P: Policy, H: Host>(
     shared: &Shared<P>,
@@ -246,6 +246,27 @@ pub(super) fn widen<P: Policy, H: Host>(
         (task.affinity, task.asked) = (shared.cpus_allowed(task.group, &None).0, None);
         host.event(now, cpu, &Event::AffinityLost { task: task.id });
         host.affinity(now, task.id, task.affinity.as_deref());
+    }
+    lost
+}
+
+/// Whether a task that is to leave its CPU may stay after all, because the CPUs it was to go to have all gone meanwhile. Linux leaves it
+/// there with a mask that allows none (`migration_cpu_stop`), and widens that at its next wakeup; here it is done at once.
+pub(super) fn lets_stay<P: Policy, H: Host>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    host: &mut H,
+    now: u64,
+    index: u32,
+) -> bool {
+    let cpu = rq.cpu;
+    let lost = rq.online && widen(shared, host, now, &mut rq.tasks[index], cpu);
+    if lost {
+        rt::affinity_changed(rq, shared, index);
+        deadline::affinity_changed(rq, shared, index);
+        if shared.is_split() {
+            deadline::account(rq, shared, index);
+        }
     }
     lost
 }

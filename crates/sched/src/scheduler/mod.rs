@@ -185,9 +185,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         group
     }
 
-    /// Gives a group another cgroup weight (1..=10000).
+    /// Gives a group another cgroup weight (1..=10000). An idle one has none: nothing changes, as the kernel refuses it.
     pub fn set_group_weight(&mut self, group: GroupId, weight: u32) {
+        if self.shared.group(group).idle() {
+            return;
+        }
         self.set_group_shares(group, weight::of_cgroup(weight));
+    }
+
+    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does; the root is neither.
+    pub fn set_group_idle(&mut self, group: GroupId, idle: bool) {
+        if group == GroupId::ROOT || self.shared.group(group).idle() == idle {
+            return;
+        }
+        self.shared.group(group).set_idle(idle);
+        self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) });
     }
 
     /// Gives a session's autogroup another nice value, -20..=19, as writing `/proc/PID/autogroup` does: it weighs as much as a

@@ -3,17 +3,34 @@
 use std::collections::BTreeMap;
 
 use super::fields::{Fields, Value};
-use super::{Spanned, group, rt, task};
+use super::{Spanned, group, rt, task, uclamp};
 use crate::error::Problems;
 use crate::groups::normalize_path;
-use crate::program::{Bandwidth, Change, Changed, CpuMax, Settings, Workload};
+use crate::program::{Bandwidth, Change, Changed, Clamps, CpuMax, Group, GroupChange, Settings, Workload};
 use crate::suggest::did_you_mean;
 
 /// Keys that only a task has, and need a policy; those that any change of a task may have are read elsewhere.
 const WITH_POLICY: [&str; 6] = ["priority", "slice", "runtime", "deadline", "period", "reclaim"];
 
-/// What a group's limit is after the changes so far: quota and period if it is limited, and the burst.
-type Limits = BTreeMap<usize, (Option<(u64, u64)>, u64)>;
+/// What a group is after the changes so far, of what later ones ask for.
+#[derive(Clone, Copy)]
+struct State {
+    /// Quota and period, if it is limited.
+    limit: Option<(u64, u64)>,
+    burst: u64,
+    idle: bool,
+    uclamp: Clamps,
+}
+
+impl State {
+    fn of(group: &Group) -> Self {
+        let (limit, burst) = (group.max.map(|max| (max.quota, max.period)), group.max.map_or(0, |max| max.burst));
+        Self { limit, burst, idle: group.idle, uclamp: group.uclamp.unwrap_or(uclamp::NONE) }
+    }
+}
+
+/// By the group's index.
+type States = BTreeMap<usize, State>;
 
 /// Reads every `[[change]]`; in order of time, those of one instant in the order of the file.
 /// The CPUs that changes of groups name are added to `cpus`.
@@ -33,10 +50,10 @@ pub(super) fn parse_all(
         timed.extend(fields.duration("at").map(|at| (at, value)));
     }
     timed.sort_by_key(|(at, _)| *at);
-    let mut limits = Limits::new();
+    let mut states = States::new();
     let mut changes = Vec::new();
     for (at, value) in timed {
-        let found = parse(problems, value, workload, &mut limits, cpus);
+        let found = parse(problems, value, workload, &mut states, cpus);
         changes.extend(found.into_iter().map(|what| Change { at, what }));
     }
     changes
@@ -46,7 +63,7 @@ fn parse(
     problems: &mut Problems,
     value: &Value<'_>,
     workload: &Workload,
-    limits: &mut Limits,
+    states: &mut States,
     cpus: &mut Vec<Spanned<Vec<u32>>>,
 ) -> Vec<Changed> {
     let mut fields = Fields::new(problems, "[[change]]", value);
@@ -58,7 +75,7 @@ fn parse(
         (Some(name), path, None) => tasks(&mut fields, name, path, workload).into_iter().collect(),
         (None, Some(path), None) => {
             let cpuset = cpuset(&mut fields, &path, workload, cpus);
-            let other = one_group(&mut fields, &path, workload, limits);
+            let other = one_group(&mut fields, &path, workload, states);
             other.into_iter().chain(cpuset).collect::<Vec<Changed>>()
         }
         (None, None, Some((name, span))) => {
@@ -81,8 +98,8 @@ fn parse(
     let span = fields.span.clone();
     fields.finish();
     if changed.is_empty() && !problems.has_errors() {
-        let help = "of a task: policy, nice, cpus, group; of a group: weight, max, burst, rt_runtime, rt_period, cpus, \
-             partition; of a session: nice";
+        let help = "of a task: policy, nice, cpus, util_min, util_max, group; of a group: weight, idle, max, burst, uclamp, rt_runtime, \
+             rt_period, cpus, partition; of a session: nice";
         let message = "a [[change]] that changes nothing".to_owned();
         problems.error(problems.new_error(span, message, "expected what is to be different").with_help(help));
     }
@@ -128,10 +145,12 @@ fn tasks(
         }
     }
     let cpus = task::cpus(fields);
-    if policy.is_none() && nice.is_none() && cpus.is_none() && group.is_none() {
+    let (util_min, util_max) = task::clamps(fields);
+    let settings = Settings { policy, cpus, group, util_min, util_max, ..Settings::default() };
+    if settings == Settings::default() && nice.is_none() {
         return None;
     }
-    Some(Changed::Tasks { tasks, settings: Settings { policy, cpus, group, ..Settings::default() }, nice })
+    Some(Changed::Tasks { tasks, settings, nice })
 }
 
 /// The index of a group that some task or table names.
@@ -173,19 +192,21 @@ fn cpuset(
     Some(Changed::Cpuset { group, cpus: cpus.map(|cpus| cpus.value), partition })
 }
 
-fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limits: &mut Limits) -> Option<Changed> {
+fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, states: &mut States) -> Option<Changed> {
     let group = known_group(fields, path, workload);
     let weight = fields.integer("weight", 1..=10_000, "a weight");
     let (max_value, burst_value) = (fields.get("max"), fields.get("burst"));
     let max = max_value.map(|value| group::bandwidth(fields, value).map(|max| (max.quota, max.period)));
     let burst = burst_value.and_then(|value| group::burst(fields, value));
+    let idle = fields.boolean("idle");
     let rt = rt::parse(fields);
-    let group = group?;
+    let before = group.map(|group| *states.entry(group).or_insert_with(|| State::of(&workload.groups[group])));
+    let clamps = uclamp::parse(fields, path, before.map_or(uclamp::NONE, |before| before.uclamp));
+    let (group, before) = (group?, before?);
     if max_value.is_some() && fields.problems.has_errors() {
         // What is no limit has been told.
         return None;
     }
-    let of = &workload.groups[group];
     let span = |value: Option<&Value<'_>>| value.map_or(0..0, Value::span);
     if group == 0 && fields.problems.has_errors() {
         // That it is the root has been told.
@@ -198,17 +219,16 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limit
         fields.bad(span, message, "cgroup v2 has these files only below the root", help);
         return None;
     }
-    if let (Some(value), true) = (fields.get("weight"), of.idle) {
+    let idle_now = idle.unwrap_or(before.idle);
+    if let (Some(value), true) = (fields.get("weight"), idle_now) {
         let message = format!("group `{}` is idle", normalize_path(path).as_deref().unwrap_or(path));
         fields.bad(value.span(), message, "the kernel refuses it a weight (EINVAL)", "remove `idle` or this");
         return None;
     }
-    if weight.is_none() && max.is_none() && burst.is_none() && rt.is_none() {
+    if weight.is_none() && idle.is_none() && max.is_none() && burst.is_none() && clamps.is_none() && rt.is_none() {
         return None;
     }
-    let before = (of.max.map(|max| (max.quota, max.period)), of.max.map_or(0, |max| max.burst));
-    let state = limits.entry(group).or_insert(before);
-    let new = (max.unwrap_or(state.0), burst.unwrap_or(state.1));
+    let new = (max.unwrap_or(before.limit), burst.unwrap_or(before.burst));
     let max = match new {
         (Some((quota, _)), burst) if burst > quota => {
             let message = format!("a burst of {} us above the quota of {} us", burst / 1000, quota / 1000);
@@ -219,8 +239,10 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, limit
         (Some((quota, period)), burst) => CpuMax::Limited(Bandwidth { quota, period, burst }),
         (None, _) => CpuMax::Unlimited,
     };
-    let changes_limit = new != *state;
-    *state = new;
-    let weight = weight.map(|weight| weight as u32);
-    Some(Changed::Group { group, weight, max: changes_limit.then_some(max), rt })
+    let changes_limit = new != (before.limit, before.burst);
+    let uclamp = clamps.unwrap_or(before.uclamp);
+    states.insert(group, State { limit: new.0, burst: new.1, idle: idle_now, uclamp });
+    let (weight, max) = (weight.map(|weight| weight as u32), changes_limit.then_some(max));
+    let idle = idle.filter(|&idle| idle != before.idle);
+    Some(Changed::Group { group, to: GroupChange { weight, idle, max, uclamp: clamps, rt } })
 }

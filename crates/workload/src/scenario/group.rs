@@ -101,7 +101,7 @@ fn parse_one(
             ),
         }
     }
-    let uclamp = uclamp::parse(&mut fields, path);
+    let uclamp = uclamp::parse(&mut fields, path, uclamp::NONE);
     let rt = rt::parse(&mut fields);
     let cpus = cpuset::parse(&mut fields, path);
     fields.finish();

@@ -35,12 +35,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let run = fields.duration("run");
     let sleep = fields.duration("sleep");
     let loops = fields.integer("loops", -1..=i64::MAX, "a number of loops, or -1 for ever").unwrap_or(-1);
-    let mut clamp = |key| fields.integer(key, 0..=1024, "a utilisation").map(|clamp| clamp as u32);
-    let (util_min, util_max) = (clamp("util_min"), clamp("util_max"));
-    if util_min > util_max.or(Some(1024)) {
-        let message = "`util_min` is above `util_max`".to_owned();
-        fields.bad(span.clone(), message, "in this task", "the kernel refuses such a pair of clamps");
-    }
+    let (util_min, util_max) = clamps(&mut fields);
     let written = fields.get("steps");
     let short = [exec.then_some(Op::Exec), run.map(|work| Op::Run { work }), sleep.map(|time| Op::Sleep { time })];
     let short = short.into_iter().flatten().collect::<Vec<Op>>();
@@ -180,4 +175,15 @@ pub(super) fn group_path(fields: &mut Fields<'_, '_>) -> Option<String> {
             fields.bad(span, format!("`{path}` is not a group's path"), "expected \"/name/name\"", reason);
         })
         .ok()
+}
+
+/// `util_min` and `util_max`.
+pub(super) fn clamps(fields: &mut Fields<'_, '_>) -> (Option<u32>, Option<u32>) {
+    let mut clamp = |key| fields.integer(key, 0..=1024, "a utilisation").map(|clamp| clamp as u32);
+    let (util_min, util_max) = (clamp("util_min"), clamp("util_max"));
+    if util_min > util_max.or(Some(1024)) {
+        let (span, message) = (fields.span.clone(), "`util_min` is above `util_max`".to_owned());
+        fields.bad(span, message, "in this table", "the kernel refuses such a pair of clamps");
+    }
+    (util_min, util_max)
 }

@@ -11,15 +11,18 @@ const SCALE: u64 = 1024;
 /// Percents are kept in hundredths.
 const HUNDRED: u64 = 10_000;
 
-/// What a group says; none if it says nothing, or it is wrong, which has been told then.
-pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Option<Clamps> {
+/// What a group has without any.
+pub(super) const NONE: Clamps = Clamps { min: 0, max: SCALE as u32 };
+
+/// What a group says, beside what it had before; none if it says nothing, or it is wrong, which has been told then.
+pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> Option<Clamps> {
     let value = fields.get("uclamp")?;
-    let mut inner = Fields::new(fields.problems, format!("`uclamp` of [groups.\"{path}\"]"), value);
+    let mut inner = Fields::new(fields.problems, format!("`uclamp` of group `{path}`"), value);
     let mut clamp = |key, otherwise| match inner.get(key) {
         None => Some(otherwise),
         Some(value) => clamp(&mut inner, key, value),
     };
-    let (min, max) = (clamp("min", 0), clamp("max", SCALE as u32));
+    let (min, max) = (clamp("min", before.min), clamp("max", before.max));
     inner.finish();
     let clamps = Clamps { min: min?, max: max? };
     if clamps.min > clamps.max {

@@ -274,6 +274,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
         let Some(&slot) = rq.class.by_id.get(&group) else { return };
+        rq.set_group_idle(slot, shared.group(group).idle());
         let mut slot = slot;
         while slot != ROOT {
             let se = Se::group(slot);

@@ -56,6 +56,31 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         slot
     }
 
+    /// A group becomes idle, or no longer is (`sched_group_set_idle`): its tasks that are not idle by themselves count otherwise in the
+    /// queues above.
+    pub(crate) fn set_group_idle(&mut self, slot: u32, idle: bool) {
+        if self.class.groups[slot].se.idle == idle {
+            return;
+        }
+        self.class.groups[slot].se.idle = idle;
+        let cfs = &self.class.groups[slot].cfs;
+        let others = cfs.h_nr_queued - cfs.h_nr_idle;
+        let mut group = slot;
+        // Off its queue nothing of it is counted above; above a group that is idle everything is.
+        while group != ROOT
+            && !self.class.groups[group].cfs.is_off()
+            && (group == slot || !self.class.groups[group].se.idle)
+        {
+            group = self.class.groups[group].se.parent;
+            let queue = &mut self.class.groups[group].cfs;
+            if idle {
+                queue.h_nr_idle += others;
+            } else {
+                queue.h_nr_idle -= others;
+            }
+        }
+    }
+
     /// Charges the running entity of one queue for the time since it was last charged.
     #[inline]
     pub(crate) fn update_curr(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
