@@ -91,6 +91,9 @@ pub(crate) enum Command {
                       line is `inside N of M cells`."
     )]
     Fidelity(Fidelity),
+    /// Tell what is in a recorded trace, and whether it can be replayed
+    #[command(arg_required_else_help = true)]
+    Trace(Trace),
     /// Print the completions of a shell
     #[command(after_help = "For bash: vruntime completions bash > ~/.local/share/bash-completion/completions/vruntime")]
     Completions(Completions),
@@ -221,6 +224,42 @@ pub(crate) struct Fidelity {
     #[arg(long)]
     pub(crate) misses: bool,
     /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// What is in a trace: kind, span, CPUs, events, tasks, losses, and what a replay would miss
+    #[command(
+        long_about = "Reads a trace of a real machine, or one that vruntime has written, and tells what is in it: its \
+                      kind, span, CPUs, events by name, tasks; what of it is lost or damaged; and what is missing for a \
+                      replay, with the command that would have recorded it.\n\nRead are: text of the kernel \
+                      (/sys/kernel/tracing/trace), of trace-cmd report (also -R), of perf script, and systrace HTML. What \
+                      kind a file is, its content says.",
+        after_long_help = "Examples:\n  \
+            vruntime trace info trace.txt\n  \
+            perf script --ns -F comm,pid,tid,cpu,time,event,trace | vruntime trace info -\n  \
+            vruntime trace info trace.txt --json | jq .events_by_name"
+    )]
+    Info(TraceInfo),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceInfo {
+    /// The trace, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Show every task and every name of an event
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,17 +1,22 @@
-//! Traces: where events go, and the formats they are written in.
+//! Traces: where events go, the formats they are written in, and readers of what real kernels recorded.
 //!
 //! Everything that observes a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks
 //! compose as tuples and cost nothing when absent.
 //!
 //! [`PerfettoWriter`] writes what <https://ui.perfetto.dev> opens, [`FtraceWriter`] the text of `trace-cmd report`. Both
 //! stream: their memory does not grow with the length of the run.
+//!
+//! [`read`] has the readers; what they find is a [`Record`], an event as a real kernel names things.
 
+mod event;
 mod ftrace;
 mod names;
 mod output;
 pub mod perfetto;
+pub mod read;
 mod sink;
 
+pub use event::{CPU_IDLE_EXIT, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
 pub use ftrace::FtraceWriter;
 pub use names::{stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter};

@@ -4,11 +4,13 @@ mod compare;
 mod fidelity;
 mod info;
 mod run;
+mod trace;
 
 pub(crate) use compare::compare;
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 pub(crate) use run::run;
+pub(crate) use trace::trace;
 
 use std::fs;
 use std::path::Path;

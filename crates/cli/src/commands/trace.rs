@@ -1,0 +1,280 @@
+//! `vruntime trace`: what is in recorded traces.
+
+use std::io;
+use std::path::Path;
+
+use miette::miette;
+use serde_json::{Value, json};
+use vruntime_report::grid;
+use vruntime_trace::read::{self, Events, Kind, Needs, Notes, Summary, Tally, TaskSummary, TextReader};
+
+use crate::args::{Trace, TraceCommand, TraceInfo};
+use crate::{Ended, interrupt, output};
+
+/// Tasks and events shown unless all are asked for.
+const SHOWN: usize = 15;
+/// Events between two looks for Ctrl-C.
+const ROUND: u64 = 1 << 16;
+
+pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
+    match &trace.command {
+        TraceCommand::Info(arguments) => info(arguments),
+    }
+}
+
+/// Opens a file, or standard input if it is `-`.
+fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(TextReader::new(io::stdin())));
+    }
+    read::open(path).map_err(|error| explain(path, &error))
+}
+
+fn explain(path: &Path, error: &read::Error) -> miette::Report {
+    let message = format!("cannot read {}: {error}", path.display());
+    match error.help() {
+        Some(help) => miette!(help = help, "{message}"),
+        None => miette!("{message}"),
+    }
+}
+
+fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
+    let mut events = open(&arguments.file)?;
+    let mut summary = Summary::new();
+    let mut ended = Ended::Well;
+    while let Some(record) = events.next_record().map_err(|error| explain(&arguments.file, &error))? {
+        summary.add(&record);
+        if summary.events().is_multiple_of(ROUND) && interrupt::asked() {
+            ended = Ended::Interrupted;
+            break;
+        }
+    }
+    let notes = events.notes();
+    let needs = read::needs(&summary, notes);
+    if arguments.json {
+        output::print_json(&as_json(&arguments.file, &summary, notes, &needs));
+    } else {
+        output::print(&as_text(&arguments.file, &summary, notes, &needs, arguments.all));
+    }
+    Ok(ended)
+}
+
+/// `1234567` as `1,234,567`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
+    groups.join(",")
+}
+
+/// Nanoseconds as seconds, with as many digits as the trace has.
+fn seconds(nanoseconds: i64, digits: usize) -> String {
+    let whole = nanoseconds.unsigned_abs() / 1_000_000_000;
+    let fraction = format!("{:09}", nanoseconds.unsigned_abs() % 1_000_000_000);
+    format!("{}{whole}.{}", if nanoseconds < 0 { "-" } else { "" }, &fraction[..digits])
+}
+
+fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bool) -> String {
+    let clock = summary.clock();
+    let span = clock.span_ns();
+    let digits = if summary.has_nanoseconds() { 9 } else { 6 };
+    let stretch = |&(start, end): &(i64, i64)| format!("{} to {} s", seconds(start, digits), seconds(end, digits));
+    let stretches: Vec<String> = clock.stretches().iter().take(4).map(stretch).collect();
+    let cpus: Vec<u32> = summary.cpus().map(|(cpu, _)| cpu).collect();
+    let tasks = summary.tasks();
+    let of = notes.cpus.filter(|&count| count as usize != cpus.len()).map(|count| format!(" of {count}"));
+    let mut lines = vec![
+        format!("{}: {}", path.display(), notes.kind.map_or("no trace", |kind| kind.name())),
+        String::new(),
+        format!("span    {} s ({})", seconds(span as i64, digits), stretches.join(", ")),
+        format!("CPUs    {}{} ({})", cpus.len(), of.unwrap_or_default(), ranges(&cpus)),
+        format!("tasks   {}", thousands(tasks.len() as u64)),
+        format!("events  {}", thousands(summary.events())),
+        String::new(),
+        events_table(summary, span, all),
+        tasks_table(&tasks, span, summary.has_tgid(), all),
+    ];
+    let mut section = |head: &str, sentences: &[String]| {
+        if !sentences.is_empty() {
+            lines.push(format!("{head}:"));
+            lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
+            lines.push(String::new());
+        }
+    };
+    section("To know", &findings(summary, notes, &tasks));
+    let verdict = if needs.replayable { "For a replay these are missing" } else { "It cannot be replayed; missing" };
+    section(verdict, &needs.missing);
+    section("This would have recorded them", &needs.record);
+    if needs.missing.is_empty() {
+        lines.push("For a replay nothing is missing.\n".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn events_table(summary: &Summary, span: u64, all: bool) -> String {
+    let counts = summary.counts();
+    let shown = if all { counts.len() } else { SHOWN };
+    let rate = |count: u64| if span == 0 { "-".to_owned() } else { format!("{:.1}", count as f64 * 1e9 / span as f64) };
+    let lines = counts.iter().take(shown).map(|(name, count)| vec![printable(name), thousands(*count), rate(*count)]);
+    format!("{}{}", grid(&["event", "count", "a second"], 1, lines), rest(counts.len(), shown, "names of events"))
+}
+
+fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, all: bool) -> String {
+    let shown = if all { tasks.len() } else { SHOWN };
+    let share = |ns: u64| if span == 0 { "-".to_owned() } else { format!("{:.2}", ns as f64 * 100.0 / span as f64) };
+    let lines = tasks.iter().take(shown).map(|task| {
+        let mut line = vec![printable(&task.comm()), task.pid.to_string()];
+        if tgid {
+            line.push(task.tgid.map_or_else(|| "-".to_owned(), |tgid| tgid.to_string()));
+        }
+        line.extend([
+            format!("{:.3}", task.cpu_ns as f64 / 1e6),
+            share(task.cpu_ns),
+            thousands(task.switches),
+            thousands(task.wakeups()),
+            thousands(task.migrations),
+        ]);
+        line
+    });
+    let mut head = vec!["task", "pid"];
+    head.extend(tgid.then_some("tgid"));
+    head.extend(["CPU ms", "CPU %", "switches", "wakeups", "migrations"]);
+    format!("{}{}", grid(&head, 1, lines), rest(tasks.len(), shown, "tasks"))
+}
+
+/// Names are any bytes; what would break a table or a terminal is replaced.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn rest(all: usize, shown: usize, what: &str) -> String {
+    if all > shown { format!("and {} more {what} (--all)\n", all - shown) } else { String::new() }
+}
+
+/// `0-3,5`.
+fn ranges(cpus: &[u32]) -> String {
+    let run = |run: &[u32]| match *run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(u32::to_string).collect(),
+    };
+    let runs: Vec<String> = cpus.chunk_by(|a, b| a + 1 == *b).map(run).collect();
+    if runs.len() > 16 { format!("{},...", runs[..16].join(",")) } else { runs.join(",") }
+}
+
+/// What a reader should know of the file before he trusts it.
+fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<String> {
+    let (losses, lost) = summary.lost();
+    let clock = summary.clock();
+    let sum = |what: fn(&TaskSummary) -> u64| tasks.iter().map(|task| what(task)).sum::<u64>();
+    let tasks_that = |what: fn(&TaskSummary) -> bool| tasks.iter().filter(|task| what(task)).count() as u64;
+    let unwoken = if summary.has_wakeups() { sum(|task| task.unwoken) } else { 0 };
+    let tally = |tally: &Tally, what: &str| {
+        let first = tally.first.map(|first| format!(" (the first at {first})")).unwrap_or_default();
+        (tally.count, format!("{what}{first}"))
+    };
+    let counted = [
+        (losses, "places where events were lost".to_owned()),
+        (lost, "events lost there, as far as it says".to_owned()),
+        (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
+        (
+            summary.broken_switches(),
+            "switches from a task that had not come, so that something is missing before".to_owned(),
+        ),
+        (clock.jumps(), "jumps of the clock (the span is the sum of what lies between)".to_owned()),
+        (clock.strays(), "events far in time from their neighbours (left out of the span)".to_owned()),
+        (clock.unordered(), "events earlier than the one before them in the file".to_owned()),
+        tally(&notes.not_understood, "lines that are no events, nor anything else known"),
+        tally(&notes.malformed, "events whose fields are not what the kernel prints"),
+        tally(&notes.cut_lines, "lines longer than 64 KiB, which were cut"),
+        (summary.impossible_pids(), "mentions of pids that no Linux gives".to_owned()),
+        (tasks_that(|task| task.running_at_start), "tasks that were running when the trace began".to_owned()),
+        (sum(|task| task.renames), "changes of tasks' names".to_owned()),
+        (sum(|task| task.reuses), "pids given to a new task".to_owned()),
+        (unwoken, "times a task ran after a sleep that no event ended".to_owned()),
+    ];
+    let mut found: Vec<String> = counted
+        .into_iter()
+        .filter(|&(count, _)| count > 0)
+        .map(|(count, what)| format!("{what}: {}", thousands(count)))
+        .collect();
+    if let Some(place) = notes.unterminated {
+        found.push(format!("the file ends within {place}: it may have been cut off"));
+    }
+    if notes.counts_for_time {
+        found.push("times are counts of a clock without a unit, taken for nanoseconds".to_owned());
+    }
+    found
+}
+
+fn as_json(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs) -> Value {
+    let clock = summary.clock();
+    let (losses, lost) = summary.lost();
+    let tally = |tally: &Tally| json!({ "count": tally.count, "first": tally.first.map(|place| place.to_string()) });
+    let tasks: Vec<Value> = summary.tasks().into_iter().map(task_json).collect();
+    let cpus: Vec<Value> = summary.cpus().map(|(cpu, events)| json!({ "cpu": cpu, "events": events })).collect();
+    let stretches: Vec<Value> =
+        clock.stretches().iter().map(|(start, end)| json!({ "start_ns": start, "end_ns": end })).collect();
+    let by_name: serde_json::Map<String, Value> =
+        summary.counts().into_iter().map(|(name, count)| (name, json!(count))).collect();
+    json!({
+        "file": path.display().to_string(),
+        "kind": notes.kind.map(Kind::name),
+        "span_ns": clock.span_ns(),
+        "stretches": stretches,
+        "machine_cpus": notes.cpus,
+        "cpus": cpus,
+        "events": summary.events(),
+        "events_by_name": by_name,
+        "tasks": tasks,
+        "loss": {
+            "losses": losses,
+            "lost": lost,
+            "overwritten": notes.overwritten,
+            "broken_switches": summary.broken_switches(),
+            "not_understood": tally(&notes.not_understood),
+            "malformed": tally(&notes.malformed),
+            "cut_lines": tally(&notes.cut_lines),
+            "unterminated": notes.unterminated.map(|place| place.to_string()),
+            "impossible_pids": summary.impossible_pids(),
+        },
+        "clock": {
+            "jumps": clock.jumps(),
+            "strays": clock.strays(),
+            "unordered": clock.unordered(),
+            "nanoseconds": summary.has_nanoseconds(),
+            "counts_for_time": notes.counts_for_time,
+        },
+        "replay": { "possible": needs.replayable, "missing": needs.missing, "record": needs.record },
+    })
+}
+
+fn task_json(task: &TaskSummary) -> Value {
+    let comms: Vec<_> = task.comms.iter().map(|comm| String::from_utf8_lossy(comm)).collect();
+    json!({
+        "pid": task.pid,
+        "tgid": task.tgid,
+        "comm": task.comm(),
+        "comms": comms,
+        "renames": task.renames,
+        "cpu_ns": task.cpu_ns,
+        "switches": task.switches,
+        "wakeups": task.wakeups(),
+        "migrations": task.migrations,
+        "running_at_start": task.running_at_start,
+        "pid_reuses": task.reuses,
+        "unwoken": task.unwoken,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_read_them() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(seconds(-1_500_000_000, 6), "-1.500000");
+        assert_eq!(seconds(2_063_990_869_570, 9), "2063.990869570");
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+    }
+}

@@ -1,0 +1,86 @@
+//! `vruntime trace`, as users meet it.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+/// Recordings of a real kernel, beside the readers' tests.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
+
+fn vruntime(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
+    // Paths in messages are as given, so relative ones are the same everywhere.
+    command.current_dir(DATA).env("NO_COLOR", "1").env("COLUMNS", "100").args(arguments).write_stdin(input);
+    command.output().expect("it runs")
+}
+
+fn well(arguments: &[&str], input: &[u8]) -> String {
+    let output = vruntime(arguments, input);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("it prints UTF-8")
+}
+
+fn fails(arguments: &[&str], input: &[u8]) -> String {
+    let output = vruntime(arguments, input);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("it prints UTF-8")
+}
+
+#[test]
+fn help() {
+    for (name, arguments) in [("trace", &["trace", "--help"][..]), ("trace-info", &["trace", "info", "--help"])] {
+        let help = well(arguments, b"");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        insta::assert_snapshot!(format!("help-{name}"), help);
+    }
+}
+
+#[test]
+fn what_is_in_a_trace() {
+    insta::assert_snapshot!("info-ftrace", well(&["trace", "info", "ftrace-tgid.txt"], b""));
+    insta::assert_snapshot!("info-perf-script", well(&["trace", "info", "perf-script.txt", "--all"], b""));
+}
+
+#[test]
+fn the_same_as_json() {
+    let json: serde_json::Value =
+        serde_json::from_str(&well(&["trace", "info", "ftrace-tgid.txt", "--json"], b"")).expect("it prints JSON");
+    assert_eq!(
+        (&json["kind"], &json["machine_cpus"], &json["events"]),
+        (&"ftrace text".into(), &2.into(), &138.into())
+    );
+    let by_name = json["events_by_name"].as_object().unwrap();
+    assert_eq!(by_name.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), 138);
+    assert!(by_name["sched_switch"].as_u64().unwrap() > 10);
+    assert_eq!(json["replay"]["possible"], true);
+    assert!(json["tasks"].as_array().unwrap().iter().any(|task| task["comm"] == "work.sh"));
+}
+
+#[test]
+fn standard_input_and_losses() {
+    let text = "           a-1 [000] 5.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> \
+                next_comm=b next_pid=2 next_prio=120\n\
+                CPU:0 [LOST 12 EVENTS]\n\
+                what is this\n\
+                b-2 [000] 6.000000: sched_switch: prev_comm=b prev_pid\n\
+                b-2 [000] 7.0000";
+    let info = well(&["trace", "info", "-"], text.as_bytes());
+    for sentence in [
+        "events lost there, as far as it says: 12",
+        "lines that are no events, nor anything else known (the first at line 3): 2",
+        "events whose fields are not what the kernel prints (the first at line 4): 1",
+        "the file ends within line 5",
+        "12 events that were lost",
+    ] {
+        assert!(info.contains(sentence), "{sentence}: {info}");
+    }
+}
+
+#[test]
+fn what_is_no_trace() {
+    insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
+    assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
+    assert!(fails(&["trace", "info", "-"], b"").contains("no event"));
+    assert!(Path::new(DATA).exists());
+}

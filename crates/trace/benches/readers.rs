@@ -1,0 +1,91 @@
+//! How fast traces are read, beside only finding their lines.
+//!
+//! `cargo bench -p vruntime-trace --bench readers`. The events are those of 8 CPUs that pass messages, as the writer prints them.
+
+use divan::counter::{BytesCount, ItemsCount};
+use divan::{Bencher, black_box};
+use vruntime_trace::read::{Summary, TextReader};
+use vruntime_trace::{CpuId, Event, FtraceWriter, PrevState, Running, Sink, TaskId, TaskInfo};
+
+const ROUNDS: u32 = 50_000;
+
+fn main() {
+    divan::main();
+}
+
+fn text() -> Vec<u8> {
+    let mut sink = FtraceWriter::new(Vec::new(), 8).nanoseconds();
+    for id in 0..64 {
+        let name = format!("messenger-{id}");
+        sink.task(TaskId(id), &TaskInfo { name: &name, class: "messenger", ..TaskInfo::default() });
+    }
+    let mut at = 0;
+    for round in 0..ROUNDS {
+        let (cpu, waker) = (CpuId(round % 8), CpuId((round + 3) % 8));
+        let (task, other) = (TaskId(round % 64), TaskId((round + 8) % 64));
+        at += 700;
+        sink.event(at, waker, &Event::Waking { task });
+        sink.event(at + 100, waker, &Event::Wakeup { task, target: cpu });
+        let (prev, next) = (Running::Task(other), Running::Task(task));
+        sink.event(at + 200, cpu, &Event::Switch { prev, prev_state: PrevState::Sleeping, next });
+        sink.event(at + 300, cpu, &Event::Switch { prev: next, prev_state: PrevState::Preempted, next: prev });
+    }
+    sink.finish_writing().unwrap_or_default()
+}
+
+/// The same as `perf script` prints it.
+fn perf(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() * 2);
+    for line in text.split(|&byte| byte == b'\n') {
+        let line = String::from_utf8_lossy(line);
+        let Some((who, rest)) = line.split_once(" [") else { continue };
+        let Some((comm, pid)) = who.rsplit_once('-') else { continue };
+        let (place, event) = rest.split_once(": ").unwrap_or_default();
+        out.extend_from_slice(format!("{comm} {}/{} [{place}: sched:{event}\n", pid.trim(), pid.trim()).as_bytes());
+    }
+    out
+}
+
+fn bench(bencher: Bencher<'_, '_>, text: &[u8], read: impl Fn(&[u8]) -> u64) {
+    let events = read(text);
+    bencher.counter(ItemsCount::new(events)).counter(BytesCount::of_slice(text)).bench_local(|| black_box(read(text)));
+}
+
+fn events(text: &[u8]) -> u64 {
+    let mut reader = TextReader::new(text);
+    let mut count = 0;
+    while let Ok(Some(record)) = reader.next_record() {
+        count += 1;
+        black_box(record);
+    }
+    assert_eq!(count, 4 * u64::from(ROUNDS));
+    count
+}
+
+fn summarised(text: &[u8]) -> u64 {
+    let (mut reader, mut summary) = (TextReader::new(text), Summary::new());
+    while let Ok(Some(record)) = reader.next_record() {
+        summary.add(&record);
+    }
+    summary.events()
+}
+
+#[divan::bench]
+fn lines_only(bencher: Bencher<'_, '_>) {
+    bench(bencher, &text(), |text| text.split(|&byte| byte == b'\n').count() as u64);
+}
+
+#[divan::bench]
+fn ftrace_text(bencher: Bencher<'_, '_>) {
+    bench(bencher, &text(), events);
+}
+
+#[divan::bench]
+fn ftrace_text_info(bencher: Bencher<'_, '_>) {
+    bench(bencher, &text(), summarised);
+}
+
+#[divan::bench]
+fn perf_script(bencher: Bencher<'_, '_>) {
+    bench(bencher, &perf(&text()), events);
+}

@@ -1,0 +1,190 @@
+//! The times of a trace, of which not all make sense: clocks that jump, and lines with a time of their own.
+
+/// A later event is taken for the next one of its CPU if it comes within this time: an hour. No kernel is silent for longer.
+const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
+/// Stretches remembered.
+const MAX_STRETCHES: usize = 1000;
+
+/// Watches the times of all CPUs.
+///
+/// An event far from the others of its CPU, after which they go on as before, is a stray: it is left out of the span. If the following
+/// ones stay where it is, the clock has jumped: a new stretch begins, and the span is the sum of their lengths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    cpus: Vec<Cpu>,
+    stretches: Vec<(i64, i64)>,
+    latest: i64,
+    unordered: u64,
+    jumps: u64,
+    strays: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cpu {
+    /// Which stretch it is in, and the time of its latest event there.
+    at: Option<(usize, i64)>,
+    /// An event that fits with none before.
+    odd: Option<i64>,
+}
+
+fn follows(before: i64, at: i64) -> bool {
+    at >= before && at.saturating_sub(before) <= PLAUSIBLE_NS
+}
+
+impl Clock {
+    /// An event of `cpu`.
+    #[inline]
+    pub(super) fn add(&mut self, cpu: usize, at: i64) {
+        if cpu >= self.cpus.len() {
+            self.cpus.resize(cpu + 1, Cpu::default());
+        }
+        self.unordered += u64::from(at < self.latest && !self.stretches.is_empty());
+        self.latest = at;
+        let row = self.cpus[cpu];
+        match row.at {
+            Some((stretch, before)) if row.odd.is_none() && follows(before, at) => {
+                self.cpus[cpu].at = Some((stretch, at));
+                let end = &mut self.stretches[stretch].1;
+                *end = (*end).max(at);
+            }
+            _ => self.odd(cpu, at),
+        }
+    }
+
+    /// Anything but the next event of a CPU, after the one before.
+    #[cold]
+    fn odd(&mut self, cpu: usize, at: i64) {
+        let row = self.cpus[cpu];
+        if let Some((stretch, before)) = row.at
+            && follows(before, at)
+        {
+            self.strays += u64::from(row.odd.is_some());
+            self.extend(stretch, at);
+            self.cpus[cpu] = Cpu { at: Some((stretch, at)), odd: None };
+            return;
+        }
+        if let Some(odd) = row.odd {
+            if follows(odd, at) {
+                self.jumps += u64::from(row.at.is_some());
+                let stretch = self.stretch_at(odd);
+                self.extend(stretch, at);
+                self.cpus[cpu] = Cpu { at: Some((stretch, at)), odd: None };
+                return;
+            }
+            self.strays += 1;
+        } else if row.at.is_none() {
+            // The first event of this CPU: where others are, or the very first.
+            let near =
+                |&(start, end): &(i64, i64)| follows(at, start) || follows(start, at) && at <= end || follows(end, at);
+            if self.stretches.is_empty() || self.stretches.last().is_some_and(near) {
+                let stretch = self.stretch_at(at);
+                self.cpus[cpu].at = Some((stretch, at));
+                return;
+            }
+        }
+        self.cpus[cpu].odd = Some(at);
+    }
+
+    /// The stretch `at` is in or near to, the latest of them; a new one if there is none.
+    fn stretch_at(&mut self, at: i64) -> usize {
+        let near = |&(start, end): &(i64, i64)| {
+            at >= start.saturating_sub(PLAUSIBLE_NS) && at <= end.saturating_add(PLAUSIBLE_NS)
+        };
+        let found = self.stretches.iter().rposition(near);
+        let full = self.stretches.len() >= MAX_STRETCHES;
+        if let Some(stretch) = found {
+            self.extend(stretch, at);
+        } else if !full {
+            self.stretches.push((at, at));
+        }
+        found.unwrap_or(self.stretches.len() - 1)
+    }
+
+    fn extend(&mut self, stretch: usize, at: i64) {
+        let (start, end) = &mut self.stretches[stretch];
+        (*start, *end) = ((*start).min(at), (*end).max(at));
+    }
+
+    /// Times of the first and the last event, nanoseconds; of each stretch, if the clock jumped.
+    pub fn stretches(&self) -> &[(i64, i64)] {
+        &self.stretches
+    }
+
+    /// From the first event to the last, nanoseconds; jumps and strays left out.
+    pub fn span_ns(&self) -> u64 {
+        let lengths = self.stretches.iter().map(|&(start, end)| end.abs_diff(start));
+        lengths.fold(0, u64::saturating_add)
+    }
+
+    /// Events earlier than the one before them in the file.
+    pub fn unordered(&self) -> u64 {
+        self.unordered
+    }
+
+    /// How often a CPU's clock went back, or an hour or more ahead, and stayed there.
+    pub fn jumps(&self) -> u64 {
+        self.jumps
+    }
+
+    /// Single events with a time far from their neighbours'.
+    pub fn strays(&self) -> u64 {
+        self.strays + self.cpus.iter().filter(|cpu| cpu.odd.is_some()).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn clock(times: &[(usize, i64)]) -> Clock {
+        let mut clock = Clock::default();
+        for &(cpu, at) in times {
+            clock.add(cpu, at);
+        }
+        clock
+    }
+
+    fn told(clock: &Clock) -> (u64, u64, u64, u64) {
+        (clock.span_ns() / S as u64, clock.unordered(), clock.jumps(), clock.strays())
+    }
+
+    #[test]
+    fn a_plain_trace() {
+        assert_eq!(told(&clock(&[(0, 5 * S), (1, 6 * S), (0, 7 * S)])), (2, 0, 0, 0));
+        assert_eq!(told(&clock(&[])), (0, 0, 0, 0));
+        assert_eq!(told(&clock(&[(0, -S), (0, S)])), (2, 0, 0, 0));
+    }
+
+    #[test]
+    fn cpus_one_after_the_other_are_out_of_order_but_no_jump() {
+        assert_eq!(told(&clock(&[(0, 5 * S), (0, 9 * S), (1, 4 * S), (1, 8 * S)])), (5, 1, 0, 0));
+    }
+
+    #[test]
+    fn a_stray_is_left_out() {
+        let times =
+            [(0, 50_000 * S), (0, 50_001 * S), (0, 0), (0, 50_002 * S), (1, 0), (1, 50_002 * S), (1, 50_003 * S)];
+        assert_eq!(told(&clock(&times)), (3, 2, 0, 2));
+    }
+
+    #[test]
+    fn a_jump_begins_a_new_stretch() {
+        let back = [(0, 90_000 * S), (0, 90_005 * S), (1, 90_006 * S), (0, S), (0, 3 * S), (1, 2 * S), (1, 4 * S)];
+        let clock = clock(&back);
+        assert_eq!(told(&clock), (9, 2, 2, 0));
+        assert_eq!(clock.stretches(), [(90_000 * S, 90_006 * S), (S, 4 * S)]);
+    }
+
+    #[test]
+    fn extreme_times_are_only_numbers() {
+        let mut clock = Clock::default();
+        for round in 0..5000 {
+            clock.add(0, if round % 2 == 0 { i64::MIN } else { i64::MAX });
+            clock.add(0, i64::from(round) * PLAUSIBLE_NS * 3 / 2);
+            clock.add(0, i64::from(round) * PLAUSIBLE_NS * 3 / 2);
+        }
+        assert!(clock.stretches().len() <= MAX_STRETCHES);
+    }
+}

@@ -1,0 +1,187 @@
+//! Lines of bytes from a reader, in a buffer that does not grow.
+
+use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
+
+use memchr::memchr;
+
+/// The longest line looked at; the rest of a longer one is skipped. Markers are at most a page long.
+const MAX_LINE: usize = 64 * 1024;
+/// Bytes read at once.
+const CAPACITY: usize = 256 * 1024;
+
+/// One line found.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Where it is in [`Lines::bytes`], without its end.
+    pub(super) range: Range<usize>,
+    /// It was longer than we look at.
+    pub(super) cut: bool,
+    /// The file ended before the line did.
+    pub(super) unterminated: bool,
+}
+
+/// Reads lines.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    /// What of the buffer is not yet handed out.
+    start: usize,
+    end: usize,
+    ended: bool,
+    /// The line handed out last goes on: throw away what comes until it ends.
+    skipping: bool,
+    /// Lines handed out.
+    count: u64,
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self { reader, buffer: vec![0; CAPACITY], start: 0, end: 0, ended: false, skipping: false, count: 0 }
+    }
+
+    /// The number of the line handed out last; the first is 1.
+    pub(super) fn number(&self) -> u64 {
+        self.count
+    }
+
+    /// What [`Line::range`] is of, until the next line is asked for.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The next line, or none at the end of the file.
+    #[inline]
+    pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+        if self.skipping && !self.skip()? {
+            return Ok(None);
+        }
+        let mut searched = 0;
+        loop {
+            let pending = &self.buffer[self.start..self.end];
+            let (length, step, cut) = match memchr(b'\n', &pending[searched..]) {
+                Some(at) if searched + at <= MAX_LINE => (searched + at, searched + at + 1, false),
+                None if pending.len() <= MAX_LINE => {
+                    searched = pending.len();
+                    if !self.ended {
+                        self.fill()?;
+                        continue;
+                    }
+                    if searched == 0 {
+                        return Ok(None);
+                    }
+                    let range = self.start..self.end;
+                    self.start = self.end;
+                    self.count += 1;
+                    return Ok(Some(Line { range, cut: false, unterminated: true }));
+                }
+                _ => (MAX_LINE, MAX_LINE, true),
+            };
+            let mut range = self.start..self.start + length;
+            self.start += step;
+            self.skipping = cut;
+            self.count += 1;
+            if !cut && self.buffer[range.clone()].ends_with(b"\r") {
+                range.end -= 1;
+            }
+            return Ok(Some(Line { range, cut, unterminated: false }));
+        }
+    }
+
+    /// Throws away the rest of a line; false if the file ended.
+    fn skip(&mut self) -> io::Result<bool> {
+        loop {
+            if let Some(at) = memchr(b'\n', &self.buffer[self.start..self.end]) {
+                self.start += at + 1;
+                self.skipping = false;
+                return Ok(true);
+            }
+            self.start = self.end;
+            if self.ended {
+                return Ok(false);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Reads more, after moving what is left to the front.
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        loop {
+            match self.reader.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.ended = true,
+                Ok(n) => self.end += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hands out a few bytes at a time.
+    struct Dribble<'a>(&'a [u8], usize);
+
+    impl Read for Dribble<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let n = self.1.min(self.0.len()).min(out.len());
+            out[..n].copy_from_slice(&self.0[..n]);
+            self.0 = &self.0[n..];
+            Ok(n)
+        }
+    }
+
+    fn all(bytes: &[u8], at_once: usize) -> io::Result<Vec<(Vec<u8>, bool, bool)>> {
+        let mut lines = Lines::new(Dribble(bytes, at_once));
+        let mut found = Vec::new();
+        while let Some(line) = lines.next()? {
+            found.push((lines.bytes()[line.range].to_vec(), line.cut, line.unterminated));
+        }
+        assert_eq!(lines.number(), found.len() as u64);
+        Ok(found)
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_arrive() -> io::Result<()> {
+        let text = b"one\n\ntwo three\r\nlast";
+        let expected = [(&b"one"[..], false), (b"", false), (b"two three", false), (b"last", true)]
+            .map(|(line, unterminated)| (line.to_vec(), false, unterminated));
+        for at_once in [1, 2, 3, 7, 100] {
+            assert_eq!(all(text, at_once)?, expected);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_long_line_is_cut_and_the_next_is_whole() -> io::Result<()> {
+        for length in [MAX_LINE - 1, MAX_LINE, MAX_LINE + 1, CAPACITY, 3 * CAPACITY] {
+            let mut text = vec![b'x'; length];
+            text.extend_from_slice(b"\nnext\n");
+            for at_once in [1000, usize::MAX] {
+                let found = all(&text, at_once)?;
+                let cut = length > MAX_LINE;
+                assert_eq!(found[0], (vec![b'x'; length.min(MAX_LINE)], cut, false), "{length}");
+                assert_eq!(found[1..], [(b"next".to_vec(), false, false)], "{length}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_line_without_end_is_bounded() -> io::Result<()> {
+        let mut lines = Lines::new(io::repeat(b'x').take(50_000_000));
+        let line = lines.next()?.map(|line| (line.range.len(), line.cut));
+        assert_eq!(line, Some((MAX_LINE, true)));
+        assert!(lines.next()?.is_none());
+        assert_eq!(lines.buffer.len(), CAPACITY);
+        Ok(())
+    }
+}

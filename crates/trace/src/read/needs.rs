@@ -1,0 +1,103 @@
+//! What a trace must have to be replayed, and how to record it.
+
+use super::notes::{Kind, Notes};
+use super::summary::Summary;
+
+/// What is missing for a replay, and what would have recorded it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Whether it can be replayed at all.
+    pub replayable: bool,
+    /// What is missing, a sentence each, the worst first; empty if nothing is.
+    pub missing: Vec<String>,
+    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; empty if nothing is missing.
+    pub record: Vec<String>,
+}
+
+/// The tracepoints a replay uses.
+const POINTS: [(&str, &str); 9] = [
+    ("sched", "sched_switch"),
+    ("sched", "sched_waking"),
+    ("sched", "sched_wakeup"),
+    ("sched", "sched_wakeup_new"),
+    ("sched", "sched_migrate_task"),
+    ("sched", "sched_process_fork"),
+    ("sched", "sched_process_exec"),
+    ("sched", "sched_process_exit"),
+    ("power", "cpu_frequency"),
+];
+
+/// Judges a trace that has been read to its end.
+pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
+    let has = |name: &str| summary.count_of(name) > 0;
+    let mut missing = Vec::new();
+    let mut say = |sentence: &str| missing.push(sentence.to_owned());
+    let replayable = has("sched_switch");
+    if !replayable {
+        say("sched_switch: nothing says who ran when, and there is nothing to replay");
+    } else if !summary.has_wakeups() {
+        say(
+            "sched_waking and sched_wakeup: how long tasks slept and how long they waited for a CPU cannot be told apart",
+        );
+    } else if !has("sched_waking") {
+        say(
+            "sched_waking: sched_wakeup comes from the CPU that queues the task, which need not be the one that woke it, so \
+             wakers are uncertain",
+        );
+    } else if !has("sched_wakeup") {
+        say("sched_wakeup: the CPU that wakeups chose is known only from the switches that follow");
+    }
+    if !has("sched_wakeup_new") && !has("sched_process_fork") {
+        say("sched_process_fork and sched_wakeup_new: new tasks appear from nowhere");
+    } else if !has("sched_process_fork") {
+        say("sched_process_fork: who forked a new task is not known");
+    }
+    if !has("sched_process_exit") {
+        say("sched_process_exit: where a task ends, only its last switch says");
+    }
+    if !summary.has_nanoseconds() && summary.events() > 0 {
+        say(
+            "nanoseconds: all times are whole microseconds, so events of the same one have lost their order across CPUs",
+        );
+    }
+    if !has("cpu_frequency") {
+        say("cpu_frequency: work is taken for time at full speed, unless frequencies were constant");
+    }
+    let (losses, lost) = summary.lost();
+    let lost = lost + notes.overwritten.unwrap_or(0);
+    if losses > 0 || lost > 0 {
+        missing.insert(
+            usize::from(!replayable),
+            format!(
+                "{} events that were lost: larger buffers hold them",
+                if lost > 0 { lost.to_string() } else { "the".to_owned() }
+            ),
+        );
+    }
+    let record = if missing.is_empty() { Vec::new() } else { commands(notes.kind) };
+    Needs { replayable, missing, record }
+}
+
+/// The commands that record everything a replay uses, with the tool a trace of `kind` is from.
+fn commands(kind: Option<Kind>) -> Vec<String> {
+    match kind {
+        Some(Kind::PerfScript) => {
+            let points: Vec<String> = POINTS.iter().map(|(system, name)| format!("{system}:{name}")).collect();
+            vec![
+                format!("perf record -a -c 1 -m 4096 -o perf.data -e {} -- COMMAND", points.join(",")),
+                "perf script -i perf.data --ns --show-lost-events -F comm,pid,tid,cpu,time,event,trace > trace.txt"
+                    .to_owned(),
+            ]
+        }
+        Some(Kind::Systrace) => {
+            vec!["adb shell perfetto -o /data/misc/perfetto-traces/trace -b 64mb -t 10s sched freq idle".to_owned()]
+        }
+        _ => {
+            let points: Vec<String> = POINTS.iter().map(|(system, name)| format!("-e {system}:{name}")).collect();
+            vec![
+                format!("trace-cmd record -b 32768 -o trace.dat {} COMMAND", points.join(" ")),
+                "trace-cmd report -t -N trace.dat > trace.txt".to_owned(),
+            ]
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a reader has to say besides the events: what kind of file it is, and what of it is lost.
+
+use std::{fmt, io};
+
+/// What kind of file a trace is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// What the kernel prints: `/sys/kernel/tracing/trace`, `trace_pipe`.
+    Ftrace,
+    /// `trace-cmd report`.
+    TraceCmdReport,
+    /// `trace-cmd report -R`.
+    TraceCmdRaw,
+    /// A page that Android's systrace has made, with ftrace text inside.
+    Systrace,
+    /// `perf script`.
+    PerfScript,
+}
+
+impl Kind {
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ftrace => "ftrace text",
+            Self::TraceCmdReport => "text of trace-cmd report",
+            Self::TraceCmdRaw => "text of trace-cmd report -R",
+            Self::Systrace => "systrace HTML",
+            Self::PerfScript => "text of perf script",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where in a file something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a text; the first is 1.
+    Line(u64),
+    /// So many bytes from the beginning.
+    Byte(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Byte(byte) => write!(f, "byte {byte}"),
+        }
+    }
+}
+
+/// Things of one kind that happened in a file: how often, and where first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How often.
+    pub count: u64,
+    /// Where first.
+    pub first: Option<Place>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, place: Place) {
+        self.count += 1;
+        self.first.get_or_insert(place);
+    }
+}
+
+/// What a reader knows of a file besides its events, as far as it has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// What kind it is; none before the first event of a text.
+    pub kind: Option<Kind>,
+    /// How many CPUs the machine has, if the file says so.
+    pub cpus: Option<u32>,
+    /// Events that the kernel had overwritten before the buffer was read, if the file says so.
+    pub overwritten: Option<u64>,
+    /// Lines or records that are no event, and nothing else that is known.
+    pub not_understood: Tally,
+    /// Events whose fields are not what the kernel prints ([`Tracepoint::Malformed`](crate::Tracepoint::Malformed)).
+    pub malformed: Tally,
+    /// Lines longer than 64 KiB, of which the rest was passed over.
+    pub cut_lines: Tally,
+    /// The file ends in the midst of something.
+    pub unterminated: Option<Place>,
+    /// The times are counts of a clock that has no unit (`trace_clock` counter, x86-tsc): taken for nanoseconds.
+    pub counts_for_time: bool,
+}
+
+/// Why a trace cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file itself cannot be read.
+    Io(io::Error),
+    /// There is not one event in it.
+    NoEvents {
+        /// How many lines were looked at.
+        lines: u64,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::NoEvents { lines } => {
+                write!(f, "there is no event in its {lines} line{}", if *lines == 1 { "" } else { "s" })
+            }
+        }
+    }
+}
+
+impl Error {
+    /// How to mend it.
+    pub fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::Io(_) => None,
+            Self::NoEvents { .. } => Some(
+                "expected ftrace text (/sys/kernel/tracing/trace, trace-cmd report), systrace HTML, or what perf script \
+                 prints with the fields comm, tid, cpu, time, event and trace",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::NoEvents { .. } => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

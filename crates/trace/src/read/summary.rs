@@ -1,0 +1,353 @@
+//! What is in a trace: gathered event by event, for `vruntime trace info`.
+
+use std::collections::BTreeMap;
+
+use super::clock::Clock;
+use super::head::MAX_CPUS;
+use crate::event::{Named, Record, Tracepoint, Wakeup};
+
+/// Names of events counted one by one; a real kernel has some 2000.
+const MAX_NAMES: usize = 1 << 16;
+/// Tasks told apart. Linux stops at 4,194,304 pids.
+const MAX_TASKS: usize = 1 << 22;
+/// Names remembered of one task.
+const MAX_COMMS: usize = 8;
+
+/// What a trace says of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskSummary {
+    /// Its thread id.
+    pub pid: i32,
+    /// Its process, where the file has it.
+    pub tgid: Option<i32>,
+    /// Its names, one after the other; the first eight.
+    pub comms: Vec<Vec<u8>>,
+    /// How often it changed its name.
+    pub renames: u64,
+    /// Time on a CPU between two events that say so, nanoseconds.
+    pub cpu_ns: u64,
+    /// How often it came onto a CPU.
+    pub switches: u64,
+    /// How often it was moved to another CPU.
+    pub migrations: u64,
+    /// It was running when the trace, or what is left of it, began.
+    pub running_at_start: bool,
+    /// How often its pid was given to a new task.
+    pub reuses: u64,
+    /// How often it ran after a sleep without having been woken, as far as the trace tells.
+    pub unwoken: u64,
+    queued: u64,
+    wakings: u64,
+    asleep: bool,
+    gone: bool,
+}
+
+impl TaskSummary {
+    /// Its latest name, readable.
+    pub fn comm(&self) -> String {
+        String::from_utf8_lossy(self.comms.last().map_or(&b"?"[..], Vec::as_slice)).into_owned()
+    }
+
+    /// How often it was woken: by `sched_wakeup` and `sched_wakeup_new`, or by `sched_waking` if that is all the trace has.
+    pub fn wakeups(&self) -> u64 {
+        if self.queued > 0 { self.queued } else { self.wakings }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    events: u64,
+    lost: u64,
+    losses: u64,
+    /// Who runs, and since when: none after a loss.
+    current: Option<(i32, i64)>,
+    seen: bool,
+}
+
+/// The counts of the events whose names we know; the others are in a map.
+const KNOWN: [&[u8]; 14] = [
+    b"sched_switch",
+    b"sched_waking",
+    b"sched_wakeup",
+    b"sched_wakeup_new",
+    b"sched_migrate_task",
+    b"sched_stat_runtime",
+    b"sched_process_fork",
+    b"sched_process_exec",
+    b"sched_process_exit",
+    b"task_rename",
+    b"cpu_idle",
+    b"cpu_frequency",
+    b"print",
+    b"tracing_mark_write",
+];
+
+/// Gathers what is in a trace. Memory: a row for each task, CPU and name of an event, all three bounded.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    known: [u64; KNOWN.len()],
+    names: BTreeMap<Vec<u8>, u64>,
+    unnamed: u64,
+    cpus: Vec<Cpu>,
+    tasks: Vec<TaskSummary>,
+    /// For each pid its place in `tasks`, plus one.
+    index: Vec<u32>,
+    tasks_left_out: u64,
+    clock: Clock,
+    events: u64,
+    broken_switches: u64,
+    has_tgid: bool,
+    finer_than_us: bool,
+}
+
+impl Summary {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes note of `record`.
+    pub fn add(&mut self, record: &Record<'_>) {
+        let cpu = record.cpu.min(MAX_CPUS - 1) as usize;
+        if cpu >= self.cpus.len() {
+            self.cpus.resize_with(cpu + 1, Cpu::default);
+        }
+        if let Tracepoint::Lost { events } = record.point {
+            let row = &mut self.cpus[cpu];
+            row.losses += 1;
+            row.lost += events.unwrap_or(0);
+            row.current = None;
+            return;
+        }
+        // What perf tells of tasks are no events: they have no time of their own.
+        if record.name.starts_with(b"PERF_RECORD_") {
+            if let Tracepoint::TaskRename { task, tgid } = record.point {
+                self.name(task, tgid);
+            }
+            return;
+        }
+        self.events += 1;
+        self.count(record.name);
+        self.clock.add(cpu, record.at);
+        self.finer_than_us |= record.at % 1000 != 0;
+        let row = &mut self.cpus[cpu];
+        row.events += 1;
+        if !row.seen {
+            row.seen = true;
+            row.current = (record.pid >= 0).then_some((record.pid, record.at));
+            if record.pid > 0
+                && let Some(task) = self.task(record.pid)
+            {
+                task.running_at_start = true;
+            }
+        }
+        if let Some(tgid) = record.tgid
+            && record.pid > 0
+            && tgid >= 0
+        {
+            self.has_tgid = true;
+            if let Some(task) = self.task(record.pid) {
+                task.tgid = Some(tgid);
+            }
+        }
+        self.point(cpu, record);
+    }
+
+    fn point(&mut self, cpu: usize, record: &Record<'_>) {
+        match record.point {
+            Tracepoint::Switch { prev, prev_state, next, .. } => {
+                match self.cpus[cpu].current.replace((next.pid, record.at)) {
+                    Some((pid, since)) if pid == prev.pid => {
+                        if let Some(task) = self.task(pid) {
+                            task.cpu_ns = task.cpu_ns.saturating_add(u64::try_from(record.at - since).unwrap_or(0));
+                        }
+                    }
+                    Some(_) => self.broken_switches += 1,
+                    None => {}
+                }
+                if prev.pid != 0
+                    && let Some(task) = self.name(prev, None)
+                {
+                    task.asleep = !prev_state.is_runnable();
+                    task.gone |= prev_state.is_gone();
+                }
+                if next.pid != 0
+                    && let Some(task) = self.name(next, None)
+                {
+                    task.switches += 1;
+                    task.unwoken += u64::from(std::mem::take(&mut task.asleep));
+                }
+            }
+            Tracepoint::Waking(wakeup) => self.woken(&wakeup, false),
+            Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => self.woken(&wakeup, true),
+            Tracepoint::MigrateTask { task, .. } => {
+                if let Some(task) = self.name(task, None) {
+                    task.migrations += 1;
+                }
+            }
+            Tracepoint::StatRuntime { task, .. } => {
+                self.name(task, None);
+            }
+            Tracepoint::ProcessFork { parent, child } => {
+                self.name(parent, None);
+                if let Some(task) = self.task(child.pid) {
+                    if !task.comms.is_empty() {
+                        task.reuses += 1;
+                    }
+                    (task.gone, task.asleep, task.tgid) = (false, false, None);
+                    task.comms.clear();
+                }
+                self.name(child, None);
+            }
+            Tracepoint::ProcessExit { task, .. } => {
+                if let Some(task) = self.name(task, None) {
+                    task.gone = true;
+                }
+            }
+            Tracepoint::TaskRename { task, tgid } => {
+                self.name(task, tgid);
+            }
+            _ => {}
+        }
+    }
+
+    fn woken(&mut self, wakeup: &Wakeup<'_>, queued: bool) {
+        if let Some(task) = self.name(wakeup.task, None) {
+            task.asleep = false;
+            if queued {
+                task.queued += u64::from(wakeup.success);
+            } else {
+                task.wakings += 1;
+            }
+        }
+    }
+
+    fn count(&mut self, name: &[u8]) {
+        if let Some(known) = KNOWN.iter().position(|&known| known == name) {
+            self.known[known] += 1;
+        } else if let Some(count) = self.names.get_mut(name) {
+            *count += 1;
+        } else if self.names.len() < MAX_NAMES {
+            self.names.insert(name.to_vec(), 1);
+        } else {
+            self.unnamed += 1;
+        }
+    }
+
+    /// The row of a task.
+    #[inline]
+    fn task(&mut self, pid: i32) -> Option<&mut TaskSummary> {
+        let slot = usize::try_from(pid).ok().filter(|&pid| pid <= MAX_TASKS);
+        let Some(slot) = slot else {
+            self.tasks_left_out += 1;
+            return None;
+        };
+        if slot >= self.index.len() {
+            self.index.resize(slot + 1, 0);
+        }
+        if self.index[slot] == 0 {
+            self.tasks.push(TaskSummary { pid, ..TaskSummary::default() });
+            self.index[slot] = self.tasks.len() as u32;
+        }
+        Some(&mut self.tasks[self.index[slot] as usize - 1])
+    }
+
+    /// The row of a task, which has this name from now on.
+    #[inline]
+    fn name(&mut self, named: Named<'_>, tgid: Option<i32>) -> Option<&mut TaskSummary> {
+        let task = self.task(named.pid)?;
+        if let Some(tgid) = tgid.filter(|&tgid| tgid >= 0) {
+            task.tgid = Some(tgid);
+        }
+        if task.comms.last().is_none_or(|comm| comm != named.comm) && named.comm != b"<...>" {
+            task.renamed(named.comm);
+        }
+        Some(task)
+    }
+
+    /// How many events there are; losses are none.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many events have this name.
+    pub fn count_of(&self, name: &str) -> u64 {
+        match KNOWN.iter().position(|&known| known == name.as_bytes()) {
+            Some(known) => self.known[known],
+            None => self.names.get(name.as_bytes()).copied().unwrap_or(0),
+        }
+    }
+
+    /// Every name with its count, the most frequent first.
+    pub fn counts(&self) -> Vec<(String, u64)> {
+        let known = KNOWN.iter().map(|name| name.to_vec()).zip(self.known).filter(|&(_, count)| count > 0);
+        let others = self.names.iter().map(|(name, &count)| (name.clone(), count));
+        let mut all: Vec<(String, u64)> =
+            known.chain(others).map(|(name, count)| (String::from_utf8_lossy(&name).into_owned(), count)).collect();
+        if self.unnamed > 0 {
+            all.push(("(others)".to_owned(), self.unnamed));
+        }
+        all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        all
+    }
+
+    /// The clock: span, jumps, strays.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The CPUs that have events, each with how many.
+    pub fn cpus(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
+    }
+
+    /// How often the trace says that events were lost, and how many it says they were.
+    pub fn lost(&self) -> (u64, u64) {
+        self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, lost + cpu.lost))
+    }
+
+    /// Switches from a task that was not the one that had come: events are missing between.
+    pub fn broken_switches(&self) -> u64 {
+        self.broken_switches
+    }
+
+    /// The tasks, those that ran longest first; the idle tasks are not among them.
+    pub fn tasks(&self) -> Vec<&TaskSummary> {
+        let mut tasks: Vec<&TaskSummary> = self.tasks.iter().filter(|task| task.pid != 0).collect();
+        tasks.sort_by(|a, b| b.cpu_ns.cmp(&a.cpu_ns).then_with(|| a.pid.cmp(&b.pid)));
+        tasks
+    }
+
+    /// Mentions of tasks with a pid that no Linux gives, negative or beyond 4,194,304.
+    pub fn impossible_pids(&self) -> u64 {
+        self.tasks_left_out
+    }
+
+    /// Whether the trace says which process any task is of.
+    pub fn has_tgid(&self) -> bool {
+        self.has_tgid
+    }
+
+    /// Whether any time is finer than a microsecond.
+    pub fn has_nanoseconds(&self) -> bool {
+        self.finer_than_us
+    }
+
+    /// Whether the trace has events that tell wakeups; without, [`TaskSummary::unwoken`] means nothing.
+    pub fn has_wakeups(&self) -> bool {
+        self.count_of("sched_waking") + self.count_of("sched_wakeup") > 0
+    }
+}
+
+impl TaskSummary {
+    #[cold]
+    fn renamed(&mut self, comm: &[u8]) {
+        self.renames += u64::from(!self.comms.is_empty());
+        let comm = comm[..comm.len().min(256)].to_vec();
+        if self.comms.len() < MAX_COMMS {
+            self.comms.push(comm);
+        } else {
+            self.comms[MAX_COMMS - 1] = comm;
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Text traces: of the kernel, of trace-cmd, of perf script, and inside systrace's pages.
+
+use std::io::Read;
+
+use memchr::memmem;
+
+use super::head::{Dress, Head, head};
+use super::lines::Lines;
+use super::notes::{Error, Kind, Notes, Place};
+use super::payload::tracepoint;
+use super::scan::{digits, signed, trim_start, word};
+use crate::event::{Named, Record, StateBits, Tracepoint};
+
+/// Reads text, line by line, in a buffer of 256 KiB that does not grow.
+///
+/// Which tool has printed it is found out line by line, so files that were put together from several are read as well.
+#[derive(Debug)]
+pub struct TextReader<R> {
+    lines: Lines<R>,
+    notes: Notes,
+    bits: StateBits,
+    page: Page,
+    /// What the header was of.
+    header: Option<Kind>,
+    events: u64,
+    /// The time of the latest event.
+    latest: i64,
+    /// Whether [`Notes::kind`] is as good as it gets.
+    kind_known: bool,
+}
+
+/// Where in a page of HTML we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    /// It is no page.
+    Plain,
+    /// In what is not the trace.
+    Outside,
+    /// A part with data begins: of what kind, its first line says.
+    Begins,
+    /// In the trace.
+    Inside,
+}
+
+/// What a line is.
+enum Line {
+    Event(Head),
+    Lost { cpu: u32, events: Option<u64> },
+    Nothing,
+}
+
+impl<R: Read> TextReader<R> {
+    /// Reads from `reader`, which needs no buffer of its own.
+    pub fn new(reader: R) -> Self {
+        Self {
+            lines: Lines::new(reader),
+            notes: Notes::default(),
+            bits: StateBits::default(),
+            page: Page::Plain,
+            header: None,
+            events: 0,
+            latest: 0,
+            kind_known: false,
+        }
+    }
+
+    /// What is known of the file so far.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// The next event, in the order of the file; none at its end.
+    ///
+    /// # Errors
+    /// If reading fails, or the file ends without an event.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        let (start, line) = loop {
+            let Some(found) = self.lines.next()? else {
+                if self.events == 0 {
+                    return Err(Error::NoEvents { lines: self.lines.number() });
+                }
+                return Ok(None);
+            };
+            let place = Place::Line(self.lines.number());
+            if found.unterminated {
+                self.notes.unterminated = Some(place);
+            }
+            let mut range = found.range;
+            // Pages of old made the text one JavaScript string.
+            if self.page == Page::Inside && self.lines.bytes()[range.clone()].ends_with(b"\\n\\") {
+                range.end -= 3;
+            }
+            let start = range.start;
+            match self.line(start, range.end) {
+                Line::Nothing => {
+                    // A page's own scripts may well be long.
+                    if found.cut && self.page != Page::Outside {
+                        self.notes.cut_lines.add(place);
+                    }
+                }
+                line => {
+                    if found.cut {
+                        self.notes.cut_lines.add(place);
+                    }
+                    break (start, (line, range.end));
+                }
+            }
+        };
+        self.events += 1;
+        let (line, end) = line;
+        let text = &self.lines.bytes()[start..end];
+        Ok(Some(match line {
+            Line::Event(head) => {
+                let record = record(text, &head, &mut self.bits);
+                self.notes.counts_for_time |= head.counts;
+                if matches!(record.point, Tracepoint::Malformed { .. }) {
+                    self.notes.malformed.add(Place::Line(self.lines.number()));
+                }
+                if !self.kind_known {
+                    let kind = kind(self.header, &head, text, &record);
+                    self.notes.kind = Some(kind);
+                    self.kind_known = kind != Kind::TraceCmdReport || matches!(record.point, Tracepoint::Switch { .. });
+                }
+                self.latest = record.at;
+                record
+            }
+            Line::Lost { cpu, events } => Record {
+                at: self.latest,
+                cpu,
+                pid: -1,
+                tgid: None,
+                comm: b"",
+                name: LOST,
+                point: Tracepoint::Lost { events },
+            },
+            Line::Nothing => unreachable!("passed over above"),
+        }))
+    }
+
+    /// What the line at this place of the buffer is, and what it changes.
+    #[inline]
+    fn line(&mut self, start: usize, end: usize) -> Line {
+        let text = &self.lines.bytes()[start..end];
+        if matches!(self.page, Page::Plain | Page::Inside)
+            && let Some(head) = head(text)
+        {
+            return Line::Event(head);
+        }
+        self.no_event(start, end)
+    }
+
+    #[cold]
+    fn no_event(&mut self, start: usize, end: usize) -> Line {
+        let text = &self.lines.bytes()[start..end];
+        if self.page != Page::Plain || text.starts_with(b"<") {
+            self.page = page(self.page, text);
+            if self.page != Page::Plain {
+                self.header = Some(Kind::Systrace);
+            }
+            if self.page != Page::Inside && self.page != Page::Plain {
+                return Line::Nothing;
+            }
+        }
+        let trimmed = trim_start(text);
+        if trimmed.is_empty() {
+            return Line::Nothing;
+        }
+        if let Some((cpu, events)) = lost(trimmed) {
+            return Line::Lost { cpu, events };
+        }
+        match header(trimmed) {
+            Some(Header::Ftrace) => self.header = self.header.or(Some(Kind::Ftrace)),
+            Some(Header::Buffer { held, written }) => {
+                self.header = self.header.or(Some(Kind::Ftrace));
+                self.notes.overwritten = Some(self.notes.overwritten.unwrap_or(0) + written.saturating_sub(held));
+                if let Some(cpus) = text_cpus(trimmed) {
+                    self.notes.cpus = Some(cpus);
+                }
+            }
+            Some(Header::Cpus(cpus)) => {
+                self.header = Some(Kind::TraceCmdReport);
+                self.notes.cpus = Some(cpus);
+            }
+            Some(Header::TraceCmd) => self.header = Some(Kind::TraceCmdReport),
+            Some(Header::Other) => {}
+            None if self.page == Page::Inside => {}
+            None => {
+                let place = Place::Line(self.lines.number());
+                self.notes.not_understood.add(place);
+            }
+        }
+        Line::Nothing
+    }
+}
+
+/// The name of [`Tracepoint::Lost`], which is no event's.
+pub(super) const LOST: &[u8] = b"lost_events";
+
+/// What a line before or between the events says.
+enum Header {
+    Ftrace,
+    Buffer { held: u64, written: u64 },
+    Cpus(u32),
+    TraceCmd,
+    Other,
+}
+
+fn header(text: &[u8]) -> Option<Header> {
+    if let Some(rest) = text.strip_prefix(b"# entries-in-buffer/entries-written: ") {
+        let (held, length) = digits(rest)?;
+        let (written, _) = digits(rest[length..].strip_prefix(b"/")?)?;
+        return Some(Header::Buffer { held, written });
+    }
+    if text.starts_with(b"#") {
+        return Some(if text.starts_with(b"# tracer:") { Header::Ftrace } else { Header::Other });
+    }
+    if let Some(rest) = text.strip_prefix(b"cpus=") {
+        return digits(rest).and_then(|(cpus, _)| u32::try_from(cpus).ok()).map(Header::Cpus);
+    }
+    if text.starts_with(b"version = ") || text.starts_with(b"CPU ") && text.ends_with(b" is empty") {
+        return Some(Header::TraceCmd);
+    }
+    // Stacks: of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`), of perf (an address, then a symbol).
+    let stack = text.starts_with(b"=> ")
+        || text.starts_with(b"<stack trace>")
+        || text.starts_with(b"<user stack trace>")
+        || word(text).0.len() >= 5 && word(text).0.iter().all(u8::is_ascii_hexdigit);
+    stack.then_some(Header::Other)
+}
+
+/// `#P:8` at the end of a header's line.
+fn text_cpus(text: &[u8]) -> Option<u32> {
+    let at = memmem::find(text, b"#P:")?;
+    u32::try_from(digits(&text[at + 3..])?.0).ok()
+}
+
+/// `CPU:1 [LOST 12 EVENTS]` of the kernel, `CPU:1 [12 EVENTS DROPPED]` of trace-cmd; the number can be missing.
+fn lost(text: &[u8]) -> Option<(u32, Option<u64>)> {
+    let rest = text.strip_prefix(b"CPU:")?;
+    let (cpu, length) = digits(rest)?;
+    let inside = trim_start(&rest[length..]).strip_prefix(b"[")?;
+    let kernel = inside.strip_prefix(b"LOST ");
+    if kernel.is_none() && memmem::find(inside, b"EVENTS DROPPED]").is_none() {
+        return None;
+    }
+    let cpu = u32::try_from(cpu).ok().filter(|&cpu| cpu < super::head::MAX_CPUS)?;
+    Some((cpu, digits(kernel.unwrap_or(inside)).map(|(count, _)| count)))
+}
+
+/// Where in a page this line, which is no event, leaves us.
+fn page(page: Page, text: &[u8]) -> Page {
+    match page {
+        Page::Plain => {
+            let lower = text.get(..5).map(<[u8]>::to_ascii_lowercase);
+            if matches!(lower.as_deref(), Some(b"<!doc" | b"<html")) { Page::Outside } else { Page::Plain }
+        }
+        Page::Outside if opens(text) => Page::Begins,
+        Page::Begins if text.is_empty() => Page::Begins,
+        Page::Begins if text.starts_with(b"#") => Page::Inside,
+        Page::Inside if memmem::find(text, b"</script>").is_none() && !text.starts_with(b"\";") => Page::Inside,
+        // After the trace, or in other data: the state of processes, Chrome's own events.
+        Page::Outside | Page::Begins | Page::Inside => Page::Outside,
+    }
+}
+
+fn opens(text: &[u8]) -> bool {
+    memmem::find(text, b"class=\"trace-data\"").is_some() || memmem::find(text, b"linuxPerfData = \"").is_some()
+}
+
+fn kind(header: Option<Kind>, head: &Head, text: &[u8], record: &Record<'_>) -> Kind {
+    if head.dress == Dress::Perf {
+        return Kind::PerfScript;
+    }
+    match header {
+        // Without `==>` the fields are raw.
+        Some(Kind::TraceCmdReport)
+            if matches!(record.point, Tracepoint::Switch { .. })
+                && memmem::find(&text[head.fields.clone()], b" ==> ").is_none() =>
+        {
+            Kind::TraceCmdRaw
+        }
+        Some(kind) => kind,
+        None => Kind::Ftrace,
+    }
+}
+
+#[inline]
+fn record<'a>(text: &'a [u8], head: &Head, bits: &mut StateBits) -> Record<'a> {
+    let fields = &text[head.fields.clone()];
+    let name = &text[head.name.clone()];
+    let (name, point) = if name.is_empty() {
+        (&b"function"[..], Tracepoint::Other { fields })
+    } else if head.dress == Dress::Perf && name.starts_with(b"PERF_RECORD_") {
+        (name, perf_record(name, fields))
+    } else {
+        (name, tracepoint(name, fields, bits))
+    };
+    Record { at: head.at, cpu: head.cpu, pid: head.pid, tgid: head.tgid, comm: &text[head.comm.clone()], name, point }
+}
+
+/// What `perf script` prints with --show-task-events, --show-lost-events and --show-switch-events.
+fn perf_record<'a>(name: &[u8], fields: &'a [u8]) -> Tracepoint<'a> {
+    let read = || match name {
+        b"PERF_RECORD_LOST" => {
+            let events = digits(fields.strip_prefix(b"lost ")?).map(|(count, _)| count);
+            Some(Tracepoint::Lost { events })
+        }
+        b"PERF_RECORD_COMM" => {
+            // `comm:pid/tid`, after `exec: ` if it is one.
+            let text = fields.strip_prefix(b"exec: ").unwrap_or(fields);
+            let colon = text.iter().rposition(|&byte| byte == b':')?;
+            let slash = colon + memchr::memchr(b'/', &text[colon..])?;
+            let (tgid, pid) = (signed(&text[colon + 1..slash])?, signed(&text[slash + 1..])?);
+            Some(Tracepoint::TaskRename { task: Named { comm: &text[..colon], pid }, tgid: Some(tgid) })
+        }
+        _ => None,
+    };
+    read().unwrap_or(Tracepoint::Other { fields })
+}

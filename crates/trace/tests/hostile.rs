@@ -1,0 +1,145 @@
+//! Files nobody should have to read: what is damaged is counted, nothing panics, and memory is bounded.
+
+use std::io::{self, Read, Write};
+
+use proptest::prelude::*;
+use vruntime_trace::read::{Error, Place, Summary, TextReader};
+
+/// Makes a file while it is read.
+struct Made<F> {
+    line: F,
+    count: u64,
+    done: u64,
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl<F: FnMut(u64, &mut Vec<u8>)> Made<F> {
+    fn new(count: u64, line: F) -> Self {
+        Self { line, count, done: 0, buffer: Vec::new(), start: 0 }
+    }
+}
+
+impl<F: FnMut(u64, &mut Vec<u8>)> Read for Made<F> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.start = 0;
+            while self.buffer.len() < 60_000 && self.done < self.count {
+                (self.line)(self.done, &mut self.buffer);
+                self.done += 1;
+            }
+        }
+        let n = out.len().min(self.buffer.len() - self.start);
+        out[..n].copy_from_slice(&self.buffer[self.start..self.start + n]);
+        self.start += n;
+        Ok(n)
+    }
+}
+
+fn summary<R: Read>(reader: R) -> (Summary, TextReader<R>) {
+    let (mut reader, mut summary) = (TextReader::new(reader), Summary::new());
+    while let Some(record) = reader.next_record().unwrap() {
+        summary.add(&record);
+    }
+    (summary, reader)
+}
+
+#[test]
+fn ten_million_events_at_one_time() {
+    let line = b"a-1 [000] 5.000000: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
+    let (summary, _) = summary(Made::new(10_000_000, |_, out| out.extend_from_slice(line)));
+    assert_eq!(summary.events(), 10_000_000);
+    assert_eq!(summary.count_of("sched_waking"), 10_000_000);
+    assert_eq!(summary.clock().span_ns(), 0);
+    assert_eq!((summary.clock().unordered(), summary.clock().jumps(), summary.clock().strays()), (0, 0, 0));
+}
+
+#[test]
+fn a_hundred_thousand_cpus_and_a_pid_each() {
+    let (summary, reader) = summary(Made::new(100_000, |n, out| {
+        writeln!(out, "a-{n} [{n:03}] 5.{n:06}: sched_waking: comm=b pid={} prio=120 target_cpu={n:03}", n + 100_000)
+            .unwrap();
+    }));
+    assert_eq!(summary.cpus().count(), 100_000);
+    assert_eq!(summary.clock().span_ns(), 99_999_000);
+    assert_eq!(summary.tasks().len(), 199_999, "all but the idle task");
+    assert_eq!(reader.notes().not_understood.count, 0);
+}
+
+#[test]
+fn cpus_and_pids_that_cannot_be_are_refused() {
+    let text = b"a-1 [4294967295] 5.0: sched_waking: comm=b pid=2 prio=120 target_cpu=1\n\
+                 a-1 [000] 5.0: sched_waking: comm=b pid=2147483647 prio=120 target_cpu=1\n\
+                 a-1 [000] 5.0: sched_waking: comm=b pid=-2147483648 prio=120 target_cpu=1\n";
+    let (summary, reader) = summary(&text[..]);
+    assert_eq!((summary.events(), summary.impossible_pids()), (2, 2));
+    assert_eq!((reader.notes().not_understood.count, reader.notes().not_understood.first), (1, Some(Place::Line(1))));
+}
+
+#[test]
+fn a_line_of_a_gigabyte() {
+    let line = b"a-1 [000] 5.000001: print: ";
+    let end = b"\na-1 [000] 5.000002: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
+    let (summary, reader) = summary(line.chain(io::repeat(b'x').take(1 << 30)).chain(&end[..]));
+    assert_eq!((summary.events(), summary.count_of("print"), summary.count_of("sched_waking")), (2, 1, 1));
+    assert_eq!((reader.notes().cut_lines.count, reader.notes().cut_lines.first), (1, Some(Place::Line(1))));
+}
+
+#[test]
+fn a_gigabyte_that_is_no_trace() {
+    let mut reader = TextReader::new(io::repeat(0).take(1 << 30));
+    assert!(matches!(reader.next_record(), Err(Error::NoEvents { lines: 1 })));
+    let mut reader = TextReader::new(io::repeat(b'\n').take(1 << 24));
+    let error = reader.next_record().unwrap_err();
+    assert_eq!(error.to_string(), "there is no event in its 16777216 lines");
+    assert!(error.help().is_some_and(|help| help.contains("expected")));
+}
+
+#[test]
+fn times_of_every_kind() {
+    let text = b"a-1 [000] -3.000001: x: y\n\
+                 a-1 [000] 0.0: x: y\n\
+                 a-1 [000] 9223372036.854775: x: y\n\
+                 a-1 [000] 9223372036.854776: x: y\n\
+                 a-1 [000] 99999999999999999999.000000: x: y\n";
+    let (summary, reader) = summary(&text[..]);
+    assert_eq!(summary.events(), 3);
+    assert_eq!(reader.notes().not_understood.count, 2, "beyond what 64 bits of nanoseconds hold");
+    assert_eq!(summary.clock().stretches()[0], (-3_000_001_000, 0));
+}
+
+#[test]
+fn a_hundred_thousand_names_of_events() {
+    let (summary, _) = summary(Made::new(100_000, |n, out| writeln!(out, "a-1 [000] 5.0: event{n}: x").unwrap()));
+    assert_eq!(summary.events(), 100_000);
+    let counts = summary.counts();
+    assert_eq!(counts[0], ("(others)".to_owned(), 100_000 - 65_536));
+}
+
+proptest! {
+    /// Whatever the bytes.
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        let (mut reader, mut summary) = (TextReader::new(&bytes[..]), Summary::new());
+        while let Ok(Some(record)) = reader.next_record() {
+            summary.add(&record);
+        }
+        prop_assert!(summary.events() <= bytes.len() as u64);
+    }
+
+    /// Whatever is made of the words of real traces.
+    #[test]
+    fn any_words(words in prop::collection::vec(prop::sample::select(vec![
+        "a", "-", "12", " ", "[", "001", "]", "(", ")", "d..2.", " 5.000001", ":", "sched_switch", "sched:", "prev_comm=", "prev_pid=",
+        "prev_prio=", "prev_state=", "==>", "next_comm=", "next_pid=", "next_prio=", "comm=", "pid=", "prio=", "\n", "CPU:", "LOST ",
+        "EVENTS]", "#", "0x", "ip=", "buf=", "<html>\n", "class=\"trace-data\"\n", "</script>", "PERF_RECORD_COMM", "/", "us+",
+    ]), 0..200)) {
+        let text = words.concat();
+        let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
+        while let Ok(Some(record)) = reader.next_record() {
+            summary.add(&record);
+        }
+        prop_assert!(summary.events() <= text.lines().count() as u64);
+    }
+}

@@ -1,0 +1,301 @@
+//! Traces of real kernels: those kept beside this file were recorded for it (Linux 6.18; `data/README.md`), those of `../shared/traces`
+//! are read where that folder is there.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use vruntime_trace::read::{self, Kind, Notes, Summary, TextReader};
+use vruntime_trace::{Record, TaskState, Tracepoint};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// Where the traces are that stay outside the repository; none if they are not there.
+fn shared(name: &str) -> Option<PathBuf> {
+    let inside = Path::new("shared/traces").join(name);
+    let found =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join(&inside)).find(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: no ../shared/traces/{name} here");
+    }
+    found
+}
+
+/// Everything in a trace, each event as text.
+fn told(path: &Path, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
+    let mut events = read::open(path).unwrap();
+    let (mut lines, mut summary) = (Vec::new(), Summary::new());
+    while let Some(record) = events.next_record().unwrap() {
+        summary.add(&record);
+        lines.push(line(&record));
+    }
+    (lines, summary, events.notes().clone())
+}
+
+fn summary(path: &Path) -> (Summary, Notes) {
+    let (_, summary, notes) = told(path, |_| String::new());
+    (summary, notes)
+}
+
+/// What every dress of an event has: neither processes nor who ran (latency-format cuts his name), nor the wording of what has no
+/// fields here.
+fn bare(record: &Record<'_>) -> String {
+    let fields = match record.point {
+        Tracepoint::Other { .. } => String::new(),
+        Tracepoint::Malformed { .. } => panic!("{record:?}"),
+        Tracepoint::Print { text } => String::from_utf8_lossy(text).trim_end().to_owned(),
+        point => format!("{point:?}"),
+    };
+    format!("{} {} {} {} {fields}", record.at, record.cpu, record.pid, String::from_utf8_lossy(record.name))
+}
+
+/// Compares line by line, so that a failure can be read.
+fn same(name: &str, found: &[String], expected: &[String]) {
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found, expected, "{name}: event {at}");
+    }
+    assert_eq!(found.len(), expected.len(), "{name}");
+}
+
+fn without_loss(notes: &Notes, kind: Kind) {
+    assert_eq!(notes.kind, Some(kind));
+    assert_eq!(notes.not_understood.count + notes.malformed.count + notes.cut_lines.count, 0, "{notes:?}");
+    assert_eq!(notes.unterminated, None);
+}
+
+#[test]
+fn trace_cmd_says_the_same_in_every_dress() {
+    let (plain, summary, notes) = told(&fixture("trace-cmd-report-N.txt"), bare);
+    assert_eq!(plain.len(), 159);
+    assert_eq!(summary.events(), 159);
+    assert_eq!(notes.cpus, Some(2));
+    without_loss(&notes, Kind::TraceCmdReport);
+    for (name, kind) in [
+        ("trace-cmd-report.txt", Kind::TraceCmdReport),
+        ("trace-cmd-report-R.txt", Kind::TraceCmdRaw),
+        ("trace-cmd-report-l.txt", Kind::TraceCmdReport),
+    ] {
+        let (lines, _, notes) = told(&fixture(name), bare);
+        without_loss(&notes, kind);
+        if name == "trace-cmd-report.txt" {
+            // trace-cmd's plugin has an old table of states, without preempted tasks and idle kernel threads.
+            let known = |line: &String| {
+                line.replace("Preempted", "Running")
+                    .replace("Zombie", "Dead")
+                    .replace("prev_state: Idle", "prev_state: DiskSleep")
+            };
+            let plain: Vec<String> = plain.iter().map(known).collect();
+            same(name, &lines, &plain);
+        } else {
+            same(name, &lines, &plain);
+        }
+    }
+}
+
+#[test]
+fn the_kernel_says_the_same_with_every_option() {
+    let (plain, summary, notes) = told(&fixture("ftrace-tgid.txt"), bare);
+    assert_eq!(plain.len(), 138);
+    assert!(summary.has_tgid());
+    assert_eq!(notes.cpus, Some(2));
+    assert_eq!(notes.overwritten, Some(0));
+    without_loss(&notes, Kind::Ftrace);
+    for name in ["ftrace.txt", "ftrace-plain.txt"] {
+        let (lines, summary, notes) = told(&fixture(name), bare);
+        without_loss(&notes, Kind::Ftrace);
+        assert!(!summary.has_tgid());
+        same(name, &lines[..137], &plain[..137]);
+    }
+    // Microseconds since the first event, and idle tasks without their brackets.
+    let (lines, _, notes) =
+        told(&fixture("ftrace-latency.txt"), |record| bare(record).split_once(' ').unwrap().1.to_owned());
+    without_loss(&notes, Kind::Ftrace);
+    let plain: Vec<String> = plain.iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    same("ftrace-latency.txt", &lines[..137], &plain[..137]);
+}
+
+#[test]
+fn perf_script_says_the_same_with_every_field() {
+    let (plain, _, notes) = told(&fixture("perf-script.txt"), bare);
+    assert_eq!(plain.len(), 160);
+    without_loss(&notes, Kind::PerfScript);
+    for name in ["perf-script-tgid.txt", "perf-script-period.txt"] {
+        let (lines, summary, notes) = told(&fixture(name), bare);
+        without_loss(&notes, Kind::PerfScript);
+        assert_eq!(summary.has_tgid(), name == "perf-script-tgid.txt");
+        same(name, &lines, &plain);
+    }
+}
+
+#[test]
+fn tasks_of_a_recording() {
+    let (summary, _) = summary(&fixture("ftrace-tgid.txt"));
+    let tasks = summary.tasks();
+    let sleeper = tasks.iter().find(|task| task.comms.len() > 1 && task.comm() == "sleep").expect("exec'd by work.sh");
+    assert_eq!(sleeper.comms.first().map(Vec::as_slice), Some(&b"work.sh"[..]));
+    assert!(sleeper.cpu_ns > 0 && sleeper.switches > 0 && sleeper.wakeups() > 0);
+    assert!(sleeper.tgid.is_some());
+    assert!(tasks.iter().any(|task| task.running_at_start));
+    assert!(tasks.is_sorted_by(|a, b| a.cpu_ns >= b.cpu_ns));
+}
+
+/// The counts of INDEX.md, by an independent parser.
+#[test]
+fn shared_text_traces_have_the_counts_of_their_index() {
+    type Row = (&'static str, Kind, usize, f64, &'static [(&'static str, u64)]);
+    let rows: [Row; 5] = [
+        (
+            "lisa-juno6-rtapp.txt",
+            Kind::TraceCmdRaw,
+            6,
+            6.676,
+            &[("sched_switch", 1856), ("sched_wakeup", 1068), ("print", 14), ("sched_overutilized", 3)],
+        ),
+        (
+            "trappy-android8-surfaceflinger.html",
+            Kind::Systrace,
+            8,
+            0.738,
+            &[
+                ("sched_switch", 715),
+                ("sched_wakeup", 421),
+                ("cpu_idle", 621),
+                ("cpu_frequency", 104),
+                ("sched_blocked_reason", 31),
+            ],
+        ),
+        (
+            "catapult-android2-systrace.txt",
+            Kind::Ftrace,
+            2,
+            5.000,
+            &[("sched_switch", 11074), ("sched_wakeup", 6827), ("0", 13578)],
+        ),
+        (
+            "own-618-2cpu-nice.script.txt",
+            Kind::PerfScript,
+            2,
+            2.52,
+            &[
+                ("sched_switch", 846),
+                ("sched_wakeup", 120),
+                ("sched_waking", 121),
+                ("sched_wakeup_new", 8),
+                ("sched_migrate_task", 9),
+                ("sched_stat_runtime", 1427),
+            ],
+        ),
+        (
+            "own-618-2cpu-mix.script.txt",
+            Kind::PerfScript,
+            2,
+            3.01,
+            &[
+                ("sched_switch", 3948),
+                ("sched_wakeup", 2205),
+                ("sched_waking", 2210),
+                ("sched_wakeup_new", 6),
+                ("sched_migrate_task", 14),
+                ("sched_stat_runtime", 5213),
+            ],
+        ),
+    ];
+    for (name, kind, cpus, span, counts) in rows {
+        let Some(path) = shared(name) else { continue };
+        let (summary, notes) = summary(&path);
+        without_loss(&notes, kind);
+        assert_eq!(summary.cpus().count(), cpus, "{name}");
+        assert!((summary.clock().span_ns() as f64 / 1e9 - span).abs() < 0.006, "{name}: {}", summary.clock().span_ns());
+        for &(event, count) in counts {
+            assert_eq!(summary.count_of(event), count, "{name}: {event}");
+        }
+    }
+}
+
+#[test]
+fn what_is_told_of_shared_traces() {
+    if let Some(path) = shared("own-618-2cpu-nice.script.txt") {
+        let (summary, _) = summary(&path);
+        let spinners: Vec<u64> = summary.tasks().iter().take(4).map(|task| task.cpu_ns / 100_000).collect();
+        assert_eq!(spinners, [10307, 10295, 3363, 1112], "run times of INDEX.md, in 100 us");
+    }
+    if let Some(path) = shared("lisa-juno6-rtapp.txt") {
+        let (states, summary, _) = told(&path, |record| match record.point {
+            Tracepoint::Switch { prev_state, .. } => prev_state.letters().to_owned(),
+            _ => "other".to_owned(),
+        });
+        assert_eq!(summary.tasks().len(), 50);
+        assert!(!states.iter().any(|state| state == TaskState::Unknown.letters()));
+        assert!(states.iter().any(|state| state == "R+"), "4096 on this kernel");
+    }
+    if let Some(path) = shared("catapult-android2-systrace.txt") {
+        let (summary, _) = summary(&path);
+        assert_eq!(summary.clock().strays(), 1, "one line has the time 0.0");
+    }
+}
+
+/// Everything up to any byte: events or an error, and the loss told.
+#[test]
+fn a_trace_cut_anywhere_is_read_to_there() {
+    for name in [
+        "ftrace-tgid.txt",
+        "ftrace-latency.txt",
+        "perf-script-tgid.txt",
+        "trace-cmd-report.txt",
+        "trace-cmd-report-R.txt",
+    ] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let whole = &whole[..whole.len().min(6000)];
+        let mut last = 0;
+        for end in 0..whole.len() {
+            let mut reader = TextReader::new(&whole[..end]);
+            let mut events = 0;
+            let ended = loop {
+                match reader.next_record() {
+                    Ok(Some(_)) => events += 1,
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            assert_eq!(ended.is_err(), events == 0, "{name}: {end}");
+            assert!(events >= last, "{name}: {end}");
+            let mid_line = end > 0 && whole[end - 1] != b'\n';
+            assert_eq!(reader.notes().unterminated.is_some(), mid_line, "{name}: {end}");
+            last = events;
+        }
+        assert!(last > 20);
+    }
+}
+
+#[test]
+fn flipped_bits_are_counted_at_worst() {
+    for name in ["ftrace-tgid.txt", "perf-script-tgid.txt", "trace-cmd-report.txt"] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let (before, _) = summary(&fixture(name));
+        for at in 0..whole.len().min(1500) {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << bit;
+                let mut reader = TextReader::new(&bytes[..]);
+                let mut summary = Summary::new();
+                while let Some(record) = reader.next_record().unwrap() {
+                    summary.add(&record);
+                }
+                // One line may become two, or two one.
+                let lost = before.events().abs_diff(summary.events());
+                assert!(lost <= 1, "{name}: byte {at} bit {bit}: {lost} events lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_data_are_documented() {
+    let readme = std::fs::read_to_string(fixture("README.md")).unwrap();
+    for entry in std::fs::read_dir(fixture("")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "README.md" || readme.contains(&name), "{name} is not in README.md");
+    }
+    assert!(File::open(fixture("README.md")).is_ok());
+}
