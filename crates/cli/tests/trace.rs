@@ -39,6 +39,9 @@ fn help() {
 #[test]
 fn what_is_in_a_trace() {
     insta::assert_snapshot!("info-ftrace", well(&["trace", "info", "ftrace-tgid.txt"], b""));
+    let (text, binary) =
+        (well(&["trace", "info", "trace-dat.txt"], b""), well(&["trace", "info", "trace-v7-zstd.dat"], b""));
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), binary.lines().skip(1).collect::<Vec<_>>(), "but for names");
     insta::assert_snapshot!("info-perf-script", well(&["trace", "info", "perf-script.txt", "--all"], b""));
 }
 
@@ -82,5 +85,8 @@ fn what_is_no_trace() {
     insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
     assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
     assert!(fails(&["trace", "info", "-"], b"").contains("no event"));
-    assert!(Path::new(DATA).exists());
+    let trace = std::fs::read(Path::new(DATA).join("trace-v6.dat")).unwrap();
+    assert!(
+        fails(&["trace", "info", "-"], &trace).contains("trace.dat of trace-cmd cannot be read from standard input")
+    );
 }

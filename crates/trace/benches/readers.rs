@@ -4,7 +4,9 @@
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
-use vruntime_trace::read::{Summary, TextReader};
+use std::io::Cursor;
+
+use vruntime_trace::read::{Summary, TextReader, TraceDat};
 use vruntime_trace::{CpuId, Event, FtraceWriter, PrevState, Running, Sink, TaskId, TaskInfo};
 
 const ROUNDS: u32 = 50_000;
@@ -88,4 +90,37 @@ fn ftrace_text_info(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn perf_script(bencher: Bencher<'_, '_>) {
     bench(bencher, &perf(&text()), events);
+}
+
+/// A recording whose pages are there a thousand times.
+fn trace_dat_file() -> Vec<u8> {
+    const TIMES: usize = 1000;
+    let mut file = include_bytes!("../tests/data/trace-v6.dat").to_vec();
+    let table = file.windows(10).position(|window| window == b"flyrecord\0").map_or(0, |at| at + 10);
+    let number = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap_or_default()) as usize;
+    for cpu in 0..2 {
+        let (offset, size) = (number(&file, table + cpu * 16), number(&file, table + cpu * 16 + 8));
+        let pages = file[offset..offset + size].repeat(TIMES);
+        let place = [file.len() as u64, pages.len() as u64].map(u64::to_le_bytes).concat();
+        file[table + cpu * 16..table + cpu * 16 + 16].copy_from_slice(&place);
+        file.extend_from_slice(&pages);
+    }
+    file
+}
+
+fn trace_dat_events(file: &[u8]) -> u64 {
+    let mut count = 0;
+    if let Ok(mut reader) = TraceDat::new(Cursor::new(file)) {
+        while let Ok(Some(record)) = reader.next_record() {
+            count += 1;
+            black_box(record);
+        }
+    }
+    assert_eq!(count, 174_000);
+    count
+}
+
+#[divan::bench]
+fn trace_dat(bencher: Bencher<'_, '_>) {
+    bench(bencher, &trace_dat_file(), trace_dat_events);
 }

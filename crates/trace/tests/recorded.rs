@@ -2,6 +2,7 @@
 //! are read where that folder is there.
 
 use std::fs::File;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use vruntime_trace::read::{self, Kind, Notes, Summary, TextReader};
@@ -129,6 +130,18 @@ fn perf_script_says_the_same_with_every_field() {
 }
 
 #[test]
+fn trace_dat_has_what_trace_cmd_reads_in_it() {
+    let (text, _, _) = told(&fixture("trace-dat.txt"), bare);
+    for name in ["trace-v6.dat", "trace-v7-zstd.dat"] {
+        let (lines, summary, notes) = told(&fixture(name), bare);
+        without_loss(&notes, Kind::TraceDat);
+        assert_eq!((notes.cpus, notes.overwritten, notes.counts_for_time), (Some(2), Some(0), false));
+        assert_eq!(summary.clock().unordered(), 0);
+        same(name, &lines, &text);
+    }
+}
+
+#[test]
 fn tasks_of_a_recording() {
     let (summary, _) = summary(&fixture("ftrace-tgid.txt"));
     let tasks = summary.tasks();
@@ -214,6 +227,45 @@ fn shared_text_traces_have_the_counts_of_their_index() {
 }
 
 #[test]
+fn shared_binary_traces_have_the_counts_of_their_index() {
+    type Row = (&'static str, usize, f64, &'static [(&'static str, u64)]);
+    let rows: [Row; 2] = [
+        (
+            "lisa-juno6-pelt.dat",
+            6,
+            0.428,
+            &[
+                ("sched_switch", 399),
+                ("sched_migrate_task", 28),
+                ("sched_load_cfs_rq", 2437),
+                ("sched_load_se", 364),
+                ("cpu_idle", 474),
+                ("cpu_frequency", 16),
+                ("sched_wakeup", 0),
+            ],
+        ),
+        (
+            "trappy-hmp8-history.dat",
+            8,
+            4.531,
+            &[("sched_switch", 826), ("sched_wakeup", 415), ("sched_stat_runtime", 7981), ("sched_migrate_task", 9)],
+        ),
+    ];
+    for (name, cpus, span, counts) in rows {
+        let Some(path) = shared(name) else { continue };
+        let (summary, notes) = summary(&path);
+        without_loss(&notes, Kind::TraceDat);
+        assert_eq!(notes.cpus, Some(cpus as u32), "{name}");
+        assert!((summary.clock().span_ns() as f64 / 1e9 - span).abs() < 0.001, "{name}: {}", summary.clock().span_ns());
+        assert_eq!(summary.broken_switches(), 0, "{name}");
+        assert_eq!(summary.clock().unordered(), 0, "{name}");
+        for &(event, count) in counts {
+            assert_eq!(summary.count_of(event), count, "{name}: {event}");
+        }
+    }
+}
+
+#[test]
 fn what_is_told_of_shared_traces() {
     if let Some(path) = shared("own-618-2cpu-nice.script.txt") {
         let (summary, _) = summary(&path);
@@ -287,6 +339,52 @@ fn flipped_bits_are_counted_at_worst() {
                 assert!(lost <= 1, "{name}: byte {at} bit {bit}: {lost} events lost");
             }
         }
+    }
+}
+
+/// Reads bytes to the end: how many events, and what the reader had to say; none if the header is refused.
+fn damaged(bytes: Vec<u8>) -> Option<(u64, Notes)> {
+    let size = bytes.len() as u64;
+    let mut events = read::from_reader(Cursor::new(bytes)).ok()?;
+    let mut summary = Summary::new();
+    while let Some(record) = events.next_record().unwrap() {
+        summary.add(&record);
+    }
+    assert!(summary.events() <= size);
+    Some((summary.events(), events.notes().clone()))
+}
+
+#[test]
+fn trace_dat_cut_anywhere_is_refused_or_read_to_there() {
+    for (name, events) in [("trace-v6.dat", 174), ("trace-v7-zstd.dat", 174)] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let (all, _) = damaged(whole.clone()).unwrap();
+        assert_eq!(all, events);
+        let mut partly = 0;
+        // An empty file and bits of the magic are no text, either.
+        for end in 0..whole.len() {
+            let Some((found, notes)) = (end >= 10).then(|| damaged(whole[..end].to_vec())).flatten() else { continue };
+            partly += u64::from(found > 0);
+            assert!(found <= all, "{name}: {end}");
+            // Behind the pages only what is not read can be missing.
+            assert!(notes.unterminated.is_some() || found == all, "{name}: {end}");
+        }
+        // The options of version 7 are at its end.
+        assert_eq!(partly > 4000, name == "trace-v6.dat", "{name}: {partly}");
+    }
+}
+
+#[test]
+fn trace_dat_with_flipped_bits_is_refused_or_read() {
+    for name in ["trace-v6.dat", "trace-v7-zstd.dat"] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let mut read = 0;
+        for at in (10..whole.len()).step_by(3) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            read += u64::from(damaged(bytes).is_some());
+        }
+        assert!(read > 1000, "{name}: {read}");
     }
 }
 

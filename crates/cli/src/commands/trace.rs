@@ -1,9 +1,9 @@
 //! `vruntime trace`: what is in recorded traces.
 
-use std::io;
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use miette::miette;
+use miette::{IntoDiagnostic, miette};
 use serde_json::{Value, json};
 use vruntime_report::grid;
 use vruntime_trace::read::{self, Events, Kind, Needs, Notes, Summary, Tally, TaskSummary, TextReader};
@@ -25,7 +25,12 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
 /// Opens a file, or standard input if it is `-`.
 fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     if path == Path::new("-") {
-        return Ok(Box::new(TextReader::new(io::stdin())));
+        let mut first = Vec::new();
+        io::stdin().lock().take(16).read_to_end(&mut first).into_diagnostic()?;
+        if let Some(kind) = read::detect(&first) {
+            return Err(miette!(help = "give the file's name", "{kind} cannot be read from standard input"));
+        }
+        return Ok(Box::new(TextReader::new(Cursor::new(first).chain(io::stdin()))));
     }
     read::open(path).map_err(|error| explain(path, &error))
 }

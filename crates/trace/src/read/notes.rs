@@ -16,6 +16,8 @@ pub enum Kind {
     Systrace,
     /// `perf script`.
     PerfScript,
+    /// `trace.dat` of trace-cmd.
+    TraceDat,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
             Self::TraceCmdRaw => "text of trace-cmd report -R",
             Self::Systrace => "systrace HTML",
             Self::PerfScript => "text of perf script",
+            Self::TraceDat => "trace.dat of trace-cmd",
         }
     }
 }
@@ -103,12 +106,26 @@ pub enum Error {
         /// How many lines were looked at.
         lines: u64,
     },
+    /// The file's header is damaged.
+    Damaged {
+        /// Where.
+        place: Place,
+        /// What should be there.
+        expected: String,
+    },
+    /// The file is of a kind that is known, and not read.
+    NotRead {
+        /// What it is.
+        what: String,
+    },
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "{error}"),
+            Self::Damaged { place, expected } => write!(f, "it is damaged at {place}: expected {expected}"),
+            Self::NotRead { what } => write!(f, "{what} is not read"),
             Self::NoEvents { lines } => {
                 write!(f, "there is no event in its {lines} line{}", if *lines == 1 { "" } else { "s" })
             }
@@ -121,8 +138,10 @@ impl Error {
     pub fn help(&self) -> Option<&'static str> {
         match self {
             Self::Io(_) => None,
+            Self::Damaged { .. } => Some("if it was copied, copy it again; nothing can be read without its header"),
+            Self::NotRead { .. } => Some("`trace-cmd report -t -N FILE > trace.txt` prints it as text, which is read"),
             Self::NoEvents { .. } => Some(
-                "expected ftrace text (/sys/kernel/tracing/trace, trace-cmd report), systrace HTML, or what perf script \
+                "expected trace.dat, ftrace text (/sys/kernel/tracing/trace, trace-cmd report), systrace HTML, or what perf script \
                  prints with the fields comm, tid, cpu, time, event and trace",
             ),
         }
@@ -133,7 +152,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::NoEvents { .. } => None,
+            Self::NoEvents { .. } | Self::Damaged { .. } | Self::NotRead { .. } => None,
         }
     }
 }

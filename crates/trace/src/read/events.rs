@@ -1,0 +1,59 @@
+//! What all readers are, and which of them reads a file.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::notes::{Error, Kind, Notes};
+use super::text::TextReader;
+use super::trace_dat::{MAGIC, TraceDat};
+use crate::event::Record;
+
+/// A trace being read, of whatever kind.
+pub trait Events {
+    /// The next event; none at the end of the file. Text comes in the order of the file, binary traces in the order of time.
+    ///
+    /// # Errors
+    /// If reading fails, or the file is no trace.
+    fn next_record(&mut self) -> Result<Option<Record<'_>>, Error>;
+
+    /// What is known of the file so far.
+    fn notes(&self) -> &Notes;
+}
+
+impl<R: Read> Events for TextReader<R> {
+    fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        TextReader::next_record(self)
+    }
+
+    fn notes(&self) -> &Notes {
+        TextReader::notes(self)
+    }
+}
+
+/// What a file that begins with `bytes` (16 are enough) is read as; text of all kinds is none.
+pub fn detect(bytes: &[u8]) -> Option<Kind> {
+    bytes.starts_with(MAGIC).then_some(Kind::TraceDat)
+}
+
+/// Opens the trace at `path`. What kind it is, its content says.
+///
+/// # Errors
+/// If it cannot be opened, or its header is damaged, or of a kind that is recognised and not read.
+pub fn open(path: &Path) -> Result<Box<dyn Events>, Error> {
+    from_reader(File::open(path)?)
+}
+
+/// Reads a trace from a file, or from bytes in memory (`Cursor`).
+///
+/// # Errors
+/// As [`open`].
+pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Events>, Error> {
+    let mut first = Vec::new();
+    reader.by_ref().take(16).read_to_end(&mut first)?;
+    reader.seek(SeekFrom::Start(0))?;
+    Ok(match detect(&first) {
+        Some(Kind::TraceDat) => Box::new(TraceDat::new(reader)?),
+        _ => Box::new(TextReader::new(reader)),
+    })
+}

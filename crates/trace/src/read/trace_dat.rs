@@ -1,0 +1,254 @@
+//! `trace.dat` of trace-cmd, versions 6 and 7, by trace-cmd.dat(5).
+//!
+//! The file says how the kernel's records look (`format.rs`), and has the pages of each CPU's ring buffer as they were (`ring.rs`). One page of
+//! each CPU is in memory, and the earliest of their events comes next.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::{Read, Seek};
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::events::Events;
+use super::format::{Decoded, Formats};
+use super::head::MAX_CPUS;
+use super::notes::{Error, Kind, Notes, Place};
+use super::ring::{Item, Layout, Missed, Page, begin};
+use super::scan::{digits, signed, word};
+use super::text::LOST;
+use crate::event::{Record, Tracepoint};
+
+mod header;
+mod input;
+
+pub(super) use self::header::MAGIC;
+use self::header::{Buffer, Header};
+use self::input::{Input, Pages};
+
+/// Reads `trace.dat`, in the order of time.
+#[derive(Debug)]
+pub struct TraceDat<R> {
+    input: Input<R>,
+    layout: Layout,
+    formats: Formats,
+    comms: Comms,
+    clock: Clock,
+    cpus: Vec<Cpu>,
+    /// The CPUs that have something to tell, the earliest first.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The CPU whose event was handed out last: it has to go on.
+    taken: Option<usize>,
+    notes: Notes,
+}
+
+/// What one CPU has recorded.
+#[derive(Debug)]
+struct Cpu {
+    id: u32,
+    pages: Pages,
+    page: Page,
+    now: Now,
+}
+
+/// What a CPU tells next.
+#[derive(Clone, Debug)]
+enum Now {
+    Lost(Option<u64>),
+    Event(Range<usize>),
+    Nothing,
+}
+
+/// Names of threads, as the kernel had saved them.
+#[derive(Debug, Default)]
+struct Comms {
+    text: Vec<u8>,
+    by_pid: BTreeMap<i32, Range<usize>>,
+}
+
+impl Comms {
+    fn parse(text: Vec<u8>) -> Self {
+        let mut by_pid = BTreeMap::new();
+        let mut start = 0;
+        for line in text.split(|&byte| byte == b'\n') {
+            let (pid, comm) = word(line);
+            if let Some(pid) = signed(pid)
+                && comm.len() > 1
+            {
+                by_pid.insert(pid, start + line.len() - comm.len() + 1..start + line.len());
+            }
+            start += line.len() + 1;
+        }
+        Self { text, by_pid }
+    }
+
+    fn get(&self, pid: i32) -> &[u8] {
+        if pid == 0 {
+            return b"<idle>";
+        }
+        self.by_pid.get(&pid).map_or(b"", |range| &self.text[range.clone()])
+    }
+}
+
+/// How the buffer's times become nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock {
+    /// Added to every time.
+    pub(super) offset: i64,
+    /// Of a clock that counts cycles: a factor, bits to shift, and what to subtract.
+    pub(super) cycles: Option<(u32, u32, u64)>,
+}
+
+impl Clock {
+    #[inline]
+    fn nanoseconds(self, at: u64) -> i64 {
+        let at = match self.cycles {
+            None => at,
+            Some((factor, shift, offset)) => {
+                let scaled = (u128::from(at) * u128::from(factor)) >> shift.min(127);
+                u64::try_from(scaled).unwrap_or(u64::MAX).saturating_sub(offset)
+            }
+        };
+        i64::try_from(at).unwrap_or(i64::MAX).saturating_add(self.offset)
+    }
+}
+
+impl<R: Read + Seek> TraceDat<R> {
+    /// Reads the header, and the first page of each CPU.
+    ///
+    /// # Errors
+    /// If reading fails, if the header is damaged, or if the file has what is not read: text of the latency tracers, other compressions
+    /// than zstd.
+    pub fn new(reader: R) -> Result<Self, Error> {
+        let mut input = Input::new(reader)?;
+        let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus } = Header::read(&mut input)?;
+        let mut notes = Notes {
+            kind: Some(Kind::TraceDat),
+            cpus: machine_cpus.or(u32::try_from(buffer.cpus.len()).ok()),
+            overwritten: overrun,
+            ..Notes::default()
+        };
+        notes.counts_for_time = buffer.counts && clock.cycles.is_none();
+        let Buffer { page_size, compressed, cpus: found, .. } = buffer;
+        if found.iter().any(|cpu| cpu.size > 0 && cpu.offset.saturating_add(cpu.size) > input.len()) {
+            notes.unterminated = Some(Place::Byte(input.len()));
+        }
+        let unread = found.iter().map(|cpu| cpu.size).fold(0, u64::saturating_add);
+        if unread > input.len() && notes.unterminated.is_none() {
+            // Each may have its pages in memory, so they must not be the same ones a thousand times.
+            return Err(input.damaged("pages of each CPU apart from the others'"));
+        }
+        // One page each, or several if there are few CPUs.
+        let at_once = if found.len() <= 64 { (64 * 1024 / page_size).max(1) } else { 1 };
+        let mut cpus = Vec::new();
+        for cpu in found {
+            if cpu.id >= MAX_CPUS {
+                notes.not_understood.add(Place::Byte(cpu.offset));
+                continue;
+            }
+            let pages = if compressed {
+                Pages::chunks(&mut input, cpu.offset, cpu.size, page_size)?
+            } else {
+                Pages::plain(&input, cpu.offset, cpu.size, page_size, at_once)
+            };
+            cpus.push(Cpu { id: cpu.id, pages, page: Page::default(), now: Now::Nothing });
+        }
+        let comms = Comms::parse(comms);
+        let next = BinaryHeap::with_capacity(cpus.len());
+        let mut trace = Self { input, layout, formats, comms, clock, cpus, next, taken: None, notes };
+        for cpu in 0..trace.cpus.len() {
+            trace.advance(cpu)?;
+        }
+        Ok(trace)
+    }
+
+    /// Finds what `cpu` tells next, and puts it among the others.
+    fn advance(&mut self, cpu: usize) -> Result<(), Error> {
+        let row = &mut self.cpus[cpu];
+        loop {
+            match row.page.next(row.pages.page(), self.layout) {
+                Item::Event { at, record } => {
+                    row.now = Now::Event(record);
+                    self.next.push(Reverse((at, cpu as u32)));
+                    return Ok(());
+                }
+                Item::Damaged(at) => self.notes.not_understood.add(Place::Byte(row.pages.offset() + at as u64)),
+                Item::End => {}
+            }
+            if !row.pages.next(&mut self.input, &mut self.notes)? {
+                row.now = Now::Nothing;
+                return Ok(());
+            }
+            let Some((page, lost)) = begin(row.pages.page(), self.layout) else {
+                self.notes.not_understood.add(Place::Byte(row.pages.offset()));
+                row.page = Page::default();
+                continue;
+            };
+            row.page = page;
+            if let Missed::Some(events) = lost {
+                row.now = Now::Lost(events);
+                self.next.push(Reverse((page.time(), cpu as u32)));
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next event; none at the end.
+    ///
+    /// # Errors
+    /// If reading fails.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        if let Some(cpu) = self.taken.take() {
+            self.advance(cpu)?;
+        }
+        let Some(Reverse((at, cpu))) = self.next.pop() else { return Ok(None) };
+        let cpu = cpu as usize;
+        self.taken = Some(cpu);
+        let at = self.clock.nanoseconds(at);
+        let Self { cpus, formats, comms, notes, .. } = self;
+        let Cpu { id, pages, now, .. } = &cpus[cpu];
+        let range = match now {
+            Now::Event(range) => range.clone(),
+            Now::Lost(events) => {
+                let point = Tracepoint::Lost { events: *events };
+                return Ok(Some(Record { at, cpu: *id, pid: -1, tgid: None, comm: b"", name: LOST, point }));
+            }
+            Now::Nothing => return Ok(None),
+        };
+        let start = range.start as u64;
+        let nothing = Decoded { pid: -1, name: b"(unknown)", point: Tracepoint::Malformed { fields: b"" } };
+        let Decoded { pid, name, point } = formats.decode(&pages.page()[range]).unwrap_or(nothing);
+        if matches!(point, Tracepoint::Malformed { .. }) {
+            notes.malformed.add(Place::Byte(pages.offset() + start));
+        }
+        Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), name, point }))
+    }
+
+    /// What is known of the file so far.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+}
+
+impl<R: Read + Seek> Events for TraceDat<R> {
+    fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        TraceDat::next_record(self)
+    }
+
+    fn notes(&self) -> &Notes {
+        TraceDat::notes(self)
+    }
+}
+
+/// `overrun: 12` and the like in what `per_cpu/cpuN/stats` says: events that were written over.
+fn overrun(stats: &[u8]) -> Option<u64> {
+    let mut sum = None;
+    for key in [&b"\noverrun: "[..], b"\ndropped events: "] {
+        if let Some(at) = memmem::find(stats, key)
+            && let Some((count, _)) = digits(&stats[at + key.len()..])
+        {
+            sum = Some(sum.unwrap_or(0_u64).saturating_add(count));
+        }
+    }
+    sum
+}
