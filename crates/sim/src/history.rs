@@ -32,6 +32,7 @@ const fn novelty(what: &'static str, version: [u32; 3], since: &'static str) -> 
 const BATCH: Novelty = novelty("SCHED_BATCH", [2, 6, 16], "2.6.16");
 const IDLE: Novelty = novelty("SCHED_IDLE", [2, 6, 23], "2.6.23");
 const GROUPS: Novelty = novelty("a task group", [2, 6, 24], "2.6.24");
+const RT_GROUPS: Novelty = novelty("real-time scheduling of groups", [2, 6, 25], "2.6.25");
 const AUTOGROUP: Novelty = novelty("autogroups", [2, 6, 38], "2.6.38");
 const LIMITS: Novelty = novelty("a CPU limit (cpu.max)", [3, 2, 0], "3.2");
 const DEADLINE: Novelty = novelty("SCHED_DEADLINE", [3, 14, 0], "3.14");
@@ -64,6 +65,9 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     };
     if config.autogroup {
         ask(&AUTOGROUP, &|| "the scenario".to_owned())?;
+    }
+    if kernel.rt_group_sched || workload.groups.first().is_some_and(|root| root.rt.is_some()) {
+        ask(&RT_GROUPS, &|| "the scenario".to_owned())?;
     }
     for group in workload.groups.iter().skip(1) {
         ask(&GROUPS, &|| format!("group `{}`", group.path))?;

@@ -91,15 +91,7 @@ fn what_came_later_is_refused() {
         change(&mut asked);
         simulate(&asked, &for_ms("2.6.22", "1", 250, 100), &mut Turns::default()).unwrap_err().to_string()
     };
-    let group = Group {
-        path: "/g".to_owned(),
-        parent: Some(0),
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        cpuset: Cpuset::default(),
-    };
+    let group = Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() };
     assert!(ask(&|asked| asked.groups.push(group.clone())).contains("group `/g` asks for a task group"));
     assert!(ask(&|asked| asked.tasks[0].settings.policy = Some(Policy::Idle)).contains("it came with 2.6.23"));
     assert!(ask(&|asked| asked.tasks[0].settings.util_min = Some(3)).contains("it came with 5.3"));
@@ -107,6 +99,13 @@ fn what_came_later_is_refused() {
     grouped.autogroup = true;
     let refused = simulate(&workload(vec![hog("a")]), &grouped, &mut Turns::default()).unwrap_err();
     assert!(refused.to_string().contains("autogroups, which Linux 2.6.15 does not have: it came with 2.6.38"));
+    let mut real_time = for_ms("2.6.23", "1", 250, 100);
+    real_time.kernel.rt_group_sched = true;
+    let refused = simulate(&workload(vec![hog("a")]), &real_time, &mut Turns::default()).unwrap_err();
+    assert!(
+        refused.to_string().contains("real-time scheduling of groups, which Linux 2.6.23 does not have"),
+        "{refused}"
+    );
 }
 
 /// A parent that forks without end has no more of the CPU than one that does not: its children live on its slice.
