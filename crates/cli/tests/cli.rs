@@ -192,6 +192,28 @@ fn nobody_runs_asleep() {
     }
 }
 
+/// The kernels before groups run what they can, look as they are looked at, and refuse the rest with the kernel that brought it.
+#[test]
+fn kernels_before_groups() {
+    let history = "../../../../scenarios/history/interactive.toml";
+    let run = ["run", history, "--duration", "3s", "--kernel"];
+    for (kernel, version) in [("2.6.15", "12"), ("2.6.22", "14"), ("2.6.23", "14")] {
+        let json = json(&[&run[..], &[kernel, "--json"]].concat());
+        assert_eq!(json["observed"][0]["machine"]["unexplained_switches"], 0, "{kernel}");
+        let text = well(&[&run[..], &[kernel, "--debug-at", "2s"]].concat());
+        assert!(text.contains(&format!("\nversion {version}\n")), "{kernel}: {text}");
+        let refused = fails(&["run", "groups.toml", "--kernel", kernel]);
+        assert!(refused.contains("task group") && refused.contains("2.6.24"), "{kernel}: {refused}");
+    }
+    let table = well(&["compare", history, "--duration", "3s"]);
+    assert!(table.contains("2.6.15") && table.contains("6.12"), "{table}");
+    let old = well(&["kernels", "--features", "2.6.15"]);
+    assert!(old.contains("no features to switch") && !old.contains("RUN_TO_PARITY"), "{old}");
+    let first = well(&["kernels", "--features", "2.6.23"]);
+    assert!(first.contains("SLEEPER_LOAD_AVG") && first.contains("sched_granularity_ns"), "{first}");
+    assert!(!first.contains("fair_server"), "{first}");
+}
+
 #[test]
 fn a_comparison_leaves_a_folder_for_each_side() {
     let folder = tempfile::tempdir().unwrap();

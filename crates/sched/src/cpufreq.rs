@@ -45,7 +45,7 @@ impl<P: Policy> Rq<P> {
         let published = shared.cpu(self.cpu);
         let max = u64::from(published.capacity());
         let balancer = shared.config.balancer;
-        let boost = if balancer == Balancer::V6_1 { 0 } else { published.runnable() };
+        let boost = if balancer <= Balancer::V6_1 { 0 } else { published.runnable() };
         let fair = published.util().max(boost).min(max);
         let (rt, dl) = (self.rt.util_avg(), self.dl.util_avg());
         let bw_dl = (self.dl.running_bw() * u64::from(SCALE)) >> BW_SHIFT;

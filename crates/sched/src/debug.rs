@@ -6,8 +6,9 @@
 
 use alloc::vec::Vec;
 
+use crate::balance::Balancer;
 use crate::balance::domains::Level;
-use crate::class::rt;
+use crate::class::{ClassKind, rt};
 use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
@@ -30,7 +31,7 @@ pub struct Snapshot {
     pub tick_ns: u64,
     /// `base_slice_ns`; CFS: its minimal granularity.
     pub base_slice_ns: u64,
-    /// The version of `/proc/schedstat` that the kernel has: 15 to 6.6, 16 in 6.12, 17 in 6.18.
+    /// The version of `/proc/schedstat` that the kernel has: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
     /// By CPU.
     pub cpus: Vec<CpuDebug>,
@@ -176,7 +177,8 @@ pub struct TaskDebug {
     pub blocked: bool,
     /// Its policy.
     pub policy: SchedPolicy,
-    /// The kernel's: -1 for deadline tasks, 0 to 98 for real-time tasks, 120 + nice for others.
+    /// The kernel's: -1 for deadline tasks, 0 to 98 for real-time tasks, 120 + nice for others; up to 2.6.22
+    /// with the bonus that these have for sleeping.
     pub prio: i16,
     /// Its group.
     pub group: GroupId,
@@ -205,7 +207,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             state: task.state,
             blocked: task.blocked,
             policy: task.policy,
-            prio: task.prio(),
+            prio: if task.kind() == ClassKind::Fair { P::dynamic_prio(rq, index) } else { task.prio() },
             group: task.group,
             uclamp: {
                 let (asked, holds) = (uclamp::requested(shared, task), uclamp::effective(shared, task));
@@ -256,6 +258,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             tick_ns: tunables.tick_ns(),
             base_slice_ns: tunables.base_slice_ns(),
             schedstat_version: match shared.config.eevdf {
+                _ if shared.config.balancer == Balancer::V2_6_15 => 12,
+                _ if shared.config.balancer.is_early() => 14,
                 crate::kernels::Eevdf::V6_6 => 15,
                 crate::kernels::Eevdf::V6_12 => 16,
                 crate::kernels::Eevdf::V6_18 => 17,

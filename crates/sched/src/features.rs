@@ -51,7 +51,7 @@ pub enum Feature {
     UtilEst,
     /// CFS: a sleeper gets half a latency period of credit instead of a whole one.
     GentleFairSleepers,
-    /// CFS: a new task starts one slice behind.
+    /// CFS: a new task starts one slice behind (first CFS: half a granularity in debt).
     StartDebit,
     /// CFS: compute the scheduling period from the whole hierarchy's tasks.
     AltPeriod,
@@ -64,6 +64,14 @@ pub enum Feature {
     /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled (6.1, 6.6; with
     /// real-time scheduling of groups all kernels). Off in all of them, since 5.10.
     RtRuntimeShare,
+    /// First CFS: a sleeper gets credit for the time it could have run.
+    FairSleepers,
+    /// First CFS: that is reckoned as if it had run meanwhile.
+    SleeperAvg,
+    /// First CFS: by the run queue's average load instead of what it is at the wakeup.
+    SleeperLoadAvg,
+    /// First CFS: a new task is given no credit for its first wait.
+    SkipInitial,
     /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted Cores", 3.1).
     OldGroupAvg,
     /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same, 3.2).
@@ -106,6 +114,10 @@ pub const FEATURES: &[(Feature, &str)] = &[
     (Feature::NiRandom, "NI_RANDOM"),
     (Feature::HrtickDl, "HRTICK_DL"),
     (Feature::RtRuntimeShare, "RT_RUNTIME_SHARE"),
+    (Feature::FairSleepers, "FAIR_SLEEPERS"),
+    (Feature::SleeperAvg, "SLEEPER_AVG"),
+    (Feature::SleeperLoadAvg, "SLEEPER_LOAD_AVG"),
+    (Feature::SkipInitial, "SKIP_INITIAL"),
     (Feature::OldGroupAvg, "OLD_GROUP_AVG"),
     (Feature::OldNumaGroups, "OLD_NUMA_GROUPS"),
     (Feature::OldWakeNode, "OLD_WAKE_NODE"),

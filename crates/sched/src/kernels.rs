@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::balance::Balancer;
+use crate::class::cfs_2007::Tunables2007;
 use crate::class::deadline::{DlTunables, Grub};
 use crate::class::rt::Limit;
 use crate::cpuset::Rules;
@@ -18,6 +19,10 @@ use crate::uclamp::{SCALE, UclampTunables};
 /// Which answer to "who runs next" a kernel gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PolicyKind {
+    /// The O(1) scheduler: priority arrays and a guess at who is interactive.
+    O1,
+    /// The first Completely Fair Scheduler: who has waited most for what is his runs.
+    Cfs2007,
     /// Completely Fair Scheduler: least vruntime first.
     Cfs,
     /// Earliest Eligible Virtual Deadline First.
@@ -113,6 +118,53 @@ const EEVDF_6_12: &[Feature] =
 
 /// The kernels on offer, oldest first.
 static KERNELS: &[KernelRow] = &[
+    KernelRow {
+        name: "2.6.15",
+        policy: PolicyKind::O1,
+        eevdf: Eevdf::V6_6,
+        features: Features::of(&[]),
+        base_slice_ns: 100 * MS,
+        balancer: Balancer::V2_6_15,
+        rt_limit: Limit::Nothing,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
+                 priority array; who sleeps much is interactive and stays in the active one. Balancing counts tasks.",
+    },
+    KernelRow {
+        name: "2.6.22",
+        policy: PolicyKind::O1,
+        eevdf: Eevdf::V6_6,
+        features: Features::of(&[]),
+        base_slice_ns: 100 * MS,
+        balancer: Balancer::V2_6_22,
+        rt_limit: Limit::Nothing,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep no longer makes a task more than \
+                 just interactive (2.6.17); balancing weighs tasks by their slices (smpnice, 2.6.18).",
+    },
+    KernelRow {
+        name: "2.6.23",
+        policy: PolicyKind::Cfs2007,
+        eevdf: Eevdf::V6_6,
+        features: Features::of(&[
+            Feature::FairSleepers,
+            Feature::SleeperAvg,
+            Feature::SleeperLoadAvg,
+            Feature::StartDebit,
+        ]),
+        base_slice_ns: 8 * MS,
+        balancer: Balancer::V2_6_23,
+        rt_limit: Limit::Nothing,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "The first CFS (as of August 2007): no slices; each task is owed what a fair CPU would have given it \
+                 (wait_runtime), and who is owed most runs, by a granularity's difference. SCHED_IDLE.",
+    },
     KernelRow {
         name: "6.1",
         policy: PolicyKind::Cfs,
@@ -310,6 +362,13 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("fair_server/runtime", "6.12 on: what each CPU keeps for starving fair tasks, nanoseconds; 0: nothing"),
     ("fair_server/period", "6.12 on: in each such period, nanoseconds, 100 us to 4.194304 s"),
     ("sched_cfs_bandwidth_slice_us", "run time a CPU draws at a time from a group's limit"),
+    ("sched_granularity_ns", "2.6.23: a task runs on until another is owed so much more, at nice 0"),
+    ("sched_wakeup_granularity_ns", "2.6.23: a waking task must be owed so much more to preempt"),
+    ("sched_batch_wakeup_granularity_ns", "2.6.23: a waking SCHED_BATCH task"),
+    ("sched_stat_granularity_ns", "2.6.23: accounts are kept in steps of at least so much"),
+    ("sched_runtime_limit_ns", "2.6.23: nobody is owed, or owes, more than that"),
+    ("sched_child_runs_first", "2.6.23: whether a forked task runs before its parent, 0 or 1"),
+    ("sched_compat_yield", "2.6.23: whether one that yields goes behind all others, 0 or 1"),
     ("sched_util_clamp_min", "highest util_min that anybody gets, of 1024"),
     ("sched_util_clamp_max", "highest util_max that anybody gets, of 1024"),
     ("sched_util_clamp_min_rt_default", "util_min of real-time tasks that ask for none, of 1024"),
@@ -345,13 +404,18 @@ impl Kernel {
 
     /// Its tunables on a machine of `cpus` CPUs whose tick comes `hz` times a second.
     pub fn tunables(&self, cpus: usize, hz: u32) -> Knobs {
-        let factor = scaling(cpus);
+        // The O(1) scheduler's numbers are the same on all machines.
+        let factor = if self.policy == PolicyKind::O1 { 1 } else { scaling(cpus) };
         let mut knobs = Knobs {
             base_slice_ns: self.base_slice_ns * factor,
             latency_ns: 6 * MS * factor,
             wakeup_granularity_ns: MS * factor,
             idle_min_granularity_ns: 750_000,
-            migration_cost_ns: 500_000,
+            migration_cost_ns: match self.balancer {
+                Balancer::V2_6_15 | Balancer::V2_6_22 => 2_500_000,
+                Balancer::V2_6_23 => 0,
+                _ => 500_000,
+            },
             nr_migrate: 32,
             cfs_bandwidth_slice_ns: 5 * MS,
             tick_ns: 1_000_000_000 / u64::from(hz.max(1)),
@@ -359,6 +423,7 @@ impl Kernel {
             rt_period_ns: 1000 * MS,
             rt_runtime_ns: 950 * MS,
             deadline: DlTunables::default(),
+            cfs_2007: Tunables2007::scaled(cpus, hz),
             uclamp: UclampTunables::default(),
         };
         let clamp = |value: u64| value.min(u64::from(SCALE)) as u16;
@@ -381,6 +446,13 @@ impl Kernel {
                 "sched_util_clamp_min" => knobs.uclamp.system.min = clamp(*value),
                 "sched_util_clamp_max" => knobs.uclamp.system.max = clamp(*value),
                 "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default = clamp(*value),
+                "sched_granularity_ns" => knobs.cfs_2007.granularity_ns = *value,
+                "sched_wakeup_granularity_ns" => knobs.cfs_2007.wakeup_granularity_ns = *value,
+                "sched_batch_wakeup_granularity_ns" => knobs.cfs_2007.batch_wakeup_granularity_ns = *value,
+                "sched_stat_granularity_ns" => knobs.cfs_2007.stat_granularity_ns = *value,
+                "sched_runtime_limit_ns" => knobs.cfs_2007.runtime_limit_ns = (*value).max(1),
+                "sched_child_runs_first" => knobs.cfs_2007.child_runs_first = *value != 0,
+                "sched_compat_yield" => knobs.cfs_2007.compat_yield = *value != 0,
                 "fair_server/runtime" => knobs.deadline.server.runtime = *value,
                 "fair_server/period" => knobs.deadline.server.period = (*value).clamp(MS / 10, (1 << 22) * 1000),
                 _ => {}

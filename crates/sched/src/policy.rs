@@ -170,6 +170,17 @@ pub trait Policy: Sized + Debug + 'static {
         crate::class::fair::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
     }
 
+    /// How urgent a task is now, by the kernel's `prio`: the O(1) scheduler's moves about the static one.
+    fn dynamic_prio(rq: &Rq<Self>, task: u32) -> i16 {
+        rq.tasks[task].prio()
+    }
+
+    /// The queued tasks in the order in which the balancer of the kernels before groups tries to move them. By default: the one
+    /// that ran longest ago first.
+    fn pull_order(rq: &Rq<Self>) -> alloc::vec::Vec<u32> {
+        rq.listed().collect()
+    }
+
     /// Whether the balancer should leave the task: it is delayed, or a buddy.
     fn sticky(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false

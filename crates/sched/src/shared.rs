@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use once_cell::race::OnceBox;
 use spin::Mutex;
 
+use crate::balance::early::CpuLoads;
 use crate::balance::nohz::Nohz;
 use crate::balance::roots::Root;
 use crate::balance::sums::CacheSums;
@@ -363,6 +364,8 @@ pub struct Shared<P: Policy> {
     pub(crate) dl: DlShared,
     pub(crate) loadavg: loadavg::Shares,
     pub(crate) sums: CacheSums,
+    /// The load averages of the CPUs; kernels before groups have them.
+    pub(crate) cpu_loads: Option<CpuLoads>,
     max_capacity: u32,
     /// On some CPU a class above the fair one takes some of the time.
     pressed: AtomicBool,
@@ -391,6 +394,7 @@ impl<P: Policy> Shared<P> {
             capacity_of: AtomicU32::new(place.capacity),
             ..Published::default()
         });
+        let cpu_loads = config.balancer.is_early().then(|| CpuLoads::new(topology.nr_cpus()));
         let shared = Self {
             cpus: cpus.collect(),
             idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
@@ -411,6 +415,7 @@ impl<P: Policy> Shared<P> {
             split,
             overloads: Table::new(),
             sums: CacheSums::new(&topology),
+            cpu_loads,
             topology,
             tasks: Locations::new(),
             nr_tasks: AtomicU32::new(0),

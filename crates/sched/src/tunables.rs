@@ -5,6 +5,7 @@
 
 use core::fmt::Debug;
 
+use crate::class::cfs_2007::Tunables2007;
 use crate::class::deadline::DlTunables;
 use crate::uclamp::UclampTunables;
 
@@ -45,6 +46,11 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         5_000_000
     }
+    /// Those of the first CFS.
+    #[inline]
+    fn cfs_2007(&self) -> Tunables2007 {
+        Tunables2007::CONSTANT
+    }
     /// Bounds of utilisation clamps.
     #[inline]
     fn uclamp(&self) -> UclampTunables {
@@ -79,6 +85,8 @@ pub struct Knobs {
     pub deadline: DlTunables,
     /// See [`Tunables::cfs_bandwidth_slice_ns`].
     pub cfs_bandwidth_slice_ns: u64,
+    /// See [`Tunables::cfs_2007`].
+    pub cfs_2007: Tunables2007,
     /// See [`Tunables::uclamp`].
     pub uclamp: UclampTunables,
 }
@@ -131,6 +139,10 @@ impl Tunables for Knobs {
     #[inline]
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         self.cfs_bandwidth_slice_ns
+    }
+    #[inline]
+    fn cfs_2007(&self) -> Tunables2007 {
+        self.cfs_2007
     }
     #[inline]
     fn uclamp(&self) -> UclampTunables {

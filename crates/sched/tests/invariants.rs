@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vruntime_sched::class::ClassKind;
+use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::deadline::{DlAttrs, Donor, SchedError};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::class::o1::O1;
 use vruntime_sched::class::rt::RtLimit;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
@@ -681,20 +683,21 @@ proptest! {
     #[test]
     fn invariants_hold_after_every_call(
         topology in machines(),
-        name in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(vec!["2.6.15", "2.6.22", "2.6.23", "6.1", "6.6", "6.12", "6.18"]),
         isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        if kernel(name).unwrap().policy == PolicyKind::Cfs {
-            let mut bench = Bench::<Cfs>::new(topology, name, isolated);
-            for call in &calls {
+        fn all<P: Policy<Tunables = Knobs>>(topology: Topology, name: &str, isolated: u8, calls: &[Call]) {
+            let mut bench = Bench::<P>::new(topology, name, isolated);
+            for call in calls {
                 bench.apply(call);
             }
-        } else {
-            let mut bench = Bench::<Eevdf>::new(topology, name, isolated);
-            for call in &calls {
-                bench.apply(call);
-            }
+        }
+        match kernel(name).unwrap().policy {
+            PolicyKind::O1 => all::<O1>(topology, name, isolated, &calls),
+            PolicyKind::Cfs2007 => all::<Cfs2007>(topology, name, isolated, &calls),
+            PolicyKind::Cfs => all::<Cfs>(topology, name, isolated, &calls),
+            PolicyKind::Eevdf => all::<Eevdf>(topology, name, isolated, &calls),
         }
     }
 }

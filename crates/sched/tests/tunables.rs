@@ -3,6 +3,7 @@
 mod generator;
 
 use generator::Generator;
+use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{CfsOrder, EevdfOrder, Fair};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
@@ -25,6 +26,7 @@ fn knobs() -> Knobs {
         deadline: vruntime_sched::class::deadline::DlTunables::default(),
         rt_runtime_ns: Defaults.rt_runtime_ns(),
         cfs_bandwidth_slice_ns: Defaults.cfs_bandwidth_slice_ns(),
+        cfs_2007: Defaults.cfs_2007(),
         uclamp: Defaults.uclamp(),
     }
 }
@@ -149,6 +151,16 @@ fn constants_and_knobs_schedule_alike() {
     }
     let constants = events_of::<Fair<CfsOrder, Defaults>>("6.1", Defaults, 4);
     assert_eq!(constants, events_of::<Fair<CfsOrder, Knobs>>("6.1", knobs(), 4));
+}
+
+#[test]
+fn the_first_cfs_needs_no_knobs() {
+    let constants = events_of::<Cfs2007<Defaults>>("2.6.23", Defaults, 5);
+    assert!(constants.len() > 3000, "only {} events", constants.len());
+    assert_eq!(constants, events_of::<Cfs2007<Knobs>>("2.6.23", knobs(), 5));
+    let mut coarse = knobs();
+    coarse.cfs_2007.wakeup_granularity_ns = 12_000_000;
+    assert_ne!(constants, events_of::<Cfs2007<Knobs>>("2.6.23", coarse, 5));
 }
 
 #[test]

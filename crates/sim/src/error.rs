@@ -69,6 +69,20 @@ pub enum Error {
         /// What it asks for, in the kernel's words.
         what: String,
     },
+    /// The kernel is older than what is asked of it.
+    #[error("{who} asks for {what}, which Linux {kernel} does not have: it came with {since}; {mend}")]
+    TooOld {
+        /// `task`, `group` and its name.
+        who: String,
+        /// What it asks for, in the kernel's words.
+        what: &'static str,
+        /// The kernel.
+        kernel: &'static str,
+        /// The kernel that brought it.
+        since: &'static str,
+        /// What to do about it.
+        mend: &'static str,
+    },
     /// A workload refers to an object that does not exist.
     #[error("task `{task}` refers to {kind} number {index}, but the workload has {count}")]
     Dangling {

@@ -28,6 +28,7 @@ mod error;
 mod events;
 mod execution;
 pub mod frequency;
+mod history;
 mod host;
 mod hotplug;
 pub mod idle;
@@ -48,7 +49,9 @@ pub mod topology;
 
 use std::ops::ControlFlow;
 
+use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::class::o1::O1;
 use vruntime_sched::shared::Config as SchedConfig;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, PolicyKind, Shared};
@@ -76,7 +79,10 @@ pub fn run<S: Sink>(
     sink: &mut S,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, Error> {
+    history::check(workload, config)?;
     match config.kernel.policy {
+        PolicyKind::O1 => run_policy::<O1, S>(workload, config, sink, watch),
+        PolicyKind::Cfs2007 => run_policy::<Cfs2007, S>(workload, config, sink, watch),
         PolicyKind::Eevdf => run_policy::<Eevdf, S>(workload, config, sink, watch),
         PolicyKind::Cfs => run_policy::<Cfs, S>(workload, config, sink, watch),
     }

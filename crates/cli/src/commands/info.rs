@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use vruntime_report::grid;
 use vruntime_sched::class::rt::Limit;
-use vruntime_sched::features::FEATURES;
+use vruntime_sched::features::{FEATURES, Feature};
 use vruntime_sched::kernels::TUNABLES;
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 
@@ -25,13 +25,24 @@ fn table() -> String {
 
 fn features(name: &str) -> miette::Result<String> {
     let kernel = plan::parse_kernel(name)?;
-    let lines = FEATURES.iter().map(|(feature, name)| {
+    let known = |feature: Feature| match kernel.policy {
+        PolicyKind::O1 => false,
+        PolicyKind::Cfs2007 => {
+            feature == Feature::SkipInitial || feature == Feature::StartDebit || kernel.features.has(feature)
+        }
+        PolicyKind::Cfs | PolicyKind::Eevdf => !ONLY_2007.contains(&feature),
+    };
+    let lines = FEATURES.iter().filter(|(feature, _)| known(*feature)).map(|(feature, name)| {
         let state = if kernel.features.has(*feature) { "on" } else { "off" };
         let effect = if feature.without_effect().is_some() { ", no effect here" } else { "" };
         vec![(*name).to_owned(), format!("{state}{effect}")]
     });
     let mut text = format!("Linux {name}, {}\n\n", policy(kernel.policy));
-    text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state"], 2, lines));
+    if kernel.policy == PolicyKind::O1 {
+        text.push_str("it has no features to switch: they came with CFS\n");
+    } else {
+        text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state"], 2, lines));
+    }
     text.push('\n');
     let sizes = [1, 2, 4, 8, 64];
     let tunables = sizes.map(|cpus| kernel.tunables(cpus, 250));
@@ -49,10 +60,30 @@ fn features(name: &str) -> miette::Result<String> {
     Ok(text)
 }
 
+/// The features that only the first CFS has.
+const ONLY_2007: [Feature; 4] =
+    [Feature::FairSleepers, Feature::SleeperAvg, Feature::SleeperLoadAvg, Feature::SkipInitial];
+
+/// The tunables of the first CFS.
+const IN_2007: [&str; 7] = [
+    "sched_granularity_ns",
+    "sched_wakeup_granularity_ns",
+    "sched_batch_wakeup_granularity_ns",
+    "sched_stat_granularity_ns",
+    "sched_runtime_limit_ns",
+    "sched_child_runs_first",
+    "sched_compat_yield",
+];
+
 /// Whether a tunable means something to a kernel.
 fn applies(kernel: &Kernel, name: &str) -> bool {
     match name {
-        "migration_cost_ns" | "nr_migrate" => true,
+        "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
+        // Numbers of the O(1) scheduler were compiled in.
+        _ if kernel.policy == PolicyKind::O1 => false,
+        _ if IN_2007.contains(&name) => kernel.policy == PolicyKind::Cfs2007,
+        _ if kernel.policy == PolicyKind::Cfs2007 => false,
+        "nr_migrate" => true,
         "base_slice_ns" => kernel.policy == PolicyKind::Eevdf,
         _ if name.starts_with("fair_server/") => kernel.rt_limit == Limit::FairServer,
         _ => name.starts_with("sched_") || kernel.policy == PolicyKind::Cfs,
@@ -74,6 +105,13 @@ fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
         "fair_server/runtime" => knobs.deadline.server.runtime,
         "fair_server/period" => knobs.deadline.server.period,
         "sched_cfs_bandwidth_slice_us" => knobs.cfs_bandwidth_slice_ns / 1_000,
+        "sched_granularity_ns" => knobs.cfs_2007.granularity_ns,
+        "sched_wakeup_granularity_ns" => knobs.cfs_2007.wakeup_granularity_ns,
+        "sched_batch_wakeup_granularity_ns" => knobs.cfs_2007.batch_wakeup_granularity_ns,
+        "sched_stat_granularity_ns" => knobs.cfs_2007.stat_granularity_ns,
+        "sched_runtime_limit_ns" => knobs.cfs_2007.runtime_limit_ns,
+        "sched_child_runs_first" => knobs.cfs_2007.child_runs_first.into(),
+        "sched_compat_yield" => knobs.cfs_2007.compat_yield.into(),
         "sched_util_clamp_min" => knobs.uclamp.system.min.into(),
         "sched_util_clamp_max" => knobs.uclamp.system.max.into(),
         "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default.into(),
@@ -83,6 +121,8 @@ fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
 
 fn policy(kind: PolicyKind) -> &'static str {
     match kind {
+        PolicyKind::O1 => "O(1)",
+        PolicyKind::Cfs2007 => "first CFS",
         PolicyKind::Cfs => "CFS",
         PolicyKind::Eevdf => "EEVDF",
     }

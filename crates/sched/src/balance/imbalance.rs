@@ -30,7 +30,7 @@ const fn tasks(amount: u64) -> Imbalance {
 /// Since 6.6 groups of different numbers of cores are compared in proportion, and an idle group may take one of two.
 fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats, busiest: &GroupStats) -> u64 {
     let (here, there) = (u64::from(local.nr_running), u64::from(busiest.nr_running));
-    if balancer == Balancer::V6_1 {
+    if balancer <= Balancer::V6_1 {
         return there.saturating_sub(here);
     }
     if kind == BalanceKind::Busy || there == 0 {

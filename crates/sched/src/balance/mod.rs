@@ -2,6 +2,7 @@
 
 pub mod active;
 pub mod domains;
+pub(crate) mod early;
 mod imbalance;
 pub mod nohz;
 mod pull;
@@ -23,12 +24,26 @@ pub use sets::DomainSets;
 /// How a kernel's balancer behaves. What each does differently is said where it is done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Balancer {
+    /// 2.6.15: CPUs are compared by how many tasks they have (`early`).
+    V2_6_15,
+    /// 2.6.22: by their weights (smpnice).
+    V2_6_22,
+    /// 2.6.23: as before, and no task is ever cache-hot.
+    V2_6_23,
     /// 6.1.
     V6_1,
     /// 6.6.
     V6_6,
     /// 6.12 to 6.18.
     V6_12,
+}
+
+impl Balancer {
+    /// One of those from before groups: see `early`.
+    #[inline]
+    pub(crate) fn is_early(self) -> bool {
+        self <= Self::V2_6_23
+    }
 }
 
 /// What the CPUs of a last-level cache share.

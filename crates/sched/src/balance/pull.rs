@@ -92,6 +92,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if count == 0 {
             return;
         }
+        if shared.config.balancer.is_early() {
+            drop(rq);
+            self.early_newidle(cpu);
+            return;
+        }
         let avg_idle = rq.balance.avg_idle;
         let gate = rq.balance.domains[0].max_newidle_lb_cost;
         if !shared.overloaded(cpu) || avg_idle < gate {
@@ -161,7 +166,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
         for cpu in group.balancers().iter().copied().filter(idle) {
-            let whole_core = self.shared.config.balancer == Balancer::V6_1
+            let whole_core = self.shared.config.balancer <= Balancer::V6_1
                 || domain.level == super::domains::Level::Smt
                 || self
                     .shared
@@ -404,6 +409,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// The stopper of `src` pushes one task to `to` (`active_load_balance_cpu_stop`).
     pub(crate) fn push(&mut self, src: CpuId, to: CpuId, position: u8) {
         let shared = self.shared;
+        if shared.config.balancer.is_early() {
+            self.early_push(src, to);
+            return;
+        }
         self.rqs.rq(src).balance.active_balance = false;
         let Some(domain) = shared.domains.at(to, position as usize) else { return };
         if shared.cpu(src).nr_running() == 0 {
@@ -462,6 +471,10 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     idle: bool,
 ) {
     let shared = balancing.shared;
+    if shared.config.balancer.is_early() {
+        balancing.early_rebalance(cpu, idle);
+        return;
+    }
     let mut rq = balancing.rqs.rq(cpu);
     rq.update_clock(balancing.now, shared);
     class::update_blocked_averages(&mut rq, shared);
@@ -658,6 +671,9 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
 
 /// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).
 pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> Option<CpuId> {
+    if let Some(loads) = &shared.cpu_loads {
+        loads.update(rq, shared, now);
+    }
     if shared.cpu(rq.cpu).is_idle() {
         return None;
     }
@@ -668,7 +684,10 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
         return None;
     }
     let wanted = now >= shared.nohz.next_balance.load(Relaxed)
-        && (rq.nr_running >= 2 || (shared.pressed() && squeezed_here(rq, shared)) || kick_for_one(rq.cpu, shared));
+        && (rq.nr_running >= 2
+            || (shared.pressed() && squeezed_here(rq, shared))
+            || kick_for_one(rq.cpu, shared)
+            || (shared.cpu_loads.is_some() && super::early::shares_core(shared, rq.cpu)));
     if !wanted && !shared.nohz.needs_update.load(Relaxed) {
         return None;
     }

@@ -6,8 +6,10 @@
 //! no file of their own: a CPU's stopper is a flag on its run queue that comes before everything, the idle task is what
 //! is left when nothing else wants the CPU.
 
+pub mod cfs_2007;
 pub mod deadline;
 pub mod fair;
+pub mod o1;
 pub mod rt;
 
 use crate::ids::CpuId;

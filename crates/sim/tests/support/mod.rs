@@ -1,6 +1,8 @@
 //! What the tests share: building workloads, and sinks that watch.
 #![allow(dead_code, unreachable_pub)] // each test binary uses some of it
 
+pub mod history;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

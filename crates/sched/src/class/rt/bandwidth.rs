@@ -32,6 +32,8 @@ use crate::tunables::Tunables;
 /// What keeps real-time tasks from taking all of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Limit {
+    /// Nothing (before 2.6.25).
+    Nothing,
     /// They are throttled (up to 6.6).
     Throttle,
     /// A deadline server runs the fair tasks that starve (from 6.12 on).

@@ -1,0 +1,103 @@
+//! The load of a CPU, and its averages over ticks.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::sync::AtomicU64;
+use crate::tunables::Tunables;
+
+/// A CPU's `cpu_load[]`, in 1024ths of a nice-0 task, as of a tick.
+#[derive(Debug, Default)]
+struct Averages {
+    load: [AtomicU64; 3],
+    tick: AtomicU64,
+}
+
+/// The averages of all CPUs. Each is written only by who holds its run queue.
+#[derive(Debug)]
+pub(crate) struct CpuLoads(Vec<Averages>);
+
+/// The average number `index` after a tick with the load `new`.
+fn step(index: usize, old: u64, new: u64) -> u64 {
+    let scale = 1 << index;
+    // Rounded up when it rises, or it would never get there.
+    let round = if new > old { scale - 1 } else { 0 };
+    (old * (scale - 1) + new + round) / scale
+}
+
+/// As it is after so many ticks of idleness.
+fn decayed(index: usize, mut load: u64, ticks: u64) -> u64 {
+    for _ in 0..ticks {
+        if load == 0 {
+            break;
+        }
+        load = step(index, load, 0);
+    }
+    load
+}
+
+impl CpuLoads {
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self((0..cpus).map(|_| Averages::default()).collect())
+    }
+
+    /// The tick of a CPU. In those it had no tick it was idle.
+    pub(crate) fn update<P: Policy>(&self, rq: &Rq<P>, shared: &Shared<P>, now: u64) {
+        let this = &self.0[rq.cpu.index()];
+        let tick = now / shared.config.tunables.tick_ns().max(1);
+        let missed = tick.saturating_sub(this.tick.swap(tick, Relaxed)).saturating_sub(1);
+        let load = shared.cpu(rq.cpu).load();
+        for (index, average) in this.load.iter().enumerate() {
+            average.store(step(index, decayed(index, average.load(Relaxed), missed), load), Relaxed);
+        }
+    }
+
+    /// The average of that index, from 1 on: `cpu_load[index - 1]`.
+    pub(crate) fn average<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
+        let this = &self.0[cpu.index()];
+        let load = this.load[index - 1].load(Relaxed);
+        if !shared.cpu(cpu).is_idle() {
+            return load;
+        }
+        let tick = now / shared.config.tunables.tick_ns().max(1);
+        decayed(index - 1, load, tick.saturating_sub(this.tick.load(Relaxed)))
+    }
+}
+
+/// A low guess at the load of a CPU, for one that may be pulled from.
+pub(super) fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
+    let present = shared.cpu(cpu).load();
+    match &shared.cpu_loads {
+        Some(loads) if index > 0 => present.min(loads.average(shared, cpu, index, now)),
+        _ => present,
+    }
+}
+
+/// A high guess at the load of a CPU, for one that tasks may come to.
+pub(super) fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
+    let present = shared.cpu(cpu).load();
+    match &shared.cpu_loads {
+        Some(loads) if index > 0 => present.max(loads.average(shared, cpu, index, now)),
+        _ => present,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_follow_the_load() {
+        assert_eq!(step(0, 0, 1024), 1024);
+        assert_eq!(step(1, 0, 1024), 512);
+        assert_eq!(step(2, 0, 1024), 256);
+        // Rising ends at the load, falling at nothing.
+        assert_eq!((0..40).fold(0, |load, _| step(2, load, 1024)), 1024);
+        assert_eq!(decayed(2, 1024, 4), 324);
+        assert_eq!(decayed(2, 1024, 1_000_000), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! The balancer of the kernels before groups, 2.6.15 to 2.6.23.
+//!
+//! A CPU's load is what is queued there (2.6.15: 1024 for each task; since 2.6.18 its weight, smpnice), and averages of that
+//! over ticks: `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the way at each. Depending on why it
+//! asks, the balancer looks at one of them, and takes the lower of average and present load for CPUs it would pull from, the higher for
+//! its own: so it pulls only what lasts. Of the groups of a domain, that with the greatest load for its power is the busiest, if
+//! it is more than `imbalance_pct` above its own; so much is moved that neither group passes the mean. Where less than a
+//! task would move, one does if that lets more CPUs work. Tasks are taken in the order of
+//! [`Policy::pull_order`], and too big ones only if they would be the most urgent where they come to.
+//!
+//! Of two CPUs a wakeup may choose from, the previous one and the waker's, it takes the waker's if that is no busier; and an
+//! idle SMT sibling of that if there is one. Nobody looks for idle CPUs beyond that, and a new task starts on its parent's CPU (of
+//! another NUMA node if that is idler): spreading is done by balancing.
+//!
+//! The levels are those of the machine; the numbers of each are those of SIBLING (SMT), NODE (NUMA), or else CPU. That
+//! idle CPUs have no tick here is made up for by busy ones, which kick them. Power-saving balance is not modelled.
+
+mod busiest;
+mod cpu_load;
+mod placement;
+mod pull;
+
+use super::domains::Level;
+
+pub(crate) use cpu_load::CpuLoads;
+pub(super) use placement::shares_core;
+pub(crate) use placement::{select_cpu, select_cpu_exec};
+
+/// The load of one nice-0 task, and the power of one CPU.
+const SCALE: u64 = 1024;
+const MS: u64 = 1_000_000;
+/// An interval no longer grows beyond this when all tasks are pinned, nanoseconds.
+const MAX_PINNED_INTERVAL: u64 = 512 * MS;
+
+/// The numbers of a level.
+#[allow(clippy::struct_excessive_bools)] // independent, as the kernel's SD_* bits
+struct Params {
+    imbalance_pct: u64,
+    cache_nice_tries: u32,
+    /// Nanoseconds.
+    min_interval: u64,
+    max_interval: u64,
+    busy_factor: u64,
+    /// Which average of the load is looked at by a busy CPU, an idle one, one about to be idle, at a wakeup, and at fork and
+    /// exec; 0 is the present load.
+    busy_idx: usize,
+    idle_idx: usize,
+    newidle_idx: usize,
+    wake_idx: usize,
+    forkexec_idx: usize,
+    /// CPUs about to be idle balance here.
+    newidle: bool,
+    /// A wakeup looks for an idle CPU here.
+    wake_idle: bool,
+    /// A wakeup may come to the waker's CPU if the task can stay cache-cold (WAKE_AFFINE), or to spread load (WAKE_BALANCE).
+    wake_affine: bool,
+    /// A new task may start elsewhere.
+    fork: bool,
+}
+
+const SIBLING: Params = Params {
+    imbalance_pct: 110,
+    cache_nice_tries: 0,
+    min_interval: MS,
+    max_interval: 2 * MS,
+    busy_factor: 8,
+    busy_idx: 0,
+    idle_idx: 0,
+    newidle_idx: 1,
+    wake_idx: 0,
+    forkexec_idx: 0,
+    newidle: true,
+    wake_idle: true,
+    wake_affine: true,
+    fork: false,
+};
+
+const CPU: Params = Params {
+    imbalance_pct: 125,
+    cache_nice_tries: 1,
+    min_interval: MS,
+    max_interval: 4 * MS,
+    busy_factor: 64,
+    busy_idx: 2,
+    idle_idx: 1,
+    newidle_idx: 2,
+    wake_idx: 1,
+    forkexec_idx: 1,
+    newidle: true,
+    wake_idle: false,
+    wake_affine: true,
+    fork: false,
+};
+
+const NODE: Params = Params {
+    imbalance_pct: 125,
+    cache_nice_tries: 2,
+    min_interval: 8 * MS,
+    max_interval: 32 * MS,
+    busy_factor: 32,
+    busy_idx: 3,
+    idle_idx: 2,
+    newidle_idx: 0,
+    wake_idx: 1,
+    forkexec_idx: 1,
+    newidle: false,
+    wake_idle: false,
+    wake_affine: false,
+    fork: true,
+};
+
+fn params(level: Level) -> &'static Params {
+    match level {
+        Level::Smt => &SIBLING,
+        Level::Cluster | Level::Mc | Level::Pkg => &CPU,
+        Level::Numa(_) => &NODE,
+    }
+}

@@ -1,0 +1,298 @@
+//! When a CPU balances, and moving the tasks.
+
+use super::busiest::{find_busiest_group, find_busiest_queue};
+use super::{MAX_PINNED_INTERVAL, MS, Params, params};
+use crate::balance::active::Push;
+use crate::balance::domains::{Domain, Domains, Level};
+use crate::balance::pull::Balancing;
+use crate::balance::{Balancer, DomainState};
+use crate::cpumask::CpuMask;
+use crate::event::{BalanceKind, Event, MigrateCause};
+use crate::host::Host;
+use crate::ids::CpuId;
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::{Rq, Rqs};
+use crate::scheduler::{activate, check_preempt, deactivate, settle};
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+
+/// The most urgent of a run queue's tasks of the policy.
+fn best_prio<P: Policy>(rq: &Rq<P>) -> i16 {
+    rq.listed().map(|task| P::dynamic_prio(rq, task)).min().unwrap_or(i16::MAX)
+}
+
+/// One attempt to move tasks.
+struct Attempt<'d> {
+    domain: &'d Domain,
+    dst: CpuId,
+    kind: BalanceKind,
+    cause: MigrateCause,
+    amount: u64,
+    /// At most so many.
+    most: u32,
+    failed: u32,
+}
+
+/// What came of it.
+struct Moved {
+    count: u32,
+    all_pinned: bool,
+}
+
+/// `can_migrate_task`: affinity, and whether its cache is still warm.
+fn may_migrate<P: Policy>(
+    rq: &Rq<P>,
+    shared: &Shared<P>,
+    attempt: &Attempt<'_>,
+    index: u32,
+    moved: &mut Moved,
+) -> bool {
+    let task = &rq.tasks[index];
+    if !task.allowed(attempt.dst) {
+        return false;
+    }
+    moved.all_pinned = false;
+    if rq.curr == Some(index) {
+        return false;
+    }
+    let params = params(attempt.domain.level);
+    if attempt.failed > params.cache_nice_tries || attempt.domain.level == Level::Smt {
+        return true;
+    }
+    // On another node everything is colder.
+    let times = if matches!(attempt.domain.level, Level::Numa(_)) { 4 } else { 1 };
+    let since = rq.clock.now().saturating_sub(task.last_ran);
+    task.last_ran == 0 || since >= times * shared.config.tunables.migration_cost_ns()
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
+    /// Moves tasks from `src`, until the load asked for is moved.
+    fn move_tasks(&mut self, attempt: &Attempt<'_>, src: CpuId) -> Moved {
+        let shared = self.shared;
+        let mut moved = Moved { count: 0, all_pinned: true };
+        if src == attempt.dst {
+            return moved;
+        }
+        let (mut from, mut to) = self.rqs.pair(src, attempt.dst);
+        if !to.online {
+            return moved;
+        }
+        from.update_clock(self.now, shared);
+        to.update_clock(self.now, shared);
+        let (mut best_here, best_there) = (best_prio(&to), best_prio(&from));
+        // One of the most urgent stays where it is, if not the running one then the first that is found.
+        let mut seen = from.curr.is_some_and(|curr| P::dynamic_prio(&from, curr) == best_there);
+        let mut left = attempt.amount;
+        for index in P::pull_order(&from) {
+            if left == 0 || moved.count >= attempt.most {
+                break;
+            }
+            let prio = P::dynamic_prio(&from, index);
+            let load = P::task_load(&mut from, shared, index);
+            let mut too_big = load > left;
+            if too_big && prio < best_here {
+                too_big = !seen && prio == best_there;
+            }
+            if too_big || !may_migrate(&from, shared, attempt, index, &mut moved) {
+                // Pinned or not, that it is there was seen.
+                moved.all_pinned &= !from.tasks[index].allowed(attempt.dst);
+                seen |= prio == best_there;
+                continue;
+            }
+            deactivate(&mut from, shared, index, Dequeue::Move);
+            P::detach(&mut from, shared, index);
+            let mut task = from.take(shared, index);
+            task.migrated = true;
+            task.last_ran = 0;
+            let event = Event::Migrate { task: task.id, from: src, to: attempt.dst, cause: attempt.cause };
+            self.host.event(self.now, attempt.dst, &event);
+            let index = to.adopt(shared, task);
+            P::attach(&mut to, shared, index);
+            activate(&mut to, shared, index, Enqueue::Move);
+            check_preempt(&mut to, shared, index, Wake::default());
+            moved.count += 1;
+            left = left.saturating_sub(load);
+            best_here = best_here.min(prio);
+        }
+        if moved.count > 0 && attempt.kind != BalanceKind::NewIdle {
+            to.balance.idle_ended(self.now);
+        }
+        settle(&mut from, shared, self.host);
+        if moved.count > 0 {
+            // A CPU that pulls for itself is about to pick: nothing to tell it.
+            if attempt.kind == BalanceKind::NewIdle {
+                to.publish(shared);
+            } else {
+                settle(&mut to, shared, self.host);
+            }
+        }
+        moved
+    }
+
+    /// `load_balance` and `load_balance_newidle`: how many tasks came.
+    fn early_load_balance(&mut self, domains: &Domains, dst: CpuId, position: usize, kind: BalanceKind) -> u32 {
+        let shared = self.shared;
+        let (Some(domain), Some(own)) = (domains.at(dst, position), domains.own_group(dst, position)) else { return 0 };
+        let params = params(domain.level);
+        let cause = match kind {
+            BalanceKind::NewIdle => MigrateCause::NewIdle,
+            BalanceKind::Idle => MigrateCause::NohzIdle,
+            BalanceKind::Busy => MigrateCause::Periodic,
+        };
+        let mut excluded = CpuMask::new();
+        let mut all_pinned = false;
+        let mut tried = None;
+        let mut pulled = 0;
+        let failed = self.rqs.rq(dst).balance.domains[position].nr_balance_failed;
+        let unbalanced = loop {
+            let Some((group, amount)) = find_busiest_group(shared, domain, own, kind, &excluded, self.now) else {
+                break None;
+            };
+            let group = &domain.groups[group];
+            let Some(src) = find_busiest_queue(shared, group, kind, amount, &excluded, self.now, domain) else {
+                break None;
+            };
+            tried = Some(src);
+            all_pinned = false;
+            // Never the last one, as far as can be seen from here.
+            let most = shared.cpu(src).nr_running().saturating_sub(1);
+            if most > 0 {
+                let moved = self.move_tasks(&Attempt { domain, dst, kind, cause, amount, most, failed }, src);
+                pulled = moved.count;
+                all_pinned = moved.all_pinned;
+                if all_pinned {
+                    excluded.insert(src);
+                    // Since 2.6.19 the next best is tried.
+                    if shared.config.balancer > Balancer::V2_6_15
+                        && domain.span.iter().any(|cpu| !excluded.contains(cpu) && cpu != dst)
+                    {
+                        continue;
+                    }
+                    break None;
+                }
+            }
+            break Some(src);
+        };
+        if kind == BalanceKind::NewIdle {
+            if pulled > 0 || unbalanced.is_none() {
+                self.rqs.rq(dst).balance.domains[position].nr_balance_failed = 0;
+            }
+        } else {
+            let backs_off = match unbalanced {
+                None => {
+                    self.rqs.rq(dst).balance.domains[position].nr_balance_failed = 0;
+                    true
+                }
+                Some(_) if pulled > 0 => {
+                    self.rqs.rq(dst).balance.domains[position].nr_balance_failed = 0;
+                    false
+                }
+                Some(src) => self.early_failed(dst, position, params, src),
+            };
+            let state = &mut self.rqs.rq(dst).balance.domains[position];
+            let interval = state.interval.clamp(params.min_interval, MAX_PINNED_INTERVAL);
+            let grows = (all_pinned && interval < MAX_PINNED_INTERVAL) || interval < params.max_interval;
+            state.interval = match (backs_off, grows) {
+                (true, true) => 2 * interval,
+                (true, false) => interval,
+                (false, _) => params.min_interval,
+            };
+        }
+        if tried.is_some() {
+            let event = Event::Balance { kind, level: position as u8, busiest: tried, pulled };
+            self.host.event(self.now, dst, &event);
+        }
+        pulled
+    }
+
+    /// Nothing could be moved though there is an imbalance: after some failures the migration thread of `src` shall push the
+    /// running task. Whether the interval is to grow.
+    fn early_failed(&mut self, dst: CpuId, position: usize, params: &Params, src: CpuId) -> bool {
+        let mut rq = self.rqs.rq(dst);
+        let state: &mut DomainState = &mut rq.balance.domains[position];
+        state.nr_balance_failed += 1;
+        if state.nr_balance_failed <= params.cache_nice_tries + 2 {
+            return false;
+        }
+        drop(rq);
+        let mut rq = self.rqs.rq(src);
+        if !rq.current.is_some_and(|current| rq.tasks[current].allowed(dst)) {
+            return true;
+        }
+        if rq.push.is_none() && !rq.balance.active_balance {
+            rq.balance.active_balance = true;
+            rq.push = Some(Push::Balance { to: dst, position: position as u8 });
+            rq.resched();
+            settle(&mut rq, self.shared, self.host);
+        }
+        drop(rq);
+        self.rqs.rq(dst).balance.domains[position].nr_balance_failed = params.cache_nice_tries + 1;
+        true
+    }
+
+    /// `active_load_balance`: the migration thread of `src` moves one task to `dst`.
+    pub(in crate::balance) fn early_push(&mut self, src: CpuId, dst: CpuId) {
+        let shared = self.shared;
+        self.rqs.rq(src).balance.active_balance = false;
+        let domains: &Domains = &shared.domains;
+        let Some((_, domain)) = domains.of(dst).find(|(_, domain)| domain.span.contains(src)) else { return };
+        if shared.cpu(src).nr_running() == 0 {
+            return;
+        }
+        let (kind, cause) = (BalanceKind::Idle, MigrateCause::Active);
+        self.move_tasks(&Attempt { domain, dst, kind, cause, amount: u64::MAX, most: 1, failed: u32::MAX }, src);
+    }
+
+    /// `idle_balance`: looks for work for `cpu`, which has none.
+    pub(in crate::balance) fn early_newidle(&mut self, cpu: CpuId) {
+        let domains: &Domains = &self.shared.domains;
+        let mut next = u64::MAX;
+        for position in 0..domains.of(cpu).count() {
+            let Some(domain) = domains.at(cpu, position) else { break };
+            if params(domain.level).newidle && self.early_load_balance(domains, cpu, position, BalanceKind::NewIdle) > 0
+            {
+                break;
+            }
+            next = next.min(self.early_due(cpu, position, true));
+        }
+        let mut rq = self.rqs.rq(cpu);
+        if rq.nr_running > 0 {
+            rq.balance.idle_stamp = 0;
+        }
+        // As an idle CPU it balances more often.
+        rq.balance.next_balance = rq.balance.next_balance.min(next);
+    }
+
+    /// When a domain should be balanced by `cpu` next.
+    fn early_due(&mut self, cpu: CpuId, position: usize, idle: bool) -> u64 {
+        let Some(domain) = self.shared.domains.at(cpu, position).map(|domain| params(domain.level)) else {
+            return u64::MAX;
+        };
+        let tick = self.shared.config.tunables.tick_ns().max(1);
+        let state = &self.rqs.rq(cpu).balance.domains[position];
+        let interval = state.interval.clamp(domain.min_interval, domain.max_interval.max(state.interval));
+        let interval = interval * if idle { 1 } else { domain.busy_factor };
+        // Whole ticks.
+        state.last_balance + (interval / tick).max(1) * tick
+    }
+
+    /// `rebalance_domains`: balances every domain of `cpu` whose time has come, from the lowest up.
+    pub(in crate::balance) fn early_rebalance(&mut self, cpu: CpuId, idle: bool) {
+        let domains: &Domains = &self.shared.domains;
+        let tick = self.shared.config.tunables.tick_ns().max(1);
+        let mut idle = idle;
+        let mut next = self.now + 60_000 * MS;
+        for position in 0..domains.of(cpu).count() {
+            // By the count of ticks, however late each of them is.
+            if self.now / tick >= self.early_due(cpu, position, idle) / tick {
+                let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
+                if self.early_load_balance(domains, cpu, position, kind) > 0 {
+                    idle = false;
+                }
+                self.rqs.rq(cpu).balance.domains[position].last_balance = self.now;
+            }
+            next = next.min(self.early_due(cpu, position, idle));
+        }
+        self.rqs.rq(cpu).balance.next_balance = next;
+    }
+}

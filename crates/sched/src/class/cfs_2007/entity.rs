@@ -1,0 +1,161 @@
+//! The first CFS's arithmetic: what a task is owed, and where that puts it in line.
+
+use crate::class::fair::timeline::Ticket;
+use crate::tunables::Tunables;
+use crate::weight::{NICE_0_WEIGHT, scale};
+
+/// Weights for nice -20..=19 as the first CFS had them: exact steps of a quarter, rounded.
+const PRIO_TO_WEIGHT: [u32; 40] = [
+    88818, 71054, 56843, 45475, 36380, 29104, 23283, 18626, 14901, 11921, 9537, 7629, 6103, 4883, 3906, 3125, 2500,
+    2000, 1600, 1280, 1024, 819, 655, 524, 419, 336, 268, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+/// That of SCHED_IDLE.
+const WEIGHT_IDLEPRIO: u64 = 2;
+/// That of a real-time task, to the balancer.
+pub(super) const WEIGHT_RT: u64 = 2 * 88_818;
+
+/// Numbers of the first CFS. Times are nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tunables2007 {
+    /// A running task gives way to one that is owed so much more (`sched_granularity_ns`).
+    pub granularity_ns: u64,
+    /// A waking task preempts if it is owed so much more (`sched_wakeup_granularity_ns`).
+    pub wakeup_granularity_ns: u64,
+    /// The same of a SCHED_BATCH task (`sched_batch_wakeup_granularity_ns`).
+    pub batch_wakeup_granularity_ns: u64,
+    /// Accounts are kept in steps of at least so much (`sched_stat_granularity_ns`).
+    pub stat_granularity_ns: u64,
+    /// The most a task may be owed, or owe (`sched_runtime_limit_ns`).
+    pub runtime_limit_ns: u64,
+    /// A forked task runs before its parent (`sched_child_runs_first`).
+    pub child_runs_first: bool,
+    /// A task that yields goes behind all others (`sched_compat_yield`).
+    pub compat_yield: bool,
+}
+
+impl Tunables2007 {
+    /// As the kernel of 2 August 2007 compiles them in, if they are constants, at HZ=250: not scaled by the number of CPUs.
+    pub const CONSTANT: Self = Self {
+        granularity_ns: 8_000_000,
+        wakeup_granularity_ns: 4_000_000,
+        batch_wakeup_granularity_ns: 40_000_000,
+        stat_granularity_ns: 0,
+        runtime_limit_ns: 16_000_000,
+        child_runs_first: true,
+        compat_yield: false,
+    };
+
+    /// As knobs, on a machine of so many CPUs whose tick comes `hz` times a second: 2 ticks of granularity, times 1 +
+    /// log2(CPUs), up to 100 ms.
+    pub fn scaled(cpus: usize, hz: u32) -> Self {
+        let ticks = |ticks: u64| ticks * 1_000_000_000 / u64::from(hz.max(1));
+        let factor = 1 + u64::from(cpus.max(1).ilog2());
+        let granularity_ns = (ticks(2) * factor).min(100_000_000);
+        Self {
+            granularity_ns,
+            wakeup_granularity_ns: granularity_ns / 2,
+            batch_wakeup_granularity_ns: ticks(10),
+            stat_granularity_ns: 0,
+            runtime_limit_ns: granularity_ns * 4,
+            ..Self::CONSTANT
+        }
+    }
+}
+
+/// The weight of a task: nice 0 is 1024.
+pub(super) fn weight_of(nice: i8, idle: bool) -> u64 {
+    if idle { WEIGHT_IDLEPRIO } else { u64::from(PRIO_TO_WEIGHT[(nice.clamp(-20, 19) + 20) as usize]) }
+}
+
+/// What the first CFS keeps for a task. Times are nanoseconds; fair ones are by the run queue's fair clock.
+#[derive(Debug, Default)]
+pub struct Entity2007 {
+    /// Nice 0 is 1024.
+    pub(super) weight: u64,
+    /// Its place in line, if it is queued.
+    pub(super) ticket: Option<Ticket>,
+    /// What it is sorted by: the fair time at which it is due.
+    pub(super) fair_key: u64,
+    /// What it is owed (or owes): what it was entitled to less what it had.
+    pub(super) wait_runtime: i64,
+    pub(super) exec_start: u64,
+    /// Ran since its account was last kept.
+    pub(super) delta_exec: u64,
+    /// Fair time waited, and slept, since that was last put on its account.
+    pub(super) delta_fair_run: u64,
+    pub(super) delta_fair_sleep: u64,
+    /// Since when it waits, and sleeps.
+    pub(super) wait_start_fair: Option<u64>,
+    pub(super) sleep_start_fair: Option<u64>,
+    pub(super) sum_exec_runtime: u64,
+    pub(super) parent: Option<crate::ids::TaskId>,
+    /// It was made already: it knows its parent.
+    pub(super) born: bool,
+}
+
+impl Entity2007 {
+    /// Puts `delta` on the account of what it is owed, up to the limit.
+    pub(super) fn add_wait_runtime<T: Tunables>(&mut self, tunables: &T, delta: i64) {
+        let limit = tunables.cfs_2007().runtime_limit_ns.min(i64::MAX as u64 / 4) as i64;
+        self.wait_runtime = self.wait_runtime.saturating_add(delta).clamp(-limit, limit);
+    }
+
+    /// Fair time as this task's: more of it to the heavier.
+    pub(super) fn own(&self, fair: u64) -> i64 {
+        scale(fair, self.weight, NICE_0_WEIGHT).min(i64::MAX as u64 / 4) as i64
+    }
+
+    /// The fair time at which it is due, from `fair_clock`.
+    pub(super) fn key(&self, fair_clock: u64) -> u64 {
+        let owed = scale(self.wait_runtime.unsigned_abs(), NICE_0_WEIGHT, self.weight.max(1));
+        if self.wait_runtime < 0 { fair_clock.wrapping_add(owed) } else { fair_clock.wrapping_sub(owed) }
+    }
+
+    /// A granularity as it is for this task, which runs: finer for other nice values, below 0 almost none.
+    pub(super) fn niced(&self, granularity: u64) -> i64 {
+        let niced = match self.weight {
+            NICE_0_WEIGHT => granularity,
+            light if light < NICE_0_WEIGHT => scale(granularity, light, NICE_0_WEIGHT),
+            // As the kernel has it: by the weight itself, not its ratio to nice 0's.
+            heavy => granularity / heavy,
+        };
+        niced.min(i64::MAX as u64) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tunables::Defaults;
+
+    /// What `sched_init_granularity` of that kernel comes to.
+    #[test]
+    fn knobs_scale_with_the_machine() {
+        let knobs = Tunables2007::scaled(2, 1000);
+        assert_eq!((knobs.granularity_ns, knobs.wakeup_granularity_ns), (4_000_000, 2_000_000));
+        assert_eq!((knobs.runtime_limit_ns, knobs.batch_wakeup_granularity_ns), (16_000_000, 10_000_000));
+        assert_eq!(Tunables2007::scaled(1 << 20, 250).granularity_ns, 100_000_000);
+        let one = Tunables2007::scaled(1, 250);
+        assert_eq!(one.granularity_ns, Tunables2007::CONSTANT.granularity_ns);
+    }
+
+    #[test]
+    fn weights_are_steps_of_a_quarter() {
+        assert_eq!([-20, -5, 0, 5, 19].map(|nice| weight_of(nice, false)), [88818, 3125, 1024, 336, 15]);
+        assert_eq!(weight_of(0, true), 2);
+    }
+
+    #[test]
+    fn what_is_owed_has_a_limit_and_makes_the_key() {
+        let mut se = Entity2007 { weight: 2048, ..Entity2007::default() };
+        se.add_wait_runtime(&Defaults, i64::MAX);
+        assert_eq!(se.wait_runtime, 16_000_000);
+        assert_eq!(se.key(100_000_000), 92_000_000);
+        se.add_wait_runtime(&Defaults, -100_000_000);
+        assert_eq!(se.key(100_000_000), 108_000_000);
+        assert_eq!(se.own(1000), 2000);
+        assert_eq!(se.niced(8_000_000), 8_000_000 / 2048);
+        se.weight = 512;
+        assert_eq!(se.niced(8_000_000), 4_000_000);
+    }
+}

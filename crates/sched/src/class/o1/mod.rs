@@ -1,0 +1,491 @@
+//! The O(1) scheduler, as in 2.6.15 and 2.6.22: two priority arrays, slices, and a guess at who is interactive.
+//!
+//! The first task of the most urgent level of the active array runs. When its slice is over it gets a new one and goes to the
+//! expired array; when the active array is empty the two change places. So nobody waits longer than the slices of all, whatever
+//! his priority. But a task that sleeps much (`interactivity`) is more urgent than its nice value says, and goes back to the
+//! *active* array, unless that has kept those in the expired one waiting for too long (a second for each task, or if one of them
+//! has a better nice value). Interactive tasks of one level take turns within their slices.
+//!
+//! Like the kernel's, tasks of one CPU stay in their queue while they run. A new task takes half of what is left of its
+//! parent's slice, and gives back what it has not used if it ends within that first one, if the parent is on the same CPU then.
+//! Its parent is whoever runs where and when it is made; a task made while nobody runs begins with a full slice and a sleep average of 0,
+//! as init does. It is a process of its own (no CLONE_VM): on its parent's CPU it runs before him.
+//!
+//! SCHED_BATCH (since 2.6.16) is never interactive, and wakes up into the expired array.
+//!
+//! Real-time tasks lived in the first hundred levels of the same arrays. Here they are in the class of their own
+//! (`class/rt`), which always comes before this one and runs them in the same order: FIFO and round robin within a level,
+//! without throttling (which is of 2.6.25). Different are: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value; and
+//! they are spread over the CPUs by that class's push and pull, where these kernels treated them as any other task.
+//!
+//! Not modelled: sleeps of kinds that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and
+//! the SMT nice of 2.6.15 (`dependent_sleeper`).
+
+mod interactivity;
+mod prio_array;
+
+use core::marker::PhantomData;
+
+use self::interactivity::{Activated, Interactivity};
+use self::prio_array::{MAX_PRIO, PrioArray};
+use crate::balance::{Balancer, early};
+use crate::ids::{CpuId, TaskId};
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::Rq;
+use crate::shared::{FairStats, Shared};
+use crate::task::{NIL, SchedPolicy, TaskAttrs};
+use crate::tunables::{Knobs, Tunables};
+use crate::weight::NICE_0_WEIGHT;
+
+/// The O(1) scheduler. Which version is in `Config::balancer`.
+#[derive(Debug)]
+pub struct O1<T = Knobs>(PhantomData<T>);
+
+/// What it keeps for a CPU.
+#[derive(Debug)]
+pub struct O1Rq {
+    rules: Interactivity,
+    arrays: [PrioArray; 2],
+    /// Which of the arrays is the active one.
+    active: usize,
+    /// The tick in which the first task expired since the arrays changed places.
+    expired_timestamp: Option<u64>,
+    /// The best static priority of the expired tasks.
+    best_expired_prio: u8,
+    /// Sum of the weights of all tasks queued.
+    load: u64,
+}
+
+/// What it keeps for a task. Times are nanoseconds.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent facts
+pub struct O1Task {
+    /// Neighbours in its queue.
+    before: u32,
+    after: u32,
+    /// In which of the arrays it is, if it is queued.
+    array: usize,
+    /// Off the queue for a moment: it was in the expired array.
+    expired: bool,
+    /// It was taken off for a change of its attributes.
+    saved: bool,
+    /// Its level: 100..=139.
+    prio: u8,
+    /// Its weight to the balancer.
+    weight: u64,
+    sleep_avg: u64,
+    /// Since when it runs, waits or sleeps.
+    timestamp: u64,
+    activated: Activated,
+    /// Ticks left of its slice.
+    time_slice: u32,
+    /// It is in the slice it was born with.
+    first_time_slice: bool,
+    parent: Option<TaskId>,
+    /// It was made already: it has its part of its parent's slice.
+    born: bool,
+    /// It slept uninterruptibly.
+    uninterruptible: bool,
+    /// It is woken by an interrupt.
+    by_interrupt: bool,
+    /// The waker is on this CPU and about to sleep.
+    sync_from: Option<CpuId>,
+}
+
+fn rules<T: Tunables>(shared: &Shared<O1<T>>) -> Interactivity {
+    Interactivity::new(shared.config.tunables.tick_ns(), shared.config.balancer >= Balancer::V2_6_22)
+}
+
+fn static_prio(nice: i8) -> u8 {
+    (120 + i16::from(nice)).clamp(100, 139) as u8
+}
+
+impl<T: Tunables> Rq<O1<T>> {
+    fn static_prio(&self, task: u32) -> u8 {
+        static_prio(self.tasks[task].nice)
+    }
+
+    /// Puts a task at the end of its level, in the active array or the expired one.
+    fn enqueue_task(&mut self, task: u32, expired: bool) {
+        let array = self.class.active ^ usize::from(expired);
+        self.tasks[task].class.array = array;
+        self.class.arrays[array].enqueue(&mut self.tasks, task);
+    }
+
+    fn dequeue_task(&mut self, task: u32) {
+        let array = self.tasks[task].class.array;
+        self.class.arrays[array].dequeue(&mut self.tasks, task);
+    }
+
+    fn requeue_task(&mut self, task: u32) {
+        let expired = self.is_expired(task);
+        self.dequeue_task(task);
+        self.enqueue_task(task, expired);
+    }
+
+    fn is_expired(&self, task: u32) -> bool {
+        self.tasks[task].class.array != self.class.active
+    }
+
+    /// Whether SCHED_BATCH is something to this kernel, and the task is under it.
+    fn is_batch(&self, rules: Interactivity, task: u32) -> bool {
+        rules.since_2_6_17 && self.tasks[task].policy == SchedPolicy::Batch
+    }
+
+    fn effective_prio(&self, rules: Interactivity, task: u32) -> u8 {
+        rules.effective_prio(self.static_prio(task), self.tasks[task].class.sleep_avg)
+    }
+
+    /// A task, off its queue, has slept for `ns`, or something that counts as that.
+    fn recalc_task_prio(&mut self, rules: Interactivity, task: u32, ns: u64) -> u8 {
+        let ns = if self.is_batch(rules, task) { 0 } else { ns };
+        let static_prio = self.static_prio(task);
+        let this = &mut self.tasks[task].class;
+        (this.sleep_avg, this.activated) = rules.slept(static_prio, this.sleep_avg, this.activated, ns);
+        rules.effective_prio(static_prio, this.sleep_avg)
+    }
+
+    /// Charges a running task's sleep average for the time it has run.
+    fn charge(&mut self, rules: Interactivity, task: u32) {
+        let now = self.clock.now();
+        let this = &mut self.tasks[task].class;
+        this.sleep_avg = rules.ran(this.sleep_avg, now.saturating_sub(this.timestamp));
+        this.timestamp = now;
+    }
+
+    /// Whether the tasks in the expired array have waited long enough: nobody goes back to the active one before they
+    /// have had their turn.
+    fn expired_starving(&self, rules: Interactivity, curr: u32) -> bool {
+        if self.static_prio(curr) > self.class.best_expired_prio {
+            return true;
+        }
+        let limit = rules.starvation_limit() * u64::from(self.nr_running);
+        let since = self.class.expired_timestamp.map(|since| (self.clock.now() / rules.tick_ns).saturating_sub(since));
+        since.is_some_and(|ticks| ticks > limit)
+    }
+
+    /// The running task's slice is over.
+    fn expire(&mut self, rules: Interactivity, task: u32) {
+        self.dequeue_task(task);
+        let static_prio = self.static_prio(task);
+        let prio = self.effective_prio(rules, task);
+        let this = &mut self.tasks[task].class;
+        this.prio = prio;
+        this.time_slice = rules.timeslice(static_prio);
+        this.first_time_slice = false;
+        let tick = self.clock.now() / rules.tick_ns;
+        self.class.expired_timestamp.get_or_insert(tick);
+        let expires = !rules.is_interactive(static_prio, prio) || self.expired_starving(rules, task);
+        if expires {
+            self.class.best_expired_prio = self.class.best_expired_prio.min(static_prio);
+        }
+        self.enqueue_task(task, expires);
+        self.resched();
+    }
+
+    /// A task is made while `parent` runs: it takes half of what is left of his slice, and his average with it.
+    fn fork(&mut self, parent: u32, child: u32) {
+        let rules = self.class.rules;
+        self.charge(rules, parent);
+        let id = self.tasks[parent].id;
+        let old = &mut self.tasks[parent].class;
+        let (slice, sleep_avg) = (old.time_slice, old.sleep_avg);
+        old.time_slice = slice / 2;
+        old.sleep_avg = rules.forked_parent(sleep_avg);
+        let ends = old.time_slice == 0;
+        let new = &mut self.tasks[child].class;
+        new.time_slice = slice.div_ceil(2);
+        new.sleep_avg = rules.forked_child(sleep_avg);
+        new.parent = Some(id);
+        if ends && self.tasks[parent].on_rq {
+            self.expire(rules, parent);
+        }
+    }
+
+    /// The parent of a new task, if he runs here, and goes on.
+    fn waiting_parent(&self, child: u32) -> Option<u32> {
+        let parent = self.tasks[child].class.parent;
+        self.curr.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
+    }
+
+    /// A new task goes where its parent is, and before him.
+    fn enqueue_child(&mut self, parent: u32, child: u32) {
+        let O1Task { prio, array, .. } = self.tasks[parent].class;
+        let now = self.clock.now();
+        let new = &mut self.tasks[child].class;
+        (new.prio, new.array, new.timestamp) = (prio, array, now);
+        self.class.load += new.weight;
+        self.class.arrays[array].enqueue_before(&mut self.tasks, child, parent);
+        self.resched();
+    }
+
+    /// A task ends: its parent gets back what is left of its first slice, and is judged by it.
+    fn reap(&mut self, shared: &Shared<O1<T>>, child: u32) {
+        let Some(parent) = self.tasks[child].class.parent.and_then(|parent| self.find(shared, parent)) else { return };
+        let full = self.class.rules.timeslice(self.static_prio(child));
+        let O1Task { first_time_slice, time_slice, sleep_avg, .. } = self.tasks[child].class;
+        let old = &mut self.tasks[parent].class;
+        if first_time_slice {
+            old.time_slice = (old.time_slice + time_slice).min(full);
+        }
+        old.sleep_avg = Interactivity::reaped(old.sleep_avg, sleep_avg);
+    }
+}
+
+impl<T: Tunables> Policy for O1<T> {
+    type Tunables = T;
+    type Rq = O1Rq;
+    type Task = O1Task;
+
+    fn new_rq(shared: &Shared<Self>, _cpu: CpuId) -> O1Rq {
+        let arrays = [PrioArray::default(), PrioArray::default()];
+        O1Rq { rules: rules(shared), arrays, active: 0, expired_timestamp: None, best_expired_prio: MAX_PRIO, load: 0 }
+    }
+
+    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> O1Task {
+        let (rules, static_prio) = (rules(shared), static_prio(attrs.nice));
+        O1Task {
+            before: NIL,
+            after: NIL,
+            array: 0,
+            expired: false,
+            saved: false,
+            prio: static_prio,
+            weight: weight(rules, static_prio),
+            sleep_avg: 0,
+            timestamp: 0,
+            activated: Activated::Not,
+            time_slice: rules.timeslice(static_prio),
+            first_time_slice: true,
+            parent: None,
+            born: false,
+            uninterruptible: false,
+            by_interrupt: false,
+            sync_from: None,
+        }
+    }
+
+    fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, why: Enqueue) {
+        if why == Enqueue::New
+            && let Some(parent) = rq.waiting_parent(task)
+        {
+            rq.enqueue_child(parent, task);
+            return;
+        }
+        let rules = rq.class.rules;
+        let now = rq.clock.now();
+        let expired = match why {
+            Enqueue::New => {
+                let prio = rq.effective_prio(rules, task);
+                let batch = rq.is_batch(rules, task);
+                let this = &mut rq.tasks[task].class;
+                (this.prio, this.timestamp) = (prio, now);
+                batch
+            }
+            Enqueue::Wakeup | Enqueue::WakeupMigrated | Enqueue::Delayed => {
+                let this = &mut rq.tasks[task].class;
+                this.activated =
+                    if core::mem::take(&mut this.uninterruptible) { Activated::NonInteractive } else { Activated::Not };
+                let slept = now.saturating_sub(this.timestamp);
+                let prio = rq.recalc_task_prio(rules, task, slept);
+                let batch = rq.is_batch(rules, task);
+                let this = &mut rq.tasks[task].class;
+                if this.activated == Activated::Not {
+                    this.activated = if this.by_interrupt { Activated::ByInterrupt } else { Activated::ByTask };
+                }
+                (this.prio, this.timestamp) = (prio, now);
+                batch
+            }
+            // A task that is pulled stays in the kind of array it was in.
+            Enqueue::Move => rq.tasks[task].class.expired,
+            Enqueue::Restore => {
+                let prio = rq.effective_prio(rules, task);
+                let this = &mut rq.tasks[task].class;
+                this.prio = prio;
+                this.expired
+            }
+        };
+        rq.class.load += rq.tasks[task].class.weight;
+        rq.enqueue_task(task, expired);
+    }
+
+    fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
+        let expired = rq.is_expired(task);
+        rq.dequeue_task(task);
+        let blocked = rq.tasks[task].blocked;
+        let this = &mut rq.tasks[task].class;
+        this.expired = expired;
+        this.saved = why == Dequeue::Save;
+        this.uninterruptible = why == Dequeue::Sleep && blocked;
+        rq.class.load -= this.weight;
+        if why == Dequeue::Dead {
+            rq.reap(shared, task);
+        }
+        true
+    }
+
+    fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
+        let rules = rq.class.rules;
+        if let Some(prev) = rq.curr {
+            rq.charge(rules, prev);
+        }
+        if rq.class.arrays[rq.class.active].nr_active == 0 {
+            rq.class.expired_timestamp = None;
+            if rq.class.arrays[rq.class.active ^ 1].nr_active == 0 {
+                return None;
+            }
+            rq.class.active ^= 1;
+            rq.class.best_expired_prio = MAX_PRIO;
+        }
+        let next = rq.class.arrays[rq.class.active].first()?;
+        let now = rq.clock.now();
+        let this = &mut rq.tasks[next].class;
+        let waited = Interactivity::waited(this.activated, now.saturating_sub(this.timestamp));
+        if let Some(waited) = waited {
+            let old = this.prio;
+            let prio = rq.recalc_task_prio(rules, next, waited);
+            if prio != old {
+                rq.dequeue_task(next);
+                rq.tasks[next].class.prio = prio;
+                rq.enqueue_task(next, false);
+            } else if !rules.since_2_6_17 {
+                rq.requeue_task(next);
+            }
+        }
+        rq.tasks[next].class.activated = Activated::Not;
+        Some(next)
+    }
+
+    fn switch(rq: &mut Rq<Self>, _shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
+        if let Some(prev) = prev {
+            rq.charge(rq.class.rules, prev);
+        }
+        if let Some(next) = next {
+            rq.tasks[next].class.timestamp = rq.clock.now();
+        }
+    }
+
+    fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        if !rq.tasks[task].on_rq {
+            return;
+        }
+        // It yielded, or the like, and has not gone yet.
+        if rq.is_expired(task) {
+            rq.resched();
+            return;
+        }
+        let rules = rq.class.rules;
+        let static_prio = rq.static_prio(task);
+        let this = &mut rq.tasks[task].class;
+        this.time_slice = this.time_slice.saturating_sub(1);
+        if this.time_slice == 0 {
+            rq.expire(rules, task);
+            return;
+        }
+        let left = u64::from(this.time_slice);
+        let granularity = rules.granularity(this.sleep_avg, shared.nr_online() as u64);
+        let used = u64::from(rules.timeslice(static_prio)).saturating_sub(left);
+        if rules.is_interactive(static_prio, this.prio) && used.is_multiple_of(granularity) && left >= granularity {
+            rq.requeue_task(task);
+            rq.resched();
+        }
+    }
+
+    fn wakeup_preempt(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _wake: Wake) {
+        let cpu = rq.cpu;
+        let this = &mut rq.tasks[task].class;
+        // A waker that is about to sleep is not preempted on its own CPU.
+        let waits = this.sync_from.take() == Some(cpu);
+        let prio = this.prio;
+        if !waits && rq.curr.is_some_and(|curr| prio < rq.tasks[curr].class.prio) {
+            rq.resched();
+        }
+    }
+
+    fn yield_task(rq: &mut Rq<Self>, _shared: &Shared<Self>) {
+        let Some(curr) = rq.curr.filter(|&curr| rq.tasks[curr].on_rq) else { return };
+        rq.dequeue_task(curr);
+        rq.enqueue_task(curr, true);
+    }
+
+    fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
+        let this = &mut rq.tasks[task].class;
+        this.by_interrupt = wake.irq;
+        this.sync_from = wake.sync.then_some(on);
+        early::select_cpu(rq, shared, task, on, wake)
+    }
+
+    fn select_cpu_exec(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> CpuId {
+        early::select_cpu_exec(rq, shared, task)
+    }
+
+    fn attach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
+        let this = &mut rq.tasks[task].class;
+        // What becomes a real-time task comes back into the active array.
+        this.expired &= !this.saved;
+        if !core::mem::replace(&mut this.born, true)
+            && let Some(parent) = rq.curr
+        {
+            rq.fork(parent, task);
+        }
+    }
+
+    fn attrs_changed(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _slice: Option<u64>) {
+        let weight = weight(rq.class.rules, rq.static_prio(task));
+        rq.tasks[task].class.weight = weight;
+    }
+
+    fn task_load(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) -> u64 {
+        rq.tasks[task].class.weight
+    }
+
+    fn dynamic_prio(rq: &Rq<Self>, task: u32) -> i16 {
+        i16::from(rq.tasks[task].class.prio)
+    }
+
+    fn pull_order(rq: &Rq<Self>) -> alloc::vec::Vec<u32> {
+        let [active, expired] = [0, 1].map(|which| &rq.class.arrays[rq.class.active ^ which]);
+        // First those that would not run for a while anyway.
+        expired.in_pull_order(&rq.tasks).chain(active.in_pull_order(&rq.tasks)).collect()
+    }
+
+    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
+        let nr = rq.nr_ordinary();
+        let above = u64::from(rq.nr_running - nr);
+        // A real-time task weighs as much as the heaviest other one.
+        let each = if rq.class.rules.since_2_6_17 { 8 * NICE_0_WEIGHT } else { NICE_0_WEIGHT };
+        shared.cpu(rq.cpu).publish_fair(FairStats {
+            load: rq.class.load + above * each,
+            runnable: u64::from(nr) * NICE_0_WEIGHT,
+            util: u64::from(nr.min(1)) * NICE_0_WEIGHT,
+            util_est: 0,
+            h_nr_runnable: nr,
+            h_nr_idle: 0,
+        });
+    }
+
+    fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
+        let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
+        for array in &rq.class.arrays {
+            array.check(&rq.tasks).or_else(wrong)?;
+        }
+        let queued = rq.listed().count() as u32;
+        if queued != rq.class.arrays.iter().map(|array| array.nr_active).sum::<u32>() {
+            return wrong("a task is in no priority array, or in two");
+        }
+        let mut load = 0;
+        for task in rq.listed() {
+            let this = &rq.tasks[task].class;
+            load += this.weight;
+            if this.time_slice == 0 {
+                return wrong("a queued task has no slice");
+            }
+        }
+        if load == rq.class.load { Ok(()) } else { wrong("the load is not the sum of the weights") }
+    }
+}
+
+/// What a task weighs to the balancer: 2.6.15 counts heads, later ones slices.
+fn weight(rules: Interactivity, static_prio: u8) -> u64 {
+    if rules.since_2_6_17 { rules.weight(static_prio) } else { NICE_0_WEIGHT }
+}

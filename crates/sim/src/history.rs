@@ -1,0 +1,91 @@
+//! What old kernels do not have is refused under them, with the kernel that brought it.
+
+use vruntime_sched::Kernel;
+use vruntime_workload::program::{Changed, Policy, Settings, Workload};
+
+use crate::config::Config;
+use crate::error::Error;
+
+/// Whether a kernel is of that version or a later one.
+fn is_at_least(kernel: &Kernel, version: [u32; 3]) -> bool {
+    let mut own = [0; 3];
+    for (part, number) in own.iter_mut().zip(kernel.name.split(['.', '-'])) {
+        *part = number.parse().unwrap_or(0);
+    }
+    own >= version
+}
+
+/// What came when, and what to do about it.
+struct Novelty {
+    what: &'static str,
+    version: [u32; 3],
+    since: &'static str,
+    mend: &'static str,
+}
+
+const NEWER: &str = "leave it out, or choose that kernel or a later one with --kernel";
+
+const fn novelty(what: &'static str, version: [u32; 3], since: &'static str) -> Novelty {
+    Novelty { what, version, since, mend: NEWER }
+}
+
+const BATCH: Novelty = novelty("SCHED_BATCH", [2, 6, 16], "2.6.16");
+const IDLE: Novelty = novelty("SCHED_IDLE", [2, 6, 23], "2.6.23");
+const GROUPS: Novelty = novelty("a task group", [2, 6, 24], "2.6.24");
+const RT_GROUPS: Novelty = novelty("real-time scheduling of groups", [2, 6, 25], "2.6.25");
+const AUTOGROUP: Novelty = novelty("autogroups", [2, 6, 38], "2.6.38");
+const LIMITS: Novelty = novelty("a CPU limit (cpu.max)", [3, 2, 0], "3.2");
+const DEADLINE: Novelty = novelty("SCHED_DEADLINE", [3, 14, 0], "3.14");
+const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
+
+/// Refuses what the kernel does not have.
+pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
+    let kernel = &config.kernel;
+    let ask = |novelty: &Novelty, who: &dyn Fn() -> String| {
+        if is_at_least(kernel, novelty.version) {
+            return Ok(());
+        }
+        let Novelty { what, since, mend, .. } = *novelty;
+        Err(Error::TooOld { who: who(), what, kernel: kernel.name, since, mend })
+    };
+    let settings = |settings: &Settings, who: &dyn Fn() -> String| {
+        match settings.policy {
+            Some(Policy::Batch { .. }) => ask(&BATCH, who)?,
+            Some(Policy::Idle) => ask(&IDLE, who)?,
+            Some(Policy::Deadline { .. }) => ask(&DEADLINE, who)?,
+            _ => {}
+        }
+        if settings.group.is_some_and(|group| group != 0) {
+            ask(&GROUPS, who)?;
+        }
+        if settings.util_min.is_some() || settings.util_max.is_some() {
+            ask(&CLAMPS, who)?;
+        }
+        Ok(())
+    };
+    if config.autogroup {
+        ask(&AUTOGROUP, &|| "the scenario".to_owned())?;
+    }
+    if kernel.rt_group_sched || workload.groups.first().is_some_and(|root| root.rt.is_some()) {
+        ask(&RT_GROUPS, &|| "the scenario".to_owned())?;
+    }
+    for group in workload.groups.iter().skip(1) {
+        ask(&GROUPS, &|| format!("group `{}`", group.path))?;
+    }
+    if workload.groups.first().is_some_and(|root| root.max.is_some()) {
+        ask(&LIMITS, &|| "the root group".to_owned())?;
+    }
+    for task in &workload.tasks {
+        let who = || format!("task `{}`", task.name);
+        settings(&task.settings, &who)?;
+        for phase in task.phases.iter() {
+            settings(&phase.settings, &who)?;
+        }
+    }
+    for change in &workload.changes {
+        if let Changed::Tasks { settings: changed, .. } = &change.what {
+            settings(changed, &|| format!("a change at {} ns", change.at))?;
+        }
+    }
+    Ok(())
+}
