@@ -88,6 +88,21 @@ pub fn run<S: Sink>(
     }
 }
 
+/// As [`run`], with a virtual call an event. A program that uses this has nothing to compile: every other sink type makes a machine of
+/// its own for every policy.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_dyn(
+    workload: &Workload,
+    config: &Config,
+    mut sink: &mut dyn Sink,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, Error> {
+    run(workload, config, &mut sink, watch)
+}
+
 /// As [`run`], under a scheduling policy of your own. `config.kernel` still gives tunables, features and the balancer.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run};
+use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run_dyn};
 use vruntime_trace::Digest;
 use vruntime_workload::program::{Group, Op, Phase, Policy, Repeat, Settings, Task, Workload};
 
@@ -43,7 +43,7 @@ fn digest(kernel: &str, costs: Costs, seed: u64) -> u64 {
     let config =
         Config { duration: Some(300_000_000), seed, ..Config::new(vruntime_sched::kernel(kernel).unwrap(), machine) };
     let mut digest = Digest::default();
-    run(&mixed(), &config, &mut digest, &mut |_| ControlFlow::Continue(())).unwrap();
+    run_dyn(&mixed(), &config, &mut digest, &mut |_| ControlFlow::Continue(())).unwrap();
     digest.value()
 }
 

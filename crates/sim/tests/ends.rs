@@ -5,7 +5,7 @@ mod support;
 use std::ops::ControlFlow;
 
 use support::*;
-use vruntime_sim::{Config, Error, Outcome, run};
+use vruntime_sim::{Config, Error, Outcome, run_dyn};
 use vruntime_trace::{Digest, NoSink};
 use vruntime_workload::program::*;
 
@@ -102,7 +102,7 @@ fn the_watcher_can_stop_it_and_what_there_is_is_kept() {
     let config = Config { duration: Some(u64::MAX), ..exact("6.12", "1") };
     let mut ledger = Ledger::default();
     let mut asked = 0;
-    let outcome = run(&workload(vec![busy]), &config, &mut ledger, &mut |progress| {
+    let outcome = run_dyn(&workload(vec![busy]), &config, &mut ledger, &mut |progress| {
         asked += 1;
         assert_eq!(progress.end, Some(u64::MAX));
         if asked == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::kernel;
-use vruntime_sim::{Config, Costs, Error, MachineSpec, Outcome, parse_topology, run};
+use vruntime_sim::{Config, Costs, Error, MachineSpec, Outcome, parse_topology, run_dyn};
 use vruntime_trace::{GroupInfo, Sink, TaskInfo};
 use vruntime_workload::program::*;
 
@@ -73,8 +73,8 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
     }
 }
 
-pub fn simulate<S: Sink>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error> {
-    run(workload, config, sink, &mut |_| ControlFlow::Continue(()))
+pub fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+    run_dyn(workload, config, sink, &mut |_| ControlFlow::Continue(()))
 }
 
 /// Keeps everything.
