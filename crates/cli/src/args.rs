@@ -240,9 +240,9 @@ pub(crate) enum TraceCommand {
     #[command(
         long_about = "Reads a trace of a real machine, or one that vruntime has written, and tells what is in it: its \
                       kind, span, CPUs, events by name, tasks; what of it is lost or damaged; and what is missing for a \
-                      replay, with the command that would have recorded it.\n\nRead are: trace.dat of trace-cmd; text of the \
-                      kernel (/sys/kernel/tracing/trace), of trace-cmd report (also -R) and of perf script; and systrace \
-                      HTML. What kind a file is, its content says.",
+                      replay, with the command that would have recorded it.\n\nRead are: trace.dat of trace-cmd, perf.data, \
+                      Perfetto traces; text of the kernel (/sys/kernel/tracing/trace), of trace-cmd report (also -R) \
+                      and of perf script; and systrace HTML. What kind a file is, its content says.",
         after_long_help = "Examples:\n  \
             vruntime trace info trace.dat\n  \
             perf script --ns -F comm,pid,tid,cpu,time,event,trace | vruntime trace info -\n  \

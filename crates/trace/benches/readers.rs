@@ -6,8 +6,10 @@ use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use std::io::Cursor;
 
-use vruntime_trace::read::{Summary, TextReader, TraceDat};
-use vruntime_trace::{CpuId, Event, FtraceWriter, PrevState, Running, Sink, TaskId, TaskInfo};
+use vruntime_trace::read::{Events, PerfData, PerfettoTrace, Summary, TextReader, TraceDat};
+use vruntime_trace::{
+    CpuId, Event, FtraceWriter, PerfettoOptions, PerfettoWriter, PrevState, Running, Sink, TaskId, TaskInfo,
+};
 
 const ROUNDS: u32 = 50_000;
 
@@ -15,8 +17,7 @@ fn main() {
     divan::main();
 }
 
-fn text() -> Vec<u8> {
-    let mut sink = FtraceWriter::new(Vec::new(), 8).nanoseconds();
+fn feed(sink: &mut impl Sink) {
     for id in 0..64 {
         let name = format!("messenger-{id}");
         sink.task(TaskId(id), &TaskInfo { name: &name, class: "messenger", ..TaskInfo::default() });
@@ -32,6 +33,12 @@ fn text() -> Vec<u8> {
         sink.event(at + 200, cpu, &Event::Switch { prev, prev_state: PrevState::Sleeping, next });
         sink.event(at + 300, cpu, &Event::Switch { prev: next, prev_state: PrevState::Preempted, next: prev });
     }
+    sink.finish(at + 1000);
+}
+
+fn text() -> Vec<u8> {
+    let mut sink = FtraceWriter::new(Vec::new(), 8).nanoseconds();
+    feed(&mut sink);
     sink.finish_writing().unwrap_or_default()
 }
 
@@ -123,4 +130,50 @@ fn trace_dat_events(file: &[u8]) -> u64 {
 #[divan::bench]
 fn trace_dat(bencher: Bencher<'_, '_>) {
     bench(bencher, &trace_dat_file(), trace_dat_events);
+}
+
+/// What the writer makes of the same events as `text`.
+fn perfetto_file() -> Vec<u8> {
+    let options = PerfettoOptions { counters: false, slices: false, ..PerfettoOptions::default() };
+    let mut sink = PerfettoWriter::with_options(Vec::new(), &options);
+    feed(&mut sink);
+    sink.finish_writing().unwrap_or_default()
+}
+
+fn binary_events(mut events: impl Events) -> u64 {
+    let mut count = 0;
+    while let Ok(Some(record)) = events.next_record() {
+        count += 1;
+        black_box(record);
+    }
+    count
+}
+
+#[divan::bench]
+fn perfetto(bencher: Bencher<'_, '_>) {
+    bench(bencher, &perfetto_file(), |file| PerfettoTrace::new(Cursor::new(file)).map_or(0, binary_events));
+}
+
+/// A recording whose records are there a thousand times.
+fn perf_data_file() -> Vec<u8> {
+    let file = include_bytes!("../tests/data/perf.data");
+    let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap_or_default()) as usize;
+    let (start, size) = (number(40), number(48));
+    let records = file[start..start + size].repeat(500);
+    let grown = (records.len() - size) as u64;
+    let mut all = [&file[..start], &records, &file[start + size..]].concat();
+    all[48..56].copy_from_slice(&(records.len() as u64).to_le_bytes());
+    // The table of features, and what it points to, have moved.
+    let table = start + records.len();
+    for feature in 0..(0..4).map(|word| number(72 + word * 8).count_ones() as usize).sum() {
+        let at = table + feature * 16;
+        let moved = u64::from_le_bytes(all[at..at + 8].try_into().unwrap_or_default()) + grown;
+        all[at..at + 8].copy_from_slice(&moved.to_le_bytes());
+    }
+    all
+}
+
+#[divan::bench]
+fn perf_data(bencher: Bencher<'_, '_>) {
+    bench(bencher, &perf_data_file(), |file| PerfData::new(Cursor::new(file)).map_or(0, binary_events));
 }

@@ -142,6 +142,45 @@ fn trace_dat_has_what_trace_cmd_reads_in_it() {
 }
 
 #[test]
+fn perf_data_has_what_perf_script_reads_in_it() {
+    // perf makes up names of what ran before it began, at time 0, and says more of records that are no events.
+    let all = |record: &Record<'_>| match record.name {
+        name if name.starts_with(b"PERF_RECORD_") => String::new(),
+        _ => format!("{} {:?} {}", String::from_utf8_lossy(record.comm), record.tgid, bare(record)),
+    };
+    let events = |lines: Vec<String>| lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<String>>();
+    let (text, of_text, _) = told(&fixture("perf-data.txt"), all);
+    let (lines, of_data, notes) = told(&fixture("perf.data"), all);
+    without_loss(&notes, Kind::PerfData);
+    assert_eq!(notes.cpus, Some(2));
+    assert!(of_data.has_tgid());
+    assert_eq!(of_data.clock().unordered(), 0);
+    let (text, lines) = (events(text), events(lines));
+    assert!(lines.len() > 200);
+    same("perf.data", &lines, &text);
+    assert_eq!(of_data.counts(), of_text.counts());
+    let names = |summary: &Summary| summary.tasks().iter().map(|task| (task.pid, task.comm())).collect::<Vec<_>>();
+    assert_eq!(names(&of_data), names(&of_text));
+}
+
+#[test]
+fn perf_data_cut_or_damaged_is_refused_or_read() {
+    let whole = std::fs::read(fixture("perf.data")).unwrap();
+    let (all, _) = damaged(whole.clone()).unwrap();
+    for end in (10..whole.len()).step_by(7) {
+        // What its events look like stands at its end.
+        assert!(damaged(whole[..end].to_vec()).is_none_or(|(found, _)| found == all), "{end}");
+    }
+    let mut read = 0;
+    for at in (10..whole.len()).step_by(11) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        read += u64::from(damaged(bytes).is_some());
+    }
+    assert!(read > 1000, "{read}");
+}
+
+#[test]
 fn tasks_of_a_recording() {
     let (summary, _) = summary(&fixture("ftrace-tgid.txt"));
     let tasks = summary.tasks();

@@ -5,6 +5,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::notes::{Error, Kind, Notes};
+use super::perf_data::{self, PerfData};
+use super::perfetto::{self, PerfettoTrace};
 use super::text::TextReader;
 use super::trace_dat::{MAGIC, TraceDat};
 use crate::event::Record;
@@ -33,7 +35,15 @@ impl<R: Read> Events for TextReader<R> {
 
 /// What a file that begins with `bytes` (16 are enough) is read as; text of all kinds is none.
 pub fn detect(bytes: &[u8]) -> Option<Kind> {
-    bytes.starts_with(MAGIC).then_some(Kind::TraceDat)
+    if bytes.starts_with(MAGIC) {
+        Some(Kind::TraceDat)
+    } else if bytes.starts_with(perf_data::MAGIC) || bytes.starts_with(perf_data::MAGIC_SWAPPED) {
+        Some(Kind::PerfData)
+    } else if perfetto::looks_like(bytes) {
+        Some(Kind::Perfetto)
+    } else {
+        None
+    }
 }
 
 /// Opens the trace at `path`. What kind it is, its content says.
@@ -54,6 +64,8 @@ pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Ev
     reader.seek(SeekFrom::Start(0))?;
     Ok(match detect(&first) {
         Some(Kind::TraceDat) => Box::new(TraceDat::new(reader)?),
+        Some(Kind::PerfData) => Box::new(PerfData::new(reader)?),
+        Some(Kind::Perfetto) => Box::new(PerfettoTrace::new(reader)?),
         _ => Box::new(TextReader::new(reader)),
     })
 }

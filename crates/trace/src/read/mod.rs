@@ -17,23 +17,30 @@
 //! the file.
 
 mod clock;
+mod descriptions;
 mod events;
 mod format;
 mod head;
+mod input;
 mod lines;
 mod needs;
 mod notes;
 mod payload;
+mod perf_data;
+mod perfetto;
 mod ring;
 mod scan;
 mod summary;
 mod text;
 mod trace_dat;
+mod wire;
 
 pub use clock::Clock;
 pub use events::{Events, detect, from_reader, open};
 pub use needs::{Needs, needs};
 pub use notes::{Error, Kind, Notes, Place, Tally};
+pub use perf_data::PerfData;
+pub use perfetto::PerfettoTrace;
 pub use summary::{Summary, TaskSummary};
 pub use text::TextReader;
 pub use trace_dat::TraceDat;

@@ -10,7 +10,7 @@ pub struct Needs {
     pub replayable: bool,
     /// What is missing, a sentence each, the worst first; empty if nothing is.
     pub missing: Vec<String>,
-    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; empty if nothing is missing.
+    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is missing.
     pub record: Vec<String>,
 }
 
@@ -81,23 +81,16 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
 /// The commands that record everything a replay uses, with the tool a trace of `kind` is from.
 fn commands(kind: Option<Kind>) -> Vec<String> {
     match kind {
-        Some(Kind::PerfScript) => {
+        Some(Kind::PerfScript | Kind::PerfData) => {
             let points: Vec<String> = POINTS.iter().map(|(system, name)| format!("{system}:{name}")).collect();
-            vec![
-                format!("perf record -a -c 1 -m 4096 -o perf.data -e {} -- COMMAND", points.join(",")),
-                "perf script -i perf.data --ns --show-lost-events -F comm,pid,tid,cpu,time,event,trace > trace.txt"
-                    .to_owned(),
-            ]
+            vec![format!("perf record -a -c 1 -m 4096 -o perf.data -e {} -- COMMAND", points.join(","))]
         }
-        Some(Kind::Systrace) => {
+        Some(Kind::Systrace | Kind::Perfetto) => {
             vec!["adb shell perfetto -o /data/misc/perfetto-traces/trace -b 64mb -t 10s sched freq idle".to_owned()]
         }
         _ => {
             let points: Vec<String> = POINTS.iter().map(|(system, name)| format!("-e {system}:{name}")).collect();
-            vec![
-                format!("trace-cmd record -b 32768 -o trace.dat {} COMMAND", points.join(" ")),
-                "trace-cmd report -t -N trace.dat > trace.txt".to_owned(),
-            ]
+            vec![format!("trace-cmd record -b 32768 -o trace.dat {} COMMAND", points.join(" "))]
         }
     }
 }

@@ -18,6 +18,10 @@ pub enum Kind {
     PerfScript,
     /// `trace.dat` of trace-cmd.
     TraceDat,
+    /// `perf.data` of perf.
+    PerfData,
+    /// A Perfetto trace (protobuf).
+    Perfetto,
 }
 
 impl Kind {
@@ -30,6 +34,8 @@ impl Kind {
             Self::Systrace => "systrace HTML",
             Self::PerfScript => "text of perf script",
             Self::TraceDat => "trace.dat of trace-cmd",
+            Self::PerfData => "perf.data",
+            Self::Perfetto => "Perfetto trace",
         }
     }
 }
@@ -117,6 +123,8 @@ pub enum Error {
     NotRead {
         /// What it is.
         what: String,
+        /// How to make something of it that is read.
+        help: &'static str,
     },
 }
 
@@ -125,7 +133,7 @@ impl fmt::Display for Error {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Damaged { place, expected } => write!(f, "it is damaged at {place}: expected {expected}"),
-            Self::NotRead { what } => write!(f, "{what} is not read"),
+            Self::NotRead { what, .. } => write!(f, "{what} is not read"),
             Self::NoEvents { lines } => {
                 write!(f, "there is no event in its {lines} line{}", if *lines == 1 { "" } else { "s" })
             }
@@ -139,9 +147,9 @@ impl Error {
         match self {
             Self::Io(_) => None,
             Self::Damaged { .. } => Some("if it was copied, copy it again; nothing can be read without its header"),
-            Self::NotRead { .. } => Some("`trace-cmd report -t -N FILE > trace.txt` prints it as text, which is read"),
+            Self::NotRead { help, .. } => Some(help),
             Self::NoEvents { .. } => Some(
-                "expected trace.dat, ftrace text (/sys/kernel/tracing/trace, trace-cmd report), systrace HTML, or what perf script \
+                "expected trace.dat, perf.data, a Perfetto trace, ftrace text (/sys/kernel/tracing/trace, trace-cmd report), systrace HTML, or what perf script \
                  prints with the fields comm, tid, cpu, time, event and trace",
             ),
         }

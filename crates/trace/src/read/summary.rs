@@ -239,7 +239,8 @@ impl Summary {
     fn task(&mut self, pid: i32) -> Option<&mut TaskSummary> {
         let slot = usize::try_from(pid).ok().filter(|&pid| pid <= MAX_TASKS);
         let Some(slot) = slot else {
-            self.tasks_left_out += 1;
+            // -1: the file does not know who.
+            self.tasks_left_out += u64::from(pid != -1);
             return None;
         };
         if slot >= self.index.len() {

@@ -20,11 +20,12 @@ use super::text::LOST;
 use crate::event::{Record, Tracepoint};
 
 mod header;
-mod input;
+mod pages;
 
 pub(super) use self::header::MAGIC;
 use self::header::{Buffer, Header};
-use self::input::{Input, Pages};
+use self::pages::Pages;
+use super::input::Input;
 
 /// Reads `trace.dat`, in the order of time.
 #[derive(Debug)]

@@ -2,15 +2,19 @@
 
 use std::io::{Read, Seek};
 
-use super::input::Input;
 use super::{Clock, overrun};
+use crate::read::descriptions::{event_formats, ftrace_formats, header_info};
 use crate::read::format::{Formats, number, until_nul};
+use crate::read::input::Input;
 use crate::read::notes::Error;
 use crate::read::ring::Layout;
 use crate::read::scan::digits;
 
 /// What every file begins with.
 pub(in crate::read) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// What can be done with a file that is not read.
+const HELP: &str = "`trace-cmd report -t -N FILE > trace.txt` prints it as text, which is read";
 
 /// Pages beyond are none: the largest sub-buffers of a kernel have 64 pages, but are read as pages.
 const MAX_PAGE: u64 = 256 * 1024;
@@ -91,7 +95,7 @@ impl Header {
             b"7" => version_7(input, &mut found)?,
             _ => {
                 let version = String::from_utf8_lossy(&version).into_owned();
-                return Err(Error::NotRead { what: format!("trace.dat of version {version:?}") });
+                return Err(Error::NotRead { what: format!("trace.dat of version {version:?}"), help: HELP });
             }
         }
         if found.buffer.cpus.is_empty() {
@@ -115,9 +119,9 @@ fn page_size<R: Read + Seek>(input: &mut Input<R>) -> Result<usize, Error> {
 }
 
 fn version_6<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<(), Error> {
-    header_info(input, found)?;
-    ftrace_formats(input, found)?;
-    event_formats(input, found)?;
+    found.layout = Some(header_info(input)?);
+    ftrace_formats(input, &mut found.formats)?;
+    event_formats(input, &mut found.formats)?;
     for what in ["/proc/kallsyms", "printk_formats"] {
         let size = input.number(4, what)?;
         input.skip(size)?;
@@ -144,52 +148,7 @@ fn version_6<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
 }
 
 fn latency() -> Error {
-    Error::NotRead { what: "text of a latency tracer in trace.dat".to_owned() }
-}
-
-fn header_info<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<(), Error> {
-    for (word, what) in [(&b"header_page\0"[..], "header_page"), (b"header_event\0", "header_event")] {
-        let mut read = vec![0; word.len()];
-        input.exact(&mut read, what)?;
-        if read != word {
-            return Err(input.damaged(what));
-        }
-        let size = input.number(8, what)?;
-        let text = input.piece(size, what)?;
-        if what == "header_page" {
-            let layout = Layout::parse(&text, input.big_endian);
-            found.layout = Some(layout.ok_or_else(|| input.damaged("fields of header_page"))?);
-        }
-    }
-    Ok(())
-}
-
-fn ftrace_formats<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<(), Error> {
-    let count = input.number(4, "a count of ftrace's formats")?;
-    for _ in 0..count {
-        format(input, found)?;
-    }
-    Ok(())
-}
-
-fn event_formats<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<(), Error> {
-    let systems = input.number(4, "a count of systems of events")?;
-    for _ in 0..systems {
-        input.text("the name of a system of events")?;
-        let count = input.number(4, "a count of formats")?;
-        for _ in 0..count {
-            format(input, found)?;
-        }
-    }
-    Ok(())
-}
-
-fn format<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<(), Error> {
-    let size = input.number(8, "the size of a format")?;
-    let text = input.piece(size, "the format of an event")?;
-    // What is no format is of an event we cannot read; its records are counted as unknown.
-    found.formats.add(&text);
-    Ok(())
+    Error::NotRead { what: "text of a latency tracer in trace.dat".to_owned(), help: HELP }
 }
 
 fn command_lines<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<(), Error> {
@@ -247,7 +206,7 @@ fn version_7<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
     input.text("the version of a compression")?;
     if !matches!(compression.as_slice(), b"none" | b"zstd") {
         let name = String::from_utf8_lossy(&compression).into_owned();
-        return Err(Error::NotRead { what: format!("trace.dat compressed with {name}") });
+        return Err(Error::NotRead { what: format!("trace.dat compressed with {name}"), help: HELP });
     }
     let mut next = input.number(8, "where the options are")?;
     let mut sections = Vec::new();
@@ -265,9 +224,9 @@ fn version_7<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
     for (id, offset) in sections {
         section(input, offset, id, "a section")?;
         match id {
-            option::HEADER_INFO => header_info(input, found)?,
-            option::FTRACE_EVENTS => ftrace_formats(input, found)?,
-            option::EVENT_FORMATS => event_formats(input, found)?,
+            option::HEADER_INFO => found.layout = Some(header_info(input)?),
+            option::FTRACE_EVENTS => ftrace_formats(input, &mut found.formats)?,
+            option::EVENT_FORMATS => event_formats(input, &mut found.formats)?,
             _ => command_lines(input, found)?,
         }
     }

@@ -1,11 +1,11 @@
-//! The bytes of the file: its header piece by piece, and the pages of each CPU.
+//! The bytes of a binary file, piece by piece: nothing is allocated for a length that the file cannot have.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 
 use ruzstd::decoding::FrameDecoder;
 
-use crate::read::format::number;
-use crate::read::notes::{Error, Notes, Place};
+use super::format::number;
+use super::notes::{Error, Place};
 
 /// The longest piece of a header that is read at once. A kernel's descriptions of events are a few kilobytes each.
 const MAX_PIECE: u64 = 16 << 20;
@@ -126,7 +126,7 @@ impl<R: Read + Seek> Input<R> {
     }
 
     /// A compressed chunk: its two sizes and its data.
-    fn chunk(&mut self) -> Result<Vec<u8>, Error> {
+    pub(super) fn chunk(&mut self) -> Result<Vec<u8>, Error> {
         let expected = "compressed data";
         let compressed = self.number(4, expected)?;
         let size = self.number(4, expected)? as usize;
@@ -139,109 +139,6 @@ impl<R: Read + Seek> Input<R> {
         match FrameDecoder::new().decode_all_to_vec(&piece, &mut data) {
             Ok(()) => Ok(data),
             Err(error) => Err(self.damaged(format!("data compressed with zstd ({error})"))),
-        }
-    }
-}
-
-/// The pages of one CPU, some at a time.
-#[derive(Debug)]
-pub(super) struct Pages {
-    page_size: usize,
-    /// What has been read, and the page in it that is looked at.
-    buffer: Vec<u8>,
-    current: usize,
-    /// Where the buffer's first byte is in the file.
-    start: u64,
-    /// Where what has not been read begins and ends.
-    next: u64,
-    end: u64,
-    at_once: usize,
-    /// So many compressed chunks are left; none if the pages are plain.
-    chunks: Option<u64>,
-}
-
-impl Pages {
-    /// Pages as they are.
-    pub(super) fn plain<R: Read + Seek>(
-        input: &Input<R>,
-        offset: u64,
-        size: u64,
-        page_size: usize,
-        at_once: usize,
-    ) -> Self {
-        let end = offset.saturating_add(size).min(input.len());
-        Self { page_size, buffer: Vec::new(), current: 0, start: offset, next: offset, end, at_once, chunks: None }
-    }
-
-    /// Pages in compressed chunks.
-    pub(super) fn chunks<R: Read + Seek>(
-        input: &mut Input<R>,
-        offset: u64,
-        size: u64,
-        page_size: usize,
-    ) -> Result<Self, Error> {
-        let mut pages = Self::plain(input, offset, size, page_size, 0);
-        pages.chunks = Some(0);
-        // Where the file is cut off, the other CPUs are still there.
-        if size >= 4 && offset.saturating_add(4) <= input.len() {
-            input.seek(offset)?;
-            pages.chunks = Some(input.number(4, "a count of compressed chunks")?);
-            pages.next = input.at();
-        }
-        Ok(pages)
-    }
-
-    /// The page looked at; empty before the first.
-    #[inline]
-    pub(super) fn page(&self) -> &[u8] {
-        let end = (self.current + self.page_size).min(self.buffer.len());
-        &self.buffer[self.current.min(end)..end]
-    }
-
-    /// Where it is in the file, or the chunk it is in.
-    pub(super) fn offset(&self) -> u64 {
-        if self.chunks.is_some() { self.start } else { self.start + self.current as u64 }
-    }
-
-    /// Goes on to the next page; false after the last.
-    pub(super) fn next<R: Read + Seek>(&mut self, input: &mut Input<R>, notes: &mut Notes) -> Result<bool, Error> {
-        self.current += self.page_size;
-        if self.current < self.buffer.len() {
-            return Ok(true);
-        }
-        self.current = 0;
-        self.buffer.clear();
-        self.start = self.next;
-        match self.chunks {
-            Some(0) => Ok(false),
-            Some(left) => {
-                input.seek(self.next)?;
-                match input.chunk() {
-                    Ok(data) => {
-                        (self.buffer, self.next, self.chunks) = (data, input.at(), Some(left - 1));
-                        // An empty chunk would have nothing to look at.
-                        if self.buffer.is_empty() { self.next(input, notes) } else { Ok(true) }
-                    }
-                    Err(Error::Io(error)) => Err(error.into()),
-                    Err(_) => {
-                        // Without its end the next chunk cannot be found.
-                        notes.not_understood.add(Place::Byte(self.start));
-                        self.chunks = Some(0);
-                        Ok(false)
-                    }
-                }
-            }
-            None => {
-                let size = (self.end.saturating_sub(self.next)).min((self.page_size * self.at_once) as u64) as usize;
-                if size == 0 {
-                    return Ok(false);
-                }
-                input.seek(self.next)?;
-                self.buffer.resize(size, 0);
-                input.exact(&mut self.buffer, "pages of a CPU")?;
-                self.next += size as u64;
-                Ok(true)
-            }
         }
     }
 }

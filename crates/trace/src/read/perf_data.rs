@@ -1,0 +1,291 @@
+//! `perf.data`: samples of tracepoints, as `perf record` and `perf sched record` leave them.
+//!
+//! The file has the kernel's descriptions of its events, as `trace.dat` has them, and records in the order in which the CPUs' buffers were
+//! drained. Its rounds say what can be sorted: nothing that comes after a round is earlier than what came before the round before. (The crate
+//! linux-perf-data reads these files, too; but it believes every length in them, and a file cut short it does not read at all.)
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::ops::Range;
+
+use super::events::Events;
+use super::format::{Decoded, Formats, number, until_nul};
+use super::head::MAX_CPUS;
+use super::input::Input;
+use super::notes::{Error, Kind, Notes, Place};
+use crate::event::{Named, Record, Tracepoint};
+
+mod header;
+mod sample;
+
+use self::header::Header;
+use self::sample::{Found, Layout};
+
+/// What a file begins with.
+pub(super) const MAGIC: &[u8] = b"PERFILE2";
+/// The same from a machine with the other order of bytes.
+pub(super) const MAGIC_SWAPPED: &[u8] = b"2ELIFREP";
+
+/// Records of a round are held until it ends, but no more bytes than this.
+const MAX_HELD: usize = 64 << 20;
+/// Names of threads remembered.
+const MAX_COMMS: usize = 1 << 20;
+
+/// What a record is (`PERF_RECORD_*`).
+mod kind {
+    pub(super) const LOST: u32 = 2;
+    pub(super) const COMM: u32 = 3;
+    pub(super) const FORK: u32 = 7;
+    pub(super) const SAMPLE: u32 = 9;
+    pub(super) const LOST_SAMPLES: u32 = 13;
+    pub(super) const FINISHED_ROUND: u32 = 68;
+    pub(super) const AUXTRACE: u32 = 71;
+    pub(super) const COMPRESSED: u32 = 81;
+    pub(super) const COMPRESSED2: u32 = 83;
+}
+
+/// Reads `perf.data`, in the order of time.
+#[derive(Debug)]
+pub struct PerfData<R> {
+    input: Input<R>,
+    /// Where the records end.
+    end: u64,
+    layouts: Vec<Layout>,
+    /// Which layout a sample's id means.
+    by_id: BTreeMap<u64, usize>,
+    formats: Formats,
+    comms: BTreeMap<i32, Vec<u8>>,
+    held: Held,
+    notes: Notes,
+}
+
+/// Records that wait for the end of their round.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: Vec<u8>,
+    rows: Vec<Row>,
+    /// So many rows are in order and can be handed out; of them so many have been.
+    ready: usize,
+    given: usize,
+    /// The latest time before the round under way, and of everything so far.
+    before: u64,
+    latest: u64,
+}
+
+/// A record held: sorted by time, then by its place in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    time: u64,
+    place: u64,
+    kind: u32,
+    start: usize,
+    size: usize,
+    found: Found,
+}
+
+impl Held {
+    /// Everything up to `limit` comes next, in order.
+    fn release(&mut self, limit: u64) {
+        self.rows.sort_unstable();
+        self.ready = self.rows.partition_point(|row| row.time <= limit);
+        self.given = 0;
+    }
+
+    /// Forgets what was handed out.
+    fn forget(&mut self) {
+        self.rows.drain(..self.given);
+        (self.ready, self.given) = (0, 0);
+        let mut kept = Vec::with_capacity(self.rows.iter().map(|row| row.size).sum());
+        for row in &mut self.rows {
+            let start = kept.len();
+            kept.extend_from_slice(&self.bytes[row.start..row.start + row.size]);
+            row.start = start;
+        }
+        self.bytes = kept;
+    }
+}
+
+impl<R: Read + Seek> PerfData<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// If reading fails, if the header is damaged or was never finished, or if the samples are compressed.
+    pub fn new(reader: R) -> Result<Self, Error> {
+        let mut input = Input::new(reader)?;
+        let Header { layouts, by_id, formats, data, machine_cpus } = Header::read(&mut input)?;
+        let mut notes = Notes { kind: Some(Kind::PerfData), cpus: machine_cpus, ..Notes::default() };
+        if data.end > input.len() {
+            notes.unterminated = Some(Place::Byte(input.len()));
+        }
+        input.seek(data.start)?;
+        let end = data.end.min(input.len());
+        Ok(Self { input, end, layouts, by_id, formats, comms: BTreeMap::new(), held: Held::default(), notes })
+    }
+
+    /// Reads to the end of a round, or of the file; false if there is nothing more.
+    fn fill(&mut self) -> Result<bool, Error> {
+        self.held.forget();
+        while self.held.ready == 0 {
+            if self.input.at() + 8 > self.end {
+                if self.held.rows.is_empty() {
+                    return Ok(false);
+                }
+                self.held.release(u64::MAX);
+                return Ok(true);
+            }
+            self.record()?;
+            if self.held.bytes.len() > MAX_HELD {
+                // No perf makes such rounds; what comes is nearly in order, so the earlier half can go.
+                self.held.rows.sort_unstable();
+                let limit = self.held.rows[self.held.rows.len() / 2].time;
+                self.held.release(limit);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads one record.
+    fn record(&mut self) -> Result<(), Error> {
+        let place = self.input.at();
+        let kind = self.input.number(4, "a record")? as u32;
+        self.input.number(2, "a record")?;
+        let size = self.input.number(2, "a record")? as usize;
+        if size < 8 || place + size as u64 > self.end {
+            // Where the next one is nobody knows.
+            self.notes.not_understood.add(Place::Byte(place));
+            self.notes.unterminated = Some(Place::Byte(place));
+            return self.input.seek(self.end);
+        }
+        let size = size - 8;
+        let held = &mut self.held;
+        match kind {
+            kind::FINISHED_ROUND => {
+                self.input.skip(size as u64)?;
+                let limit = held.before;
+                held.before = held.latest;
+                held.release(limit);
+            }
+            kind::COMPRESSED | kind::COMPRESSED2 => {
+                return Err(Error::NotRead {
+                    what: "perf.data with compressed samples (perf record -z)".to_owned(),
+                    help: "`perf script --ns -i FILE > trace.txt` prints it as text, which is read",
+                });
+            }
+            kind::AUXTRACE => {
+                // Its data follow behind the record.
+                let data = self.input.number(8, "the size of AUX data")?;
+                self.input
+                    .skip((size as u64).saturating_sub(8).saturating_add(data).min(self.end - self.input.at()))?;
+            }
+            kind::SAMPLE | kind::COMM | kind::FORK | kind::LOST | kind::LOST_SAMPLES => {
+                let start = held.bytes.len();
+                held.bytes.resize(start + size, 0);
+                self.input.exact(&mut held.bytes[start..], "a record")?;
+                let bytes = &held.bytes[start..];
+                let big_endian = self.input.big_endian;
+                let found = if kind == kind::SAMPLE {
+                    sample::sample(bytes, &self.layouts, &self.by_id, big_endian)
+                } else {
+                    sample::trailer(bytes, &self.layouts, &self.by_id, big_endian)
+                };
+                let Some(found) = found.filter(|found| found.cpu < MAX_CPUS) else {
+                    held.bytes.truncate(start);
+                    self.notes.malformed.add(Place::Byte(place));
+                    return Ok(());
+                };
+                let time = found.time;
+                held.latest = held.latest.max(time);
+                held.rows.push(Row { time, place, kind, start, size, found });
+            }
+            _ => self.input.skip(size as u64)?,
+        }
+        Ok(())
+    }
+
+    /// The next event; none at the end.
+    ///
+    /// # Errors
+    /// If reading fails, or the samples are compressed.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        let row = loop {
+            if self.held.given == self.held.ready && !self.fill()? {
+                return Ok(None);
+            }
+            let row = self.held.rows[self.held.given];
+            self.held.given += 1;
+            if row.kind != kind::FORK {
+                break row;
+            }
+            self.forked(row);
+        };
+        if row.kind == kind::COMM {
+            self.renamed(row);
+        }
+        let bytes = &self.held.bytes[row.start..row.start + row.size];
+        let big_endian = self.input.big_endian;
+        let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);
+        let Found { time, cpu, pid, tid, raw } = row.found;
+        let (name, point): (&[u8], _) = match row.kind {
+            kind::LOST => (b"PERF_RECORD_LOST", Tracepoint::Lost { events: number(bytes, 8, 8, big_endian) }),
+            kind::LOST_SAMPLES => {
+                (b"PERF_RECORD_LOST_SAMPLES", Tracepoint::Lost { events: number(bytes, 0, 8, big_endian) })
+            }
+            kind::COMM => {
+                let task = Named { comm: until_nul(bytes.get(8..).unwrap_or_default()), pid: int(4) };
+                (b"PERF_RECORD_COMM", Tracepoint::TaskRename { task, tgid: Some(int(0)) })
+            }
+            _ => decode(&self.formats, bytes, raw.0..raw.1),
+        };
+        if matches!(point, Tracepoint::Malformed { .. }) {
+            self.notes.malformed.add(Place::Byte(row.place));
+        }
+        let comm = if tid == 0 { b"swapper" } else { self.comms.get(&tid).map_or(&b""[..], Vec::as_slice) };
+        let at = i64::try_from(time).unwrap_or(i64::MAX);
+        Ok(Some(Record { at, cpu, pid: tid, tgid: (pid >= 0).then_some(pid), comm, name, point }))
+    }
+
+    /// A new thread has its parent's name.
+    fn forked(&mut self, row: Row) {
+        let bytes = &self.held.bytes[row.start..row.start + row.size];
+        let int = |offset: usize| number(bytes, offset, 4, self.input.big_endian).map(|value| value as u32 as i32);
+        if let (Some(child), Some(parent)) = (int(8), int(12))
+            && let Some(comm) = self.comms.get(&parent).cloned()
+            && self.comms.len() < MAX_COMMS
+        {
+            self.comms.insert(child, comm);
+        }
+    }
+
+    fn renamed(&mut self, row: Row) {
+        let bytes = &self.held.bytes[row.start..row.start + row.size];
+        if let Some(tid) = number(bytes, 4, 4, self.input.big_endian)
+            && self.comms.len() < MAX_COMMS
+        {
+            let comm = until_nul(bytes.get(8..).unwrap_or_default());
+            self.comms.insert(tid as u32 as i32, comm[..comm.len().min(16)].to_vec());
+        }
+    }
+
+    /// What is known of the file so far.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+}
+
+/// The tracepoint in a sample's raw data; a sample without is of some other event.
+fn decode<'a>(formats: &'a Formats, bytes: &'a [u8], raw: Range<usize>) -> (&'a [u8], Tracepoint<'a>) {
+    match bytes.get(raw).filter(|raw| !raw.is_empty()).and_then(|raw| formats.decode(raw)) {
+        Some(Decoded { name, point, .. }) => (name, point),
+        None => (b"(sample)", Tracepoint::Other { fields: b"" }),
+    }
+}
+
+impl<R: Read + Seek> Events for PerfData<R> {
+    fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        PerfData::next_record(self)
+    }
+
+    fn notes(&self) -> &Notes {
+        PerfData::notes(self)
+    }
+}

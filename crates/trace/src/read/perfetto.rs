@@ -1,0 +1,265 @@
+//! Perfetto's protobuf traces: the scheduler's events in them, ours and those of real machines.
+//!
+//! A file is packets one after the other. Those with events have a bundle of one CPU's; between CPUs they are in no order. So the file is
+//! read twice: first to find where each CPU's bundles are, then the earliest event of all CPUs comes next, with one bundle of each in memory.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::{Read, Seek};
+
+use super::events::Events;
+use super::head::MAX_CPUS;
+use super::input::Input;
+use super::notes::{Error, Kind, Notes, Place};
+use super::text::LOST;
+use super::wire::{Few, Message, varint};
+use crate::event::{Record, StateBits, Tracepoint};
+
+mod bundle;
+
+use self::bundle::{Bundle, Entry};
+
+/// The longest packet; perf's own buffers are smaller.
+const MAX_PACKET: u64 = 16 << 20;
+/// Threads whose names and processes are remembered.
+const MAX_THREADS: usize = 1 << 22;
+
+/// Fields of a packet (`TracePacket`), and of what is in it.
+mod field {
+    /// `Trace.packet`, with its wire type.
+    pub(super) const PACKET_KEY: u8 = 0x0a;
+    pub(super) const FTRACE_EVENTS: u64 = 1;
+    pub(super) const PROCESS_TREE: u64 = 2;
+    pub(super) const COMPRESSED_PACKETS: u64 = 50;
+    pub(super) const SYSTEM_INFO: u64 = 45;
+}
+
+/// Reads a Perfetto trace, in the order of time.
+#[derive(Debug)]
+pub struct PerfettoTrace<R> {
+    input: Input<R>,
+    cpus: Vec<Cpu>,
+    /// The CPUs that have something to tell, the earliest first.
+    next: BinaryHeap<Reverse<(i64, u32)>>,
+    /// The CPU whose event was handed out last.
+    taken: Option<usize>,
+    threads: BTreeMap<i32, Thread>,
+    bits: StateBits,
+    notes: Notes,
+}
+
+/// What one CPU has recorded.
+#[derive(Debug)]
+struct Cpu {
+    id: u32,
+    /// Where its bundles are, and how many of them have been read.
+    places: Vec<(u64, u32)>,
+    read: usize,
+    bundle: Bundle,
+}
+
+/// What the process tree says of a thread.
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    comm: Vec<u8>,
+    tgid: i32,
+}
+
+impl<R: Read + Seek> PerfettoTrace<R> {
+    /// Finds every CPU's bundles.
+    ///
+    /// # Errors
+    /// If reading fails, if no packet has events, or if packets are compressed.
+    pub fn new(reader: R) -> Result<Self, Error> {
+        let mut trace = Self {
+            input: Input::new(reader)?,
+            cpus: Vec::new(),
+            next: BinaryHeap::new(),
+            taken: None,
+            threads: BTreeMap::new(),
+            bits: StateBits::default(),
+            notes: Notes { kind: Some(Kind::Perfetto), ..Notes::default() },
+        };
+        let mut places = BTreeMap::new();
+        let mut packet = Vec::new();
+        while let Some((place, size)) = trace.packet()? {
+            packet.resize(size as usize, 0);
+            trace.input.seek(place)?;
+            trace.input.exact(&mut packet, "a packet")?;
+            trace.index(place, &packet, &mut places)?;
+        }
+        if places.is_empty() {
+            return Err(Error::NotRead {
+                what: "a Perfetto trace without events of ftrace".to_owned(),
+                help: "record with the data source linux.ftrace: `perfetto -o FILE -t 10s sched freq idle`",
+            });
+        }
+        for (id, places) in places {
+            trace.cpus.push(Cpu { id, places, read: 0, bundle: Bundle::default() });
+        }
+        for cpu in 0..trace.cpus.len() {
+            trace.advance(cpu)?;
+        }
+        Ok(trace)
+    }
+
+    /// Where the next packet is and how long; none at the end.
+    fn packet(&mut self) -> Result<Option<(u64, u32)>, Error> {
+        let start = self.input.at();
+        if start == self.input.len() {
+            return Ok(None);
+        }
+        let mut size = 0_u64;
+        let mut whole = self.input.number(1, "a packet")? as u8 == field::PACKET_KEY;
+        for shift in (0..35).step_by(7) {
+            // A length cut off is the file's end.
+            if !whole || self.input.at() == self.input.len() {
+                whole = false;
+                break;
+            }
+            let byte = self.input.number(1, "the size of a packet")?;
+            size |= (byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+            whole = shift < 28;
+        }
+        let place = self.input.at();
+        if !whole || size > MAX_PACKET || place + size > self.input.len() {
+            self.notes.unterminated = Some(Place::Byte(start));
+            return Ok(None);
+        }
+        Ok(Some((place, size as u32)))
+    }
+
+    /// Takes note of what is in a packet.
+    fn index(&mut self, place: u64, packet: &[u8], places: &mut BTreeMap<u32, Vec<(u64, u32)>>) -> Result<(), Error> {
+        let mut fields = Message::new(packet);
+        for (tag, value) in &mut fields {
+            let Some(bytes) = value.bytes() else { continue };
+            match tag {
+                field::FTRACE_EVENTS => {
+                    let cpu = Message::new(bytes).find_map(|(tag, value)| value.number().filter(|_| tag == 1));
+                    let offset = bytes.as_ptr() as usize - packet.as_ptr() as usize;
+                    match u32::try_from(cpu.unwrap_or(0)).ok().filter(|&cpu| cpu < MAX_CPUS) {
+                        Some(cpu) => {
+                            places.entry(cpu).or_default().push((place + offset as u64, bytes.len() as u32));
+                        }
+                        None => self.notes.not_understood.add(Place::Byte(place)),
+                    }
+                }
+                field::PROCESS_TREE => self.threads(bytes),
+                field::SYSTEM_INFO => {
+                    if let Some(cpus) = Few::read(bytes).and_then(|info| info.number(8)) {
+                        self.notes.cpus = u32::try_from(cpus).ok();
+                    }
+                }
+                field::COMPRESSED_PACKETS => {
+                    return Err(Error::NotRead {
+                        what: "a Perfetto trace with compressed packets".to_owned(),
+                        help: "Perfetto's `traceconv decompress_packets IN OUT` makes one that is read",
+                    });
+                }
+                _ => {}
+            }
+        }
+        if fields.damaged() {
+            self.notes.not_understood.add(Place::Byte(place));
+        }
+        Ok(())
+    }
+
+    /// Learns from a process tree.
+    fn threads(&mut self, tree: &[u8]) {
+        for (tag, value) in Message::new(tree) {
+            let Some(row) = value.bytes().and_then(Few::read) else { continue };
+            if self.threads.len() >= MAX_THREADS {
+                return;
+            }
+            match tag {
+                1 => {
+                    let pid = row.i32(1);
+                    self.threads.entry(pid).or_default().tgid = pid;
+                }
+                2 => {
+                    let (tid, tgid) = (row.i32(1), row.i32(3));
+                    self.threads.insert(tid, Thread { comm: row.text(2).to_vec(), tgid });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Finds what `cpu` tells next, and puts it among the others.
+    fn advance(&mut self, cpu: usize) -> Result<(), Error> {
+        let row = &mut self.cpus[cpu];
+        loop {
+            if let Some(at) = row.bundle.next() {
+                self.next.push(Reverse((at, cpu as u32)));
+                return Ok(());
+            }
+            let Some(&(place, size)) = row.places.get(row.read) else { return Ok(()) };
+            row.read += 1;
+            self.input.seek(place)?;
+            let input = &mut self.input;
+            if !row.bundle.load(size as usize, |bytes| input.exact(bytes, "a bundle of events"))? {
+                self.notes.not_understood.add(Place::Byte(place));
+            }
+        }
+    }
+
+    /// The next event; none at the end.
+    ///
+    /// # Errors
+    /// If reading fails.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        if let Some(cpu) = self.taken.take() {
+            self.advance(cpu)?;
+        }
+        let Some(Reverse((at, cpu))) = self.next.pop() else { return Ok(None) };
+        self.taken = Some(cpu as usize);
+        let Cpu { id, bundle, places, read, .. } = &self.cpus[cpu as usize];
+        let cpu = *id;
+        let (pid, name, point) = match bundle.entry() {
+            Entry::Lost => {
+                let point = Tracepoint::Lost { events: None };
+                return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", name: LOST, point }));
+            }
+            Entry::Event { pid, name, point } => (pid, name, point),
+            Entry::Numeric { pid, tag, message } => {
+                let (name, point) = bundle::decode(tag, message, &mut self.bits);
+                (pid, name, point)
+            }
+        };
+        if matches!(point, Tracepoint::Malformed { .. }) {
+            self.notes.malformed.add(Place::Byte(places[read.saturating_sub(1)].0));
+        }
+        let thread = self.threads.get(&pid);
+        let comm: &[u8] = if pid == 0 { b"<idle>" } else { thread.map_or(b"", |thread| &thread.comm) };
+        let tgid = thread.map(|thread| thread.tgid).filter(|&tgid| tgid > 0);
+        Ok(Some(Record { at, cpu, pid, tgid, comm, name, point }))
+    }
+
+    /// What is known of the file so far.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+}
+
+impl<R: Read + Seek> Events for PerfettoTrace<R> {
+    fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        PerfettoTrace::next_record(self)
+    }
+
+    fn notes(&self) -> &Notes {
+        PerfettoTrace::notes(self)
+    }
+}
+
+/// Whether a file that begins with these bytes is a Perfetto trace: with a packet, and not with an empty line of text.
+pub(super) fn looks_like(bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.strip_prefix(&[field::PACKET_KEY]) else { return false };
+    let text = rest.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    let key = varint(rest).and_then(|(size, packet)| varint(packet).filter(|_| size > 0));
+    key.is_some_and(|(key, _)| !text && key >> 3 != 0 && matches!(key & 7, 0 | 1 | 2 | 5))
+}

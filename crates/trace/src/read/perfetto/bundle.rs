@@ -1,0 +1,311 @@
+//! The events of one CPU that came out of its buffer together (`FtraceEventBundle`).
+//!
+//! They are a message each, or, of the two most frequent, columns (`CompactSched`): times, threads and names of switches one after the other, where
+//! who leaves is who came before.
+
+use std::ops::Range;
+
+use crate::event::{Named, StateBits, Tracepoint, Wakeup};
+use crate::read::wire::{Few, Message, Value, varint};
+
+/// Events of columns held at once; bundles are far smaller.
+const MAX_COLUMN: usize = 1 << 20;
+
+/// A bundle being read.
+#[derive(Debug, Default)]
+pub(super) struct Bundle {
+    bytes: Vec<u8>,
+    /// Its events by time; whose is next is one less than `given`.
+    rows: Vec<Row>,
+    given: usize,
+    compact: Compact,
+    /// Who came last in columns; the CPU's, so it outlives a bundle.
+    came: Option<Came>,
+}
+
+/// What is at one time.
+#[derive(Clone, Debug)]
+struct Row {
+    at: i64,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Lost,
+    Message { pid: i32, tag: u64, place: Range<usize> },
+    Switch { prev: Option<Came>, state: u64, next: Came },
+    Waking { pid: i32, prio: i32, cpu: u32, comm: usize, by: i32 },
+}
+
+/// A task in columns: its name is in the bundle's own table, or was in an earlier one.
+#[derive(Clone, Debug, Default)]
+struct Came {
+    pid: i32,
+    prio: i32,
+    comm: Vec<u8>,
+}
+
+/// The table of names of columns.
+#[derive(Debug, Default)]
+struct Compact {
+    names: Vec<Range<usize>>,
+}
+
+/// What is next in a bundle.
+#[derive(Debug)]
+pub(super) enum Entry<'a> {
+    Lost,
+    Event {
+        pid: i32,
+        name: &'a [u8],
+        point: Tracepoint<'a>,
+    },
+    /// A message still to be [decoded](decode).
+    Numeric {
+        pid: i32,
+        tag: u64,
+        message: &'a [u8],
+    },
+}
+
+impl Bundle {
+    /// Reads a bundle of so many bytes by `fill`; false if it is damaged, and then holds what could be read.
+    pub(super) fn load<E>(&mut self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<bool, E> {
+        self.rows.clear();
+        self.given = 0;
+        self.compact.names.clear();
+        self.bytes.resize(size, 0);
+        fill(&mut self.bytes)?;
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut runs = self.came.as_ref().map_or(-1, |came| came.pid);
+        let whole = self.parse(&bytes);
+        self.bytes = bytes;
+        // Within a CPU's buffer times do not go back, but columns stand beside the rest.
+        self.rows.sort_by_key(|row| row.at);
+        for row in &mut self.rows {
+            match &mut row.what {
+                What::Switch { next, .. } => runs = next.pid,
+                What::Waking { by, .. } => *by = runs,
+                What::Lost | What::Message { .. } => {}
+            }
+        }
+        Ok(whole)
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> bool {
+        let place = |part: &[u8]| {
+            let start = part.as_ptr() as usize - bytes.as_ptr() as usize;
+            start..start + part.len()
+        };
+        let (mut lost, mut whole) = (false, true);
+        let mut fields = Message::new(bytes);
+        for (tag, value) in &mut fields {
+            match (tag, value) {
+                (2, Value::Bytes(event)) => match message(event) {
+                    Some((at, pid, Some((tag, inner)))) => {
+                        let what = What::Message { pid, tag, place: place(inner) };
+                        self.rows.push(Row { at, what });
+                    }
+                    Some((_, _, None)) => {}
+                    None => whole = false,
+                },
+                (3, Value::Varint(flag)) => lost = flag != 0,
+                (4, Value::Bytes(columns)) => {
+                    whole &= self.columns(columns, &place).is_some();
+                }
+                _ => {}
+            }
+        }
+        if lost {
+            let at = self.rows.iter().map(|row| row.at).min().unwrap_or(0);
+            self.rows.insert(0, Row { at, what: What::Lost });
+        }
+        whole && !fields.damaged()
+    }
+
+    fn columns(&mut self, bytes: &[u8], place: &impl Fn(&[u8]) -> Range<usize>) -> Option<()> {
+        let mut columns = [&b""[..]; 13];
+        let mut fields = Message::new(bytes);
+        for (tag, value) in &mut fields {
+            let Some(part) = value.bytes() else { continue };
+            match tag {
+                5 => self.compact.names.push(place(part)),
+                tag => {
+                    if let Some(column) = columns.get_mut(tag as usize) {
+                        *column = part;
+                    }
+                }
+            }
+        }
+        let name = |index: u64, names: &[Range<usize>]| {
+            let base = place(bytes).start;
+            names.get(index as usize).and_then(|range| bytes.get(range.start - base..range.end - base))
+        };
+        let [_, at, states, pids, prios, _, comms, waking_at, waking_pids, cpus, waking_prios, waking_comms, _] =
+            columns;
+        let (mut time, mut rest) = (0_i64, [at, states, pids, prios, comms]);
+        while !rest[0].is_empty() && self.rows.len() < MAX_COLUMN {
+            let [delta, state, pid, prio, comm] = take(&mut rest)?;
+            time = time.wrapping_add(delta as i64);
+            let comm = name(comm, &self.compact.names)?.to_vec();
+            let next = Came { pid: pid as i32, prio: prio as i32, comm };
+            let prev = self.came.replace(next.clone());
+            self.rows.push(Row { at: time, what: What::Switch { prev, state, next } });
+        }
+        let (mut time, mut rest) = (0_i64, [waking_at, waking_pids, cpus, waking_prios, waking_comms]);
+        while !rest[0].is_empty() && self.rows.len() < MAX_COLUMN {
+            let [delta, pid, cpu, prio, comm] = take(&mut rest)?;
+            time = time.wrapping_add(delta as i64);
+            name(comm, &self.compact.names)?;
+            let what =
+                What::Waking { pid: pid as i32, prio: prio as i32, cpu: cpu as u32, comm: comm as usize, by: -1 };
+            self.rows.push(Row { at: time, what });
+        }
+        (!fields.damaged()).then_some(())
+    }
+
+    /// Goes on to the next event; when it was.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<i64> {
+        let row = self.rows.get(self.given)?;
+        self.given += 1;
+        Some(row.at)
+    }
+
+    /// The event [`next`](Self::next) went to.
+    #[inline]
+    pub(super) fn entry(&self) -> Entry<'_> {
+        match &self.rows[self.given.saturating_sub(1)].what {
+            What::Lost => Entry::Lost,
+            What::Message { pid, tag, place } => {
+                Entry::Numeric { pid: *pid, tag: *tag, message: &self.bytes[place.clone()] }
+            }
+            What::Switch { prev, state, next } => {
+                let (prev, prev_prio) = prev.as_ref().map_or((Named { comm: b"", pid: -1 }, 0), |prev| {
+                    (Named { comm: &prev.comm, pid: prev.pid }, prev.prio)
+                });
+                let point = Tracepoint::Switch {
+                    prev,
+                    prev_prio,
+                    prev_state: StateBits::Report.state(*state),
+                    next: Named { comm: &next.comm, pid: next.pid },
+                    next_prio: next.prio,
+                };
+                Entry::Event { pid: prev.pid, name: b"sched_switch", point }
+            }
+            What::Waking { pid, prio, cpu, comm, by } => {
+                let comm = &self.bytes[self.compact.names[*comm].clone()];
+                let wakeup =
+                    Wakeup { task: Named { comm, pid: *pid }, prio: *prio, success: true, target_cpu: Some(*cpu) };
+                Entry::Event { pid: *by, name: b"sched_waking", point: Tracepoint::Waking(wakeup) }
+            }
+        }
+    }
+}
+
+/// A number of each column.
+fn take<const N: usize>(columns: &mut [&[u8]; N]) -> Option<[u64; N]> {
+    let mut row = [0; N];
+    for (value, column) in row.iter_mut().zip(columns) {
+        (*value, *column) = varint(column)?;
+    }
+    Some(row)
+}
+
+/// When, who ran, and which event, with its message; none if the event is damaged.
+#[expect(clippy::type_complexity, reason = "read in one place")]
+fn message(event: &[u8]) -> Option<(i64, i32, Option<(u64, &[u8])>)> {
+    let (mut at, mut pid, mut found) = (0, -1, None);
+    let mut fields = Message::new(event);
+    for (tag, value) in &mut fields {
+        match (tag, value) {
+            (1, Value::Varint(value)) => at = i64::try_from(value).unwrap_or(i64::MAX),
+            (2, Value::Varint(value)) => pid = value as i32,
+            // Flags, and what is common to all.
+            (5, _) => {}
+            (tag, Value::Bytes(bytes)) => found = Some((tag, bytes)),
+            _ => {}
+        }
+    }
+    (!fields.damaged()).then_some((at, pid, found))
+}
+
+/// The tracepoint of a field of `FtraceEvent`: its name, and what it says.
+#[inline]
+pub(super) fn decode<'a>(tag: u64, message: &'a [u8], bits: &mut StateBits) -> (&'static [u8], Tracepoint<'a>) {
+    let name = name(tag);
+    let point = match tag {
+        3 | 4 | 11 | 13 | 17 | 20 | 114 | 236..=239 | 491 => {
+            Few::read(message).map_or(Tracepoint::Malformed { fields: b"" }, |fields| point(tag, &fields, bits))
+        }
+        _ => Tracepoint::Other { fields: b"" },
+    };
+    (name, point)
+}
+
+fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a> {
+    let named = |comm: usize, pid: usize| Named { comm: fields.text(comm), pid: fields.i32(pid) };
+    let wakeup = || Wakeup {
+        task: named(1, 2),
+        prio: fields.i32(3),
+        success: fields.number(4) != Some(0),
+        target_cpu: fields.number(5).map(|cpu| cpu as u32),
+    };
+    match tag {
+        3 => {
+            let text = fields.text(2);
+            Tracepoint::Print { text: text.strip_suffix(b"\n").unwrap_or(text) }
+        }
+        4 => Tracepoint::Switch {
+            prev: named(1, 2),
+            prev_prio: fields.i32(3),
+            prev_state: bits.state(fields.number(4).unwrap_or(0)),
+            next: named(5, 6),
+            next_prio: fields.i32(7),
+        },
+        11 => Tracepoint::CpuFrequency { khz: fields.u32(1), cpu_id: fields.u32(2) },
+        13 => Tracepoint::CpuIdle { state: fields.u32(1), cpu_id: fields.u32(2) },
+        17 => Tracepoint::Wakeup(wakeup()),
+        20 => Tracepoint::Waking(wakeup()),
+        114 => Tracepoint::WakeupNew(wakeup()),
+        236 => Tracepoint::TaskRename { task: named(3, 1), tgid: None },
+        237 => Tracepoint::ProcessExec { filename: fields.text(1), pid: fields.i32(2), old_pid: fields.i32(3) },
+        238 => Tracepoint::ProcessExit { task: named(1, 2), prio: fields.i32(4), group_dead: None },
+        239 => Tracepoint::ProcessFork { parent: named(1, 2), child: named(3, 4) },
+        _ => Tracepoint::MigrateTask {
+            task: named(1, 2),
+            prio: fields.i32(3),
+            orig_cpu: fields.u32(4),
+            dest_cpu: fields.u32(5),
+        },
+    }
+}
+
+/// The kernel's name of a field of `FtraceEvent`.
+const fn name(tag: u64) -> &'static [u8] {
+    match tag {
+        3 => b"print",
+        4 => b"sched_switch",
+        11 => b"cpu_frequency",
+        13 => b"cpu_idle",
+        17 => b"sched_wakeup",
+        18 => b"sched_blocked_reason",
+        20 => b"sched_waking",
+        67 => b"cgroup_attach_task",
+        114 => b"sched_wakeup_new",
+        235 => b"task_newtask",
+        236 => b"task_rename",
+        237 => b"sched_process_exec",
+        238 => b"sched_process_exit",
+        239 => b"sched_process_fork",
+        240 => b"sched_process_free",
+        241 => b"sched_process_hang",
+        242 => b"sched_process_wait",
+        343 => b"cpuhp_exit",
+        345 => b"cpuhp_enter",
+        353 => b"sched_pi_setprio",
+        491 => b"sched_migrate_task",
+        _ => b"(other events)",
+    }
+}

@@ -1,0 +1,109 @@
+//! The pages of each CPU: as they are, or in compressed chunks.
+
+use std::io::{Read, Seek};
+
+use crate::read::input::Input;
+use crate::read::notes::{Error, Notes, Place};
+
+/// The pages of one CPU, some at a time.
+#[derive(Debug)]
+pub(super) struct Pages {
+    page_size: usize,
+    /// What has been read, and the page in it that is looked at.
+    buffer: Vec<u8>,
+    current: usize,
+    /// Where the buffer's first byte is in the file.
+    start: u64,
+    /// Where what has not been read begins and ends.
+    next: u64,
+    end: u64,
+    at_once: usize,
+    /// So many compressed chunks are left; none if the pages are plain.
+    chunks: Option<u64>,
+}
+
+impl Pages {
+    /// Pages as they are.
+    pub(super) fn plain<R: Read + Seek>(
+        input: &Input<R>,
+        offset: u64,
+        size: u64,
+        page_size: usize,
+        at_once: usize,
+    ) -> Self {
+        let end = offset.saturating_add(size).min(input.len());
+        Self { page_size, buffer: Vec::new(), current: 0, start: offset, next: offset, end, at_once, chunks: None }
+    }
+
+    /// Pages in compressed chunks.
+    pub(super) fn chunks<R: Read + Seek>(
+        input: &mut Input<R>,
+        offset: u64,
+        size: u64,
+        page_size: usize,
+    ) -> Result<Self, Error> {
+        let mut pages = Self::plain(input, offset, size, page_size, 0);
+        pages.chunks = Some(0);
+        // Where the file is cut off, the other CPUs are still there.
+        if size >= 4 && offset.saturating_add(4) <= input.len() {
+            input.seek(offset)?;
+            pages.chunks = Some(input.number(4, "a count of compressed chunks")?);
+            pages.next = input.at();
+        }
+        Ok(pages)
+    }
+
+    /// The page looked at; empty before the first.
+    #[inline]
+    pub(super) fn page(&self) -> &[u8] {
+        let end = (self.current + self.page_size).min(self.buffer.len());
+        &self.buffer[self.current.min(end)..end]
+    }
+
+    /// Where it is in the file, or the chunk it is in.
+    pub(super) fn offset(&self) -> u64 {
+        if self.chunks.is_some() { self.start } else { self.start + self.current as u64 }
+    }
+
+    /// Goes on to the next page; false after the last.
+    pub(super) fn next<R: Read + Seek>(&mut self, input: &mut Input<R>, notes: &mut Notes) -> Result<bool, Error> {
+        self.current += self.page_size;
+        if self.current < self.buffer.len() {
+            return Ok(true);
+        }
+        self.current = 0;
+        self.buffer.clear();
+        self.start = self.next;
+        match self.chunks {
+            Some(0) => Ok(false),
+            Some(left) => {
+                input.seek(self.next)?;
+                match input.chunk() {
+                    Ok(data) => {
+                        (self.buffer, self.next, self.chunks) = (data, input.at(), Some(left - 1));
+                        // An empty chunk would have nothing to look at.
+                        if self.buffer.is_empty() { self.next(input, notes) } else { Ok(true) }
+                    }
+                    Err(Error::Io(error)) => Err(error.into()),
+                    Err(_) => {
+                        // Without its end the next chunk cannot be found.
+                        notes.not_understood.add(Place::Byte(self.start));
+                        self.chunks = Some(0);
+                        Ok(false)
+                    }
+                }
+            }
+            None => {
+                let size = (self.end.saturating_sub(self.next)).min((self.page_size * self.at_once) as u64) as usize;
+                if size == 0 {
+                    return Ok(false);
+                }
+                input.seek(self.next)?;
+                self.buffer.resize(size, 0);
+                input.exact(&mut self.buffer, "pages of a CPU")?;
+                self.next += size as u64;
+                Ok(true)
+            }
+        }
+    }
+}
