@@ -78,12 +78,12 @@ pgo: setup
 	cp $(PGO)/$(HOST)/release/vruntime $(PGO)/vruntime
 	@echo "$(PGO)/vruntime"
 
-# Every input the fuzzers have kept, and then new ones. Needs nightly; the workload crate's tests read the same corpus
+# Every input the fuzzers have kept, and then new ones. Needs nightly; tests of the crates read the same corpus
 # without it, so a machine that has none loses only the search for new inputs.
 fuzz: setup
 	@if ! rustup toolchain list 2>/dev/null | grep -q nightly; then \
 		echo "no nightly toolchain (rustup toolchain install nightly): the plain tests read the corpus instead"; \
-		$(CARGO) test -p vruntime-workload --test hostile; \
+		$(CARGO) test -p vruntime-workload -p vruntime-trace --test hostile; \
 		exit; \
 	fi; \
 	command -v c++ >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y g++; } || exit 1; \

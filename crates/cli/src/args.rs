@@ -91,7 +91,7 @@ pub(crate) enum Command {
                       line is `inside N of M cells`."
     )]
     Fidelity(Fidelity),
-    /// Tell what is in a recorded trace, and whether it can be replayed
+    /// Tell what is in a recorded trace and whether it can be replayed, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
     /// Print the completions of a shell
@@ -249,6 +249,39 @@ pub(crate) enum TraceCommand {
             vruntime trace info trace.txt --json | jq .events_by_name"
     )]
     Info(TraceInfo),
+    /// Write a trace as ftrace text, or for Perfetto
+    #[command(
+        long_about = "Reads a trace of any kind that `vruntime trace info` reads, and writes its events as ftrace text (as \
+                      trace-cmd report -t -N prints it) or as a Perfetto trace, for https://ui.perfetto.dev. Which of them, \
+                      the name of OUT says: text if it ends with .txt, .ftrace or .log, Perfetto if it ends with \
+                      .perfetto-trace, .pftrace or .pb; or --to. What a format cannot say is left out, and how much is told.",
+        after_long_help = "Examples:\n  \
+            vruntime trace convert trace.dat trace.pftrace\n  \
+            vruntime trace convert perf.data - --to text | grep sched_switch"
+    )]
+    Convert(TraceConvert),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceConvert {
+    /// The trace, or - for standard input
+    #[arg(value_name = "IN")]
+    pub(crate) from: PathBuf,
+    /// The file to write, or - for standard output
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// What to write, whatever OUT is called
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<TraceFormat>,
+}
+
+/// What traces are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// Ftrace text
+    Text,
+    /// A Perfetto trace
+    Perfetto,
 }
 
 #[derive(Debug, Args)]

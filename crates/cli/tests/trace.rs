@@ -29,7 +29,11 @@ fn fails(arguments: &[&str], input: &[u8]) -> String {
 
 #[test]
 fn help() {
-    for (name, arguments) in [("trace", &["trace", "--help"][..]), ("trace-info", &["trace", "info", "--help"])] {
+    for (name, arguments) in [
+        ("trace", &["trace", "--help"][..]),
+        ("trace-info", &["trace", "info", "--help"]),
+        ("trace-convert", &["trace", "convert", "--help"]),
+    ] {
         let help = well(arguments, b"");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
         insta::assert_snapshot!(format!("help-{name}"), help);
@@ -89,4 +93,24 @@ fn what_is_no_trace() {
     assert!(
         fails(&["trace", "info", "-"], &trace).contains("trace.dat of trace-cmd cannot be read from standard input")
     );
+}
+
+#[test]
+fn a_trace_in_another_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let count = |file: &str| -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&well(&["trace", "info", file, "--json"], b"")).unwrap()["events_by_name"].take()
+    };
+    well(&["trace", "convert", "perf.data", &out("a.txt")], b"");
+    assert_eq!(count(&out("a.txt")), count("perf.data"));
+    well(&["trace", "convert", &out("a.txt"), &out("b.pftrace")], b"");
+    assert_eq!(count(&out("b.pftrace")), count("perf.data"));
+    let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
+    assert_eq!(text.lines().count(), 175);
+    let lossy = vruntime(&["trace", "convert", "trace-v6.dat", &out("c.pb")], b"");
+    assert!(String::from_utf8_lossy(&lossy.stderr).contains("events left out: Perfetto has no message for them"));
+    assert!(fails(&["trace", "convert", "trace-v6.dat", &out("c")], b"").contains("--to"));
+    assert!(fails(&["trace", "convert", &out("a.txt"), &out("a.txt")], b"").contains("over itself"));
+    assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }

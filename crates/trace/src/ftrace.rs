@@ -9,6 +9,10 @@ use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Sink, TaskInfo};
 
+mod recorded;
+
+pub use recorded::RecordedText;
+
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,

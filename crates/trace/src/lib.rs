@@ -17,9 +17,9 @@ pub mod read;
 mod sink;
 
 pub use event::{CPU_IDLE_EXIT, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
-pub use ftrace::FtraceWriter;
+pub use ftrace::{FtraceWriter, RecordedText};
 pub use names::{stopper_pid, task_pid};
-pub use perfetto::{PerfettoOptions, PerfettoWriter};
+pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
 pub use sink::{CpusetInfo, Digest, DomainInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo};
 pub use vruntime_sched::debug;
 pub use vruntime_sched::event::*;

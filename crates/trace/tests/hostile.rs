@@ -1,9 +1,10 @@
 //! Files nobody should have to read: what is damaged is counted, nothing panics, and memory is bounded.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use proptest::prelude::*;
-use vruntime_trace::read::{Error, Place, Summary, TextReader};
+use vruntime_trace::read::{Error, Place, Summary, TextReader, open};
 
 /// Makes a file while it is read.
 struct Made<F> {
@@ -115,6 +116,24 @@ fn a_hundred_thousand_names_of_events() {
     assert_eq!(summary.events(), 100_000);
     let counts = summary.counts();
     assert_eq!(counts[0], ("(others)".to_owned(), 100_000 - 65_536));
+}
+
+/// What the fuzzers begin with, and what they have kept.
+#[test]
+fn the_fuzzers_corpus() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for (folder, at_least) in [("trace_text", 9), ("trace_dat", 2), ("perf_data", 1), ("perfetto", 2)] {
+        let mut read = 0;
+        for entry in std::fs::read_dir(corpus.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let (mut summary, Ok(mut events)) = (Summary::new(), open(&path)) else { continue };
+            while let Ok(Some(record)) = events.next_record() {
+                summary.add(&record);
+            }
+            read += u32::from(summary.events() > 0);
+        }
+        assert!(read >= at_least, "{folder}: events in {read} files");
+    }
 }
 
 proptest! {

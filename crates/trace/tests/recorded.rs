@@ -180,6 +180,51 @@ fn perf_data_cut_or_damaged_is_refused_or_read() {
     assert!(read > 1000, "{read}");
 }
 
+/// Made with the classes of Perfetto's own Python package.
+#[test]
+fn switches_in_columns_are_those_of_a_switch_each() {
+    let line = |record: &Record<'_>| {
+        format!("{} {} {:?}", String::from_utf8_lossy(record.comm), record.tgid.unwrap_or(0), bare(record))
+    };
+    let (lines, summary, notes) = told(&fixture("compact.pftrace"), line);
+    without_loss(&notes, Kind::Perfetto);
+    assert_eq!(summary.lost(), (1, 0));
+    assert_eq!((summary.broken_switches(), summary.impossible_pids(), summary.clock().unordered()), (0, 0, 0));
+    let expected = [
+        "900 1 -1 sched_waking Waking web 10",
+        "1000 1 -1 sched_switch Switch ? -1 R > web 10",
+        "1400 0 -1 lost_events Lost",
+        "1400 0 0 sched_waking Waking web 10",
+        "1500 1 10 sched_switch Switch web 10 R+ > web-worker 11",
+        "1600 1 11 sched_waking Waking web-worker 11",
+        "1650 1 11 print Print C|10|x|1",
+        "1690 1 11 (other events) Other",
+        "1700 1 11 sched_switch Switch web-worker 11 S > swapper/1 0",
+        "2000 1 0 sched_switch Switch swapper/1 0 R > web 10",
+    ];
+    let text =
+        |bytes: &[u8]| if bytes.is_empty() { "?".to_owned() } else { String::from_utf8_lossy(bytes).into_owned() };
+    let short = |record: &Record<'_>| {
+        let point = match record.point {
+            Tracepoint::Waking(wakeup) => format!("Waking {} {}", text(wakeup.task.comm), wakeup.task.pid),
+            Tracepoint::Switch { prev, prev_state, next, .. } => {
+                let (left, came) = (text(prev.comm), text(next.comm));
+                format!("Switch {left} {} {} > {came} {}", prev.pid, prev_state.letters(), next.pid)
+            }
+            Tracepoint::Lost { .. } => "Lost".to_owned(),
+            Tracepoint::Print { text: said } => format!("Print {}", text(said)),
+            _ => "Other".to_owned(),
+        };
+        format!("{} {} {} {} {point}", record.at, record.cpu, record.pid, text(record.name))
+    };
+    let (found, _, _) = told(&fixture("compact.pftrace"), short);
+    same("compact.pftrace", &found, &expected.map(str::to_owned));
+    assert!(
+        lines.iter().any(|line| line.starts_with("web-worker 10 ")),
+        "threads have their names and processes: {lines:?}"
+    );
+}
+
 #[test]
 fn tasks_of_a_recording() {
     let (summary, _) = summary(&fixture("ftrace-tgid.txt"));

@@ -2,10 +2,10 @@
 
 use std::io::Cursor;
 
-use vruntime_trace::read::{self, Kind, Notes, Summary};
+use vruntime_trace::read::{self, Kind, Notes, Summary, TextReader};
 use vruntime_trace::{
-    CpuId, Event, FtraceWriter, MigrateCause, PerfettoOptions, PerfettoWriter, PrevState, Running, Sink, TaskId,
-    TaskInfo, Tracepoint,
+    CpuId, Event, FtraceWriter, MigrateCause, PerfettoOptions, PerfettoWriter, PrevState, RecordedPerfetto,
+    RecordedText, Running, Sink, TaskId, TaskInfo, Tracepoint,
 };
 
 /// Everything that has a tracepoint, on several CPUs, from a fixed sequence of numbers.
@@ -126,4 +126,111 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
             }
         }
     }
+}
+
+/// Where a trace is, beside this file.
+fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// What survives a conversion to text: everything but processes, and what a file says of tasks beside its events.
+fn lines(bytes: Vec<u8>) -> Vec<String> {
+    let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+    let mut lines = Vec::new();
+    while let Some(record) = events.next_record().unwrap() {
+        if record.name.starts_with(b"PERF_RECORD_") {
+            continue;
+        }
+        let point = match record.point {
+            Tracepoint::TaskRename { task, .. } => format!("{task:?}"),
+            point => format!("{point:?}"),
+        };
+        let name = String::from_utf8_lossy(record.name).into_owned();
+        lines.push(format!("{} {} {} {name} {point}", record.at, record.cpu, record.pid));
+    }
+    lines
+}
+
+#[test]
+fn every_recording_converted_to_text_is_the_same() {
+    for entry in std::fs::read_dir(fixture("")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.ends_with("README.md") || path.ends_with("compact.pftrace") {
+            continue;
+        }
+        let mut events = read::open(&path).unwrap();
+        let mut writer = RecordedText::new(Vec::new(), 2);
+        while let Some(record) = events.next_record().unwrap() {
+            writer.record(&record);
+        }
+        let text = writer.finish_writing().unwrap();
+        let (before, after) = (lines(std::fs::read(&path).unwrap()), lines(text));
+        for (after, before) in after.iter().zip(&before) {
+            assert_eq!(after, before, "{}", path.display());
+        }
+        assert_eq!(after.len(), before.len());
+        assert!(after.len() > 100);
+    }
+}
+
+#[test]
+fn every_recording_converted_to_perfetto_is_the_same_but_for_what_it_cannot_say() {
+    for entry in std::fs::read_dir(fixture("")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.ends_with("README.md") || path.ends_with("compact.pftrace") {
+            continue;
+        }
+        let mut events = read::open(&path).unwrap();
+        let mut writer = RecordedPerfetto::new(Vec::new(), 2);
+        while let Some(record) = events.next_record().unwrap() {
+            writer.record(&record);
+        }
+        let omitted = writer.omitted();
+        let perfetto = writer.finish_writing().unwrap();
+        let said = |line: &String| !line.contains("sched_stat_runtime");
+        // Markers have one name there, and whether a process ended is not said. Of one time, CPUs come in their order.
+        let plain = |line: String| {
+            line.replace("tracing_mark_write", "print")
+                .replace("group_dead: Some(true)", "group_dead: None")
+                .replace("group_dead: Some(false)", "group_dead: None")
+        };
+        let order = |line: &String| {
+            let mut words = line.split(' ').map(|word| word.parse::<i64>().unwrap_or(0));
+            (words.next(), words.next())
+        };
+        let all = lines(std::fs::read(&path).unwrap());
+        let mut before: Vec<String> = all.iter().filter(|line| said(line)).cloned().map(plain).collect();
+        let mut after: Vec<String> = lines(perfetto).into_iter().map(plain).collect();
+        before.sort_by_key(order);
+        after.sort_by_key(order);
+        assert_eq!(omitted as usize, all.len() - before.len(), "{}", path.display());
+        for (after, before) in after.iter().zip(&before) {
+            assert_eq!(after, before, "{}", path.display());
+        }
+        assert_eq!(after.len(), before.len());
+    }
+}
+
+#[test]
+fn losses_and_odd_events_survive_text() {
+    let text = "cpus=2\n            a-7     [000]    -1.000000005: sched_waking:         comm=b pid=2 prio=120 success=0 target_cpu=001\n\
+        CPU:0 [LOST 12 EVENTS]\nCPU:1 [LOST EVENTS]\n\
+        a-7 [001] 0.000000001: do_idle <-cpu_idle\n\
+        a-7 [001] 0.000000002: softirq_raise: vec=1 [action=TIMER]\n";
+    let mut reader = TextReader::new(text.as_bytes());
+    let mut writer = RecordedText::new(Vec::new(), 2);
+    while let Some(record) = reader.next_record().unwrap() {
+        writer.record(&record);
+    }
+    let again = writer.finish_writing().unwrap();
+    assert_eq!(lines(again.clone()), lines(text.as_bytes().to_vec()));
+    assert!(String::from_utf8(again).unwrap().contains("CPU:0 [LOST 12 EVENTS]\nCPU:1 [LOST EVENTS]\n"));
+    let mut writer = RecordedPerfetto::new(Vec::new(), 2);
+    let mut reader = TextReader::new(text.as_bytes());
+    while let Some(record) = reader.next_record().unwrap() {
+        writer.record(&record);
+    }
+    assert_eq!(writer.omitted(), 3, "before 0, and two that have no message");
+    let losses = lines(writer.finish_writing().unwrap());
+    assert_eq!(losses.iter().filter(|line| line.contains("Lost")).count(), 2, "{losses:?}");
 }

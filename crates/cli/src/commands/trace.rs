@@ -1,5 +1,7 @@
 //! `vruntime trace`: what is in recorded traces.
 
+mod convert;
+
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
@@ -19,6 +21,7 @@ const ROUND: u64 = 1 << 16;
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
     match &trace.command {
         TraceCommand::Info(arguments) => info(arguments),
+        TraceCommand::Convert(arguments) => convert::convert(arguments),
     }
 }
 

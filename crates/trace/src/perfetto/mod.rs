@@ -13,7 +13,10 @@ mod counters;
 mod events;
 mod packets;
 pub mod proto;
+mod recorded;
 mod tracks;
+
+pub use self::recorded::RecordedPerfetto;
 
 use self::counters::{GroupUse, RunQueues};
 use self::events::step_exit;

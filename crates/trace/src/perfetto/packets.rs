@@ -1,5 +1,6 @@
 //! Packets on their way into the file, and the bundles of each CPU on their way into packets.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use prost::Message;
@@ -35,6 +36,8 @@ pub(super) fn write_packet<W: Write>(out: &mut Output<W>, timestamp: u64, flags:
 pub(super) struct Bundles {
     cpus: Vec<Vec<u8>>,
     pending: usize,
+    /// The CPUs of which events are missing before those held back.
+    lost: BTreeSet<usize>,
 }
 
 impl Bundles {
@@ -58,6 +61,15 @@ impl Bundles {
         }
     }
 
+    /// From here on the events of `cpu` are behind a loss.
+    pub(super) fn lose<W: Write>(&mut self, out: &mut Output<W>, cpu: CpuId) {
+        if cpu.index() >= self.cpus.len() {
+            self.cpus.resize_with(cpu.index() + 1, Vec::new);
+        }
+        self.flush_cpu(out, cpu.index());
+        self.lost.insert(cpu.index());
+    }
+
     /// Writes what every CPU has.
     pub(super) fn flush<W: Write>(&mut self, out: &mut Output<W>) {
         for cpu in 0..self.cpus.len() {
@@ -68,12 +80,13 @@ impl Bundles {
 
     fn flush_cpu<W: Write>(&mut self, out: &mut Output<W>, cpu: usize) {
         let events = &mut self.cpus[cpu];
-        if events.is_empty() {
+        let lost = !self.lost.is_empty() && self.lost.remove(&cpu);
+        if events.is_empty() && !lost {
             return;
         }
         // Written by hand, from the inside out: decoding the events again only to let prost nest them would double
         // the work.
-        let bundle_len = key_len(1) + encoded_len_varint(cpu as u64) + events.len();
+        let bundle_len = key_len(1) + encoded_len_varint(cpu as u64) + events.len() + if lost { 2 } else { 0 };
         let packet_len = key_len(10)
             + encoded_len_varint(SEQUENCE_FTRACE.into())
             + key_len(1)
@@ -89,6 +102,10 @@ impl Bundles {
             encode_key(1, WireType::Varint, buffer); // FtraceEventBundle.cpu
             encode_varint(cpu as u64, buffer);
             buffer.extend_from_slice(events); // FtraceEventBundle.event, each with its key
+            if lost {
+                encode_key(3, WireType::Varint, buffer); // FtraceEventBundle.lost_events
+                encode_varint(1, buffer);
+            }
         });
         self.pending -= events.len();
         events.clear();

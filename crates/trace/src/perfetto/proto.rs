@@ -55,6 +55,9 @@ pub struct FtraceEventBundle {
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub event: Vec<FtraceEvent>,
+    /// Events of this CPU are missing before these.
+    #[prost(bool, optional, tag = "3")]
+    pub lost_events: Option<bool>,
 }
 
 /// One tracepoint hit.
@@ -65,13 +68,15 @@ pub struct FtraceEvent {
     /// Who ran when it was hit.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "FtraceEventKind", tags = "4, 11, 17, 20, 67, 114, 238, 239, 343, 345, 491")]
+    #[prost(oneof = "FtraceEventKind", tags = "3, 4, 11, 13, 17, 20, 67, 114, 236, 237, 238, 239, 343, 345, 491")]
     pub event: Option<FtraceEventKind>,
 }
 
 /// Which tracepoint, with its fields.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum FtraceEventKind {
+    #[prost(message, tag = "3")]
+    Print(Print),
     #[prost(message, tag = "4")]
     SchedSwitch(SchedSwitch),
     #[prost(message, tag = "17")]
@@ -82,6 +87,12 @@ pub enum FtraceEventKind {
     CgroupAttachTask(CgroupAttachTask),
     #[prost(message, tag = "11")]
     CpuFrequency(CpuFrequency),
+    #[prost(message, tag = "13")]
+    CpuIdle(CpuIdle),
+    #[prost(message, tag = "236")]
+    TaskRename(TaskRename),
+    #[prost(message, tag = "237")]
+    SchedProcessExec(SchedProcessExec),
     #[prost(message, tag = "114")]
     SchedWakeupNew(SchedWakeup),
     #[prost(message, tag = "238")]
@@ -155,6 +166,48 @@ pub struct CpuFrequency {
     pub state: Option<u32>,
     #[prost(uint32, optional, tag = "2")]
     pub cpu_id: Option<u32>,
+}
+
+/// `CpuIdleFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CpuIdle {
+    #[prost(uint32, optional, tag = "1")]
+    pub state: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub cpu_id: Option<u32>,
+}
+
+/// `PrintFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Print {
+    #[prost(uint64, optional, tag = "1")]
+    pub ip: Option<u64>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub buf: Option<Bytes>,
+}
+
+/// `TaskRenameFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TaskRename {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub oldcomm: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub newcomm: Option<Bytes>,
+    #[prost(int32, optional, tag = "4")]
+    pub oom_score_adj: Option<i32>,
+}
+
+/// `SchedProcessExecFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedProcessExec {
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub filename: Option<Bytes>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub old_pid: Option<i32>,
 }
 
 /// `SchedProcessExitFtraceEvent`.

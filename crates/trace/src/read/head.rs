@@ -120,7 +120,14 @@ fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     let (mut pid, mut start) = number(text.len())?;
     let before = |start: usize| start.checked_sub(1).map(|at| text[at]);
     // Perf says -1 where it does not know, and a dash otherwise joins ftrace's name and thread.
-    let negative = |start: usize| before(start) == Some(b'-') && matches!(before(start - 1), None | Some(b' ' | b'/'));
+    let negative = |start: usize| {
+        before(start) == Some(b'-')
+            && match before(start - 1) {
+                None | Some(b' ') => true,
+                Some(b'/') => before(start - 2).is_some_and(|byte| byte.is_ascii_digit()),
+                _ => false,
+            }
+    };
     let mut process = None;
     if negative(start) {
         (pid, start) = (-pid, start - 1);
@@ -300,6 +307,7 @@ mod tests {
             ("  bash-206  [001] .... -4.000001: cpu_idle: x", "ftrace|bash|206|None|1|-4000001000|cpu_idle|x"),
             ("kworker/u17:1-9 [001] 4.000001: 0: C|1|x|2", "ftrace|kworker/u17:1|9|None|1|4000001000|0|C|1|x|2"),
             ("a [7] b-c-3 [001] 4.000001: x: y", "ftrace|a [7] b-c|3|None|1|4000001000|x|y"),
+            ("kworker/-3 [001] 4.000001: x: y", "ftrace|kworker/|3|None|1|4000001000|x|y"),
             ("-7 [001] 4.000001: x: y", "perf||-7|None|1|4000001000|x|y"),
             ("a-3 [001] 4.000001: sys_read(fd: 3, buf: 0)", "ftrace|a|3|None|1|4000001000|sys_read|(fd: 3, buf: 0)"),
             ("a-3 [001] 4.000001: do_idle <-cpu_idle", "ftrace|a|3|None|1|4000001000||do_idle <-cpu_idle"),

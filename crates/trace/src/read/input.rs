@@ -1,12 +1,14 @@
 //! The bytes of a binary file, piece by piece: nothing is allocated for a length that the file cannot have.
 
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 use ruzstd::decoding::FrameDecoder;
 
 use super::format::number;
 use super::notes::{Error, Place};
 
+/// Bytes read at once.
+const CAPACITY: usize = 128 * 1024;
 /// The longest piece of a header that is read at once. A kernel's descriptions of events are a few kilobytes each.
 const MAX_PIECE: u64 = 16 << 20;
 /// The longest section of a header, or chunk of data, once it is decompressed. trace-cmd makes chunks of some pages.
@@ -15,7 +17,7 @@ const MAX_CHUNK: usize = 64 << 20;
 /// The file, with the place it is read at.
 #[derive(Debug)]
 pub(super) struct Input<R> {
-    reader: R,
+    reader: BufReader<R>,
     at: u64,
     len: u64,
     pub(super) big_endian: bool,
@@ -27,7 +29,7 @@ impl<R: Read + Seek> Input<R> {
     pub(super) fn new(mut reader: R) -> Result<Self, Error> {
         let len = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
-        Ok(Self { reader, at: 0, len, big_endian: false, section: None })
+        Ok(Self { reader: BufReader::with_capacity(CAPACITY, reader), at: 0, len, big_endian: false, section: None })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -48,7 +50,8 @@ impl<R: Read + Seek> Input<R> {
         if at > self.len {
             return Err(self.damaged(format!("something at byte {at}, but the file ends at {}", self.len)));
         }
-        self.reader.seek(SeekFrom::Start(at))?;
+        // Unlike `seek` this keeps what is in the buffer.
+        self.reader.seek_relative(at as i64 - self.at as i64)?;
         self.at = at;
         Ok(())
     }

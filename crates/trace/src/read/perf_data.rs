@@ -147,9 +147,10 @@ impl<R: Read + Seek> PerfData<R> {
     /// Reads one record.
     fn record(&mut self) -> Result<(), Error> {
         let place = self.input.at();
-        let kind = self.input.number(4, "a record")? as u32;
-        self.input.number(2, "a record")?;
-        let size = self.input.number(2, "a record")? as usize;
+        let mut header = [0; 8];
+        self.input.exact(&mut header, "a record")?;
+        let word = |offset, size| number(&header, offset, size, self.input.big_endian).unwrap_or(0);
+        let (kind, size) = (word(0, 4) as u32, word(6, 2) as usize);
         if size < 8 || place + size as u64 > self.end {
             // Where the next one is nobody knows.
             self.notes.not_understood.add(Place::Byte(place));

@@ -1,0 +1,121 @@
+//! `vruntime trace convert`: a recorded trace in another format.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
+
+use super::{ROUND, explain, open, thousands};
+use crate::args::{TraceConvert, TraceFormat};
+use crate::{Ended, interrupt, output};
+
+/// What writes the events.
+enum Writer {
+    Text(RecordedText<Box<dyn Write>>),
+    Perfetto(Box<RecordedPerfetto<Box<dyn Write>>>),
+}
+
+impl Writer {
+    fn record(&mut self, record: &Record<'_>) {
+        match self {
+            Self::Text(writer) => writer.record(record),
+            Self::Perfetto(writer) => writer.record(record),
+        }
+    }
+
+    fn failed(&self) -> bool {
+        match self {
+            Self::Text(writer) => writer.error().is_some(),
+            Self::Perfetto(writer) => writer.error().is_some(),
+        }
+    }
+
+    /// How many events the format could not say.
+    fn omitted(&self) -> u64 {
+        match self {
+            Self::Text(_) => 0,
+            Self::Perfetto(writer) => writer.omitted(),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Text(writer) => writer.finish_writing().map(drop),
+            Self::Perfetto(writer) => writer.finish_writing().map(drop),
+        }
+    }
+}
+
+/// The format of a file with this name.
+fn format(out: &Path) -> miette::Result<TraceFormat> {
+    match out.extension().and_then(|extension| extension.to_str()) {
+        Some("txt" | "ftrace" | "log") => Ok(TraceFormat::Text),
+        Some("perfetto-trace" | "pftrace" | "pb") => Ok(TraceFormat::Perfetto),
+        _ => Err(miette!(
+            help = "end its name with .txt or .pftrace, or say --to text or --to perfetto",
+            "what to write, the name of {} does not say",
+            out.display()
+        )),
+    }
+}
+
+pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
+    let TraceConvert { from, out, to } = arguments;
+    let format = to.map_or_else(|| format(out), Ok)?;
+    let same = |a: &Path, b: &Path| Some(fs::canonicalize(a).ok()? == fs::canonicalize(b).ok()?);
+    if same(from, out) == Some(true) {
+        return Err(miette!(help = "give it another name", "{} would be written over itself", out.display()));
+    }
+    let mut events = open(from)?;
+    // Text says how many CPUs there are when it is read to the first event; a header may as well say none.
+    let cpus = events.notes().cpus.unwrap_or(0);
+    let cannot = || format!("cannot write {}", out.display());
+    let file: Box<dyn Write> = if out == Path::new("-") {
+        Box::new(io::stdout())
+    } else {
+        Box::new(File::create(out).into_diagnostic().wrap_err_with(cannot)?)
+    };
+    let mut writer = match format {
+        TraceFormat::Text => Writer::Text(RecordedText::new(file, cpus)),
+        TraceFormat::Perfetto => Writer::Perfetto(Box::new(RecordedPerfetto::new(file, cpus))),
+    };
+    let (mut count, mut bare, mut ended) = (0_u64, 0, Ended::Well);
+    while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
+        writer.record(&record);
+        count += 1;
+        bare += u64::from(record.point == Tracepoint::Other { fields: b"" });
+        if writer.failed() {
+            break;
+        }
+        if count.is_multiple_of(ROUND) && interrupt::asked() {
+            ended = Ended::Interrupted;
+            break;
+        }
+    }
+    let omitted = writer.omitted();
+    match writer.finish() {
+        Ok(()) => {}
+        // A reader that went away is no error.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe && out == Path::new("-") => return Ok(ended),
+        Err(error) => return Err(error).into_diagnostic().wrap_err_with(cannot),
+    }
+    let notes = events.notes();
+    let told = [
+        (omitted, "events left out: Perfetto has no message for them, or vruntime does not know their fields"),
+        (
+            if format == TraceFormat::Text { bare } else { 0 },
+            "events of which only the name is written: vruntime does not know their fields",
+        ),
+        (notes.not_understood.count, "lines or records of the trace that were not understood"),
+        (notes.malformed.count, "events whose fields are not what the kernel prints"),
+    ];
+    for (count, what) in told.into_iter().filter(|&(count, _)| count > 0) {
+        output::note(&format!("{what}: {}", thousands(count)));
+    }
+    if let Some(place) = notes.unterminated {
+        output::note(&format!("{} ends within {place}: it may have been cut off", from.display()));
+    }
+    Ok(ended)
+}

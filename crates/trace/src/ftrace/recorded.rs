@@ -1,0 +1,212 @@
+//! Recorded events as ftrace text: what a trace of another format becomes when it is converted.
+
+use std::io::{self, Write};
+
+use super::{push_field, push_number, push_signed};
+use crate::event::{Named, Record, Tracepoint, Wakeup};
+use crate::output::Output;
+
+/// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the fields as the kernel words them.
+///
+/// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary file's other events there
+/// is the name alone. Control characters in names become `?`, so that a name cannot break a line. A task that the file did not know is
+/// `<...>-0`.
+///
+/// ```
+/// use vruntime_trace::RecordedText;
+/// use vruntime_trace::read::TextReader;
+///
+/// let text = "  bash 7/7 [001] 0.000001: sched:sched_waking: comm=make pid=8 prio=120 target_cpu=000\n";
+/// let (mut reader, mut writer) = (TextReader::new(text.as_bytes()), RecordedText::new(Vec::new(), 2));
+/// while let Some(record) = reader.next_record()? {
+///     writer.record(&record);
+/// }
+/// let text = String::from_utf8(writer.finish_writing()?)?;
+/// assert!(text.ends_with(" bash-7     [001]     0.000001000: sched_waking:         comm=make pid=8 prio=120 target_cpu=000\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RecordedText<W> {
+    out: Output<W>,
+}
+
+impl<W: Write> RecordedText<W> {
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer of its own.
+    pub fn new(out: W, cpus: u32) -> Self {
+        let mut out = Output::new(out);
+        out.write(|buffer| {
+            push_field(buffer, b"cpus=", &[]);
+            push_number(buffer, u64::from(cpus), 1);
+            buffer.push(b'\n');
+        });
+        Self { out }
+    }
+
+    /// Writes one event. What perf says of tasks is none, and left out.
+    pub fn record(&mut self, record: &Record<'_>) {
+        if let Tracepoint::Lost { events } = record.point {
+            self.out.write(|buffer| lost(buffer, record.cpu, events));
+        } else if !record.name.starts_with(b"PERF_RECORD_") {
+            self.out.write(|buffer| line(buffer, record));
+        }
+    }
+
+    /// The first error so far, if any: a caller may want to stop early.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.out.error()
+    }
+
+    /// Writes what is left and gives the writer back.
+    ///
+    /// # Errors
+    /// The first error of the writer below, whenever it happened.
+    pub fn finish_writing(self) -> io::Result<W> {
+        self.out.finish()
+    }
+}
+
+/// `CPU:1 [LOST 12 EVENTS]`, as the kernel says it.
+fn lost(buffer: &mut Vec<u8>, cpu: u32, events: Option<u64>) {
+    buffer.extend_from_slice(b"CPU:");
+    push_number(buffer, u64::from(cpu), 1);
+    buffer.extend_from_slice(b" [LOST ");
+    if let Some(events) = events {
+        push_number(buffer, events, 1);
+        buffer.push(b' ');
+    }
+    buffer.extend_from_slice(b"EVENTS]\n");
+}
+
+fn line(buffer: &mut Vec<u8>, record: &Record<'_>) {
+    let comm: &[u8] = match (record.pid, record.comm) {
+        (0, _) => b"<idle>",
+        (_, b"") => b"<...>",
+        (_, comm) => comm,
+    };
+    buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');
+    text(buffer, b"", comm);
+    buffer.push(b'-');
+    let before = buffer.len();
+    push_number(buffer, record.pid.max(0) as u64, 1);
+    buffer.resize(buffer.len().max(before + 5), b' ');
+    buffer.extend_from_slice(b" [");
+    push_number(buffer, u64::from(record.cpu), 3);
+    buffer.extend_from_slice(b"] ");
+    time(buffer, record.at);
+    if record.name != b"function" {
+        let before = buffer.len();
+        text(buffer, b"", record.name);
+        buffer.push(b':');
+        buffer.resize(buffer.len().max(before + 21), b' ');
+        buffer.push(b' ');
+    }
+    fields(buffer, &record.point);
+    while buffer.last() == Some(&b' ') {
+        buffer.pop();
+    }
+    buffer.push(b'\n');
+}
+
+fn time(buffer: &mut Vec<u8>, at: i64) {
+    let (seconds, nanoseconds) = (at.unsigned_abs() / 1_000_000_000, at.unsigned_abs() % 1_000_000_000);
+    let width = seconds.checked_ilog10().map_or(1, |log| log as usize + 1) + usize::from(at < 0);
+    buffer.resize(buffer.len() + 5_usize.saturating_sub(width), b' ');
+    if at < 0 {
+        buffer.push(b'-');
+    }
+    push_number(buffer, seconds, 1);
+    buffer.push(b'.');
+    push_number(buffer, nanoseconds, 9);
+    buffer.extend_from_slice(b": ");
+}
+
+/// A name or other text that cannot break a line.
+fn text(buffer: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    buffer.extend_from_slice(name);
+    buffer.extend(value.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
+}
+
+fn named(buffer: &mut Vec<u8>, comm: &[u8], pid: &[u8], task: Named<'_>) {
+    text(buffer, comm, task.comm);
+    push_signed(buffer, pid, task.pid);
+}
+
+fn number(buffer: &mut Vec<u8>, name: &[u8], value: u64) {
+    buffer.extend_from_slice(name);
+    push_number(buffer, value, 1);
+}
+
+fn wakeup(buffer: &mut Vec<u8>, wakeup: &Wakeup<'_>) {
+    named(buffer, b"comm=", b" pid=", wakeup.task);
+    push_signed(buffer, b" prio=", wakeup.prio);
+    if !wakeup.success {
+        buffer.extend_from_slice(b" success=0");
+    }
+    if let Some(cpu) = wakeup.target_cpu {
+        buffer.extend_from_slice(b" target_cpu=");
+        push_number(buffer, u64::from(cpu), 3);
+    }
+}
+
+fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
+    match *point {
+        Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => {
+            named(buffer, b"prev_comm=", b" prev_pid=", prev);
+            push_signed(buffer, b" prev_prio=", prev_prio);
+            push_field(buffer, b" prev_state=", prev_state.letters().as_bytes());
+            named(buffer, b" ==> next_comm=", b" next_pid=", next);
+            push_signed(buffer, b" next_prio=", next_prio);
+        }
+        Tracepoint::Waking(ref woken) | Tracepoint::Wakeup(ref woken) | Tracepoint::WakeupNew(ref woken) => {
+            wakeup(buffer, woken);
+        }
+        Tracepoint::MigrateTask { task, prio, orig_cpu, dest_cpu } => {
+            named(buffer, b"comm=", b" pid=", task);
+            push_signed(buffer, b" prio=", prio);
+            number(buffer, b" orig_cpu=", orig_cpu.into());
+            number(buffer, b" dest_cpu=", dest_cpu.into());
+        }
+        Tracepoint::StatRuntime { task, runtime_ns, vruntime_ns } => {
+            named(buffer, b"comm=", b" pid=", task);
+            number(buffer, b" runtime=", runtime_ns);
+            buffer.extend_from_slice(b" [ns]");
+            if let Some(vruntime) = vruntime_ns {
+                number(buffer, b" vruntime=", vruntime);
+                buffer.extend_from_slice(b" [ns]");
+            }
+        }
+        Tracepoint::ProcessFork { parent, child } => {
+            named(buffer, b"comm=", b" pid=", parent);
+            named(buffer, b" child_comm=", b" child_pid=", child);
+        }
+        Tracepoint::ProcessExec { filename, pid, old_pid } => {
+            text(buffer, b"filename=", filename);
+            push_signed(buffer, b" pid=", pid);
+            push_signed(buffer, b" old_pid=", old_pid);
+        }
+        Tracepoint::ProcessExit { task, prio, group_dead } => {
+            named(buffer, b"comm=", b" pid=", task);
+            push_signed(buffer, b" prio=", prio);
+            if let Some(dead) = group_dead {
+                push_field(buffer, b" group_dead=", if dead { b"true" } else { b"false" });
+            }
+        }
+        Tracepoint::TaskRename { task, .. } => {
+            push_signed(buffer, b"pid=", task.pid);
+            // What it was called before is known from what came before.
+            text(buffer, b" oldcomm=? newcomm=", task.comm);
+            buffer.extend_from_slice(b" oom_score_adj=0");
+        }
+        Tracepoint::CpuIdle { state, cpu_id } => {
+            number(buffer, b"state=", state.into());
+            number(buffer, b" cpu_id=", cpu_id.into());
+        }
+        Tracepoint::CpuFrequency { khz, cpu_id } => {
+            number(buffer, b"state=", khz.into());
+            number(buffer, b" cpu_id=", cpu_id.into());
+        }
+        Tracepoint::Print { text: said } => text(buffer, b"", said),
+        Tracepoint::Other { fields } | Tracepoint::Malformed { fields } => text(buffer, b"", fields),
+        Tracepoint::Lost { .. } => {}
+    }
+}

@@ -1,0 +1,248 @@
+//! Recorded events as a Perfetto trace: what a trace of another format becomes when it is converted.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use vruntime_sched::ids::CpuId;
+
+use super::packets::{Bundles, write_packet};
+use super::proto::{
+    CpuFrequency, CpuIdle, Data, FtraceEvent, FtraceEventKind, Print, Process, ProcessTree,
+    SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedSwitch,
+    SchedWakeup, SystemInfo, TaskRename, Thread, Utsname,
+};
+use super::{MAX_CPUS, release};
+use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
+use crate::output::Output;
+
+/// Threads whose processes are remembered: as many as Linux has.
+const MAX_THREADS: usize = 1 << 22;
+/// Threads described in one packet.
+const THREADS: usize = 1000;
+
+/// Writes [`Record`]s as a Perfetto trace: the scheduler's events, frequencies, idle states and markers, as the messages that Perfetto has for
+/// the kernel's tracepoints.
+///
+/// Left out, and [counted](Self::omitted): events that Perfetto has no message for (`sched_stat_runtime`) or whose fields nobody has read, those
+/// before time 0, and those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's bundle of events,
+/// without a count.
+///
+/// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each thread whose process is known.
+#[derive(Debug)]
+pub struct RecordedPerfetto<W> {
+    out: Output<W>,
+    bundles: Bundles,
+    processes: BTreeMap<i32, Known>,
+    latest: u64,
+    omitted: u64,
+}
+
+/// What is known of a thread.
+#[derive(Debug)]
+struct Known {
+    tgid: i32,
+    comm: Bytes,
+}
+
+impl<W: Write> RecordedPerfetto<W> {
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer of its own.
+    pub fn new(out: W, cpus: u32) -> Self {
+        let mut out = Output::new(out);
+        let utsname = Utsname {
+            sysname: Some("Linux".to_owned()),
+            version: Some("converted by vruntime".to_owned()),
+            // By this Perfetto reads the states as we write them.
+            release: Some(release("4.14")),
+            machine: None,
+        };
+        let info = SystemInfo { utsname: Some(utsname), num_cpus: Some(cpus) };
+        write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
+        Self { out, bundles: Bundles::default(), processes: BTreeMap::new(), latest: 0, omitted: 0 }
+    }
+
+    /// Writes one event.
+    pub fn record(&mut self, record: &Record<'_>) {
+        self.know(record);
+        if record.name.starts_with(b"PERF_RECORD_") && !matches!(record.point, Tracepoint::Lost { .. }) {
+            return;
+        }
+        let cpu = CpuId(record.cpu);
+        if matches!(record.point, Tracepoint::Lost { .. }) && record.cpu < MAX_CPUS {
+            self.bundles.lose(&mut self.out, cpu);
+            return;
+        }
+        let timestamp = u64::try_from(record.at).ok();
+        let (Some(timestamp), true) = (timestamp, record.cpu < MAX_CPUS) else {
+            self.omitted += 1;
+            return;
+        };
+        self.latest = self.latest.max(timestamp);
+        let Some(kind) = message(record) else {
+            self.omitted += 1;
+            return;
+        };
+        let pid = u32::try_from(record.pid).ok();
+        self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp: Some(timestamp), pid, event: Some(kind) });
+    }
+
+    /// Remembers which process a thread is of.
+    fn know(&mut self, record: &Record<'_>) {
+        let (pid, tgid, comm) = match record.point {
+            Tracepoint::TaskRename { task, tgid: Some(tgid) } => (task.pid, tgid, task.comm),
+            _ => match record.tgid {
+                Some(tgid) => (record.pid, tgid, record.comm),
+                None => return,
+            },
+        };
+        if pid <= 0 || tgid <= 0 {
+            return;
+        }
+        let full = self.processes.len() >= MAX_THREADS;
+        match self.processes.get_mut(&pid) {
+            Some(known) if known.tgid == tgid && known.comm == comm => {}
+            Some(known) => *known = Known { tgid, comm: Bytes::copy_from_slice(comm) },
+            None if full => {}
+            None => {
+                self.processes.insert(pid, Known { tgid, comm: Bytes::copy_from_slice(comm) });
+            }
+        }
+    }
+
+    /// How many events were left out.
+    pub fn omitted(&self) -> u64 {
+        self.omitted
+    }
+
+    /// The first error so far, if any: a caller may want to stop early.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.out.error()
+    }
+
+    /// Writes what is left, and which processes there are, and gives the writer back.
+    ///
+    /// # Errors
+    /// The first error of the writer below, whenever it happened.
+    pub fn finish_writing(mut self) -> io::Result<W> {
+        self.bundles.flush(&mut self.out);
+        let threads: Vec<(i32, Known)> = std::mem::take(&mut self.processes).into_iter().collect();
+        for threads in threads.chunks(THREADS) {
+            let name = |known: &Known| String::from_utf8_lossy(&known.comm).into_owned();
+            let leaders = threads.iter().filter(|(pid, known)| *pid == known.tgid);
+            let processes = leaders.map(|(pid, known)| Process {
+                pid: Some(*pid),
+                cmdline: vec![name(known)],
+                cmdline_is_comm: Some(true),
+                ..Process::default()
+            });
+            let processes = processes.collect();
+            let threads = threads.iter().map(|(tid, known)| Thread {
+                tid: Some(*tid),
+                name: Some(Bytes::from(name(known))),
+                tgid: Some(known.tgid),
+            });
+            let tree = ProcessTree { processes, threads: threads.collect() };
+            write_packet(&mut self.out, self.latest, None, Data::ProcessTree(tree));
+        }
+        self.out.finish()
+    }
+}
+
+/// Text is UTF-8 in Perfetto's files.
+fn utf8(bytes: &[u8]) -> Bytes {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => Bytes::copy_from_slice(bytes),
+        Err(_) => Bytes::from(String::from_utf8_lossy(bytes).into_owned()),
+    }
+}
+
+fn wakeup(wakeup: &Wakeup<'_>) -> SchedWakeup {
+    SchedWakeup {
+        comm: Some(utf8(wakeup.task.comm)),
+        pid: Some(wakeup.task.pid),
+        prio: Some(wakeup.prio),
+        success: Some(wakeup.success.into()),
+        target_cpu: wakeup.target_cpu.map(|cpu| cpu as i32),
+    }
+}
+
+/// `prev_state` as the kernel has it from 4.14 on.
+const fn bits(state: TaskState) -> i64 {
+    match state {
+        TaskState::Running | TaskState::Unknown => 0,
+        TaskState::Sleeping => 1,
+        TaskState::DiskSleep => 2,
+        TaskState::Stopped => 4,
+        TaskState::Tracing => 8,
+        TaskState::Dead => 0x10,
+        TaskState::Zombie => 0x20,
+        TaskState::Parked => 0x40,
+        TaskState::Idle => 0x80,
+        TaskState::Preempted => 0x100,
+    }
+}
+
+/// The message Perfetto has for an event; none if there is none.
+fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
+    Some(match record.point {
+        Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => {
+            FtraceEventKind::SchedSwitch(SchedSwitch {
+                prev_comm: Some(utf8(prev.comm)),
+                prev_pid: Some(prev.pid),
+                prev_prio: Some(prev_prio),
+                prev_state: Some(bits(prev_state)),
+                next_comm: Some(utf8(next.comm)),
+                next_pid: Some(next.pid),
+                next_prio: Some(next_prio),
+            })
+        }
+        Tracepoint::Waking(ref woken) => FtraceEventKind::SchedWaking(wakeup(woken)),
+        Tracepoint::Wakeup(ref woken) => FtraceEventKind::SchedWakeup(wakeup(woken)),
+        Tracepoint::WakeupNew(ref woken) => FtraceEventKind::SchedWakeupNew(wakeup(woken)),
+        Tracepoint::MigrateTask { task, prio, orig_cpu, dest_cpu } => {
+            FtraceEventKind::SchedMigrateTask(SchedMigrateTask {
+                comm: Some(utf8(task.comm)),
+                pid: Some(task.pid),
+                prio: Some(prio),
+                orig_cpu: Some(orig_cpu as i32),
+                dest_cpu: Some(dest_cpu as i32),
+            })
+        }
+        Tracepoint::ProcessFork { parent, child } => FtraceEventKind::SchedProcessFork(SchedProcessFork {
+            parent_comm: Some(utf8(parent.comm)),
+            parent_pid: Some(parent.pid),
+            child_comm: Some(utf8(child.comm)),
+            child_pid: Some(child.pid),
+        }),
+        Tracepoint::ProcessExec { filename, pid, old_pid } => FtraceEventKind::SchedProcessExec(SchedProcessExec {
+            filename: Some(utf8(filename)),
+            pid: Some(pid),
+            old_pid: Some(old_pid),
+        }),
+        Tracepoint::ProcessExit { task: Named { comm, pid }, prio, .. } => {
+            FtraceEventKind::SchedProcessExit(SchedProcessExit {
+                comm: Some(utf8(comm)),
+                pid: Some(pid),
+                tgid: None,
+                prio: Some(prio),
+            })
+        }
+        Tracepoint::TaskRename { task, .. } => FtraceEventKind::TaskRename(TaskRename {
+            pid: Some(task.pid),
+            oldcomm: None,
+            newcomm: Some(utf8(task.comm)),
+            oom_score_adj: Some(0),
+        }),
+        Tracepoint::CpuIdle { state, cpu_id } => {
+            FtraceEventKind::CpuIdle(CpuIdle { state: Some(state), cpu_id: Some(cpu_id) })
+        }
+        Tracepoint::CpuFrequency { khz, cpu_id } => {
+            FtraceEventKind::CpuFrequency(CpuFrequency { state: Some(khz), cpu_id: Some(cpu_id) })
+        }
+        Tracepoint::Print { text: said } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(said)) }),
+        Tracepoint::StatRuntime { .. }
+        | Tracepoint::Lost { .. }
+        | Tracepoint::Other { .. }
+        | Tracepoint::Malformed { .. } => return None,
+    })
+}
