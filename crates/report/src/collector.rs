@@ -46,6 +46,7 @@ pub struct Collector {
     frequency: Frequencies,
     /// When a CPU has just looked for work: what that took comes next.
     balanced: Option<u64>,
+    h_load: Option<results::GroupVisits>,
     unexplained: u64,
     now: u64,
     finished: bool,
@@ -64,8 +65,19 @@ impl Collector {
             self.finish(now);
         }
         let frequencies = std::mem::take(&mut self.frequency).finish(self.now);
-        let Self { mut tasks, mut classes, groups, cpus, migrations, conservation, mut psi, unexplained, now, .. } =
-            self;
+        let Self {
+            mut tasks,
+            mut classes,
+            groups,
+            cpus,
+            migrations,
+            conservation,
+            mut psi,
+            h_load,
+            unexplained,
+            now,
+            ..
+        } = self;
         let mut class_results: Vec<ClassResult> = classes
             .iter()
             .map(|class| ClassResult {
@@ -134,6 +146,7 @@ impl Collector {
                 most_interval_ns: watch.range.1,
                 worst: watch.worst,
             }),
+            h_load,
             unexplained,
             loadavg: None,
             frequencies,
@@ -549,6 +562,12 @@ impl Sink for Collector {
                 count.attempts += 1;
                 count.pulls += u64::from(pulled > 0);
                 count.tasks += u64::from(pulled);
+            }
+            Event::HLoad { groups, idle, .. } => {
+                let visits = self.h_load.get_or_insert_default();
+                visits.updates += 1;
+                visits.groups += u64::from(groups);
+                visits.idle += u64::from(idle);
             }
             Event::LoopEnd { task, duration, work } => {
                 self.task_mut(task);

@@ -80,6 +80,11 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             loadavg: results.loadavg.map(|load| load.hundredths().map(|value| value as f64 / 100.0)),
             cpu_frequency: results.frequencies.iter().map(Frequency::new).collect(),
             nr_migrations: results.account.migrations,
+            h_load: results.h_load.map(|visits| HLoad {
+                updates: visits.updates,
+                groups_visited: visits.groups,
+                idle_groups_visited: visits.idle,
+            }),
             unexplained_switches: results.unexplained,
             migrations: Causes(results.migrations),
             work_conservation: results.conservation.map(|conservation| WorkConservation {
@@ -483,6 +488,13 @@ impl Serialize for Times {
 }
 
 #[derive(Serialize)]
+struct HLoad {
+    updates: u64,
+    groups_visited: u64,
+    idle_groups_visited: u64,
+}
+
+#[derive(Serialize)]
 struct Machine {
     elapsed_s: f64,
     #[serde(flatten)]
@@ -493,6 +505,9 @@ struct Machine {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cpu_frequency: Vec<Frequency>,
     nr_migrations: u64,
+    /// Only under 3.10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    h_load: Option<HLoad>,
     unexplained_switches: u64,
     migrations: Causes,
     /// Null for a machine of one CPU: there is nothing to balance.

@@ -55,8 +55,8 @@ pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use results::{
-    Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, IdleWaits, LimitResult,
-    MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
+    Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
+    LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
 pub use table::{WIDTH, grid, results_table};

@@ -319,6 +319,17 @@ pub struct CpuResult {
     pub balance: [BalanceCount; 3],
 }
 
+/// How often the balancer computed what all groups weigh on a CPU (3.10: `update_h_load`), and what it visited for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GroupVisits {
+    /// How often.
+    pub updates: u64,
+    /// Visits to groups.
+    pub groups: u64,
+    /// Those to groups without a task on that CPU.
+    pub idle: u64,
+}
+
 impl CpuResult {
     /// Balancing of one kind.
     pub const fn balance(&self, kind: BalanceKind) -> BalanceCount {
@@ -415,6 +426,8 @@ pub struct Results {
     pub frequencies: Vec<CpuFrequency>,
     /// The load averages at the end, where who ran the machine told them: the events alone do not.
     pub loadavg: Option<LoadAvg>,
+    /// What the balancer of 3.10 did for the weights of groups; none under other kernels, or without balancing.
+    pub h_load: Option<GroupVisits>,
     /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
     /// scheduler runs whom it must not. 0 for every run of the simulator.
     pub unexplained: u64,

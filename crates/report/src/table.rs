@@ -1,6 +1,7 @@
 //! Tables that fit a terminal of 100 columns.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 use vruntime_trace::SchedPolicy;
@@ -72,6 +73,13 @@ pub fn results_table(results: &Results) -> String {
     if !results.frequencies.is_empty() {
         text.push_str(&frequencies(results));
         text.push('\n');
+    }
+    if let Some(visits) = results.h_load {
+        let [updates, groups, idle] = [visits.updates, visits.groups, visits.idle].map(|value| count(value as f64));
+        let _ = writeln!(
+            text,
+            "weights of groups: computed {updates} times, visiting {groups} groups, {idle} of them idle\n"
+        );
     }
     text.push_str(&averages(results));
     if results.account.idle_waits.count > 0 {

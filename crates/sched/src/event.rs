@@ -273,6 +273,15 @@ pub enum Event {
         /// How many tasks came over.
         pulled: u32,
     },
+    /// A CPU about to pull tasks from `of` has computed what every group weighs there (3.10: `update_h_load`).
+    HLoad {
+        /// The CPU tasks are to be pulled from.
+        of: CpuId,
+        /// How many groups were visited: all there are.
+        groups: u32,
+        /// Those of them without a task there.
+        idle: u32,
+    },
     /// The CPU spent `ns` on something other than its tasks' work. The time is charged to whoever was running.
     Overhead {
         /// On what.

@@ -62,7 +62,7 @@ pub enum Feature {
     /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
     HrtickDl,
     /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled (6.1, 6.6; with
-    /// real-time scheduling of groups all kernels). Off in all of them, since 5.10.
+    /// real-time scheduling of groups all kernels). On up to 3.18; off since 5.10.
     RtRuntimeShare,
     /// First CFS: a sleeper gets credit for the time it could have run.
     FairSleepers,
@@ -72,6 +72,8 @@ pub enum Feature {
     SleeperLoadAvg,
     /// First CFS: a new task is given no credit for its first wait.
     SkipInitial,
+    /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher for who may pull.
+    LbBias,
     /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted Cores", 3.1).
     OldGroupAvg,
     /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same, 3.2).
@@ -118,6 +120,7 @@ pub const FEATURES: &[(Feature, &str)] = &[
     (Feature::SleeperAvg, "SLEEPER_AVG"),
     (Feature::SleeperLoadAvg, "SLEEPER_LOAD_AVG"),
     (Feature::SkipInitial, "SKIP_INITIAL"),
+    (Feature::LbBias, "LB_BIAS"),
     (Feature::OldGroupAvg, "OLD_GROUP_AVG"),
     (Feature::OldNumaGroups, "OLD_NUMA_GROUPS"),
     (Feature::OldWakeNode, "OLD_WAKE_NODE"),

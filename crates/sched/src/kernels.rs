@@ -82,7 +82,7 @@ pub struct KernelRow {
     pub change: &'static str,
 }
 
-/// On in every kernel on offer.
+/// On in every kernel on offer from 6.1 on.
 const COMMON: &[Feature] = &[
     Feature::CacheHotBuddy,
     Feature::WakeupPreemption,
@@ -100,6 +100,18 @@ const COMMON: &[Feature] = &[
 
 const CFS_6_1: &[Feature] =
     &[Feature::GentleFairSleepers, Feature::StartDebit, Feature::LastBuddy, Feature::AltPeriod, Feature::BaseSlice];
+
+const CFS_3_10: &[Feature] = &[
+    Feature::CacheHotBuddy,
+    Feature::WakeupPreemption,
+    Feature::NontaskCapacity,
+    Feature::TtwuQueue,
+    Feature::GentleFairSleepers,
+    Feature::StartDebit,
+    Feature::LastBuddy,
+    Feature::LbBias,
+    Feature::RtRuntimeShare,
+];
 
 const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
 
@@ -164,6 +176,62 @@ static KERNELS: &[KernelRow] = &[
         cpusets: Rules::V6_1,
         change: "The first CFS (as of August 2007): no slices; each task is owed what a fair CPU would have given it \
                  (wait_runtime), and who is owed most runs, by a granularity's difference. SCHED_IDLE.",
+    },
+    KernelRow {
+        name: "3.10",
+        policy: PolicyKind::Cfs,
+        eevdf: Eevdf::V6_6,
+        features: features(&[CFS_3_10]),
+        base_slice_ns: 750_000,
+        balancer: Balancer::V3_10,
+        rt_limit: Limit::Throttle,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "CFS with groups (June 2013): least vruntime first. Balancing compares the weights that are queued; what the tasks of groups \
+                 weigh is computed for every group of the system before tasks are pulled.",
+    },
+    KernelRow {
+        name: "3.12",
+        policy: PolicyKind::Cfs,
+        eevdf: Eevdf::V6_6,
+        features: features(&[CFS_3_10]),
+        base_slice_ns: 750_000,
+        balancer: Balancer::V3_12,
+        rt_limit: Limit::Throttle,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "Balancing compares what is runnable on average (3.11); what the tasks of a group weigh is computed when it is \
+                 asked for: idle groups cost nothing. Wakers of many no longer draw them near (wake_wide).",
+    },
+    KernelRow {
+        name: "3.17",
+        policy: PolicyKind::Cfs,
+        eevdf: Eevdf::V6_6,
+        features: features(&[CFS_3_10]),
+        base_slice_ns: 750_000,
+        balancer: Balancer::V3_17,
+        rt_limit: Limit::Throttle,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "As it was on the way to 3.18: a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
+                 pushed to them, to and fro. SCHED_DEADLINE (3.14).",
+    },
+    KernelRow {
+        name: "3.18",
+        policy: PolicyKind::Cfs,
+        eevdf: Eevdf::V6_6,
+        features: features(&[CFS_3_10]),
+        base_slice_ns: 750_000,
+        balancer: Balancer::V3_18,
+        rt_limit: Limit::Throttle,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "An idle CPU leaves a group alone that is not overloaded and has about as many idle CPUs; forks and execs go to the \
+                 shallowest idle CPU.",
     },
     KernelRow {
         name: "6.1",

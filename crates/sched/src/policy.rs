@@ -159,6 +159,17 @@ pub trait Policy: Sized + Debug + 'static {
         crate::weight::NICE_0_WEIGHT
     }
 
+    /// By how much a sleeping task would make this CPU heavier, in the scale of weights (up to 3.18, at a wakeup).
+    fn effective_load(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {
+        crate::weight::NICE_0_WEIGHT
+    }
+
+    /// Brings what every group weighs on this CPU up to date, once a tick (3.10): how many groups were visited, and how many of
+    /// them have no task here. `None` if that was done in this tick.
+    fn update_h_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<(u32, u32)> {
+        None
+    }
+
     /// Utilisation of a task, 0..=1024.
     fn task_util(_rq: &Rq<Self>, _task: u32) -> u64 {
         0

@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use once_cell::race::OnceBox;
 use spin::Mutex;
 
-use crate::balance::early::CpuLoads;
+use crate::balance::cpu_load::CpuLoads;
 use crate::balance::nohz::Nohz;
 use crate::balance::roots::Root;
 use crate::balance::sums::CacheSums;
@@ -387,14 +387,14 @@ impl<P: Policy> Shared<P> {
         let roots = cpusets.roots();
         let dl = DlShared::new(&topology, &config, &roots);
         let split = AtomicBool::new(roots.is_split());
-        let domains = DomainSets::new(&topology, config.features, roots);
+        let domains = DomainSets::new(&topology, config.balancer, config.features, roots);
         let cpus = topology.cpus().iter().map(|place| Published {
             idle: AtomicBool::new(true),
             capacity: place.capacity,
             capacity_of: AtomicU32::new(place.capacity),
             ..Published::default()
         });
-        let cpu_loads = config.balancer.is_early().then(|| CpuLoads::new(topology.nr_cpus()));
+        let cpu_loads = config.balancer.has_cpu_load().then(|| CpuLoads::new(topology.nr_cpus()));
         let shared = Self {
             cpus: cpus.collect(),
             idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
@@ -506,7 +506,7 @@ impl<P: Policy> Shared<P> {
             }
         }
         let split = roots.is_split();
-        self.domains.rebuild(&self.topology, self.config.features, roots);
+        self.domains.rebuild(&self.topology, self.config.balancer, self.config.features, roots);
         self.split.store(split, Relaxed);
         change
     }

@@ -443,7 +443,7 @@ proptest! {
     #[test]
     fn no_group_uses_more_than_its_limit(
         cpus in 1u32..5,
-        name in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"]),
         parents in prop::collection::vec(0usize..6, 1..6),
         steps in prop::collection::vec(step(), 1..120),
     ) {

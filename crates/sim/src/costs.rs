@@ -93,6 +93,9 @@ costs! {
     migration_ns:              0,   5_000,  10_000,  20_000;
     /// Looking for work to pull, for each scheduling domain searched.
     balance_ns:                0,     400,     800,   8_000;
+    /// What a group weighs on a CPU, for each group visited (3.10 visits all before it pulls): its queue's and its entity's
+    /// cache lines and a division.
+    h_load_ns:                 0,      20,      20,     400;
     /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
     /// are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;

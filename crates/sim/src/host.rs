@@ -54,6 +54,8 @@ pub(crate) struct Core<'a, S> {
     pub(crate) switches: u64,
     /// Domains searched for work since the count was last taken.
     pub(crate) searches: u64,
+    /// Groups that were visited for what they weigh (3.10).
+    pub(crate) visits: u64,
     /// Tasks that may run anywhere because the CPUs they might run on are offline.
     pub(crate) lost: BTreeSet<TaskId>,
     /// Tasks that asked for CPUs all of which were offline.
@@ -68,6 +70,13 @@ impl<S: Sink> Core<'_, S> {
     pub(crate) fn emit(&mut self, cpu: usize, event: &Event) {
         self.events += 1;
         self.sink.event(self.now, CpuId(cpu as u32), event);
+    }
+
+    /// What balancing has taken since this was last asked, nanoseconds.
+    #[inline]
+    pub(crate) fn balancing_ns(&mut self) -> u64 {
+        let (searches, visits) = (std::mem::take(&mut self.searches), std::mem::take(&mut self.visits));
+        searches * self.costs.balance_ns + visits * self.costs.h_load_ns
     }
 
     /// The kernel takes `ns` of `cpu`, whose accounts are settled, and cannot be preempted meanwhile.
@@ -231,6 +240,7 @@ impl<S: Sink> Host for Core<'_, S> {
         match event {
             Event::Switch { .. } => self.switches += 1,
             Event::Balance { .. } => self.searches += 1,
+            Event::HLoad { groups, .. } => self.visits += u64::from(*groups),
             Event::AffinityLost { task } => {
                 self.lost.insert(*task);
             }

@@ -48,12 +48,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_exec(cpu);
     }
 
-    /// Charges for the domains that were searched for work since this was last called.
+    /// Charges for the domains that were searched and the groups that were visited for work since this was last called.
     #[inline]
     fn charge_searches(&mut self, cpu: usize, kind: OverheadKind) {
-        if self.core.searches > 0 {
-            let ns = self.core.searches * self.core.costs.balance_ns;
-            self.core.searches = 0;
+        let ns = self.core.balancing_ns();
+        if ns > 0 {
             self.core.charge(cpu, kind, ns);
         }
     }

@@ -206,6 +206,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 events: 0,
                 switches: 0,
                 searches: 0,
+                visits: 0,
                 lost: BTreeSet::new(),
                 refused: BTreeSet::new(),
                 outside: BTreeSet::new(),

@@ -53,11 +53,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Running::Task(task) => task.0,
         };
         self.core.cpus[cpu].curr = curr;
-        let searches = std::mem::take(&mut self.core.searches);
+        let searches = self.core.balancing_ns();
         if curr != prev {
             self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns);
         }
-        self.core.charge(cpu, OverheadKind::Switch, searches * self.core.costs.balance_ns);
+        self.core.charge(cpu, OverheadKind::Switch, searches);
         if curr < STOPPER {
             self.resume(cpu, curr, next.migrated);
         }

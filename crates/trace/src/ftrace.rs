@@ -169,6 +169,7 @@ impl<W: Write> FtraceWriter<W> {
             | Event::RtUnthrottle { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
+            | Event::HLoad { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
             | Event::SleepReturn { .. }

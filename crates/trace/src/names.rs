@@ -172,6 +172,7 @@ impl Names {
             | Event::RtThrottle { group }
             | Event::RtUnthrottle { group } => self.admit_group(group),
             Event::Balance { .. }
+            | Event::HLoad { .. }
             | Event::Overhead { .. }
             | Event::CpuFrequency { .. }
             | Event::CpuDown

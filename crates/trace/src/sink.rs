@@ -412,6 +412,7 @@ impl Sink for Digest {
             }
             Event::RtThrottle { group } => (26, u64::from(group.0), 0),
             Event::RtUnthrottle { group } => (27, u64::from(group.0), 0),
+            Event::HLoad { of, groups, idle } => (28, u64::from(of.0), pair(groups, idle)),
             Event::CpuDown => (23, 0, 0),
             Event::CpuUp => (24, 0, 0),
             Event::AffinityLost { task } => (25, u64::from(task.0), 0),

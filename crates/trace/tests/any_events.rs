@@ -83,6 +83,7 @@ fn event() -> impl Strategy<Value = Event> {
             busiest: Some(cpu),
             pulled
         }),
+        (cpu(), any::<u32>(), any::<u32>()).prop_map(|(of, groups, idle)| Event::HLoad { of, groups, idle }),
         any::<u64>().prop_map(|ns| Event::Overhead { kind: OverheadKind::Tick, ns }),
         (task(), any::<u64>(), any::<u64>()).prop_map(|(task, duration, work)| Event::LoopEnd { task, duration, work }),
         (task(), any::<u64>()).prop_map(|(task, late)| Event::SleepReturn { task, late }),
@@ -107,6 +108,7 @@ fn is_traced(event: &Event) -> bool {
             | Event::RtUnthrottle { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
+            | Event::HLoad { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
             | Event::SleepReturn { .. }

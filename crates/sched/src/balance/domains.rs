@@ -160,6 +160,8 @@ pub(crate) struct Domain {
     pub(crate) min_interval: u64,
     /// The same, at most.
     pub(crate) max_interval: u64,
+    /// A busy CPU balances so many times less often.
+    pub(crate) busy_factor: u64,
     pub(crate) cache_nice_tries: u32,
     /// The CPUs share a last-level cache.
     pub(crate) share_llc: bool,
@@ -175,8 +177,46 @@ pub(crate) struct Domain {
     pub(crate) imb_numa_nr: u32,
 }
 
-/// A busy CPU balances this many times less often.
-pub(crate) const BUSY_FACTOR: u64 = 16;
+/// The numbers of a level.
+#[derive(Clone, Copy)]
+struct Numbers {
+    level: Level,
+    imbalance_pct: u64,
+    cache_nice_tries: u32,
+    /// Shortest and longest, nanoseconds.
+    interval: (u64, u64),
+    busy_factor: u64,
+}
+
+impl Numbers {
+    fn of(balancer: Balancer, level: Level, weight: u64) -> Self {
+        let cache_nice_tries = match level {
+            Level::Smt => 0,
+            Level::Cluster | Level::Mc | Level::Pkg => 1,
+            Level::Numa(_) => 2,
+        };
+        // Since 3.16 all levels are made alike; before, those within a node had numbers of their own (asm/topology.h).
+        let own = matches!(balancer, Balancer::V3_10 | Balancer::V3_12);
+        let imbalance_pct = match level {
+            Level::Smt => 110,
+            Level::Cluster | Level::Mc if !own => 117,
+            _ if balancer.is_by_load() => 125,
+            _ => 117,
+        };
+        let interval = match level {
+            Level::Smt if own => (MS, 2 * MS),
+            Level::Cluster | Level::Mc | Level::Pkg if own => (MS, 4 * MS),
+            _ => (weight * MS, 2 * weight * MS),
+        };
+        let busy_factor = match level {
+            _ if !balancer.is_by_load() => 16,
+            Level::Numa(_) => 32,
+            _ if own => 64,
+            _ => 32,
+        };
+        Self { level, imbalance_pct, cache_nice_tries, interval, busy_factor }
+    }
+}
 
 /// Every domain of the machine, and each CPU's own from the lowest up.
 #[derive(Debug)]
@@ -210,12 +250,18 @@ pub(crate) fn most_levels(topology: &Topology) -> usize {
 
 impl Domains {
     /// The domains of a machine all of whose CPUs are online.
-    pub fn new(topology: &Topology, _balancer: Balancer, features: Features) -> Self {
-        Self::of_roots(topology, features, Roots::whole(topology.nr_cpus()), false)
+    pub fn new(topology: &Topology, balancer: Balancer, features: Features) -> Self {
+        Self::of_roots(topology, balancer, features, Roots::whole(topology.nr_cpus()), false)
     }
 
     /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left out.
-    pub(crate) fn of_roots(topology: &Topology, features: Features, roots: Roots, lost: bool) -> Self {
+    pub(crate) fn of_roots(
+        topology: &Topology,
+        balancer: Balancer,
+        features: Features,
+        roots: Roots,
+        lost: bool,
+    ) -> Self {
         let whole = roots.is_whole();
         // Of a span what is in the CPU's own root domain.
         let within =
@@ -271,7 +317,8 @@ impl Domains {
                 let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, &all, child);
                 let own = child(cpu).filter(|_| overlaps && !features.has(Feature::OldNumaGroups));
                 let id = *known.entry((*level, span.clone(), own)).or_insert_with(|| {
-                    let mut domain = domain(topology, *level, &span, cpu, &chains, &all, capacities[&roots.of(cpu)]);
+                    let numbers = Numbers::of(balancer, *level, span.count() as u64);
+                    let mut domain = domain(topology, numbers, &span, cpu, &chains, &all, capacities[&roots.of(cpu)]);
                     if overlaps {
                         domain.groups = overlapping(topology, &span, cpu, &all, child);
                         for group in &mut domain.groups {
@@ -459,7 +506,7 @@ impl Domains {
 
 fn domain(
     topology: &Topology,
-    level: Level,
+    numbers: Numbers,
     span: &CpuMask,
     first: CpuId,
     chains: &[Vec<u32>],
@@ -492,25 +539,21 @@ fn domain(
     let weight = span.count() as u32;
     let first_place = topology.place(first);
     let share_llc = span.iter().all(|cpu| topology.place(cpu).llc == first_place.llc);
-    let (imbalance_pct, cache_nice_tries) = match level {
-        Level::Smt => (110, 0),
-        Level::Cluster | Level::Mc | Level::Pkg => (117, 1),
-        Level::Numa(_) => (117, 2),
-    };
     Domain {
-        level,
+        level: numbers.level,
         span: span.clone(),
         weight,
         groups,
-        imbalance_pct,
-        min_interval: u64::from(weight) * MS,
-        max_interval: 2 * u64::from(weight) * MS,
-        cache_nice_tries,
+        imbalance_pct: numbers.imbalance_pct,
+        min_interval: numbers.interval.0,
+        max_interval: numbers.interval.1,
+        busy_factor: numbers.busy_factor,
+        cache_nice_tries: numbers.cache_nice_tries,
         share_llc,
         child_prefers_sibling: child_level.is_some_and(|level| !matches!(level, Level::Numa(_))) && here == 1,
         asym_capacity: here > 1,
         asym_capacity_full: here > 1 && here == capacities,
-        serialize: matches!(level, Level::Numa(_)),
+        serialize: matches!(numbers.level, Level::Numa(_)),
         imb_numa_nr: 0,
     }
 }

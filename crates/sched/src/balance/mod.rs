@@ -1,6 +1,8 @@
 //! Load balancing: which CPU takes work from which, when, and how much.
 
 pub mod active;
+pub(crate) mod by_load;
+pub(crate) mod cpu_load;
 pub mod domains;
 pub(crate) mod early;
 mod imbalance;
@@ -30,6 +32,14 @@ pub enum Balancer {
     V2_6_22,
     /// 2.6.23: as before, and no task is ever cache-hot.
     V2_6_23,
+    /// 3.10: groups' loads are compared, and what a group's tasks weigh is computed for all groups before tasks are pulled (`by_load`).
+    V3_10,
+    /// 3.12: load is what is runnable on average; what a group's tasks weigh is computed when asked for.
+    V3_12,
+    /// 3.17: a group with nobody too many can be the busiest, too.
+    V3_17,
+    /// 3.18: but is left alone where a task would only change places.
+    V3_18,
     /// 6.1.
     V6_1,
     /// 6.6.
@@ -43,6 +53,17 @@ impl Balancer {
     #[inline]
     pub(crate) fn is_early(self) -> bool {
         self <= Self::V2_6_23
+    }
+
+    /// One of those that compare loads: see `by_load`.
+    #[inline]
+    pub(crate) fn is_by_load(self) -> bool {
+        self > Self::V2_6_23 && self < Self::V6_1
+    }
+
+    /// Whether it looks at averages of a CPU's load over ticks.
+    pub(crate) fn has_cpu_load(self) -> bool {
+        self < Self::V6_1
     }
 }
 

@@ -3,10 +3,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::active::Push;
-use super::domains::{BUSY_FACTOR, Domain, Domains};
+use super::domains::{Domain, Domains};
 use super::imbalance::{self, Imbalance, MigrationType};
-use super::stats::{DomainStats, GroupType};
-use super::{Balancer, DomainState};
+use super::stats::DomainStats;
+use super::{Balancer, DomainState, by_load};
 use crate::class;
 use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
@@ -58,11 +58,11 @@ struct Outcome {
 
 /// Nanoseconds until the next balance of a domain: whole ticks; for a busy CPU longer, and a tick less so that levels do
 /// not meet at every multiple.
-fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, busy: bool) -> u64 {
+fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
-    let interval = if busy { state.interval * BUSY_FACTOR } else { state.interval };
+    let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
     let mut jiffies = interval.div_ceil(tick);
-    if busy {
+    if busy && !shared.config.balancer.is_by_load() {
         jiffies -= 1;
     }
     let most = shared.nr_online() as u64 * 100_000_000;
@@ -99,7 +99,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let avg_idle = rq.balance.avg_idle;
         let gate = rq.balance.domains[0].max_newidle_lb_cost;
-        if !shared.overloaded(cpu) || avg_idle < gate {
+        let balancer = shared.config.balancer;
+        let by_load = balancer.is_by_load();
+        let gate = if by_load { shared.config.tunables.migration_cost_ns() } else { gate };
+        if (!shared.overloaded(cpu) && balancer > Balancer::V3_12) || avg_idle < gate {
             drop(rq);
             let next = self.next_of(cpu, 0);
             let mut rq = self.rqs.rq(cpu);
@@ -115,7 +118,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         for position in 0..count {
             next_balance = next_balance.min(self.next_of(cpu, position));
             let mut rq = self.rqs.rq(cpu);
-            if avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
+            if balancer > Balancer::V3_12 && avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
                 break;
             }
             let mut weight = 1;
@@ -152,8 +155,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
 
     /// When a domain should next be balanced by its idle CPU.
     fn next_of(&mut self, cpu: CpuId, position: usize) -> u64 {
+        let Some(domain) = self.shared.domains.at(cpu, position) else { return u64::MAX };
         let state = &self.rqs.rq(cpu).balance.domains[position];
-        state.last_balance + interval(self.shared, state, false)
+        state.last_balance + interval(self.shared, state, domain, false)
     }
 
     /// Whether `dst` is the CPU of its group that balances this domain.
@@ -195,6 +199,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut all_pinned = false;
         let mut busiest_seen = None;
         let mut misfit = false;
+        let by_load = self.shared.config.balancer.is_by_load();
         let failed = self.rqs.rq(dst).balance.domains[position].nr_balance_failed;
         let cause = match kind {
             BalanceKind::NewIdle => MigrateCause::NewIdle,
@@ -203,14 +208,27 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         };
         let balanced = loop {
             let shared = self.shared;
-            let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
-            if domains.of(dst).count() == position + 1 {
-                shared.set_overloaded(dst, stats.overloaded_cpu);
-            }
-            let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
-            let Some((group, group_stats)) = stats.busiest else { break true };
+            let (busiest, imbalance) = if by_load {
+                let below = position.checked_sub(1).and_then(|below| domains.at(dst, below)).map(|below| below.level);
+                let (found, overloaded) = by_load::find(shared, domain, below, here, kind, &excluded, self.now);
+                if domains.of(dst).count() == position + 1 {
+                    shared.set_overloaded(dst, overloaded);
+                }
+                let Some(found) = found else { break true };
+                (found.busiest, Imbalance { migration: MigrationType::Load, amount: found.amount })
+            } else {
+                let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
+                if domains.of(dst).count() == position + 1 {
+                    shared.set_overloaded(dst, stats.overloaded_cpu);
+                }
+                let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
+                let Some((group, _)) = stats.busiest else { break true };
+                let Some(busiest) = busiest_queue(shared, domain, group, &imbalance, &excluded, dst) else {
+                    break true;
+                };
+                (busiest, imbalance)
+            };
             misfit = imbalance.migration == MigrationType::Misfit;
-            let Some(busiest) = busiest_queue(shared, domain, group, &imbalance, &excluded, dst) else { break true };
             busiest_seen = Some(busiest);
             let mut env = Env {
                 domain,
@@ -226,6 +244,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             };
             if shared.cpu(busiest).nr_running() > 1 {
                 env.all_pinned = true;
+                self.update_h_load(busiest, dst);
                 pulled += self.pull(&mut env, busiest);
                 // A task that may not come to us may go to another of our group: once around.
                 while let Some(other) = env.new_dst.take()
@@ -260,7 +279,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 }
             }
             if pulled == 0 {
-                self.push_or_wait(&env, busiest, group_stats.kind);
+                self.push_or_wait(&env, busiest);
             } else {
                 let state = &mut self.rqs.rq(dst).balance.domains[position];
                 state.nr_balance_failed = 0;
@@ -278,7 +297,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let state = &mut self.rqs.rq(dst).balance.domains[position];
             state.nr_balance_failed = 0;
             // Since 6.10 a task that does not fit is no sign of a busy machine.
-            let backs_off = kind != BalanceKind::NewIdle && !(misfit && self.shared.config.balancer >= Balancer::V6_12);
+            let backs_off = (by_load || kind != BalanceKind::NewIdle)
+                && !(misfit && self.shared.config.balancer >= Balancer::V6_12);
             if backs_off
                 && ((all_pinned && state.interval < MAX_PINNED_INTERVAL) || state.interval < domain.max_interval)
             {
@@ -292,8 +312,22 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         Outcome { pulled, go_on: true }
     }
 
+    /// Before tasks are pulled from `busiest`, 3.10 computes what all groups weigh there.
+    fn update_h_load(&mut self, busiest: CpuId, dst: CpuId) {
+        if self.shared.config.balancer != Balancer::V3_10 {
+            return;
+        }
+        let mut rq = self.rqs.rq(busiest);
+        rq.update_clock(self.now, self.shared);
+        let visited = P::update_h_load(&mut rq, self.shared);
+        drop(rq);
+        if let Some((groups, idle)) = visited {
+            self.host.event(self.now, dst, &Event::HLoad { of: busiest, groups, idle });
+        }
+    }
+
     /// Nothing could be pulled though there is an imbalance: after some failures push the running task.
-    fn push_or_wait(&mut self, env: &Env<'_>, busiest: CpuId, _kind: GroupType) {
+    fn push_or_wait(&mut self, env: &Env<'_>, busiest: CpuId) {
         let shared = self.shared;
         let mut rq = self.rqs.rq(env.dst);
         let state = &mut rq.balance.domains[env.position];
@@ -302,12 +336,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12) {
             state.nr_balance_failed += 1;
         }
-        let stubborn =
-            env.imbalance.migration == MigrationType::Task && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
+        let by_load = shared.config.balancer.is_by_load();
+        let stubborn = (by_load || env.imbalance.migration == MigrationType::Task)
+            && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
         let left = |cpu| u64::from(shared.cpu(cpu).capacity_of());
         let (here, there) = (left(env.dst), left(busiest));
         // A lone task on a CPU that real-time tasks leave much less of than of this idle one.
-        let lone_on_slow = env.kind != BalanceKind::Busy
+        let lone_on_slow = !by_load
+            && env.kind != BalanceKind::Busy
             && shared.cpu(busiest).h_nr_runnable() == 1
             && super::stats::is_reduced(shared.cpu(busiest), env.domain.imbalance_pct)
             && there * env.domain.imbalance_pct < here * 100;
@@ -315,6 +351,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if !active {
             state.interval = env.domain.min_interval;
             return;
+        }
+        if by_load {
+            // The stopper was kicked: the count starts anew, a little below where it kicks again.
+            state.nr_balance_failed = env.domain.cache_nice_tries + 1;
+            if state.interval < env.domain.max_interval {
+                state.interval *= 2;
+            }
         }
         drop(rq);
         let mut rq = self.rqs.rq(busiest);
@@ -430,7 +473,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             new_dst: None,
             failed: u32::MAX,
         };
-        if self.pull(&mut env, src) > 0 {
+        if self.pull(&mut env, src) > 0 && !shared.config.balancer.is_by_load() {
             self.rqs.rq(to).balance.domains[position as usize].nr_balance_failed = 0;
         }
     }
@@ -488,10 +531,11 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     for position in 0..count {
         let now = balancing.now;
         let busy = !idle && !shared.cpu(cpu).is_sched_idle();
+        let Some(domain) = domains.at(cpu, position) else { break };
         let mut rq = balancing.rqs.rq(cpu);
         let state = &mut rq.balance.domains[position];
         state.decay_newidle(now);
-        let mut next = state.last_balance + interval(shared, state, busy);
+        let mut next = state.last_balance + interval(shared, state, domain, busy);
         drop(rq);
         let mut go_on = true;
         // By the count of ticks: an interval is over at the first tick of its last period.
@@ -506,7 +550,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
             let mut rq = balancing.rqs.rq(cpu);
             let state = &mut rq.balance.domains[position];
             state.last_balance = now;
-            next = now + interval(shared, state, busy);
+            next = now + interval(shared, state, domain, busy);
         }
         next_balance = next_balance.min(next);
         if !go_on {
@@ -620,7 +664,8 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
             if shared.config.features.has(Feature::LbMin) && load < 16 && env.failed == 0 {
                 return false;
             }
-            if relaxed(load) > env.imbalance.amount {
+            let counted = if shared.config.balancer.is_by_load() { load / 2 } else { relaxed(load) };
+            if counted > env.imbalance.amount {
                 return false;
             }
             env.imbalance.amount = env.imbalance.amount.saturating_sub(load);
@@ -651,6 +696,9 @@ fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
 
 /// Whether an idle CPU could do something about a CPU that has one task.
 fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
+    if shared.config.balancer.is_by_load() {
+        return by_load::kick_for_one(cpu, shared);
+    }
     // Where CPUs differ it matters only whether the task has a big enough one.
     if shared.domains.asym()
         && let Some(domain) = shared.domains.asym_domain(cpu)
@@ -687,7 +735,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
         && (rq.nr_running >= 2
             || (shared.pressed() && squeezed_here(rq, shared))
             || kick_for_one(rq.cpu, shared)
-            || (shared.cpu_loads.is_some() && super::early::shares_core(shared, rq.cpu)));
+            || (shared.config.balancer.is_early() && super::early::shares_core(shared, rq.cpu)));
     if !wanted && !shared.nohz.needs_update.load(Relaxed) {
         return None;
     }

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
+use super::Balancer;
 use super::domains::{Domains, most_levels};
 use super::roots::Roots;
 use crate::features::{Feature, Features};
@@ -30,9 +31,9 @@ pub struct DomainSets {
 }
 
 impl DomainSets {
-    pub(crate) fn new(topology: &Topology, features: Features, roots: Roots) -> Self {
+    pub(crate) fn new(topology: &Topology, balancer: Balancer, features: Features, roots: Roots) -> Self {
         Self {
-            first: Domains::of_roots(topology, features, roots, false),
+            first: Domains::of_roots(topology, balancer, features, roots, false),
             later: Table::new(),
             nr_later: AtomicU32::new(0),
             current: AtomicU32::new(0),
@@ -46,12 +47,12 @@ impl DomainSets {
     }
 
     /// Puts the domains for `roots` in force. One caller at a time.
-    pub(crate) fn rebuild(&self, topology: &Topology, features: Features, roots: Roots) {
+    pub(crate) fn rebuild(&self, topology: &Topology, balancer: Balancer, features: Features, roots: Roots) {
         let nr = self.nr_later.load(Relaxed);
         let lost = features.has(Feature::OldLostDomains);
         let known = (0..=nr).find(|&set| self.get(set).is_of(&roots, lost));
         let set = known.unwrap_or_else(|| {
-            let made = Domains::of_roots(topology, features, roots, lost);
+            let made = Domains::of_roots(topology, balancer, features, roots, lost);
             // Nobody else adds one: the cell is empty.
             let _ = self.later.entry(nr + 1, OnceBox::new).set(Box::new(made));
             self.nr_later.store(nr + 1, Relaxed);

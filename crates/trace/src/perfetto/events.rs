@@ -105,6 +105,7 @@ impl<W: Write> PerfettoWriter<W> {
             | Event::RtUnthrottle { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
+            | Event::HLoad { .. }
             | Event::Overhead { .. }
             | Event::LoopEnd { .. }
             | Event::SleepReturn { .. }

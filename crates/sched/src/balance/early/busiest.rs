@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::cpu_load::{source_load, target_load};
 use super::{SCALE, params};
 use crate::balance::Balancer;
+use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domain, Level, SchedGroup};
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;

@@ -16,13 +16,11 @@
 //! idle CPUs have no tick here is made up for by busy ones, which kick them. Power-saving balance is not modelled.
 
 mod busiest;
-mod cpu_load;
 mod placement;
 mod pull;
 
 use super::domains::Level;
 
-pub(crate) use cpu_load::CpuLoads;
 pub(super) use placement::shares_core;
 pub(crate) use placement::{select_cpu, select_cpu_exec};
 

@@ -1,9 +1,9 @@
 //! The CPU for a task that wakes, is new, or execs.
 
 use super::busiest::power;
-use super::cpu_load::{source_load, target_load};
 use super::{Params, SCALE, params};
 use crate::balance::Balancer;
+use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domains, SchedGroup};
 use crate::ids::CpuId;
 use crate::policy::{Policy, Wake};

@@ -314,6 +314,8 @@ pub struct FairRq {
     pub(crate) util_est: u64,
     /// Some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
+    /// The tick in which what all groups weigh was computed last (3.10: `h_load_throttle`).
+    pub(crate) h_load_throttle: u64,
 }
 
 impl FairRq {
@@ -348,6 +350,7 @@ impl FairRq {
             leaves: alloc::vec![ROOT],
             util_est: 0,
             limits: false,
+            h_load_throttle: 0,
         }
     }
 }

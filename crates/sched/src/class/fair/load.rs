@@ -26,7 +26,7 @@ pub(crate) enum Attach {
 
 /// Weight in the user's scale, which load averages are in.
 #[inline]
-fn se_weight(weight: u64) -> u64 {
+pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
@@ -336,35 +336,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             keep
         });
-    }
-
-    /// Load of a group's queue as part of the root's, computed when asked for and at most once a tick.
-    pub(crate) fn update_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
-        let now = self.clock.now() / shared.config.tunables.tick_ns() + 1;
-        if self.class.groups[group].cfs.last_h_load_update == now {
-            return;
-        }
-        if group == ROOT {
-            let cfs = &mut self.class.groups[ROOT].cfs;
-            cfs.h_load = cfs.avg.load_avg;
-            cfs.last_h_load_update = now;
-            return;
-        }
-        let parent = self.class.groups[group].se.parent;
-        self.update_h_load(shared, parent);
-        let above = &self.class.groups[parent].cfs;
-        let h_load = weight::scale(above.h_load, self.class.groups[group].se.avg.load_avg, above.avg.load_avg + 1);
-        let cfs = &mut self.class.groups[group].cfs;
-        cfs.h_load = h_load;
-        cfs.last_h_load_update = now;
-    }
-
-    /// `task_h_load`: a task's load as part of the root's.
-    pub(crate) fn task_h_load(&mut self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
-        let parent = self.class.entities[task].parent;
-        self.update_h_load(shared, parent);
-        let cfs = &self.class.groups[parent].cfs;
-        weight::scale(self.class.entities[task].avg.load_avg, cfs.h_load, cfs.avg.load_avg + 1)
     }
 
     /// First averages of a forked task: it is taken to be as heavy as its weight, and as busy as its queue's tasks, but

@@ -8,6 +8,7 @@ mod cfs;
 mod debug;
 mod eevdf;
 pub(crate) mod entity;
+mod h_load;
 mod invariants;
 pub(crate) mod lags;
 pub(crate) mod load;
@@ -26,6 +27,7 @@ pub use entity::{Entity, FairRq, Luggage};
 
 use self::entity::{CfsRq, ROOT, Se};
 use self::load::Attach;
+use crate::balance::by_load;
 use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
@@ -42,7 +44,7 @@ pub struct Fair<D, T>(PhantomData<(D, T)>);
 /// EEVDF, as in 6.6 to 6.18: which of them is in `Config::eevdf` and the features.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
-/// CFS, as in 6.1.
+/// CFS, as in 3.10 to 6.1: which of them is in `Config::balancer` and the features.
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
 /// Where disciplines differ: the order of a queue, and what is done at its edges. `cfs` is the index of a group.
@@ -220,10 +222,16 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
+        if shared.config.balancer.is_by_load() {
+            return by_load::select_cpu(rq, shared, task, on, wake);
+        }
         placement::select_cpu(rq, shared, task, on, wake)
     }
 
     fn select_cpu_exec(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> CpuId {
+        if shared.config.balancer.is_by_load() {
+            return by_load::select_cpu_exec(rq, shared, task);
+        }
         placement::select_cpu_exec(rq, shared, task)
     }
 
@@ -288,6 +296,14 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.task_h_load(shared, task)
     }
 
+    fn effective_load(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
+        rq.effective_load(shared, task)
+    }
+
+    fn update_h_load(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<(u32, u32)> {
+        rq.update_all_h_load(shared)
+    }
+
     fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
         let avg = &rq.class.entities[task].avg;
         avg.util_avg.max(u64::from(avg.util_est))
@@ -319,7 +335,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
         let root = &rq.class.groups[ROOT].cfs;
         shared.cpu(rq.cpu).publish_fair(FairStats {
-            load: root.avg.load_avg,
+            load: if shared.config.balancer.is_by_load() { rq.queue_load(shared, ROOT) } else { root.avg.load_avg },
             runnable: root.avg.runnable_avg,
             util: root.avg.util_avg,
             util_est: rq.class.util_est,

@@ -1,4 +1,4 @@
-//! The load of a CPU, and its averages over ticks.
+//! The load of a CPU, and its averages over ticks, which balancers up to 3.18 look at.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,0 +1,306 @@
+//! Which group, and which of its CPUs, tasks should come from, and how much load (`find_busiest_group`).
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{SCALE, load_idx, power, source_load, target_load};
+use crate::balance::Balancer;
+use crate::balance::domains::{Domain, Level, SchedGroup};
+use crate::cpumask::CpuMask;
+use crate::event::BalanceKind;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
+
+/// What a group is, since 3.17; a later variant has the better claim to be relieved.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum GroupType {
+    Other,
+    Imbalanced,
+    Overloaded,
+}
+
+/// What is known of a group.
+#[derive(Clone, Debug)]
+struct Group {
+    kind: GroupType,
+    /// Load for its power.
+    avg_load: u64,
+    power: u64,
+    /// Tasks it has room for.
+    capacity: u64,
+    nr_running: u64,
+    has_room: bool,
+    idle_cpus: u64,
+    weight: u64,
+    load_per_task: u64,
+    /// Its tasks cannot be spread well: affinity, or (3.10) its CPUs are very uneven.
+    uneven: bool,
+    index: usize,
+}
+
+/// An imbalance worth doing something about.
+pub(in crate::balance) struct Found {
+    /// The CPU to pull from.
+    pub(in crate::balance) busiest: CpuId,
+    /// How much load; nothing, if a task should move but none is small enough.
+    pub(in crate::balance) amount: u64,
+}
+
+/// Who asks.
+struct Asking<'a, P: Policy> {
+    shared: &'a Shared<P>,
+    domain: &'a Domain,
+    /// The index of the group of the CPU that asks.
+    own: usize,
+    kind: BalanceKind,
+    now: u64,
+}
+
+/// The CPU of `domain` from which `dst`, of the group `own`, should pull, and how much load; and whether any CPU has more than one
+/// task. CPUs in `excluded` do not count.
+pub(in crate::balance) fn find<P: Policy>(
+    shared: &Shared<P>,
+    domain: &Domain,
+    below: Option<Level>,
+    own: usize,
+    kind: BalanceKind,
+    excluded: &CpuMask,
+    now: u64,
+) -> (Option<Found>, bool) {
+    let asking = Asking { shared, domain, own, kind, now };
+    let balancer = shared.config.balancer;
+    let mut overloaded = false;
+    let mut total_load = 0;
+    let mut total_power = 0;
+    let mut this = None;
+    let mut busiest: Option<Group> = None;
+    // The own group first: whether it has room matters for the others.
+    let order = core::iter::once(own).chain((0..domain.groups.len()).filter(|&index| index != own));
+    for index in order {
+        let (mut group, load) = asking.stats(index, excluded, &mut overloaded);
+        total_load += load;
+        total_power += group.power;
+        if index == own {
+            this = Some(group);
+            continue;
+        }
+        // One task to each of the groups below first: to each package of a NUMA node.
+        if below == Some(Level::Pkg) && this.as_ref().is_some_and(|this| this.has_room) {
+            group.capacity = group.capacity.min(1);
+        }
+        if busier(balancer, &group, busiest.as_ref()) {
+            busiest = Some(group);
+        }
+    }
+    let (Some(this), Some(busiest)) = (this, busiest) else { return (None, overloaded) };
+    let mean = SCALE * total_load / total_power.max(1);
+    if !asking.is_imbalance(&this, &busiest, mean) {
+        return (None, overloaded);
+    }
+    let amount = amount(balancer, &this, &busiest, mean);
+    let cpu = asking.busiest_queue(&domain.groups[busiest.index], amount, excluded);
+    (cpu.map(|busiest| Found { busiest, amount }), overloaded)
+}
+
+/// Whether a group should rather be relieved than the busiest so far (`update_sd_pick_busiest`).
+fn busier(balancer: Balancer, group: &Group, so_far: Option<&Group>) -> bool {
+    let more = group.avg_load > so_far.map_or(0, |busiest| busiest.avg_load);
+    if balancer <= Balancer::V3_12 {
+        return more && (group.nr_running > group.capacity || group.uneven);
+    }
+    match so_far {
+        Some(busiest) if group.kind != busiest.kind => group.kind > busiest.kind,
+        // The first has to have any load, or be more than just loaded.
+        None if group.kind != GroupType::Other => true,
+        _ => more,
+    }
+}
+
+impl<P: Policy> Asking<'_, P> {
+    /// What is known of a group, and its load.
+    fn stats(&self, index: usize, excluded: &CpuMask, overloaded: &mut bool) -> (Group, u64) {
+        let (shared, domain) = (self.shared, self.domain);
+        let group = &domain.groups[index];
+        let load_index = load_idx(domain, self.kind);
+        let (mut load, mut present, mut nr_running, mut idle_cpus) = (0, 0, 0, 0);
+        let (mut most, mut least) = ((0, 0), (u64::MAX, u64::MAX));
+        for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
+            let published = shared.cpu(cpu);
+            let guess = if index == self.own { target_load } else { source_load };
+            let one = guess(shared, cpu, load_index, self.now);
+            let running = u64::from(published.nr_running());
+            load += one;
+            present += published.load();
+            nr_running += running;
+            idle_cpus += u64::from(published.is_idle());
+            *overloaded |= running > 1;
+            most = (most.0.max(one), most.1.max(running));
+            least = (least.0.min(one), least.1.min(running));
+        }
+        let power: u64 = group.cpus.iter().map(|&cpu| power(shared, cpu)).sum();
+        let load_per_task = present.checked_div(nr_running).unwrap_or(0);
+        let uneven = if shared.config.balancer == Balancer::V3_10 {
+            index != self.own && most.0.saturating_sub(least.0) >= load_per_task && most.1.saturating_sub(least.1) > 1
+        } else {
+            group.imbalance().load(Relaxed)
+        };
+        let capacity = self.capacity(group, power);
+        let kind = if nr_running > capacity {
+            GroupType::Overloaded
+        } else if uneven {
+            GroupType::Imbalanced
+        } else {
+            GroupType::Other
+        };
+        let group = Group {
+            kind,
+            avg_load: load * SCALE / power,
+            power,
+            capacity,
+            nr_running,
+            has_room: capacity > nr_running,
+            idle_cpus,
+            weight: group.cpus.len() as u64,
+            load_per_task,
+            uneven,
+            index,
+        };
+        (group, load)
+    }
+
+    /// How many tasks a group has room for: its power in whole CPUs, but no more than its cores.
+    fn capacity(&self, group: &SchedGroup, power: u64) -> u64 {
+        let domains = &self.shared.domains;
+        let cores = group.cpus.iter().filter(|&&cpu| {
+            domains.smt_siblings(cpu).is_none_or(|core| core.iter().find(|&one| group.mask.contains(one)) == Some(cpu))
+        });
+        let whole = (power + SCALE / 2) / SCALE;
+        // A single thread of a core takes a task though it is less than a CPU.
+        if group.cpus.len() == 1 { whole.max(1) } else { whole.min(cores.count() as u64) }
+    }
+
+    /// Whether something should be done about it.
+    fn is_imbalance(&self, this: &Group, busiest: &Group, mean: u64) -> bool {
+        let balancer = self.shared.config.balancer;
+        if busiest.nr_running == 0 {
+            return false;
+        }
+        let uneven = if balancer >= Balancer::V3_17 { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
+        // What is uneven below is to be resolved here. And who has nothing to do helps those that have too much, whatever the loads.
+        if uneven || (self.kind == BalanceKind::NewIdle && this.has_room && !busiest.has_room) {
+            return true;
+        }
+        if this.avg_load >= busiest.avg_load || this.avg_load >= mean {
+            return false;
+        }
+        if self.kind != BalanceKind::Idle {
+            return 100 * busiest.avg_load > self.domain.imbalance_pct * this.avg_load;
+        }
+        let no_task_too_many = busiest.nr_running <= busiest.weight;
+        let settled = match balancer {
+            Balancer::V3_12 | Balancer::V3_17 => this.idle_cpus < busiest.idle_cpus && no_task_too_many,
+            Balancer::V3_18 => busiest.kind != GroupType::Overloaded && this.idle_cpus <= busiest.idle_cpus + 1,
+            _ => this.idle_cpus <= busiest.idle_cpus + 1 && no_task_too_many,
+        };
+        !settled
+    }
+
+    /// The CPU of a group from which to pull (`find_busiest_queue`): that with the most load for its power, unless it has one task
+    /// and that is too big.
+    fn busiest_queue(&self, group: &SchedGroup, amount: u64, excluded: &CpuMask) -> Option<CpuId> {
+        let mut best: Option<(CpuId, u64, u64)> = None;
+        for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
+            let published = self.shared.cpu(cpu);
+            let load = published.load();
+            let power = power(self.shared, cpu);
+            let a_whole_cpu = power >= SCALE / 2;
+            if a_whole_cpu && published.nr_running() == 1 && load > amount {
+                continue;
+            }
+            if load > 0 && best.is_none_or(|(_, most, of)| load * of > most * power) {
+                best = Some((cpu, load, power));
+            }
+        }
+        best.map(|(cpu, _, _)| cpu)
+    }
+}
+
+/// How much load to move (`calculate_imbalance`).
+fn amount(balancer: Balancer, this: &Group, busiest: &Group, mean: u64) -> u64 {
+    let typed = balancer >= Balancer::V3_17;
+    let uneven = if typed { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
+    let per_task = if uneven { busiest.load_per_task.min(mean) } else { busiest.load_per_task };
+    let beyond = if typed { busiest.avg_load <= mean || this.avg_load >= mean } else { busiest.avg_load < mean };
+    if beyond {
+        return bump(this, busiest, per_task).unwrap_or(0);
+    }
+    // No CPU shall become idle for it: no more than what is beyond the capacity.
+    let bounded =
+        if typed { busiest.kind == GroupType::Overloaded && this.kind == GroupType::Overloaded } else { !uneven };
+    let mut most = busiest.avg_load - mean;
+    if bounded {
+        let tasks = busiest.nr_running.saturating_sub(busiest.capacity);
+        most = most.min(tasks * SCALE * SCALE / busiest.power);
+    }
+    let amount = (most * busiest.power).min(mean.saturating_sub(this.avg_load) * this.power) / SCALE;
+    if amount < per_task { bump(this, busiest, per_task).unwrap_or(amount) } else { amount }
+}
+
+/// There is less than a task's load to move. One task is moved all the same if the groups differ by that much, or if more of the
+/// CPUs' power is used afterwards (`fix_small_imbalance`).
+fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
+    let here = this.load_per_task;
+    // Lighter tasks here: one of there weighs more than they do.
+    let tasks = if this.nr_running > 0 && per_task > here { 1 } else { 2 };
+    let gone = per_task * SCALE / busiest.power;
+    if busiest.avg_load + gone >= this.avg_load + gone * tasks {
+        return Some(per_task);
+    }
+    let now = (busiest.power * per_task.min(busiest.avg_load) + this.power * here.min(this.avg_load)) / SCALE;
+    let mut then = if busiest.avg_load > gone { busiest.power * per_task.min(busiest.avg_load - gone) } else { 0 };
+    let come = (busiest.avg_load * busiest.power).min(per_task * SCALE) / this.power;
+    then += this.power * here.min(this.avg_load + come);
+    (then / SCALE > now).then_some(per_task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A group of so many CPUs, as many of them with one nice-0 task as it says.
+    fn group(cpus: u64, tasks: u64) -> Group {
+        Group {
+            kind: if tasks > cpus { GroupType::Overloaded } else { GroupType::Other },
+            avg_load: tasks * SCALE / cpus,
+            power: cpus * SCALE,
+            capacity: cpus,
+            nr_running: tasks,
+            has_room: tasks < cpus,
+            idle_cpus: cpus.saturating_sub(tasks),
+            weight: cpus,
+            load_per_task: if tasks > 0 { SCALE } else { 0 },
+            uneven: false,
+            index: 0,
+        }
+    }
+
+    #[test]
+    fn only_from_3_17_on_a_group_with_room_is_the_busiest() {
+        assert!(!busier(Balancer::V3_12, &group(4, 3), None));
+        assert!(busier(Balancer::V3_12, &group(4, 5), None));
+        assert!(busier(Balancer::V3_17, &group(4, 3), None));
+        assert!(!busier(Balancer::V3_17, &group(4, 0), None));
+        // More load, but nobody too many.
+        let heavy = Group { avg_load: 9999, ..group(4, 3) };
+        assert!(!busier(Balancer::V3_17, &heavy, Some(&group(4, 5))));
+    }
+
+    #[test]
+    fn a_task_moves_only_if_that_helps() {
+        // A CPU with two tasks, or one, beside an idle one.
+        assert_eq!(bump(&group(1, 0), &group(1, 2), SCALE), Some(SCALE));
+        assert_eq!(bump(&group(1, 0), &group(1, 1), SCALE), Some(SCALE));
+        // Two beside one.
+        assert_eq!(bump(&group(1, 1), &group(1, 1), SCALE), None);
+    }
+}

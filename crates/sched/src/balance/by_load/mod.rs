@@ -1,0 +1,79 @@
+//! The balancer of the kernels from groups to the rewrite of 5.5, 3.10 to 3.18 of them: load decides.
+//!
+//! The load of a CPU is the weight queued there (3.10), or what of it is runnable on average (`runnable_load_avg`, since 3.11), and
+//! its averages over ticks ([`cpu_load`](super::cpu_load)). A group's load is compared for its power; the busiest is relieved down to
+//! the mean. Where less than a task would move, one does if that uses more of the CPUs' power. What they do differently:
+//!
+//! | | groups that may be the busiest | an idle CPU leaves a group alone if |
+//! |---|---|---|
+//! | 3.10 | those with more tasks than they have capacity for, and uneven ones | it has no task too many, and at least as many idle CPUs but one |
+//! | 3.12 | the same; uneven are those where affinity kept a lower level from balancing | it has no task too many, and more idle CPUs |
+//! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
+//! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
+//!
+//! So under 3.17 an idle CPU finds somebody busier than itself whenever there is a running task elsewhere; as that cannot be pulled, it
+//! has the stopper push it, and its old CPU does the same in turn ("Fix spurious active migration").
+//!
+//! What is moved, and when, is in `pull`: the steps are those of later kernels.
+
+mod busiest;
+mod placement;
+
+use super::domains::{Domain, Level};
+use super::{Balancer, cpu_load};
+use crate::event::BalanceKind;
+use crate::features::Feature;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
+
+pub(super) use busiest::find;
+pub(crate) use placement::{select_cpu, select_cpu_exec};
+
+/// The load of one nice-0 task, and the power of one CPU.
+const SCALE: u64 = 1024;
+/// The power of a core's threads together (`smt_gain`).
+const SMT_GAIN: u64 = 1178;
+
+/// Which average of a CPU's load is looked at (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the load as it is.
+fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
+    match (kind, domain.level) {
+        (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
+        (BalanceKind::Busy, Level::Numa(_)) => 3,
+        (BalanceKind::Busy, _) | (BalanceKind::Idle, Level::Numa(_)) => 2,
+        (BalanceKind::Idle, Level::Pkg) => 1,
+    }
+}
+
+/// A low guess at the load of a CPU, for one that may be pulled from.
+fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
+    let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
+    cpu_load::source_load(shared, cpu, index, now)
+}
+
+/// A high guess at the load of a CPU, for one that tasks may come to.
+fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
+    let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
+    cpu_load::target_load(shared, cpu, index, now)
+}
+
+/// How much a CPU can do: what the classes above leave of it, and, of a core's threads, its part of what they do together.
+fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
+    let whole = u64::from(shared.cpu(cpu).capacity_of());
+    let threads = shared.domains.smt_siblings(cpu).map_or(1, |core| core.count() as u64);
+    let own = if threads > 1 { whole * SMT_GAIN / threads / SCALE } else { whole };
+    own.max(1)
+}
+
+/// Whether an idle CPU could do something about one that has a single task (`nohz_kick_needed`): up to 3.12 if both threads of
+/// its core are busy, since 3.13 if more than one CPU of its cache is and there are others.
+pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
+    if shared.config.balancer <= Balancer::V3_12 {
+        return super::early::shares_core(shared, cpu);
+    }
+    let llc = shared.domains.llc_domain(cpu);
+    llc.is_some_and(|llc| {
+        (llc.weight as usize) < shared.nr_online()
+            && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
+    })
+}

@@ -1,0 +1,148 @@
+//! The CPU for a task that wakes, is new, or execs (`select_task_rq_fair`).
+
+use super::{SCALE, power, source_load, target_load};
+use crate::balance::Balancer;
+use crate::balance::domains::{Domain, Domains, SchedGroup};
+use crate::ids::CpuId;
+use crate::policy::{Policy, Wake};
+use crate::rq::Rq;
+use crate::shared::Shared;
+
+/// A CPU for a task that wakes, or is new, from code on `on`. The task lies on `rq`, where it slept.
+pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> CpuId {
+    if wake.fork {
+        return find_idlest(rq, shared, task, on);
+    }
+    let prev = rq.cpu;
+    if rq.tasks[task].affinity.as_ref().is_some_and(|mask| mask.count() == 1) {
+        return prev;
+    }
+    let mut target = prev;
+    if on != prev && rq.tasks[task].allowed(on) {
+        let domains: &Domains = &shared.domains;
+        let common = domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
+        if let Some(domain) = common
+            && wake_affine(rq, shared, domain, task, on, wake)
+        {
+            target = on;
+        }
+    }
+    select_idle_sibling(rq, shared, task, target)
+}
+
+/// A CPU for a task that execs: the idlest, as at fork.
+pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32) -> CpuId {
+    let on = rq.cpu;
+    find_idlest(rq, shared, task, on)
+}
+
+/// Whether waker and wakee are a master and one of many workers, which had better be spread (`wake_wide`, 3.12).
+fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> bool {
+    let factor = shared.domains.llc_size(on);
+    let wakee = rq.tasks[task].wakee_flips;
+    wakee > factor && u64::from(wake.waker_flips) > u64::from(factor) * u64::from(wakee)
+}
+
+/// Whether the waking task comes to the waker's CPU: by what both would have to do with it.
+fn wake_affine<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    domain: &Domain,
+    task: u32,
+    on: CpuId,
+    wake: Wake,
+) -> bool {
+    if shared.config.balancer >= Balancer::V3_12 && wake_wide(rq, shared, task, on, wake) {
+        return false;
+    }
+    let (prev, now) = (rq.cpu, rq.clock.now());
+    let weight = P::effective_load(rq, shared, task);
+    let load = source_load(shared, prev, 0, now);
+    let mut here = target_load(shared, on, 0, now);
+    if wake.sync {
+        // The waker is about to leave.
+        here = here.saturating_sub(wake.waker_load);
+    }
+    let with = 100 * power(shared, prev) * (here + weight);
+    let without = (100 + (domain.imbalance_pct - 100) / 2) * power(shared, on) * load;
+    let balanced = here == 0 || with <= without;
+    let running = u64::from(shared.cpu(on).nr_running());
+    let per_task = shared.cpu(on).load().checked_div(running).unwrap_or(0);
+    balanced || (here <= load && here + target_load(shared, prev, 0, now) <= per_task)
+}
+
+/// An idle CPU in the cache of `target`: itself, the previous one, or the first of an idle core; of those of a higher level first.
+fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, target: CpuId) -> CpuId {
+    let prev = rq.cpu;
+    let domains: &Domains = &shared.domains;
+    let idle = |cpu: CpuId| shared.cpu(cpu).is_idle();
+    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
+    if idle(target) && allowed(target) {
+        return target;
+    }
+    if prev != target && domains.share_cache(prev, target) && idle(prev) && allowed(prev) {
+        return prev;
+    }
+    for position in (0..domains.of(target).count()).rev() {
+        let Some(domain) = domains.at(target, position).filter(|domain| domain.share_llc) else { continue };
+        let own = domains.own_group(target, position).unwrap_or(0);
+        let (before, after) = domain.groups.split_at(own);
+        let free = |group: &&SchedGroup| {
+            group.cpus.iter().any(|&cpu| allowed(cpu)) && group.cpus.iter().all(|&cpu| cpu != target && idle(cpu))
+        };
+        if let Some(group) = after.iter().chain(before).find(free) {
+            return group.cpus.iter().copied().find(|&cpu| allowed(cpu)).unwrap_or(target);
+        }
+    }
+    target
+}
+
+/// From the highest domain of `on` down, each time into the group with the least load for its power and to its idlest CPU.
+fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
+    let domains: &Domains = &shared.domains;
+    let now = rq.clock.now();
+    let allowed = |cpu: &CpuId| rq.tasks[task].allowed(*cpu);
+    let (mut cpu, mut below) = (on, u32::MAX);
+    while let Some((_, domain)) = domains.of(cpu).rfind(|(_, domain)| domain.weight < below) {
+        below = domain.weight;
+        let imbalance = 100 + (domain.imbalance_pct - 100) / 2;
+        let (mut here, mut idlest): (u64, Option<(u64, &SchedGroup)>) = (0, None);
+        for group in domain.groups.iter().filter(|group| group.cpus.iter().any(allowed)) {
+            let local = group.mask.contains(cpu);
+            let guess = if local { source_load } else { target_load };
+            let sum: u64 = group.cpus.iter().map(|&cpu| guess(shared, cpu, 0, now)).sum();
+            let able: u64 = group.cpus.iter().map(|&cpu| power(shared, cpu)).sum();
+            let load = sum * SCALE / able;
+            if local {
+                here = load;
+            } else if idlest.is_none_or(|(least, _)| load < least) {
+                idlest = Some((load, group));
+            }
+        }
+        let Some((_, group)) = idlest.filter(|&(least, _)| 100 * here >= imbalance * least) else { continue };
+        cpu = idlest_cpu(shared, group, cpu, allowed);
+    }
+    cpu
+}
+
+/// The idlest CPU of a group (`find_idlest_cpu`): that with the least load; since 3.18 of the idle ones that in the shallowest state, then
+/// the one that has been idle for the shortest time.
+fn idlest_cpu<P: Policy>(
+    shared: &Shared<P>,
+    group: &SchedGroup,
+    start: CpuId,
+    allowed: impl Fn(&CpuId) -> bool,
+) -> CpuId {
+    let cpus = || group.cpus.iter().copied().filter(|cpu| allowed(cpu));
+    if shared.config.balancer >= Balancer::V3_18 {
+        let idle = cpus().filter(|&cpu| shared.cpu(cpu).is_idle());
+        let warmest = idle.min_by_key(|&cpu| {
+            let idleness = shared.idleness(cpu);
+            (idleness.exit_latency(), core::cmp::Reverse(idleness.since()))
+        });
+        if let Some(cpu) = warmest {
+            return cpu;
+        }
+    }
+    cpus().min_by_key(|&cpu| (shared.cpu(cpu).load(), cpu != start)).unwrap_or(start)
+}

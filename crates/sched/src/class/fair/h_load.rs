@@ -1,0 +1,284 @@
+//! What a task weighs as part of the root's load (`h_load`), and what is load to the balancer.
+//!
+//! A group's part of the root's load is its part of its parent's, times its entity's part of the parent's queue. Kernels compute it when
+//! it is asked for, for the groups from a task up to the root, and at most once a tick ("move h_load calculation to task_h_load",
+//! 3.12). 3.10 computes it for every group of the system on the CPU that tasks are about to be pulled from, once a tick: most of
+//! the groups have nobody there.
+
+use super::entity::{ROOT, Se};
+use super::load::se_weight;
+use super::{Discipline, Fair};
+use crate::balance::Balancer;
+use crate::ids::GroupId;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+use crate::weight;
+
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// Load of an entity to the balancer: its weight (3.10), or its average.
+    fn entity_load(&self, shared: &Shared<Fair<D, T>>, se: Se) -> u64 {
+        let entity = self.se(se);
+        if shared.config.balancer == Balancer::V3_10 { se_weight(entity.weight) } else { entity.avg.load_avg }
+    }
+
+    /// Load of a queue to the balancer: its weight (3.10), the sum of its queued entities' averages (`runnable_load_avg`, up
+    /// to 3.18), or its average, which counts those that have just gone to sleep, too.
+    pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
+        let queue = &self.class.groups[group].cfs;
+        let balancer = shared.config.balancer;
+        if !balancer.is_by_load() {
+            return queue.avg.load_avg;
+        }
+        if balancer == Balancer::V3_10 {
+            return weight::down(queue.weight);
+        }
+        let running = queue.curr.filter(|&curr| self.se(curr).on_rq);
+        let mut sum = running.map_or(0, |curr| self.se(curr).avg.load_avg);
+        let mut next = queue.timeline.first();
+        while let Some(raw) = next {
+            let entity = self.se(Se::from_raw(raw));
+            sum += entity.avg.load_avg;
+            next = entity.ticket.and_then(|ticket| queue.timeline.next_after(ticket));
+        }
+        sum
+    }
+
+    /// Ticks, counted from 1.
+    fn h_load_tick(&self, shared: &Shared<Fair<D, T>>) -> u64 {
+        self.clock.now() / shared.config.tunables.tick_ns() + 1
+    }
+
+    /// A group's part of the root's load, that of its parent being up to date.
+    fn compute_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32, tick: u64) {
+        let h_load = if group == ROOT {
+            self.queue_load(shared, ROOT)
+        } else {
+            let parent = self.class.groups[group].se.parent;
+            let above = self.class.groups[parent].cfs.h_load;
+            weight::scale(above, self.entity_load(shared, Se::group(group)), self.queue_load(shared, parent) + 1)
+        };
+        let cfs = &mut self.class.groups[group].cfs;
+        cfs.h_load = h_load;
+        cfs.last_h_load_update = tick;
+    }
+
+    /// Brings a group and those above it up to date, each at most once a tick.
+    fn update_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
+        let tick = self.h_load_tick(shared);
+        if self.class.groups[group].cfs.last_h_load_update == tick {
+            return;
+        }
+        if group != ROOT {
+            let parent = self.class.groups[group].se.parent;
+            self.update_h_load(shared, parent);
+        }
+        self.compute_h_load(shared, group, tick);
+    }
+
+    /// `task_h_load`: a task's load as part of the root's.
+    pub(crate) fn task_h_load(&mut self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
+        let parent = self.class.entities[task].parent;
+        self.update_h_load(shared, parent);
+        let above = self.class.groups[parent].cfs.h_load;
+        weight::scale(self.entity_load(shared, Se::task(task)), above, self.queue_load(shared, parent) + 1)
+    }
+
+    /// By how much the root's queue here would be heavier with a task that sleeps (`effective_load`): each group above it gets the part
+    /// of its weight that its queue here then earns.
+    pub(crate) fn effective_load(&self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
+        let entity = &self.class.entities[task];
+        let (mut added, mut group) = (se_weight(entity.weight), entity.parent);
+        while group != ROOT {
+            let slot = &self.class.groups[group];
+            let task_group = shared.group(slot.id);
+            let mine = weight::down(slot.cfs.weight) + added;
+            let total = task_group.load_avg().saturating_sub(slot.cfs.tg_load_avg_contrib) + mine;
+            let shares = weight::down(task_group.shares());
+            let after = weight::scale(shares, mine, total.max(1)).min(shares);
+            let before = if slot.se.on_rq { se_weight(slot.se.weight) } else { 0 };
+            added = after.saturating_sub(before);
+            group = slot.se.parent;
+        }
+        added
+    }
+
+    /// 3.10: brings every group of the system up to date, parents before children, if that was not done in this tick. How many
+    /// were visited, and how many of them have nobody here.
+    pub(crate) fn update_all_h_load(&mut self, shared: &Shared<Fair<D, T>>) -> Option<(u32, u32)> {
+        let tick = self.h_load_tick(shared);
+        if self.class.h_load_throttle == tick {
+            return None;
+        }
+        self.class.h_load_throttle = tick;
+        let groups = shared.nr_groups() as u32;
+        let mut idle = 0;
+        // What a group without tasks here weighs means nothing; nobody looks at it. A group is numbered after its parent. One that never had a task here has no queue here: nothing to compute, but the kernel,
+        // which makes all queues with the group, goes there all the same.
+        for id in (0..groups).map(GroupId) {
+            let slot = self.class.by_id.get(&id).copied();
+            if let Some(slot) = slot {
+                self.compute_h_load(shared, slot, tick);
+            }
+            idle += u32::from(slot.is_none_or(|slot| self.class.groups[slot].cfs.h_nr_queued == 0));
+        }
+        Some((groups, idle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::class::fair::{Cfs, CfsOrder, EevdfOrder};
+    use crate::event::{PrevState, Running};
+    use crate::host::{Host, Timer};
+    use crate::ids::{CpuId, TaskId};
+    use crate::kernels::kernel;
+    use crate::scheduler::Scheduler;
+    use crate::shared::Config;
+    use crate::task::TaskAttrs;
+    use crate::topology::Topology;
+    use crate::tunables::Knobs;
+
+    /// Nobody asked for anything.
+    struct Deaf;
+    impl Host for Deaf {
+        fn resched(&mut self, _cpu: CpuId) {}
+        fn kick_nohz(&mut self, _cpu: CpuId) {}
+        fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+        fn event(&mut self, _at: u64, _cpu: CpuId, _event: &crate::event::Event) {}
+    }
+
+    /// No load is so great.
+    const UNTOUCHED: u64 = u64::MAX;
+
+    /// What every task on a CPU weighs, and which groups (slots) were visited for it.
+    fn loads<D: Discipline>(
+        rq: &mut Rq<Fair<D, Knobs>>,
+        shared: &Shared<Fair<D, Knobs>>,
+    ) -> (Vec<(u32, u64)>, Vec<u32>) {
+        let tasks: Vec<u32> = rq.listed().collect();
+        let loads = tasks.iter().map(|&task| (task, rq.task_h_load(shared, task))).collect();
+        let visited = rq.class.groups.iter().filter(|(_, group)| group.cfs.h_load != UNTOUCHED);
+        let visited = visited.map(|(slot, _)| slot).collect();
+        (loads, visited)
+    }
+
+    fn forget<D: Discipline>(rq: &mut Rq<Fair<D, Knobs>>) {
+        let slots: Vec<u32> = rq.class.groups.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let cfs = &mut rq.class.groups[slot].cfs;
+            (cfs.h_load, cfs.last_h_load_update) = (UNTOUCHED, 0);
+        }
+        rq.class.h_load_throttle = 0;
+    }
+
+    /// Makes and moves about tasks in a tree of groups; compares after each step.
+    fn compare<D: Discipline>(name: &str, calls: &[(u8, u8, u16)]) {
+        let topology = Topology::flat(2);
+        let shared =
+            Shared::<Fair<D, Knobs>>::new(topology.clone(), Config::new(&kernel(name).unwrap(), &topology, 1000));
+        let mut rqs = Rq::all(&shared);
+        let mut host = Deaf;
+        let mut now = 1_000_000;
+        let (mut groups, mut tasks): (Vec<GroupId>, Vec<TaskId>) = (alloc::vec![GroupId::ROOT], Vec::new());
+        for &(what, which, pass) in calls {
+            now += u64::from(pass) * 200;
+            let cpu = CpuId(u32::from(which) % 2);
+            let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut host, now };
+            match what % 8 {
+                0 if groups.len() < 12 => {
+                    let parent = groups[usize::from(which) % groups.len()];
+                    groups.push(scheduler.new_group(parent, 1 + u32::from(pass) % 10_000, false));
+                }
+                1 | 2 if tasks.len() < 20 => {
+                    let group = groups[usize::from(which) % groups.len()];
+                    let attrs = TaskAttrs { group, nice: (pass % 40) as i8 - 20, ..TaskAttrs::default() };
+                    let task = scheduler.new_task(&attrs, cpu);
+                    scheduler.wake_new(task, cpu);
+                    tasks.push(task);
+                }
+                3 if !tasks.is_empty() => {
+                    scheduler.wake(tasks[usize::from(which) % tasks.len()], cpu, false, false);
+                }
+                4 if scheduler.running(cpu).task().is_some() => {
+                    let mut state = PrevState::Sleeping;
+                    while let Running::Stopper = scheduler.schedule(cpu, state).next {
+                        scheduler.stopper_work(cpu);
+                        state = PrevState::Sleeping;
+                    }
+                }
+                _ => {
+                    if scheduler.running(cpu).task().is_none() {
+                        while let Running::Stopper = scheduler.schedule(cpu, PrevState::Sleeping).next {
+                            scheduler.stopper_work(cpu);
+                        }
+                    } else {
+                        let _ = scheduler.tick(cpu);
+                    }
+                }
+            }
+            for rq in &mut rqs {
+                forget(rq);
+                let (on_demand, visited) = loads(rq, &shared);
+                let needed = |slot: u32| {
+                    let asked = |task: u32| {
+                        let mut at = rq.class.entities[task].parent;
+                        while at != slot && at != ROOT {
+                            at = rq.class.groups[at].se.parent;
+                        }
+                        at == slot
+                    };
+                    rq.listed().any(asked)
+                };
+                assert!(visited.iter().all(|&slot| needed(slot)), "{name}: visited {visited:?} without need");
+                forget(rq);
+                let (groups, _) = rq.update_all_h_load(&shared).unwrap();
+                assert_eq!(groups as usize, shared.nr_groups());
+                assert_eq!(rq.update_all_h_load(&shared), None, "once a tick");
+                let (eager, visited) = loads(rq, &shared);
+                assert_eq!(eager, on_demand, "{name}");
+                assert_eq!(visited.len(), rq.class.groups.iter().count(), "every group that was ever here");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// What a task weighs is the same whether it is computed for all groups before, or for the groups above it when it is
+        /// asked for; and then nobody visits a group without a task.
+        #[test]
+        fn eager_and_on_demand_agree(calls in prop::collection::vec(any::<(u8, u8, u16)>(), 1..120)) {
+            for name in ["3.10", "3.12", "3.18", "6.1"] {
+                compare::<CfsOrder>(name, &calls);
+            }
+            compare::<EevdfOrder>("6.12", &calls);
+        }
+    }
+
+    /// The sum of what the root's tasks weigh is the root's load, and a group weighs what its entity does.
+    #[test]
+    fn a_groups_tasks_weigh_its_share() {
+        let topology = Topology::flat(1);
+        let shared = Shared::<Cfs>::new(topology.clone(), Config::new(&kernel("3.10").unwrap(), &topology, 1000));
+        let mut rqs = Rq::all(&shared);
+        let mut host = Deaf;
+        let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut host, now: 1_000_000 };
+        let group = scheduler.new_group(GroupId::ROOT, 100, false);
+        for group in [GroupId::ROOT, group, group] {
+            let task = scheduler.new_task(&TaskAttrs { group, ..TaskAttrs::default() }, CpuId(0));
+            scheduler.wake_new(task, CpuId(0));
+        }
+        let rq = &mut rqs[0];
+        let loads: Vec<u64> =
+            rq.listed().collect::<Vec<_>>().into_iter().map(|task| rq.task_h_load(&shared, task)).collect();
+        // Divisors are one too many, as in the kernel.
+        assert_eq!(loads.iter().filter(|&&load| load == 1023).count(), 1, "{loads:?}");
+        assert_eq!(loads.iter().filter(|&&load| load == 511).count(), 2, "{loads:?}");
+    }
+}
