@@ -64,7 +64,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
         say("cpu_frequency: work is taken for time at full speed, unless frequencies were constant");
     }
     let (losses, lost) = summary.lost();
-    let lost = lost + notes.overwritten.unwrap_or(0);
+    let lost = lost.saturating_add(notes.overwritten.unwrap_or(0));
     if losses > 0 || lost > 0 {
         missing.insert(
             usize::from(!replayable),

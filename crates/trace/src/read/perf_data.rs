@@ -175,8 +175,9 @@ impl<R: Read + Seek> PerfData<R> {
             kind::AUXTRACE => {
                 // Its data follow behind the record.
                 let data = self.input.number(8, "the size of AUX data")?;
-                self.input
-                    .skip((size as u64).saturating_sub(8).saturating_add(data).min(self.end - self.input.at()))?;
+                self.input.skip(
+                    (size as u64).saturating_sub(8).saturating_add(data).min(self.end.saturating_sub(self.input.at())),
+                )?;
             }
             kind::SAMPLE | kind::COMM | kind::FORK | kind::LOST | kind::LOST_SAMPLES => {
                 let start = held.bytes.len();

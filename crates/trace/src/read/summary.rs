@@ -115,7 +115,7 @@ impl Summary {
         if let Tracepoint::Lost { events } = record.point {
             let row = &mut self.cpus[cpu];
             row.losses += 1;
-            row.lost += events.unwrap_or(0);
+            row.lost = row.lost.saturating_add(events.unwrap_or(0));
             row.current = None;
             return;
         }
@@ -159,7 +159,8 @@ impl Summary {
                 match self.cpus[cpu].current.replace((next.pid, record.at)) {
                     Some((pid, since)) if pid == prev.pid => {
                         if let Some(task) = self.task(pid) {
-                            task.cpu_ns = task.cpu_ns.saturating_add(u64::try_from(record.at - since).unwrap_or(0));
+                            task.cpu_ns =
+                                task.cpu_ns.saturating_add(u64::try_from(record.at.saturating_sub(since)).unwrap_or(0));
                         }
                     }
                     Some(_) => self.broken_switches += 1,
@@ -304,7 +305,7 @@ impl Summary {
 
     /// How often the trace says that events were lost, and how many it says they were.
     pub fn lost(&self) -> (u64, u64) {
-        self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, lost + cpu.lost))
+        self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, cpu.lost.saturating_add(lost)))
     }
 
     /// Switches from a task that was not the one that had come: events are missing between.

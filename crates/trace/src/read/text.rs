@@ -172,7 +172,8 @@ impl<R: Read> TextReader<R> {
             Some(Header::Ftrace) => self.header = self.header.or(Some(Kind::Ftrace)),
             Some(Header::Buffer { held, written }) => {
                 self.header = self.header.or(Some(Kind::Ftrace));
-                self.notes.overwritten = Some(self.notes.overwritten.unwrap_or(0) + written.saturating_sub(held));
+                let before = self.notes.overwritten.unwrap_or(0);
+                self.notes.overwritten = Some(before.saturating_add(written.saturating_sub(held)));
                 if let Some(cpus) = text_cpus(trimmed) {
                     self.notes.cpus = Some(cpus);
                 }

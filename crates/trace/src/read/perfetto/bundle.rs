@@ -112,7 +112,7 @@ impl Bundle {
                 },
                 (3, Value::Varint(flag)) => lost = flag != 0,
                 (4, Value::Bytes(columns)) => {
-                    whole &= self.columns(columns, &place).is_some();
+                    whole &= self.columns(bytes, columns, &place).is_some();
                 }
                 _ => {}
             }
@@ -124,7 +124,10 @@ impl Bundle {
         whole && !fields.damaged()
     }
 
-    fn columns(&mut self, bytes: &[u8], place: &impl Fn(&[u8]) -> Range<usize>) -> Option<()> {
+    /// Reads columns, which are part of `all`.
+    fn columns(&mut self, all: &[u8], bytes: &[u8], place: &impl Fn(&[u8]) -> Range<usize>) -> Option<()> {
+        // Each has a table of names of its own.
+        let first = self.compact.names.len();
         let mut columns = [&b""[..]; 13];
         let mut fields = Message::new(bytes);
         for (tag, value) in &mut fields {
@@ -139,8 +142,8 @@ impl Bundle {
             }
         }
         let name = |index: u64, names: &[Range<usize>]| {
-            let base = place(bytes).start;
-            names.get(index as usize).and_then(|range| bytes.get(range.start - base..range.end - base))
+            let index = first.checked_add(usize::try_from(index).ok()?)?;
+            Some((index, all.get(names.get(index)?.clone())?))
         };
         let [_, at, states, pids, prios, _, comms, waking_at, waking_pids, cpus, waking_prios, waking_comms, _] =
             columns;
@@ -148,7 +151,7 @@ impl Bundle {
         while !rest[0].is_empty() && self.rows.len() < MAX_COLUMN {
             let [delta, state, pid, prio, comm] = take(&mut rest)?;
             time = time.wrapping_add(delta as i64);
-            let comm = name(comm, &self.compact.names)?.to_vec();
+            let comm = name(comm, &self.compact.names)?.1.to_vec();
             let next = Came { pid: pid as i32, prio: prio as i32, comm };
             let prev = self.came.replace(next.clone());
             self.rows.push(Row { at: time, what: What::Switch { prev, state, next } });
@@ -157,9 +160,8 @@ impl Bundle {
         while !rest[0].is_empty() && self.rows.len() < MAX_COLUMN {
             let [delta, pid, cpu, prio, comm] = take(&mut rest)?;
             time = time.wrapping_add(delta as i64);
-            name(comm, &self.compact.names)?;
-            let what =
-                What::Waking { pid: pid as i32, prio: prio as i32, cpu: cpu as u32, comm: comm as usize, by: -1 };
+            let (comm, _) = name(comm, &self.compact.names)?;
+            let what = What::Waking { pid: pid as i32, prio: prio as i32, cpu: cpu as u32, comm, by: -1 };
             self.rows.push(Row { at: time, what });
         }
         (!fields.damaged()).then_some(())
