@@ -198,7 +198,7 @@ fn switches_in_columns_are_those_of_a_switch_each() {
         "1500 1 10 sched_switch Switch web 10 R+ > web-worker 11",
         "1600 1 11 sched_waking Waking web-worker 11",
         "1650 1 11 print Print C|10|x|1",
-        "1690 1 11 (other events) Other",
+        "1690 1 11 irq_handler_entry Other",
         "1700 1 11 sched_switch Switch web-worker 11 S > swapper/1 0",
         "2000 1 0 sched_switch Switch swapper/1 0 R > web 10",
     ];

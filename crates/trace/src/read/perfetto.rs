@@ -17,9 +17,9 @@ use crate::event::{Record, StateBits, Tracepoint};
 
 mod bundle;
 
-use self::bundle::{Bundle, Entry};
+use self::bundle::{Bundle, Entry, Names};
 
-/// The longest packet; perf's own buffers are smaller.
+/// The longest packet; Perfetto's own buffers are smaller.
 const MAX_PACKET: u64 = 16 << 20;
 /// Threads whose names and processes are remembered.
 const MAX_THREADS: usize = 1 << 22;
@@ -45,6 +45,7 @@ pub struct PerfettoTrace<R> {
     taken: Option<usize>,
     threads: BTreeMap<i32, Thread>,
     bits: StateBits,
+    names: Names,
     notes: Notes,
 }
 
@@ -78,6 +79,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             taken: None,
             threads: BTreeMap::new(),
             bits: StateBits::default(),
+            names: Names::new(),
             notes: Notes { kind: Some(Kind::Perfetto), ..Notes::default() },
         };
         let mut places = BTreeMap::new();
@@ -227,7 +229,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             }
             Entry::Event { pid, name, point } => (pid, name, point),
             Entry::Numeric { pid, tag, message } => {
-                let (name, point) = bundle::decode(tag, message, &mut self.bits);
+                let (name, point) = bundle::decode(&self.names, tag, message, &mut self.bits);
                 (pid, name, point)
             }
         };

@@ -235,8 +235,13 @@ fn message(event: &[u8]) -> Option<(i64, i32, Option<(u64, &[u8])>)> {
 
 /// The tracepoint of a field of `FtraceEvent`: its name, and what it says.
 #[inline]
-pub(super) fn decode<'a>(tag: u64, message: &'a [u8], bits: &mut StateBits) -> (&'static [u8], Tracepoint<'a>) {
-    let name = name(tag);
+pub(super) fn decode<'a>(
+    names: &Names,
+    tag: u64,
+    message: &'a [u8],
+    bits: &mut StateBits,
+) -> (&'static [u8], Tracepoint<'a>) {
+    let name = names.get(tag);
     let point = match tag {
         3 | 4 | 11 | 13 | 17 | 20 | 114 | 236..=239 | 491 => {
             Few::read(message).map_or(Tracepoint::Malformed { fields: b"" }, |fields| point(tag, &fields, bits))
@@ -284,30 +289,44 @@ fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a>
     }
 }
 
-/// The kernel's name of a field of `FtraceEvent`.
-const fn name(tag: u64) -> &'static [u8] {
-    match tag {
-        3 => b"print",
-        4 => b"sched_switch",
-        11 => b"cpu_frequency",
-        13 => b"cpu_idle",
-        17 => b"sched_wakeup",
-        18 => b"sched_blocked_reason",
-        20 => b"sched_waking",
-        67 => b"cgroup_attach_task",
-        114 => b"sched_wakeup_new",
-        235 => b"task_newtask",
-        236 => b"task_rename",
-        237 => b"sched_process_exec",
-        238 => b"sched_process_exit",
-        239 => b"sched_process_fork",
-        240 => b"sched_process_free",
-        241 => b"sched_process_hang",
-        242 => b"sched_process_wait",
-        343 => b"cpuhp_exit",
-        345 => b"cpuhp_enter",
-        353 => b"sched_pi_setprio",
-        491 => b"sched_migrate_task",
-        _ => b"(other events)",
+/// The kernel's names of the events that are fields of `FtraceEvent`.
+#[derive(Debug)]
+pub(super) struct Names(Vec<&'static [u8]>);
+
+impl Names {
+    pub(super) fn new() -> Self {
+        let mut names = Vec::new();
+        for line in include_str!("events.txt").lines() {
+            if let Some((tag, name)) = line.split_once(' ')
+                && let Ok(tag) = tag.parse::<usize>()
+            {
+                names.resize(names.len().max(tag + 1), &b""[..]);
+                names[tag] = name.as_bytes();
+            }
+        }
+        Self(names)
+    }
+
+    #[inline]
+    fn get(&self, tag: u64) -> &'static [u8] {
+        match self.0.get(tag as usize) {
+            Some(&name) if !name.is_empty() => name,
+            _ => b"(unknown)",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_kernels_names() {
+        let names = Names::new();
+        for (tag, name) in [(3, "print"), (4, "sched_switch"), (114, "sched_wakeup_new"), (491, "sched_migrate_task")] {
+            assert_eq!(names.get(tag), name.as_bytes());
+        }
+        assert_eq!(names.get(1), b"(unknown)");
+        assert_eq!(names.get(u64::MAX), b"(unknown)");
     }
 }
