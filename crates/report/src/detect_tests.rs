@@ -1,5 +1,7 @@
 //! The detector, told by hand what happens on four CPUs: two pairs, and all of them.
 
+use vruntime_trace::{Event, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskInfo};
+
 use super::*;
 
 const MS: u64 = 1_000_000;

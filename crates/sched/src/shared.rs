@@ -4,6 +4,9 @@
 //! meaningful alone, and whoever acts on one takes the run queue first and looks again. The one exception is where a task
 //! is ([`Shared::locate`]): it too may be stale, and whoever uses it must find the task there after taking the run queue.
 
+mod locations;
+mod published;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -27,12 +30,16 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::{Eevdf, Kernel, Throttle};
 use crate::loadavg;
 use crate::policy::Policy;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sync::{AtomicBool, AtomicU32};
 use crate::task::Affinity;
 use crate::topology::Topology;
 use crate::tunables::{Knobs, Tunables};
 use crate::uclamp::{GroupUclamp, UclampTunables};
 use crate::weight;
+
+pub(crate) use locations::{Locations, Place, Table};
+pub(crate) use published::Idleness;
+pub use published::{FairStats, Published};
 
 /// What a scheduler is made of.
 #[derive(Clone, Debug)]
@@ -83,245 +90,6 @@ impl Config<Knobs> {
             cpusets: kernel.cpusets,
             isolated: CpuMask::new(),
         }
-    }
-}
-
-/// Sums a CPU publishes about its fair class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FairStats {
-    /// `cfs_rq.avg.load_avg` of the root.
-    pub load: u64,
-    /// `runnable_avg` of the root.
-    pub runnable: u64,
-    /// `util_avg` of the root.
-    pub util: u64,
-    /// Sum of the queued tasks' estimated utilisation.
-    pub util_est: u64,
-    /// Runnable tasks in the whole hierarchy.
-    pub h_nr_runnable: u32,
-    /// Those of them that are SCHED_IDLE or in an idle group.
-    pub h_nr_idle: u32,
-}
-
-/// What one CPU publishes.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub struct Published {
-    load: AtomicU64,
-    runnable: AtomicU64,
-    util: AtomicU64,
-    nr_running: AtomicU32,
-    h_nr_runnable: AtomicU32,
-    h_nr_idle: AtomicU32,
-    idle: AtomicBool,
-    pub(crate) need_resched: AtomicBool,
-    /// A copy of the topology's: whoever sums over CPUs finds all he needs in one cache line.
-    capacity: u32,
-    /// What classes above the fair one leave of it.
-    capacity_of: AtomicU32,
-    misfit_task_load: AtomicU64,
-}
-
-impl Published {
-    /// Tasks on the run queue, the running one included.
-    #[inline]
-    pub fn nr_running(&self) -> u32 {
-        self.nr_running.load(Relaxed)
-    }
-
-    /// Runnable tasks of the fair class.
-    #[inline]
-    pub fn h_nr_runnable(&self) -> u32 {
-        self.h_nr_runnable.load(Relaxed)
-    }
-
-    /// Load average of the fair class.
-    #[inline]
-    pub fn load(&self) -> u64 {
-        self.load.load(Relaxed)
-    }
-
-    /// Utilisation of the fair class: the greater of its average and of what its queued tasks are expected to use.
-    #[inline]
-    pub fn util(&self) -> u64 {
-        self.util.load(Relaxed)
-    }
-
-    /// The idle task runs and nothing waits (`idle_cpu`).
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        self.idle.load(Relaxed)
-    }
-
-    /// Nothing but SCHED_IDLE tasks is here (`sched_idle_cpu`).
-    #[inline]
-    pub fn is_sched_idle(&self) -> bool {
-        let nr = self.nr_running.load(Relaxed);
-        nr > 0 && nr == self.h_nr_idle.load(Relaxed)
-    }
-
-    /// Average number of runnable tasks of the fair class, in the scale of weights.
-    #[inline]
-    pub fn runnable(&self) -> u64 {
-        self.runnable.load(Relaxed)
-    }
-
-    /// Computing power, of 1024.
-    #[inline]
-    pub fn capacity(&self) -> u32 {
-        self.capacity
-    }
-
-    /// Computing power that is left for the fair class, of 1024 (`capacity_of`).
-    #[inline]
-    pub fn capacity_of(&self) -> u32 {
-        self.capacity_of.load(Relaxed)
-    }
-
-    /// Load of the running task, if it is too big for this CPU; else 0.
-    #[inline]
-    pub fn misfit_task_load(&self) -> u64 {
-        self.misfit_task_load.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn set_misfit_task_load(&self, load: u64) {
-        self.misfit_task_load.store(load, Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn publish_core(&self, nr_running: u32, idle: bool) {
-        self.nr_running.store(nr_running, Relaxed);
-        self.idle.store(idle && nr_running == 0, Relaxed);
-    }
-
-    /// Publishes the fair class's sums.
-    #[inline]
-    pub fn publish_fair(&self, stats: FairStats) {
-        self.load.store(stats.load, Relaxed);
-        self.runnable.store(stats.runnable, Relaxed);
-        self.util.store(stats.util.max(stats.util_est), Relaxed);
-        self.h_nr_runnable.store(stats.h_nr_runnable, Relaxed);
-        self.h_nr_idle.store(stats.h_nr_idle, Relaxed);
-    }
-}
-
-/// What is known of an idle CPU.
-#[derive(Debug)]
-pub(crate) struct Idleness {
-    /// Since when it is idle, nanoseconds.
-    since: AtomicU64,
-    /// What leaving its idle state takes, nanoseconds.
-    exit_latency: AtomicU64,
-}
-
-impl Default for Idleness {
-    fn default() -> Self {
-        Self { since: AtomicU64::new(0), exit_latency: AtomicU64::new(u64::MAX) }
-    }
-}
-
-impl Idleness {
-    pub(crate) fn since(&self) -> u64 {
-        self.since.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn begin(&self, now: u64) {
-        self.since.store(now, Relaxed);
-    }
-
-    /// What leaving its idle state takes; `u64::MAX` if that is not known.
-    pub(crate) fn exit_latency(&self) -> u64 {
-        self.exit_latency.load(Relaxed)
-    }
-
-    pub(crate) fn set_exit_latency(&self, latency: Option<u64>) {
-        self.exit_latency.store(latency.unwrap_or(u64::MAX), Relaxed);
-    }
-}
-
-/// A table that grows by doubling chunks and never moves what it holds, so that it can be read while it grows.
-#[derive(Debug)]
-pub(crate) struct Table<T> {
-    chunks: [OnceBox<Vec<T>>; 27],
-}
-
-/// Entries of the first chunk; chunk `n` has `FIRST << n`.
-const FIRST: u32 = if cfg!(loom) { 2 } else { 64 };
-
-impl<T> Table<T> {
-    pub(crate) fn new() -> Self {
-        Self { chunks: core::array::from_fn(|_| OnceBox::new()) }
-    }
-
-    #[inline]
-    fn place(index: u32) -> (usize, usize) {
-        let shifted = u64::from(index) + u64::from(FIRST);
-        let chunk = shifted.ilog2() - FIRST.ilog2();
-        (chunk as usize, (shifted - (u64::from(FIRST) << chunk)) as usize)
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        let (chunk, offset) = Self::place(index);
-        self.chunks.get(chunk)?.get()?.get(offset)
-    }
-
-    /// The entry, its chunk made of `fresh` values if it is the first of it that is asked for.
-    pub(crate) fn entry(&self, index: u32, fresh: impl Fn() -> T) -> &T {
-        let (chunk, offset) = Self::place(index);
-        let chunk = self.chunks[chunk]
-            .get_or_init(|| Box::new((0..u64::from(FIRST) << chunk).map(|_| fresh()).collect::<Vec<T>>()));
-        &chunk[offset]
-    }
-}
-
-/// A task that is between two run queues.
-const IN_FLIGHT: u64 = u64::MAX;
-/// A task that has ended, or does not exist yet.
-const GONE: u64 = u64::MAX - 1;
-
-/// Where a task is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// On the run queue of a CPU, at this index.
-    On(CpuId, u32),
-    /// Between two run queues.
-    InFlight,
-    /// Nowhere: it has ended.
-    Gone,
-}
-
-/// Where every task is. Written only under the lock of the run queue that the task leaves or joins.
-#[derive(Debug)]
-pub(crate) struct Locations(Table<AtomicU64>);
-
-impl Locations {
-    pub(crate) fn new() -> Self {
-        Self(Table::new())
-    }
-
-    /// Where a task was a moment ago.
-    #[inline]
-    pub(crate) fn place(&self, task: TaskId) -> Place {
-        match self.0.get(task.0).map(|place| place.load(Relaxed)) {
-            None | Some(GONE) => Place::Gone,
-            Some(IN_FLIGHT) => Place::InFlight,
-            Some(place) => Place::On(CpuId((place >> 32) as u32), place as u32),
-        }
-    }
-
-    /// A task joins a run queue, or (`None`) leaves for another.
-    #[inline]
-    pub(crate) fn set(&self, task: TaskId, place: Option<(CpuId, u32)>) {
-        let value = place.map_or(IN_FLIGHT, |(cpu, index)| u64::from(cpu.0) << 32 | u64::from(index));
-        self.0.entry(task.0, || AtomicU64::new(GONE)).store(value, Relaxed);
-    }
-
-    /// A task has ended.
-    pub(crate) fn forget(&self, task: TaskId) {
-        self.0.entry(task.0, || AtomicU64::new(GONE)).store(GONE, Relaxed);
     }
 }
 
@@ -388,12 +156,7 @@ impl<P: Policy> Shared<P> {
         let dl = DlShared::new(&topology, &config, &roots);
         let split = AtomicBool::new(roots.is_split());
         let domains = DomainSets::new(&topology, config.balancer, config.features, roots);
-        let cpus = topology.cpus().iter().map(|place| Published {
-            idle: AtomicBool::new(true),
-            capacity: place.capacity,
-            capacity_of: AtomicU32::new(place.capacity),
-            ..Published::default()
-        });
+        let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity));
         let cpu_loads = config.balancer.has_cpu_load().then(|| CpuLoads::new(topology.nr_cpus()));
         let shared = Self {
             cpus: cpus.collect(),
@@ -632,7 +395,7 @@ impl<P: Policy> Shared<P> {
     /// A CPU's computing power, of 1024.
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u32 {
-        self.cpu(cpu).capacity
+        self.cpu(cpu).capacity()
     }
 
     /// The biggest CPU's computing power.
@@ -664,9 +427,7 @@ impl<P: Policy> Shared<P> {
 
     /// What is left of a CPU for the fair class, of 1024.
     pub(crate) fn set_capacity_of(&self, cpu: CpuId, left: u32) {
-        let this = self.cpu(cpu);
-        if this.capacity_of.load(Relaxed) != left {
-            this.capacity_of.store(left, Relaxed);
+        if self.cpu(cpu).set_capacity_of(left) {
             self.pressed.store(true, Relaxed);
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod roots;
 mod sets;
 mod stats;
 pub(crate) mod sums;
+mod when;
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32};
@@ -20,8 +21,9 @@ use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-pub(crate) use pull::{Balancing, nohz_kick, rebalance_domains};
+pub(crate) use pull::{Balancing, nohz_kick};
 pub use sets::DomainSets;
+pub(crate) use when::rebalance_domains;
 
 /// How a kernel's balancer behaves. What each does differently is said where it is done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -6,8 +6,7 @@ use super::active::Push;
 use super::domains::{Domain, Domains};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::DomainStats;
-use super::{Balancer, DomainState, by_load};
-use crate::class;
+use super::{Balancer, by_load};
 use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
@@ -50,116 +49,13 @@ struct Env<'d> {
 }
 
 /// What came of balancing a domain.
-struct Outcome {
-    pulled: u32,
+pub(super) struct Outcome {
+    pub(super) pulled: u32,
     /// Whether this CPU is the one to balance further up.
-    go_on: bool,
-}
-
-/// Nanoseconds until the next balance of a domain: whole ticks; for a busy CPU longer, and a tick less so that levels do
-/// not meet at every multiple.
-fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
-    let tick = shared.config.tunables.tick_ns();
-    let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
-    let mut jiffies = interval.div_ceil(tick);
-    if busy && !shared.config.balancer.is_by_load() {
-        jiffies -= 1;
-    }
-    let most = shared.nr_online() as u64 * 100_000_000;
-    let whole = jiffies.max(1) * tick;
-    if whole <= most { whole } else { (most / tick).max(1) * tick }
-}
-
-/// Whether `now` is in the tick that `at` is in, or past it.
-#[inline]
-fn tick_has_come(now: u64, at: u64, tick: u64) -> bool {
-    // Divisions are slow, and rarely needed.
-    now >= at || (at - now < tick && now / tick == at / tick)
+    pub(super) go_on: bool,
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Looks for work for `cpu`, which has none (`newidle_balance`).
-    pub(crate) fn newidle(&mut self, cpu: CpuId) {
-        let shared = self.shared;
-        let domains: &Domains = &shared.domains;
-        let count = domains.of(cpu).count();
-        let mut rq = self.rqs.rq(cpu);
-        if shared.domains.asym() {
-            shared.cpu(cpu).set_misfit_task_load(0);
-        }
-        rq.balance.idle_stamp = self.now;
-        shared.idleness(cpu).begin(self.now);
-        if count == 0 {
-            return;
-        }
-        if shared.config.balancer.is_early() {
-            drop(rq);
-            self.early_newidle(cpu);
-            return;
-        }
-        let avg_idle = rq.balance.avg_idle;
-        let gate = rq.balance.domains[0].max_newidle_lb_cost;
-        let balancer = shared.config.balancer;
-        let by_load = balancer.is_by_load();
-        let gate = if by_load { shared.config.tunables.migration_cost_ns() } else { gate };
-        if (!shared.overloaded(cpu) && balancer > Balancer::V3_12) || avg_idle < gate {
-            drop(rq);
-            let next = self.next_of(cpu, 0);
-            let mut rq = self.rqs.rq(cpu);
-            rq.balance.next_balance = rq.balance.next_balance.min(next);
-            return;
-        }
-        class::update_blocked_averages(&mut rq, shared);
-        rq.publish(shared);
-        drop(rq);
-        let mut cost = 0;
-        let mut pulled = 0;
-        let mut next_balance = u64::MAX;
-        for position in 0..count {
-            next_balance = next_balance.min(self.next_of(cpu, position));
-            let mut rq = self.rqs.rq(cpu);
-            if balancer > Balancer::V3_12 && avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
-                break;
-            }
-            let mut weight = 1;
-            if shared.config.features.has(Feature::NiRandom) {
-                // Try in proportion to how often trying has helped.
-                let dice = u32::from(rq.balance.dice()) % 1024;
-                weight = 1 + rq.balance.domains[position].newidle_ratio;
-                if dice > weight {
-                    rq.balance.domains[position].newidle_tried(0);
-                    continue;
-                }
-                weight = (1024 + weight / 2) / weight;
-            }
-            drop(rq);
-            let outcome = self.load_balance(domains, cpu, position, BalanceKind::NewIdle);
-            pulled = outcome.pulled;
-            let domain_cost = shared.config.newidle_cost_ns;
-            cost += domain_cost;
-            let now = self.now;
-            let mut rq = self.rqs.rq(cpu);
-            rq.balance.domains[position].charge_newidle(domain_cost, now);
-            rq.balance.domains[position].newidle_tried(if pulled > 0 { weight } else { 0 });
-            if pulled > 0 || rq.nr_running > 0 || !outcome.go_on {
-                break;
-            }
-        }
-        let mut rq = self.rqs.rq(cpu);
-        rq.balance.max_idle_balance_cost = rq.balance.max_idle_balance_cost.max(cost);
-        rq.balance.next_balance = rq.balance.next_balance.min(next_balance);
-        if pulled > 0 || rq.nr_running > 0 {
-            rq.balance.idle_stamp = 0;
-        }
-    }
-
-    /// When a domain should next be balanced by its idle CPU.
-    fn next_of(&mut self, cpu: CpuId, position: usize) -> u64 {
-        let Some(domain) = self.shared.domains.at(cpu, position) else { return u64::MAX };
-        let state = &self.rqs.rq(cpu).balance.domains[position];
-        state.last_balance + interval(self.shared, state, domain, false)
-    }
-
     /// Whether `dst` is the CPU of its group that balances this domain.
     fn should_balance(&mut self, dst: CpuId, domain: &Domain, own: usize, kind: BalanceKind) -> bool {
         if kind == BalanceKind::NewIdle {
@@ -185,7 +81,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         first_idle.or(group.balancers().first().copied()) == Some(dst)
     }
 
-    fn load_balance(&mut self, domains: &Domains, dst: CpuId, position: usize, kind: BalanceKind) -> Outcome {
+    pub(super) fn load_balance(
+        &mut self,
+        domains: &Domains,
+        dst: CpuId,
+        position: usize,
+        kind: BalanceKind,
+    ) -> Outcome {
         let (Some(domain), Some(here)) = (domains.at(dst, position), domains.own_group(dst, position)) else {
             return Outcome { pulled: 0, go_on: false };
         };
@@ -477,87 +379,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             self.rqs.rq(to).balance.domains[position as usize].nr_balance_failed = 0;
         }
     }
-
-    /// Balances for every idle CPU without a tick whose time has come, and finds out when the next one's will.
-    pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
-        let shared = self.shared;
-        let balance = shared.nohz.balance.swap(false, Relaxed);
-        shared.nohz.needs_update.store(false, Relaxed);
-        let start = CpuId((cpu.0 + 1) % shared.nr_cpus() as u32);
-        let idle: alloc::vec::Vec<CpuId> = shared.nohz.iter_from(start).collect();
-        let mut next = u64::MAX;
-        for other in idle {
-            if !shared.cpu(other).is_idle() {
-                continue;
-            }
-            // Work arrived here: somebody else will go on.
-            if !shared.cpu(cpu).is_idle() {
-                next = self.now;
-                break;
-            }
-            if balance && self.now >= self.rqs.rq(other).balance.next_balance {
-                rebalance_domains(self, other, true);
-            }
-            next = next.min(self.rqs.rq(other).balance.next_balance);
-        }
-        // Whoever was idle when the kick was sent may have work by now: then nobody said when to kick next.
-        if next < u64::MAX {
-            shared.nohz.next_balance.store(next, Relaxed);
-        }
-    }
-}
-
-/// Balances every domain of `cpu` whose time has come, from the lowest up.
-pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
-    balancing: &mut Balancing<'_, P, R, H>,
-    cpu: CpuId,
-    idle: bool,
-) {
-    let shared = balancing.shared;
-    if shared.config.balancer.is_early() {
-        balancing.early_rebalance(cpu, idle);
-        return;
-    }
-    let mut rq = balancing.rqs.rq(cpu);
-    rq.update_clock(balancing.now, shared);
-    class::update_blocked_averages(&mut rq, shared);
-    rq.publish(shared);
-    drop(rq);
-    let mut idle = idle;
-    let mut next_balance = balancing.now + 60_000_000_000;
-    let tick = shared.config.tunables.tick_ns();
-    let domains: &Domains = &shared.domains;
-    let count = domains.of(cpu).count();
-    for position in 0..count {
-        let now = balancing.now;
-        let busy = !idle && !shared.cpu(cpu).is_sched_idle();
-        let Some(domain) = domains.at(cpu, position) else { break };
-        let mut rq = balancing.rqs.rq(cpu);
-        let state = &mut rq.balance.domains[position];
-        state.decay_newidle(now);
-        let mut next = state.last_balance + interval(shared, state, domain, busy);
-        drop(rq);
-        let mut go_on = true;
-        // By the count of ticks: an interval is over at the first tick of its last period.
-        if tick_has_come(now, next, tick) {
-            let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
-            let outcome = balancing.load_balance(domains, cpu, position, kind);
-            go_on = outcome.go_on;
-            if outcome.pulled > 0 {
-                idle = shared.cpu(cpu).is_idle();
-            }
-            let busy = !idle && !shared.cpu(cpu).is_sched_idle();
-            let mut rq = balancing.rqs.rq(cpu);
-            let state = &mut rq.balance.domains[position];
-            state.last_balance = now;
-            next = now + interval(shared, state, domain, busy);
-        }
-        next_balance = next_balance.min(next);
-        if !go_on {
-            break;
-        }
-    }
-    balancing.rqs.rq(cpu).balance.next_balance = next_balance;
 }
 
 /// The CPU of `group` from which to pull.

@@ -1,0 +1,148 @@
+//! What the detector hears.
+
+use vruntime_trace::{
+    CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
+};
+
+use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, State, Task};
+
+impl Sink for Detector {
+    fn machine(&mut self, info: &MachineInfo<'_>) {
+        let tick = info.tick_ns.max(1);
+        let longest = info.domains.iter().map(|domain| domain.interval_ns.div_ceil(tick) * tick + tick).max();
+        self.detected.window_ns = (longest.unwrap_or(0) * INTERVALS).max(LEAST_WINDOW_NS);
+        self.cpus = vec![Cpu { idle_since: Some(0), ..Cpu::default() }; info.cpus];
+        (0..info.cpus).for_each(|cpu| self.look_at(cpu));
+        self.domains(0, info.domains);
+    }
+
+    fn domains(&mut self, at: u64, domains: &[DomainInfo]) {
+        self.advance(at);
+        self.domains = domains.to_vec();
+        self.chains = vec![Vec::new(); self.cpus.len()];
+        for (index, domain) in domains.iter().enumerate() {
+            for cpu in domain.members.iter() {
+                if let Some(chain) = self.chains.get_mut(cpu.index()) {
+                    chain.push(index as u32);
+                }
+            }
+        }
+        // The old numbers name other domains, and balancing begins anew.
+        self.going_on.clear();
+        self.before = [0.0; 2];
+    }
+
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        if id.index() >= self.parents.len() {
+            self.parents.resize(id.index() + 1, None);
+        }
+        self.parents[id.index()] = info.parent.map(|parent| parent.0);
+    }
+
+    fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        let it = self.task_mut(id);
+        info.name.clone_into(&mut it.name);
+        it.group = info.group.0;
+        it.realtime = info.policy.is_rt();
+    }
+
+    fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
+        self.advance(at);
+        let affinity = self.mask(cpus);
+        let (state, cpu, _) = self.task_mut(task).clone_place();
+        self.enter(task, State::Asleep, CpuId(cpu as u32));
+        self.task_mut(task).affinity = affinity;
+        self.enter(task, state, CpuId(cpu as u32));
+    }
+
+    fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
+        self.advance(at);
+        let places: Vec<(State, usize, u32)> = self.tasks.iter().map(Task::clone_place).collect();
+        let waiting = |place: &(State, usize, u32)| matches!(place.0, State::Waiting | State::Held);
+        let all = || (0u32..).map(TaskId).zip(&places).filter(|(_, place)| waiting(place));
+        for (task, &(_, cpu, _)) in all() {
+            self.enter(task, State::Asleep, CpuId(cpu as u32));
+        }
+        let reach = |cpu: CpuId| {
+            let root = roots.iter().find(|root| root.contains(cpu)).cloned();
+            root.unwrap_or_else(|| [cpu].into_iter().collect())
+        };
+        let apart = roots.len() > 1 || !isolated.is_empty();
+        let cpus = if apart { self.cpus.len() as u32 } else { 0 };
+        self.reach = (0..cpus).map(|cpu| reach(CpuId(cpu))).collect();
+        self.within.clear();
+        for (task, &(_, cpu, _)) in all() {
+            self.enter(task, State::Waiting, CpuId(cpu as u32));
+        }
+    }
+
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        self.advance(at);
+        match *event {
+            Event::Switch { prev, prev_state, next } if prev != next => {
+                if let Running::Task(task) = prev {
+                    let waits = matches!(prev_state, PrevState::Preempted | PrevState::Yielded);
+                    self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
+                }
+                if let Running::Task(task) = next {
+                    self.enter(task, State::Running, cpu);
+                }
+                self.set_idle(cpu.index(), next == Running::Idle);
+            }
+            Event::CpuDown | Event::CpuUp => {
+                self.cpu_mut(cpu.index()).offline = matches!(event, Event::CpuDown);
+                self.look_at(cpu.index());
+            }
+            Event::Throttle { group } => self.limit(cpu, group, true),
+            Event::Unthrottle { group, .. } => self.limit(cpu, group, false),
+            Event::MoveGroup { task, group } => {
+                self.task_mut(task).group = group.0;
+                self.wait_anew(task);
+            }
+            Event::RtThrottle { group } => {
+                self.rt.begin(at, cpu, group);
+                self.look_again(cpu);
+            }
+            Event::RtUnthrottle { group } => {
+                self.rt.end(at, cpu, group);
+                self.look_again(cpu);
+            }
+            Event::SetPolicy { task, policy, .. } => {
+                self.task_mut(task).realtime = policy.is_rt();
+                self.wait_anew(task);
+            }
+            Event::PiSetprio { task, new, .. } => {
+                self.task_mut(task).realtime = (0..99).contains(&new);
+                self.wait_anew(task);
+            }
+            Event::Wakeup { task, target } | Event::WakeupNew { task, target }
+                if self.task_mut(task).state == State::Asleep =>
+            {
+                self.task_mut(task).woken = matches!(event, Event::Wakeup { .. });
+                self.enter(task, State::Waiting, target);
+            }
+            Event::Migrate { task, to, .. } => {
+                let state = self.task_mut(task).state;
+                if matches!(state, State::Waiting | State::Held) {
+                    self.enter(task, State::Waiting, to);
+                    self.task_mut(task).woken = false;
+                }
+            }
+            Event::Balance { level, busiest: Some(_), .. } => {
+                let found = &mut self.cpu_mut(cpu.index()).found;
+                if found.len() <= usize::from(level) {
+                    found.resize(usize::from(level) + 1, 0);
+                }
+                found[usize::from(level)] += 1;
+            }
+            Event::Exit { task } if matches!(self.task_mut(task).state, State::Waiting | State::Held) => {
+                self.enter(task, State::Asleep, cpu);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, at: u64) {
+        self.advance(at);
+    }
+}

@@ -1,0 +1,175 @@
+//! What each CPU publishes about itself.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
+
+/// Sums a CPU publishes about its fair class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FairStats {
+    /// `cfs_rq.avg.load_avg` of the root.
+    pub load: u64,
+    /// `runnable_avg` of the root.
+    pub runnable: u64,
+    /// `util_avg` of the root.
+    pub util: u64,
+    /// Sum of the queued tasks' estimated utilisation.
+    pub util_est: u64,
+    /// Runnable tasks in the whole hierarchy.
+    pub h_nr_runnable: u32,
+    /// Those of them that are SCHED_IDLE or in an idle group.
+    pub h_nr_idle: u32,
+}
+
+/// What one CPU publishes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Published {
+    load: AtomicU64,
+    runnable: AtomicU64,
+    util: AtomicU64,
+    nr_running: AtomicU32,
+    h_nr_runnable: AtomicU32,
+    h_nr_idle: AtomicU32,
+    idle: AtomicBool,
+    pub(crate) need_resched: AtomicBool,
+    /// A copy of the topology's: whoever sums over CPUs finds all he needs in one cache line.
+    capacity: u32,
+    /// What classes above the fair one leave of it.
+    capacity_of: AtomicU32,
+    misfit_task_load: AtomicU64,
+}
+
+impl Published {
+    /// Of an idle CPU with so much computing power, of 1024.
+    pub(super) fn new(capacity: u32) -> Self {
+        let capacity_of = AtomicU32::new(capacity);
+        Self { idle: AtomicBool::new(true), capacity, capacity_of, ..Self::default() }
+    }
+
+    /// Sets what is left for the fair class; whether that is news.
+    pub(super) fn set_capacity_of(&self, left: u32) -> bool {
+        let news = self.capacity_of.load(Relaxed) != left;
+        if news {
+            self.capacity_of.store(left, Relaxed);
+        }
+        news
+    }
+
+    /// Tasks on the run queue, the running one included.
+    #[inline]
+    pub fn nr_running(&self) -> u32 {
+        self.nr_running.load(Relaxed)
+    }
+
+    /// Runnable tasks of the fair class.
+    #[inline]
+    pub fn h_nr_runnable(&self) -> u32 {
+        self.h_nr_runnable.load(Relaxed)
+    }
+
+    /// Load average of the fair class.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        self.load.load(Relaxed)
+    }
+
+    /// Utilisation of the fair class: the greater of its average and of what its queued tasks are expected to use.
+    #[inline]
+    pub fn util(&self) -> u64 {
+        self.util.load(Relaxed)
+    }
+
+    /// The idle task runs and nothing waits (`idle_cpu`).
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.idle.load(Relaxed)
+    }
+
+    /// Nothing but SCHED_IDLE tasks is here (`sched_idle_cpu`).
+    #[inline]
+    pub fn is_sched_idle(&self) -> bool {
+        let nr = self.nr_running.load(Relaxed);
+        nr > 0 && nr == self.h_nr_idle.load(Relaxed)
+    }
+
+    /// Average number of runnable tasks of the fair class, in the scale of weights.
+    #[inline]
+    pub fn runnable(&self) -> u64 {
+        self.runnable.load(Relaxed)
+    }
+
+    /// Computing power, of 1024.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Computing power that is left for the fair class, of 1024 (`capacity_of`).
+    #[inline]
+    pub fn capacity_of(&self) -> u32 {
+        self.capacity_of.load(Relaxed)
+    }
+
+    /// Load of the running task, if it is too big for this CPU; else 0.
+    #[inline]
+    pub fn misfit_task_load(&self) -> u64 {
+        self.misfit_task_load.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_misfit_task_load(&self, load: u64) {
+        self.misfit_task_load.store(load, Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn publish_core(&self, nr_running: u32, idle: bool) {
+        self.nr_running.store(nr_running, Relaxed);
+        self.idle.store(idle && nr_running == 0, Relaxed);
+    }
+
+    /// Publishes the fair class's sums.
+    #[inline]
+    pub fn publish_fair(&self, stats: FairStats) {
+        self.load.store(stats.load, Relaxed);
+        self.runnable.store(stats.runnable, Relaxed);
+        self.util.store(stats.util.max(stats.util_est), Relaxed);
+        self.h_nr_runnable.store(stats.h_nr_runnable, Relaxed);
+        self.h_nr_idle.store(stats.h_nr_idle, Relaxed);
+    }
+}
+
+/// What is known of an idle CPU.
+#[derive(Debug)]
+pub(crate) struct Idleness {
+    /// Since when it is idle, nanoseconds.
+    since: AtomicU64,
+    /// What leaving its idle state takes, nanoseconds.
+    exit_latency: AtomicU64,
+}
+
+impl Default for Idleness {
+    fn default() -> Self {
+        Self { since: AtomicU64::new(0), exit_latency: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Idleness {
+    pub(crate) fn since(&self) -> u64 {
+        self.since.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn begin(&self, now: u64) {
+        self.since.store(now, Relaxed);
+    }
+
+    /// What leaving its idle state takes; `u64::MAX` if that is not known.
+    pub(crate) fn exit_latency(&self) -> u64 {
+        self.exit_latency.load(Relaxed)
+    }
+
+    pub(crate) fn set_exit_latency(&self, latency: Option<u64>) {
+        self.exit_latency.store(latency.unwrap_or(u64::MAX), Relaxed);
+    }
+}
