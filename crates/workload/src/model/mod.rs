@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use self::args::Args;
 use crate::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
-use crate::suggest::{did_you_mean, list};
+use crate::suggest::did_you_mean;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -119,8 +119,7 @@ pub fn parse(command: &str) -> Result<Workload, ModelError> {
     let mut words = command.split_whitespace();
     let name = words.next().unwrap_or_default();
     let Some(model) = MODELS.iter().find(|model| model.name == name) else {
-        let names = || MODELS.iter().map(|model| model.name);
-        let help = format!("{}; built in: {}", did_you_mean(name, names()), list(names()));
+        let help = did_you_mean(name, MODELS.iter().map(|model| model.name));
         return Err(ModelError { message: format!("unknown model `{name}`"), help });
     };
     let mut args = Args::new(words.collect(), model.usage);
