@@ -36,7 +36,7 @@ fn hackbench_says_all_and_ends() {
     }
 }
 
-/// On one CPU each pass of the token is a switch, and takes a switch and two calls.
+/// On one CPU each pass of the token is a switch; or two, where who is woken preempts the waker before it sleeps, as under 2.6.23.
 #[test]
 fn a_ring_switches_at_each_pass() {
     for kernel in KERNELS {
@@ -44,7 +44,8 @@ fn a_ring_switches_at_each_pass() {
         let passes: u64 = results.tasks.iter().map(|task| task.account.loops).sum();
         let switches = results.machine().switches;
         assert!(passes > 10_000, "{kernel}: {passes}");
-        assert!(switches.abs_diff(passes) < passes / 50, "{kernel}: {switches} for {passes}");
+        let most = if kernel == "2.6.23" { 2 * passes } else { passes + passes / 50 };
+        assert!((passes - passes / 50..=most).contains(&switches), "{kernel}: {switches} for {passes}");
         // Reading memory makes it slower.
         let heavy = run_model("lat_ctx -s 64 8", kernel, "1", Some(100));
         assert!(heavy.machine().switches * 3 < switches, "{kernel}");
