@@ -50,6 +50,8 @@ fn parameters_are_the_originals() {
     let clocks = parse("cyclictest -t 3 -p 80 -i 500").unwrap();
     let priorities = clocks.tasks.iter().map(|task| task.settings.policy).collect::<Vec<_>>();
     assert_eq!(priorities, [80, 79, 78].map(|priority| Some(Policy::Fifo { priority })));
+    let pair = parse("pipe-test 1000").unwrap();
+    assert_eq!((pair.duration, pair.tasks[1].phases[0].repeat), (None, Repeat::Times(1000)));
     assert_eq!(parse("schbench -m 3 -t 4").unwrap().tasks.len(), 15);
 }
 
@@ -70,7 +72,7 @@ fn what_means_nothing_is_refused() {
         ("wakers 3 0ms", "must not be 0"),
         ("cyclictest -p 100", "expected a number from 1 to 99"),
         ("idle-groups 1000000000", "expected a number"),
-        ("pipe-test 3", "means nothing"),
+        ("pipe-test 3 4", "means nothing"),
         ("schbench -t", "-t is ``"),
     ];
     for (command, expected) in wrong {

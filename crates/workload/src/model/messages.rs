@@ -41,16 +41,18 @@ pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
 }
 
 /// Two that answer each other.
-pub(super) fn pipe_test(_args: &mut Args<'_>) -> Result<Workload, ModelError> {
+pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     const INT: u32 = 4;
+    let loops = if args.is_empty() { None } else { Some(args.number("LOOPS", 1..=1 << 32)?) };
+    let repeat = loops.map_or(Repeat::Forever, Repeat::Times);
     let write = |pipe| Op::PipeWrite { pipe, bytes: INT };
     let read = |pipe| Op::PipeRead { pipe, bytes: INT };
-    let parent = program(vec![write(0), read(1)], Repeat::Forever);
-    let child = program(vec![read(0), write(1)], Repeat::Forever);
+    let parent = program(vec![write(0), read(1)], repeat);
+    let child = program(vec![read(0), write(1)], repeat);
     Ok(Workload {
         tasks: vec![task("pipe-test", Some(0), &parent), task("pipe-test", Some(1), &child)],
         pipes: vec![pipe("there".to_owned(), PIPE), pipe("back".to_owned(), PIPE)],
-        duration: Some(S),
+        duration: loops.is_none().then_some(S),
         ..Workload::default()
     })
 }

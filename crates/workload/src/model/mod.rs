@@ -39,8 +39,8 @@ const MODELS: &[Model] = &[
     },
     Model {
         name: "pipe-test",
-        usage: "pipe-test",
-        what: "two processes send each other an int through two pipes",
+        usage: "pipe-test [LOOPS]",
+        what: "two processes send each other an int through two pipes, LOOPS times or for ever",
         build: messages::pipe_test,
     },
     Model {
