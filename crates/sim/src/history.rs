@@ -1,7 +1,7 @@
 //! What old kernels do not have is refused under them, with the kernel that brought it.
 
 use vruntime_sched::Kernel;
-use vruntime_workload::program::{Changed, Policy, Settings, Workload};
+use vruntime_workload::program::{Changed, CpuMax, Partition, Policy, Settings, Workload};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -36,6 +36,10 @@ const RT_GROUPS: Novelty = novelty("real-time scheduling of groups", [2, 6, 25],
 const AUTOGROUP: Novelty = novelty("autogroups", [2, 6, 38], "2.6.38");
 const LIMITS: Novelty = novelty("a CPU limit (cpu.max)", [3, 2, 0], "3.2");
 const DEADLINE: Novelty = novelty("SCHED_DEADLINE", [3, 14, 0], "3.14");
+const RECLAIM: Novelty = novelty("reclaiming of deadline tasks' bandwidth (GRUB)", [4, 13, 0], "4.13");
+const PARTITIONS: Novelty = novelty("a cpuset partition", [5, 0, 0], "5.0");
+const BURST: Novelty = novelty("a burst beyond a CPU limit", [5, 14, 0], "5.14");
+const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", [5, 15, 0], "5.15");
 const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
 
 /// Refuses what the kernel does not have.
@@ -52,7 +56,12 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         match settings.policy {
             Some(Policy::Batch { .. }) => ask(&BATCH, who)?,
             Some(Policy::Idle) => ask(&IDLE, who)?,
-            Some(Policy::Deadline { .. }) => ask(&DEADLINE, who)?,
+            Some(Policy::Deadline { reclaim, .. }) => {
+                ask(&DEADLINE, who)?;
+                if reclaim {
+                    ask(&RECLAIM, who)?;
+                }
+            }
             _ => {}
         }
         if settings.group.is_some_and(|group| group != 0) {
@@ -70,7 +79,20 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         ask(&RT_GROUPS, &|| "the scenario".to_owned())?;
     }
     for group in workload.groups.iter().skip(1) {
-        ask(&GROUPS, &|| format!("group `{}`", group.path))?;
+        let who = || format!("group `{}`", group.path);
+        ask(&GROUPS, &who)?;
+        if group.idle {
+            ask(&IDLE_GROUP, &who)?;
+        }
+        if group.max.is_some_and(|limit| limit.burst > 0) {
+            ask(&BURST, &who)?;
+        }
+        if group.uclamp.is_some() {
+            ask(&CLAMPS, &who)?;
+        }
+        if group.cpuset.partition != Partition::Member {
+            ask(&PARTITIONS, &who)?;
+        }
     }
     if workload.groups.first().is_some_and(|root| root.max.is_some()) {
         ask(&LIMITS, &|| "the root group".to_owned())?;
@@ -83,8 +105,22 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         }
     }
     for change in &workload.changes {
-        if let Changed::Tasks { settings: changed, .. } = &change.what {
-            settings(changed, &|| format!("a change at {} ns", change.at))?;
+        let who = || format!("a change at {} ns", change.at);
+        match &change.what {
+            Changed::Tasks { settings: changed, .. } => settings(changed, &who)?,
+            Changed::Group { to, .. } => {
+                if to.idle == Some(true) {
+                    ask(&IDLE_GROUP, &who)?;
+                }
+                if matches!(to.max, Some(CpuMax::Limited(limit)) if limit.burst > 0) {
+                    ask(&BURST, &who)?;
+                }
+                if to.uclamp.is_some() {
+                    ask(&CLAMPS, &who)?;
+                }
+            }
+            Changed::Cpuset { partition: Some(Partition::Root | Partition::Isolated), .. } => ask(&PARTITIONS, &who)?,
+            Changed::Cpuset { .. } | Changed::Session { .. } => {}
         }
     }
     Ok(())

@@ -168,4 +168,33 @@ fn what_came_later_is_refused() {
     let refused = simulate(&with(deadline), &for_ms("3.12", "1", 250, 100), &mut Moves::default()).unwrap_err();
     assert!(refused.to_string().contains("it came with 3.14"), "{refused}");
     simulate(&with(deadline), &for_ms("3.17", "1", 250, 100), &mut Moves::default()).unwrap();
+    let reclaiming = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: true };
+    let limit = |burst| Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst });
+    let group = || Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() };
+    let grouped = |group| {
+        let mut work = workload(vec![hog("a")]);
+        work.groups.push(group);
+        work
+    };
+    let changed = |to| {
+        let mut work = grouped(group());
+        work.changes.push(Change { at: MS, what: Changed::Group { group: 1, to } });
+        work
+    };
+    let isolated = Cpuset { cpus: Some(vec![0]), partition: Partition::Isolated };
+    let clamps = Some(Clamps { min: 0, max: 512 });
+    for (work, since) in [
+        (with(reclaiming), "4.13"),
+        (grouped(Group { max: limit(MS), ..group() }), "5.14"),
+        (grouped(Group { idle: true, ..group() }), "5.15"),
+        (grouped(Group { uclamp: clamps, ..group() }), "5.3"),
+        (grouped(Group { cpuset: isolated, ..group() }), "5.0"),
+        (changed(GroupChange { idle: Some(true), ..GroupChange::default() }), "5.15"),
+        (changed(GroupChange { uclamp: clamps, ..GroupChange::default() }), "5.3"),
+    ] {
+        let refused = simulate(&work, &for_ms("3.18", "2", 250, 100), &mut Moves::default()).unwrap_err();
+        assert!(refused.to_string().contains(&format!("it came with {since};")), "{refused}");
+    }
+    let limited = grouped(Group { max: limit(0), ..group() });
+    simulate(&limited, &for_ms("3.10", "1", 250, 100), &mut Moves::default()).unwrap();
 }

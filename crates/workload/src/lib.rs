@@ -5,6 +5,7 @@
 //! | rt-app files (JSON) | [`rtapp`] |
 //! | scenario files (TOML): a workload, the machine and the kernel it runs on | [`scenario`] |
 //! | recordings of real kernels | [`recording`] |
+//! | the classic benchmarks, by their command lines | [`model`] |
 //!
 //! Each is translated to a [`program::Workload`]. What is wrong with a file is told as an [`Error`], with its place;
 //! what is wrong with a workload itself is found by [`check::check`].
@@ -13,6 +14,7 @@ pub mod check;
 mod error;
 mod groups;
 mod merge;
+pub mod model;
 mod names;
 mod place;
 pub mod program;

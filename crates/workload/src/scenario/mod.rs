@@ -34,7 +34,6 @@ mod fields;
 mod group;
 mod hotplug;
 mod machine;
-mod model;
 mod rt;
 mod session;
 mod step;
@@ -49,7 +48,6 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 pub use machine::{FrequencyTable, IdleTable, Machine};
-pub use model::Model;
 
 use crate::error::{Error, Problems, Source};
 use crate::merge::Merged;

@@ -1,17 +1,18 @@
-//! `[[workload]]`: an rt-app file or a model, with its place among others.
+//! `[[workload]]`: an rt-app file or a benchmark's model, with its place among others.
 
 use std::path::Path;
 
 use super::Loader;
 use super::fields::{Fields, Value};
-use super::model::Model;
 use super::session;
 use super::task::group_path;
 use crate::error::{Error, Problems};
 use crate::groups::normalize_path;
 use crate::merge::{GROUP_EXTENT, Merged, Placement};
+use crate::model;
+use crate::place::{ClassSite, SourceMap};
+use crate::program::Workload;
 use crate::rtapp::{self, Options, RtApp};
-use crate::suggest::{did_you_mean, list};
 
 /// The most copies of one workload.
 const MAX_COPIES: i64 = 1 << 20;
@@ -41,28 +42,23 @@ pub(super) fn parse(
     let span = fields.span.clone();
     let file = fields.string("rtapp", "the path of an rt-app file");
     let inline = fields.string("rtapp_inline", "the text of an rt-app file");
-    let model = fields.string("model", "the name of a model");
+    let model = fields.string("model", "a benchmark's command line, such as \"hackbench 10\"");
     let name = fields.string("name", "a name");
     let copies = fields.integer("copies", 1..=MAX_COPIES, "a number of copies").unwrap_or(1);
     let group = group_path(&mut fields);
     let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
-    if let Some((model, span)) = &model {
-        let help = if Model::NAMES.is_empty() {
-            "no model is built in yet; give an rt-app file with `rtapp`".to_owned()
-        } else {
-            format!(
-                "{}; built in: {}",
-                did_you_mean(model, Model::NAMES.iter().copied()),
-                list(Model::NAMES.iter().copied())
-            )
-        };
-        fields.bad(span.clone(), format!("unknown model `{model}`"), "not built in", help);
+    let mut built = None;
+    if let Some((command, span)) = &model {
+        match model::parse(command) {
+            Ok(workload) => built = Some((workload, span.clone())),
+            Err(error) => fields.bad(span.clone(), error.message, "expected a benchmark's command line", error.help),
+        }
     }
     let given = usize::from(file.is_some()) + usize::from(inline.is_some()) + usize::from(model.is_some());
     if given != 1 {
         let (message, label) = if given == 0 {
-            ("a [[workload]] without content", "expected `rtapp` or `rtapp_inline`")
+            ("a [[workload]] without content", "expected `rtapp`, `rtapp_inline` or `model`")
         } else {
             ("a [[workload]] with several contents", "expected one of `rtapp`, `rtapp_inline` and `model`")
         };
@@ -74,7 +70,7 @@ pub(super) fn parse(
     }
     let read = match (&file, &inline) {
         (Some((path, span)), _) => match loader(Path::new(path)) {
-            Ok(bytes) => rtapp::parse(path, &bytes, options)?,
+            Ok(bytes) => Read::from(rtapp::parse(path, &bytes, options)?),
             Err(reason) => {
                 let error = problems
                     .new_error(span.clone(), format!("cannot read `{path}`: {reason}"), "named here")
@@ -83,8 +79,15 @@ pub(super) fn parse(
                 return Ok(None);
             }
         },
-        (None, Some((text, _))) => rtapp::parse(&format!("{scenario} (rtapp_inline)"), text.as_bytes(), options)?,
-        (None, None) => return Ok(None),
+        (None, Some((text, _))) => {
+            Read::from(rtapp::parse(&format!("{scenario} (rtapp_inline)"), text.as_bytes(), options)?)
+        }
+        (None, None) => {
+            let Some((workload, span)) = built else { return Ok(None) };
+            let tasks = 0..workload.tasks.len();
+            let site = ClassSite { tasks, source: problems.source.clone(), span, phases: [].into() };
+            Read { workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
+        }
     };
     let depth = group.as_deref().map_or(0, |path| path.matches('/').count() as u64);
     let of_one = 1 + read.workload.extent() + GROUP_EXTENT * (depth + read.workload.groups.len() as u64);
@@ -104,7 +107,10 @@ pub(super) fn parse(
         problems.error(error);
         return Ok(None);
     }
-    let stem = file.and_then(|(path, _)| Path::new(path).file_stem()).and_then(|stem| stem.to_str());
+    let stem = match (file, model) {
+        (Some((path, _)), _) => Path::new(path).file_stem().and_then(|stem| stem.to_str()),
+        (None, model) => model.and_then(|(command, _)| command.split_whitespace().next()),
+    };
     let name = match (name, several || copies > 1) {
         (Some((name, _)), _) => Some(name),
         (None, true) => Some(stem.unwrap_or("workload")),
@@ -122,7 +128,20 @@ struct Place<'a> {
     start: u64,
 }
 
-fn add_copies(merged: &mut Merged, read: &RtApp, name: Option<&str>, copies: i64, place: &Place<'_>) {
+/// What is in the file, or the model.
+struct Read {
+    workload: Workload,
+    places: SourceMap,
+    warnings: Vec<Error>,
+}
+
+impl From<RtApp> for Read {
+    fn from(RtApp { workload, places, warnings, .. }: RtApp) -> Self {
+        Self { workload, places, warnings }
+    }
+}
+
+fn add_copies(merged: &mut Merged, read: &Read, name: Option<&str>, copies: i64, place: &Place<'_>) {
     for copy in 0..copies {
         let task_prefix = match name {
             Some(name) if copies > 1 => format!("{name}-{copy}/"),

@@ -1,0 +1,78 @@
+//! The benchmarks run, and do what they are known for, under a kernel of each kind.
+
+mod support;
+
+use support::*;
+use vruntime_report::{Collector, Results};
+use vruntime_sim::{Config, MachineSpec, parse_topology};
+use vruntime_workload::model;
+
+const KERNELS: [&str; 6] = ["2.6.22", "2.6.23", "3.10", "3.18", "6.1", "6.12"];
+
+/// On a machine with the default costs.
+fn run_model(command: &str, kernel: &str, machine: &str, ms: Option<u64>) -> Results {
+    let spec = MachineSpec::new(parse_topology(machine).unwrap());
+    let cpus = spec.topology.nr_cpus();
+    let config =
+        Config { duration: ms.map(|ms| ms * MS), ..Config::new(vruntime_sched::kernel(kernel).unwrap(), spec) };
+    let mut sinks = (Collector::new(cpus), Ledger::default());
+    let outcome = simulate(&model::parse(command).unwrap(), &config, &mut sinks).unwrap();
+    sinks.1.check(&outcome);
+    sinks.0.into_results()
+}
+
+#[test]
+fn hackbench_says_all_and_ends() {
+    for kernel in KERNELS {
+        for command in ["hackbench -pipe 1 process 20", "hackbench 1 thread 20"] {
+            let results = run_model(command, kernel, "4", None);
+            for task in &results.tasks {
+                // A loop is counted for each phase gone through: waiting for the others, and each message or round of them.
+                let expected = if task.name.contains("sender") { 1 + 20 } else { 1 + 20 * 20 };
+                assert_eq!(task.account.loops, expected, "{kernel} {command}: {}", task.name);
+            }
+            assert!(results.elapsed_ns < 1_000 * MS, "{kernel}: {}", results.elapsed_ns);
+        }
+    }
+}
+
+/// On one CPU each pass of the token is a switch; or two, where who is woken preempts the waker before it sleeps, as under 2.6.23.
+#[test]
+fn a_ring_switches_at_each_pass() {
+    for kernel in KERNELS {
+        let results = run_model("lat_ctx -s 0 8", kernel, "1", Some(100));
+        let passes: u64 = results.tasks.iter().map(|task| task.account.loops).sum();
+        let switches = results.machine().switches;
+        assert!(passes > 10_000, "{kernel}: {passes}");
+        let most = if kernel == "2.6.23" { 2 * passes } else { passes + passes / 50 };
+        assert!((passes - passes / 50..=most).contains(&switches), "{kernel}: {switches} for {passes}");
+        // Reading memory makes it slower.
+        let heavy = run_model("lat_ctx -s 64 8", kernel, "1", Some(100));
+        assert!(heavy.machine().switches * 3 < switches, "{kernel}");
+        let pair = run_model("pipe-test", kernel, "1", Some(100));
+        assert!(pair.tasks[0].account.loops.abs_diff(pair.tasks[1].account.loops) <= 1, "{kernel}");
+    }
+}
+
+#[test]
+fn who_wakes_by_the_clock_wakes_in_time() {
+    let results = run_model("cyclictest -t 2 -p 80", "6.12", "2", Some(1000));
+    assert!((995..=1000).contains(&results.tasks[0].account.loops), "{}", results.tasks[0].account.loops);
+    assert!((660..=667).contains(&results.tasks[1].account.loops), "{}", results.tasks[1].account.loops);
+    let results = run_model("wakers 20 1ms", "3.12", "4", Some(1000));
+    assert!(results.tasks.iter().all(|task| (850..=1000).contains(&task.account.loops)));
+}
+
+#[test]
+fn schbench_keeps_its_workers_busy() {
+    let results = run_model("schbench -m 1 -t 4 -c 1000", "6.12", "8", Some(1000));
+    let workers = results.tasks.iter().filter(|task| task.name.contains("worker"));
+    assert!(workers.clone().count() == 4 && workers.clone().all(|task| task.account.loops > 900));
+}
+
+#[test]
+fn sysbench_computes() {
+    let results = run_model("sysbench cpu --num-threads=3 --max-time=1", "3.18", "4", None);
+    assert!(results.tasks.iter().all(|task| task.account.loops >= 980), "each has a CPU to himself");
+    assert_eq!(results.elapsed_ns, 1000 * MS);
+}

@@ -1,0 +1,91 @@
+//! Benchmarks that pass messages: `lat_ctx`, `pipe-test`, `hackbench`.
+
+use super::args::Args;
+use super::{MOST, ModelError, S, phase, program, task};
+use crate::program::{Barrier, Op, Pipe, Repeat, Workload};
+
+/// What a pipe of Linux holds, bytes.
+const PIPE: u32 = 65_536;
+/// What a stream socket holds of hackbench's messages: each takes 768 bytes of its 212992, whatever it says.
+const SOCKET: u32 = 212_992 / 768 * MESSAGE;
+/// hackbench's message, bytes.
+const MESSAGE: u32 = 100;
+/// Senders, and receivers, of a group of hackbench.
+const FDS: usize = 20;
+
+fn pipe(name: String, capacity: u32) -> Pipe {
+    Pipe { name, capacity }
+}
+
+/// A ring in which one byte goes round; who has it reads an array.
+pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
+    let kib = args.option("-s", 0..=1 << 20)?.unwrap_or(0);
+    let tasks = args.number("N", 2..=MOST)? as usize;
+    let link = |index: usize| index % tasks;
+    let work = (kib > 0).then_some(Op::Mem { bytes: kib << 10 });
+    let ring = (0..tasks).map(|index| {
+        let read = Op::PipeRead { pipe: index, bytes: 1 };
+        let write = Op::PipeWrite { pipe: link(index + 1), bytes: 1 };
+        // The first begins.
+        let ops =
+            if index == 0 { [Some(write), Some(read), work.clone()] } else { [Some(read), work.clone(), Some(write)] };
+        let program = program(ops.into_iter().flatten().collect(), Repeat::Forever);
+        task("lat_ctx", Some(index as u64), &program)
+    });
+    Ok(Workload {
+        tasks: ring.collect(),
+        pipes: (0..tasks).map(|index| pipe(format!("ring-{index}"), PIPE)).collect(),
+        duration: Some(S),
+        ..Workload::default()
+    })
+}
+
+/// Two that answer each other.
+pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
+    const INT: u32 = 4;
+    let loops = if args.is_empty() { None } else { Some(args.number("LOOPS", 1..=1 << 32)?) };
+    let repeat = loops.map_or(Repeat::Forever, Repeat::Times);
+    let write = |pipe| Op::PipeWrite { pipe, bytes: INT };
+    let read = |pipe| Op::PipeRead { pipe, bytes: INT };
+    let parent = program(vec![write(0), read(1)], repeat);
+    let child = program(vec![read(0), write(1)], repeat);
+    Ok(Workload {
+        tasks: vec![task("pipe-test", Some(0), &parent), task("pipe-test", Some(1), &child)],
+        pipes: vec![pipe("there".to_owned(), PIPE), pipe("back".to_owned(), PIPE)],
+        duration: loops.is_none().then_some(S),
+        ..Workload::default()
+    })
+}
+
+/// Crowds that send to each of their group. They wait for each other before they begin, and end when all is said.
+pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
+    let pipes = args.flag("-pipe");
+    // Threads and processes are scheduled alike; what they share is not modelled.
+    let both = args.flag("process") && args.flag("thread");
+    let _ = args.flag("thread");
+    if both {
+        return Err(args.wrong("it is either `process` or `thread`".to_owned()));
+    }
+    let groups = args.number("GROUPS", 1..=MOST / (2 * FDS as u64))? as usize;
+    let loops = if args.is_empty() { 100 } else { args.number("LOOPS", 1..=1 << 32)? };
+    let capacity = if pipes { PIPE } else { SOCKET };
+    let mut workload = Workload {
+        barriers: vec![Barrier { name: "ready".to_owned(), parties: (2 * FDS * groups) as u32 }],
+        ..Workload::default()
+    };
+    let ready = || phase(vec![Op::Barrier(0)], Repeat::Times(1));
+    for group in 0..groups {
+        let first = group * FDS;
+        let number = |index: usize| Some((first + index) as u64);
+        for index in 0..FDS {
+            workload.pipes.push(pipe(format!("{group}-{index}"), capacity));
+            let read = Op::PipeRead { pipe: first + index, bytes: MESSAGE };
+            let receiver = [ready(), phase(vec![read], Repeat::Times(loops.saturating_mul(FDS as u64)))].into();
+            workload.tasks.push(task("hackbench-receiver", number(index), &receiver));
+        }
+        let sends = (0..FDS).map(|to| Op::PipeWrite { pipe: first + to, bytes: MESSAGE });
+        let sender = [ready(), phase(sends.collect(), Repeat::Times(loops))].into();
+        workload.tasks.extend((0..FDS).map(|index| task("hackbench-sender", number(index), &sender)));
+    }
+    Ok(workload)
+}

@@ -1,0 +1,158 @@
+//! The classic benchmarks as workloads, by their command lines: `hackbench -pipe 10 process 1000`.
+//!
+//! What each does is what its program does that the scheduler sees: who wakes whom, how many bytes, how long. The parameters are the
+//! originals'. A benchmark that goes on until it is stopped has a duration of its own, as the original has; a scenario's overrides it.
+
+mod args;
+mod hogs;
+mod messages;
+mod periodic;
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::args::Args;
+use crate::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+use crate::suggest::did_you_mean;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+/// The most tasks, or groups, of one benchmark.
+const MOST: u64 = 100_000;
+
+/// A benchmark: how it is called, what it is.
+struct Model {
+    name: &'static str,
+    usage: &'static str,
+    what: &'static str,
+    build: fn(&mut Args<'_>) -> Result<Workload, ModelError>,
+}
+
+const MODELS: &[Model] = &[
+    Model {
+        name: "lat_ctx",
+        usage: "lat_ctx -s SIZE N",
+        what: "N processes in a ring of pipes pass a byte; each reads SIZE KiB of its own when it has it (lmbench)",
+        build: messages::lat_ctx,
+    },
+    Model {
+        name: "pipe-test",
+        usage: "pipe-test [LOOPS]",
+        what: "two processes send each other an int through two pipes, LOOPS times or for ever",
+        build: messages::pipe_test,
+    },
+    Model {
+        name: "hackbench",
+        usage: "hackbench [-pipe] GROUPS [process|thread] [LOOPS]",
+        what: "GROUPS times 20 senders and 20 receivers: each sender sends LOOPS (100) messages of 100 bytes to each receiver",
+        build: messages::hackbench,
+    },
+    Model {
+        name: "sysbench",
+        usage: "sysbench cpu [--num-threads=N] [--max-time=SECONDS]",
+        what: "N (1) threads that compute prime numbers, an event of 1 ms after the other, for 10 s",
+        build: hogs::sysbench,
+    },
+    Model {
+        name: "wakers",
+        usage: "wakers N PERIOD [WORK]",
+        what: "N processes that sleep PERIOD and work WORK (1500ns), for ever: usleep in a loop",
+        build: periodic::wakers,
+    },
+    Model {
+        name: "idle-groups",
+        usage: "idle-groups N",
+        what: "N task groups without a task",
+        build: hogs::idle_groups,
+    },
+    Model {
+        name: "schbench",
+        usage: "schbench [-m MESSAGE_THREADS] [-t WORKERS] [-c USECS]",
+        what: "2 message threads with 16 workers each: a worker asks for work, is woken by its message thread, computes 30000 us",
+        build: periodic::schbench,
+    },
+    Model {
+        name: "cyclictest",
+        usage: "cyclictest [-t N] [-p PRIORITY] [-i USECS] [-d USECS]",
+        what: "N (1) threads that wake every 1000 us, each next one 500 us more, SCHED_FIFO if there is a PRIORITY (one less each)",
+        build: periodic::cyclictest,
+    },
+];
+
+/// What is wrong with a benchmark's command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelError {
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.message, self.help)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// The benchmarks there are: how each is called, and what it is.
+pub fn models() -> impl Iterator<Item = (&'static str, &'static str)> {
+    MODELS.iter().map(|model| (model.usage, model.what))
+}
+
+/// The workload of a benchmark, by its command line.
+///
+/// # Errors
+///
+/// When there is no such benchmark, or it has not such parameters.
+///
+/// ```
+/// use vruntime_workload::model;
+/// let messages = model::parse("hackbench -pipe 2 process 1000").unwrap();
+/// assert_eq!(messages.tasks.len(), 80);
+/// assert!(model::parse("hackbnch 2").unwrap_err().help.contains("hackbench"));
+/// ```
+pub fn parse(command: &str) -> Result<Workload, ModelError> {
+    let mut words = command.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let Some(model) = MODELS.iter().find(|model| model.name == name) else {
+        let help = did_you_mean(name, MODELS.iter().map(|model| model.name));
+        return Err(ModelError { message: format!("unknown model `{name}`"), help });
+    };
+    let mut args = Args::new(words.collect(), model.usage);
+    let mut workload = (model.build)(&mut args)?;
+    args.finish()?;
+    if workload.groups.is_empty() {
+        workload.groups.push(root());
+    }
+    Ok(workload)
+}
+
+fn root() -> Group {
+    Group { path: "/".to_owned(), ..Group::default() }
+}
+
+/// A program that goes through `ops` so often.
+fn program(ops: Vec<Op>, repeat: Repeat) -> Arc<[Phase]> {
+    [phase(ops, repeat)].into()
+}
+
+fn phase(ops: Vec<Op>, repeat: Repeat) -> Phase {
+    Phase { name: "loop".to_owned(), repeat, settings: Settings::default(), ops }
+}
+
+/// A task that goes once through `phases`, from the start on.
+fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
+    Task {
+        name: instance.map_or_else(|| class.to_owned(), |instance| format!("{class}-{instance}")),
+        class: class.to_owned(),
+        start: Some(0),
+        session: None,
+        settings: Settings::default(),
+        phases: Arc::clone(phases),
+        repeat: Repeat::Times(1),
+    }
+}
