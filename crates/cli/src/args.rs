@@ -191,8 +191,8 @@ pub(crate) struct Compare {
 
 #[derive(Debug, Args)]
 pub(crate) struct Kernels {
-    /// Features and tunables of this kernel
-    #[arg(long, value_name = "KERNEL")]
+    /// Features and tunables of this kernel; without one, all features and who has them
+    #[arg(long, value_name = "KERNEL", num_args = 0..=1, default_missing_value = "")]
     pub(crate) features: Option<String>,
 }
 

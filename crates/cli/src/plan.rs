@@ -8,6 +8,7 @@ use vruntime_report::RunInfo;
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::ids::CpuId;
 use vruntime_sched::kernels::UnknownName;
+use vruntime_sched::kernels::has_feature;
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
 use vruntime_sim::idle::{self, IdleState};
@@ -114,9 +115,12 @@ pub(crate) fn plan(
     for name in &options.feature {
         kernel.feature(name).map_err(|error| unknown(&error))?;
         let bare = name.strip_prefix("NO_").unwrap_or(name);
-        let known = FEATURES.iter().find(|(_, known)| *known == bare);
-        if let Some(why) = known.and_then(|(feature, _)| feature.without_effect()) {
+        let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { continue };
+        if let Some(why) = row.feature.without_effect() {
             output::note(&format!("{bare} makes no difference here: {why}"));
+        }
+        if let (Some((first, last)), false) = (row.kernels, has_feature(kernel.name, row.feature)) {
+            output::note(&format!("Linux {} has no {bare}: {first} to {last} do", kernel.name));
         }
     }
     for (name, value) in &options.set {

@@ -270,6 +270,19 @@ fn lists_of_kernels_and_machines() {
 }
 
 #[test]
+fn features_are_told_with_the_kernels_that_have_them() {
+    let all = well(&["kernels", "--features"]);
+    assert!(all.contains("GENTLE_FAIR_SLEEPERS") && all.contains("3.10 to 6.1 "), "{all}");
+    let one = well(&["kernels", "--features", "6.12"]);
+    assert!(one.contains("RUN_TO_PARITY") && !one.contains("GENTLE_FAIR_SLEEPERS"), "{one}");
+    let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "1ms", "--feature"];
+    let note = |feature| text(&vruntime(&[&run[..], &[feature]].concat()).stderr);
+    assert!(note("NO_GENTLE_FAIR_SLEEPERS").contains("Linux 6.12 has no GENTLE_FAIR_SLEEPERS: 3.10 to 6.1 do"));
+    assert!(note("TTWU_QUEUE").contains("makes no difference here"));
+    assert!(!note("NO_RUN_TO_PARITY").contains("has no"));
+}
+
+#[test]
 fn completions_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(well(&["completions", shell]).contains("fidelity"), "{shell}");

@@ -116,7 +116,7 @@ struct Cpu {
 /// What makes two windows show the same: the domain, and the first CPU of the group where tasks wait.
 type Key = (Option<u32>, u32);
 
-/// Watches a run as a [`Sink`].
+/// Watches a run as a [`Sink`](vruntime_trace::Sink).
 #[derive(Clone, Debug, Default)]
 pub struct Detector {
     now: u64,

@@ -85,52 +85,209 @@ pub enum Feature {
     OldLostDomains,
 }
 
-/// Every feature with its kernel name.
-pub const FEATURES: &[(Feature, &str)] = &[
-    (Feature::PlaceLag, "PLACE_LAG"),
-    (Feature::PlaceDeadlineInitial, "PLACE_DEADLINE_INITIAL"),
-    (Feature::PlaceRelDeadline, "PLACE_REL_DEADLINE"),
-    (Feature::RunToParity, "RUN_TO_PARITY"),
-    (Feature::PreemptShort, "PREEMPT_SHORT"),
-    (Feature::NextBuddy, "NEXT_BUDDY"),
-    (Feature::PickBuddy, "PICK_BUDDY"),
-    (Feature::LastBuddy, "LAST_BUDDY"),
-    (Feature::CacheHotBuddy, "CACHE_HOT_BUDDY"),
-    (Feature::DelayDequeue, "DELAY_DEQUEUE"),
-    (Feature::DelayZero, "DELAY_ZERO"),
-    (Feature::WakeupPreemption, "WAKEUP_PREEMPTION"),
-    (Feature::Hrtick, "HRTICK"),
-    (Feature::NontaskCapacity, "NONTASK_CAPACITY"),
-    (Feature::TtwuQueue, "TTWU_QUEUE"),
-    (Feature::SisUtil, "SIS_UTIL"),
-    (Feature::LbMin, "LB_MIN"),
-    (Feature::AttachAgeLoad, "ATTACH_AGE_LOAD"),
-    (Feature::WaIdle, "WA_IDLE"),
-    (Feature::WaWeight, "WA_WEIGHT"),
-    (Feature::WaBias, "WA_BIAS"),
-    (Feature::UtilEst, "UTIL_EST"),
-    (Feature::GentleFairSleepers, "GENTLE_FAIR_SLEEPERS"),
-    (Feature::StartDebit, "START_DEBIT"),
-    (Feature::AltPeriod, "ALT_PERIOD"),
-    (Feature::BaseSlice, "BASE_SLICE"),
-    (Feature::NiRandom, "NI_RANDOM"),
-    (Feature::HrtickDl, "HRTICK_DL"),
-    (Feature::RtRuntimeShare, "RT_RUNTIME_SHARE"),
-    (Feature::FairSleepers, "FAIR_SLEEPERS"),
-    (Feature::SleeperAvg, "SLEEPER_AVG"),
-    (Feature::SleeperLoadAvg, "SLEEPER_LOAD_AVG"),
-    (Feature::SkipInitial, "SKIP_INITIAL"),
-    (Feature::LbBias, "LB_BIAS"),
-    (Feature::OldGroupAvg, "OLD_GROUP_AVG"),
-    (Feature::OldNumaGroups, "OLD_NUMA_GROUPS"),
-    (Feature::OldWakeNode, "OLD_WAKE_NODE"),
-    (Feature::OldLostDomains, "OLD_LOST_DOMAINS"),
+/// What there is to say of a feature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FeatureRow {
+    /// Which.
+    pub feature: Feature,
+    /// Its kernel name.
+    pub name: &'static str,
+    /// The first and the last of the kernels on offer that have it; none if it is vruntime's own.
+    pub kernels: Option<(&'static str, &'static str)>,
+    /// What it does when it is on.
+    pub what: &'static str,
+}
+
+const fn row(
+    feature: Feature,
+    name: &'static str,
+    kernels: Option<(&'static str, &'static str)>,
+    what: &'static str,
+) -> FeatureRow {
+    FeatureRow { feature, name, kernels, what }
+}
+
+/// Every feature.
+pub const FEATURES: &[FeatureRow] = &[
+    row(
+        Feature::PlaceLag,
+        "PLACE_LAG",
+        Some(("6.6", "6.18")),
+        "a sleeper keeps its lag, and gets it back when it wakes",
+    ),
+    row(
+        Feature::PlaceDeadlineInitial,
+        "PLACE_DEADLINE_INITIAL",
+        Some(("6.6", "6.18")),
+        "the first deadline of a new task is half a slice away",
+    ),
+    row(
+        Feature::PlaceRelDeadline,
+        "PLACE_REL_DEADLINE",
+        Some(("6.12", "6.18")),
+        "a task that moves to another run queue keeps the rest of its deadline",
+    ),
+    row(
+        Feature::RunToParity,
+        "RUN_TO_PARITY",
+        Some(("6.6", "6.18")),
+        "no wakeup preempts the running task before its slice is used up",
+    ),
+    row(
+        Feature::PreemptShort,
+        "PREEMPT_SHORT",
+        Some(("6.12", "6.18")),
+        "a task with a shorter slice may, in spite of RUN_TO_PARITY",
+    ),
+    row(Feature::NextBuddy, "NEXT_BUDDY", Some(("3.10", "6.18")), "prefer to run the task woken last"),
+    row(Feature::PickBuddy, "PICK_BUDDY", Some(("6.12", "6.18")), "honour that only if it is eligible"),
+    row(
+        Feature::LastBuddy,
+        "LAST_BUDDY",
+        Some(("3.10", "6.1")),
+        "after a wakeup preemption prefer to go back to the preempted task",
+    ),
+    row(
+        Feature::CacheHotBuddy,
+        "CACHE_HOT_BUDDY",
+        Some(("3.10", "6.18")),
+        "the balancer leaves buddies where they are: they are cache-hot",
+    ),
+    row(
+        Feature::DelayDequeue,
+        "DELAY_DEQUEUE",
+        Some(("6.12", "6.18")),
+        "a sleeper with negative lag stays queued until it is picked",
+    ),
+    row(
+        Feature::DelayZero,
+        "DELAY_ZERO",
+        Some(("6.12", "6.18")),
+        "a delayed task that is dequeued or woken loses its positive lag",
+    ),
+    row(
+        Feature::WakeupPreemption,
+        "WAKEUP_PREEMPTION",
+        Some(("3.10", "6.18")),
+        "a waking task may preempt the running one",
+    ),
+    row(Feature::Hrtick, "HRTICK", Some(("3.10", "6.18")), "end slices by a high-resolution timer instead of the tick"),
+    row(
+        Feature::NontaskCapacity,
+        "NONTASK_CAPACITY",
+        Some(("3.10", "6.18")),
+        "take what interrupts leave for a CPU's capacity (up to 3.12: NONTASK_POWER)",
+    ),
+    row(
+        Feature::TtwuQueue,
+        "TTWU_QUEUE",
+        Some(("3.10", "6.18")),
+        "remote wakeups are queued, and done by the target CPU",
+    ),
+    row(
+        Feature::SisUtil,
+        "SIS_UTIL",
+        Some(("6.1", "6.18")),
+        "bound the search for an idle CPU by the utilisation of the cache domain",
+    ),
+    row(Feature::LbMin, "LB_MIN", Some(("3.10", "6.18")), "the balancer does not move less load than 16"),
+    row(Feature::AttachAgeLoad, "ATTACH_AGE_LOAD", Some(("6.1", "6.18")), "age the load of a task that attaches"),
+    row(Feature::WaIdle, "WA_IDLE", Some(("6.1", "6.18")), "wake-affine: prefer the waking CPU if it is idle"),
+    row(
+        Feature::WaWeight,
+        "WA_WEIGHT",
+        Some(("6.1", "6.18")),
+        "wake-affine: compare the loads of the waking and the previous CPU",
+    ),
+    row(
+        Feature::WaBias,
+        "WA_BIAS",
+        Some(("6.1", "6.18")),
+        "wake-affine: favour the waking CPU by the domain's imbalance_pct",
+    ),
+    row(
+        Feature::UtilEst,
+        "UTIL_EST",
+        Some(("6.1", "6.18")),
+        "estimate a task's utilisation by what it was when it went to sleep",
+    ),
+    row(
+        Feature::GentleFairSleepers,
+        "GENTLE_FAIR_SLEEPERS",
+        Some(("3.10", "6.1")),
+        "a sleeper gets half a latency period of credit, not a whole one",
+    ),
+    row(Feature::StartDebit, "START_DEBIT", Some(("2.6.23", "6.1")), "a new task starts one slice behind"),
+    row(
+        Feature::AltPeriod,
+        "ALT_PERIOD",
+        Some(("6.1", "6.1")),
+        "compute the period from the tasks of the whole hierarchy",
+    ),
+    row(Feature::BaseSlice, "BASE_SLICE", Some(("6.1", "6.1")), "no slice is shorter than the minimal granularity"),
+    row(
+        Feature::NiRandom,
+        "NI_RANDOM",
+        Some(("6.1", "6.18")),
+        "how often a CPU going idle looks for work depends on how often it found some",
+    ),
+    row(
+        Feature::HrtickDl,
+        "HRTICK_DL",
+        Some(("6.1", "6.18")),
+        "end the runtime of deadline tasks by a high-resolution timer",
+    ),
+    row(
+        Feature::RtRuntimeShare,
+        "RT_RUNTIME_SHARE",
+        Some(("3.10", "6.18")),
+        "a CPU that used up its real-time runtime borrows from others",
+    ),
+    row(
+        Feature::FairSleepers,
+        "FAIR_SLEEPERS",
+        Some(("2.6.23", "2.6.23")),
+        "a sleeper gets credit for the time it could have run",
+    ),
+    row(Feature::SleeperAvg, "SLEEPER_AVG", Some(("2.6.23", "2.6.23")), "reckon that as if it had run meanwhile"),
+    row(
+        Feature::SleeperLoadAvg,
+        "SLEEPER_LOAD_AVG",
+        Some(("2.6.23", "2.6.23")),
+        "and by the average load, not that at the wakeup",
+    ),
+    row(
+        Feature::SkipInitial,
+        "SKIP_INITIAL",
+        Some(("2.6.23", "2.6.23")),
+        "a new task gets no credit for its first wait",
+    ),
+    row(
+        Feature::LbBias,
+        "LB_BIAS",
+        Some(("3.10", "3.18")),
+        "the balancer takes the lower load of busy CPUs, the higher of its own",
+    ),
+    row(
+        Feature::OldGroupAvg,
+        "OLD_GROUP_AVG",
+        None,
+        "groups of CPUs are compared by average load alone (wasted cores, 3.1)",
+    ),
+    row(
+        Feature::OldNumaGroups,
+        "OLD_NUMA_GROUPS",
+        None,
+        "overlapping NUMA groups are the first CPU's, for all (wasted cores, 3.2)",
+    ),
+    row(Feature::OldWakeNode, "OLD_WAKE_NODE", None, "a wakeup looks in the waker's node only (wasted cores, 3.3)"),
+    row(Feature::OldLostDomains, "OLD_LOST_DOMAINS", None, "rebuilt domains span one node at most (wasted cores, 3.4)"),
 ];
 
 impl Feature {
     /// Its kernel name.
     pub fn name(self) -> &'static str {
-        FEATURES.iter().find(|(feature, _)| *feature == self).map_or("", |(_, name)| name)
+        FEATURES.iter().find(|row| row.feature == self).map_or("", |row| row.name)
     }
 
     /// Why it makes no difference here, if it does not: a word for those who switch it.

@@ -413,6 +413,14 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     })
 }
 
+/// Whether a kernel on offer has a feature, on or off.
+pub fn has_feature(kernel: &str, feature: Feature) -> bool {
+    let place = |name: &str| KERNELS.iter().position(|row| row.name == name);
+    let range = FEATURES.iter().find(|row| row.feature == feature).and_then(|row| row.kernels);
+    let range = range.and_then(|(first, last)| Some(place(first)?..=place(last)?));
+    place(kernel).zip(range).is_some_and(|(place, range)| range.contains(&place))
+}
+
 /// Names of the tunables that can be set, with what they are.
 pub const TUNABLES: &[(&str, &str)] = &[
     ("base_slice_ns", "EEVDF: slice of a task that asks for none"),
@@ -463,10 +471,10 @@ impl Kernel {
     /// When no feature has that name.
     pub fn feature(&mut self, name: &str) -> Result<(), UnknownName> {
         let (bare, on) = name.strip_prefix("NO_").map_or((name, true), |bare| (bare, false));
-        let Some((feature, _)) = FEATURES.iter().find(|(_, known)| *known == bare) else {
-            return Err(unknown("feature", bare, FEATURES.iter().map(|(_, known)| *known).collect()));
+        let Some(row) = FEATURES.iter().find(|row| row.name == bare) else {
+            return Err(unknown("feature", bare, FEATURES.iter().map(|row| row.name).collect()));
         };
-        self.features.set(*feature, on);
+        self.features.set(row.feature, on);
         Ok(())
     }
 
@@ -535,6 +543,19 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_kernel_has_on_it_has() {
+        for row in KERNELS {
+            for feature in FEATURES {
+                let on = row.features.has(feature.feature);
+                assert!(!on || has_feature(row.name, feature.feature), "{} under {}", feature.name, row.name);
+            }
+        }
+        for (first, last) in FEATURES.iter().filter_map(|row| row.kernels) {
+            assert!(kernel(first).is_ok() && kernel(last).is_ok());
+        }
+    }
 
     #[test]
     fn tunables_are_those_the_recorded_kernels_print() {

@@ -404,7 +404,7 @@ impl Sink for Digest {
             }
             Event::SetPolicy { task, policy, rt_priority } => (14, pair(task.0, policy as u32), u64::from(rt_priority)),
             Event::PiSetprio { task, old, new } => (15, u64::from(task.0), pair(old as u32, new as u32)),
-            Event::CpuFrequency { khz } => (23, u64::from(khz), 0),
+            Event::CpuFrequency { khz } => (29, u64::from(khz), 0),
             Event::Throttle { group } => (20, u64::from(group.0), 0),
             Event::Unthrottle { group, ns } => (21, u64::from(group.0), ns),
             Event::BandwidthPeriod { group, periods, throttled, burst } => {

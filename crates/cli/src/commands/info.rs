@@ -3,8 +3,8 @@
 use clap::CommandFactory;
 use vruntime_report::grid;
 use vruntime_sched::class::rt::Limit;
-use vruntime_sched::features::{FEATURES, Feature};
-use vruntime_sched::kernels::TUNABLES;
+use vruntime_sched::features::{FEATURES, FeatureRow};
+use vruntime_sched::kernels::{TUNABLES, has_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 
 use crate::args::{Arguments, Completions, Kernels, Machines};
@@ -23,25 +23,41 @@ fn table() -> String {
     format!("{table}\nfeatures and tunables of one: vruntime kernels --features 6.12\n")
 }
 
+/// Every feature, the kernels that have it, and what it does.
+fn all_features() -> String {
+    let lines = FEATURES.iter().map(|row| {
+        let kernels = match row.kernels {
+            None => "none, ours".to_owned(),
+            Some((first, last)) if first == last => first.to_owned(),
+            Some((first, last)) => format!("{first} to {last}"),
+        };
+        vec![row.name.to_owned(), kernels, what(row)]
+    });
+    let table = grid(&["feature (--feature NAME, NO_NAME)", "kernels", "what"], 3, lines);
+    format!("{table}\nwhich are on in one: vruntime kernels --features 6.12\n")
+}
+
+fn what(row: &FeatureRow) -> String {
+    let effect = if row.feature.without_effect().is_some() { "; no effect here" } else { "" };
+    format!("{}{effect}", row.what)
+}
+
 fn features(name: &str) -> miette::Result<String> {
+    if name.is_empty() {
+        return Ok(all_features());
+    }
     let kernel = plan::parse_kernel(name)?;
-    let known = |feature: Feature| match kernel.policy {
-        PolicyKind::O1 => false,
-        PolicyKind::Cfs2007 => {
-            feature == Feature::SkipInitial || feature == Feature::StartDebit || kernel.features.has(feature)
-        }
-        PolicyKind::Cfs | PolicyKind::Eevdf => !ONLY_2007.contains(&feature),
-    };
-    let lines = FEATURES.iter().filter(|(feature, _)| known(*feature)).map(|(feature, name)| {
-        let state = if kernel.features.has(*feature) { "on" } else { "off" };
-        let effect = if feature.without_effect().is_some() { ", no effect here" } else { "" };
-        vec![(*name).to_owned(), format!("{state}{effect}")]
+    let known = |row: &&FeatureRow| row.kernels.is_none() || has_feature(kernel.name, row.feature);
+    let lines = FEATURES.iter().filter(known).map(|row| {
+        let state = if kernel.features.has(row.feature) { "on" } else { "off" };
+        let state = if row.kernels.is_none() { format!("{state}, ours") } else { state.to_owned() };
+        vec![row.name.to_owned(), state, what(row)]
     });
     let mut text = format!("Linux {name}, {}\n\n", policy(kernel.policy));
     if kernel.policy == PolicyKind::O1 {
         text.push_str("it has no features to switch: they came with CFS\n");
     } else {
-        text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state"], 2, lines));
+        text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state", "what"], 3, lines));
     }
     text.push('\n');
     let sizes = [1, 2, 4, 8, 64];
@@ -59,10 +75,6 @@ fn features(name: &str) -> miette::Result<String> {
     text.push_str(&grid(&head, 1, lines));
     Ok(text)
 }
-
-/// The features that only the first CFS has.
-const ONLY_2007: [Feature; 4] =
-    [Feature::FairSleepers, Feature::SleeperAvg, Feature::SleeperLoadAvg, Feature::SkipInitial];
 
 /// The tunables of the first CFS.
 const IN_2007: [&str; 7] = [
