@@ -94,6 +94,19 @@ pub(crate) enum Command {
     /// Tell what is in a recorded trace and whether it can be replayed, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
+    /// Run what a recorded trace did again: as it was recorded, and under another kernel or on another machine
+    #[command(
+        long_about = "Makes a program of every thread in a trace (what it worked between its sleeps, how it slept, who woke it) and \
+                      runs all of them as recorded, to show how well that reproduces the trace: CPU time, switches and wakeup \
+                      latency of each task, recorded and replayed. With --kernel, --machine, --map, --set or --feature it runs them \
+                      again that way, and shows what changes.\n\nTraces are of any kind that `vruntime trace info` reads; it tells what \
+                      is missing in one, and how to record it.",
+        after_long_help = "Examples:\n  \
+            vruntime replay trace.dat\n  \
+            vruntime replay perf.data --recorded-kernel 6.12 --kernel 6.1\n  \
+            vruntime replay trace.txt --costs vm --map 'batch-*=nice:10'"
+    )]
+    Replay(Replay),
     /// Print the completions of a shell
     #[command(after_help = "For bash: vruntime completions bash > ~/.local/share/bash-completion/completions/vruntime")]
     Completions(Completions),
@@ -290,6 +303,52 @@ pub(crate) struct TraceInfo {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Show every task and every name of an event
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The trace, or - for standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) file: PathBuf,
+    /// The kernel it was recorded under
+    #[arg(long, value_name = "KERNEL", default_value = "6.18")]
+    pub(crate) recorded_kernel: String,
+    /// What if this were the kernel, such as 6.1 or 6.12+NO_RUN_TO_PARITY
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// What if this were the machine, such as "pack:2 core:4", 16 or laptop
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+    /// What if tasks of these names had another nice value, such as 'spin_*=nice:0'; can be repeated
+    #[arg(long, value_name = "NAME=nice:N", value_parser = crate::commands::replay_rule)]
+    pub(crate) map: Vec<crate::commands::ReplayRule>,
+    /// What if a tunable or a cost had another value; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, u64)>,
+    /// What if a scheduler feature were on, or off with NO_ before it; can be repeated
+    #[arg(long, value_name = "FEATURE")]
+    pub(crate) feature: Vec<String>,
+    /// Read only so much of the trace, such as 5s
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    pub(crate) duration: Option<u64>,
+    /// Seed of the runs [default: 1]
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Scheduler ticks a second [default: 250]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) hz: Option<u32>,
+    /// Preemption model [default: voluntary]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) preempt: Option<PreemptName>,
+    /// What switches, interrupts and system calls take: default, zero, vm or emulated
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) costs: Option<String>,
+    /// Show every task
     #[arg(long)]
     pub(crate) all: bool,
     /// Print JSON instead of tables

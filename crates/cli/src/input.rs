@@ -36,6 +36,8 @@ pub(crate) enum Says {
     Scenario(Box<Scenario>),
     /// Where it was recorded.
     Recording(Box<Recording>),
+    /// Nothing.
+    Nothing,
 }
 
 /// Reads a file, or standard input if it is `-`. Warnings are told; with `strict` they are errors.

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Kernels(kernels) => commands::kernels(kernels),
         Command::Machines(machines) => commands::machines(machines),
         Command::Fidelity(fidelity) => commands::fidelity(fidelity),
+        Command::Replay(replay) => commands::replay(replay),
         Command::Trace(trace) => commands::trace(trace),
         Command::Completions(completions) => commands::completions(completions),
     };

@@ -64,7 +64,7 @@ impl Plan {
 /// The kernels an input names itself.
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
     match &input.says {
-        Says::RtApp(_) => Vec::new(),
+        Says::RtApp(_) | Says::Nothing => Vec::new(),
         Says::Scenario(scenario) => scenario.kernel.iter().map(|kernel| kernel.value.clone()).collect(),
         Says::Recording(recording) => vec![short_version(&recording.kernel)],
     }

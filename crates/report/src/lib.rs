@@ -39,6 +39,7 @@ mod json;
 mod latency;
 mod procfs;
 mod psi;
+mod replay;
 mod results;
 mod rt_throttle;
 mod schedstat;
@@ -54,6 +55,7 @@ pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
+pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
     LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,

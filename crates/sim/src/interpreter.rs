@@ -32,7 +32,7 @@ pub(crate) enum Flow {
 
 impl Code {
     fn is_sleep(self) -> bool {
-        matches!(self, Self::Sleep(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
+        matches!(self, Self::Sleep(_) | Self::SleepUntil(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
     }
 
     /// Whether it may begin while debts are still to be paid: nothing visible happens at its beginning but that more
@@ -210,6 +210,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 this.due = now.saturating_add(time);
                 self.call(cpu, task, 0)
             }
+            Code::SleepUntil(at) => {
+                this.due = at;
+                self.call_if(at > now, cpu, task)
+            }
             Code::Timer { timer, period } | Code::TimerAbsolute { timer, period } => {
                 // The beat starts with the loop that first asks for it.
                 let beat = &mut self.objects.timers[timer as usize];
@@ -277,7 +281,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }
-            Code::Sleep(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
+            Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let due = self.tasks[task as usize].due;
                 if self.latest(cpu, due) <= now {
                     // It was due before the task could sleep.
@@ -350,9 +354,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// A task that slept in an instruction, or found that it need not, is back.
     fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
-            Code::Sleep(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
+            Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let late = self.core.now.saturating_sub(self.tasks[task as usize].due);
-                if !matches!(code, Code::Sleep(_)) {
+                if !matches!(code, Code::Sleep(_) | Code::SleepUntil(_)) {
                     self.returns_from_timer(task, late);
                 }
                 self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });

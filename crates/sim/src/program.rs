@@ -46,6 +46,8 @@ pub(crate) enum Code {
     /// As `Run`, for memory or a device: rt-app counts it neither as `run` nor as `perf`.
     Mem(u64),
     Sleep(u64),
+    /// Until so long after the start.
+    SleepUntil(u64),
     Timer {
         timer: u32,
         period: u64,
@@ -370,6 +372,8 @@ impl<'a> Compiler<'a> {
             Op::Run { work } => Code::Run(work),
             Op::Runtime { time } => Code::Runtime(time),
             Op::Sleep { time } => Code::Sleep(time),
+            Op::SleepUntil { at } => Code::SleepUntil(at),
+            Op::Device { time } => Code::Device(time),
             Op::Timer { timer, period, mode } => {
                 let timer = check("timer", timer, workload.timers.len())?;
                 match mode {

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | rt-app files (JSON) | [`rtapp`] |
 //! | scenario files (TOML): a workload, the machine and the kernel it runs on | [`scenario`] |
-//! | recordings of real kernels | [`recording`] |
+//! | recordings of real kernels: a workload and what was observed of it | [`recording`] |
+//! | traces of real machines, event by event | [`recorded`] |
 //! | the classic benchmarks, by their command lines | [`model`] |
 //!
 //! Each is translated to a [`program::Workload`]. What is wrong with a file is told as an [`Error`], with its place;
@@ -18,6 +19,7 @@ pub mod model;
 mod names;
 mod place;
 pub mod program;
+pub mod recorded;
 pub mod recording;
 pub mod rtapp;
 pub mod scenario;

@@ -201,6 +201,8 @@ impl Offsets {
             Op::Run { .. }
             | Op::Runtime { .. }
             | Op::Sleep { .. }
+            | Op::SleepUntil { .. }
+            | Op::Device { .. }
             | Op::Mem { .. }
             | Op::Io { .. }
             | Op::MemRun(_)

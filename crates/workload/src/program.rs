@@ -402,6 +402,16 @@ pub enum Op {
         /// Nanoseconds.
         time: u64,
     },
+    /// Sleep until a time, as `clock_nanosleep` with TIMER_ABSTIME does; not at all if it is over.
+    SleepUntil {
+        /// Nanoseconds after the workload's start.
+        at: u64,
+    },
+    /// Sleep while a device works: signals do not wake the task, and its timer slack is none of the device's.
+    Device {
+        /// Nanoseconds.
+        time: u64,
+    },
     /// Sleep until the timer's next beat.
     Timer {
         /// Index in [`Workload::timers`].

@@ -3,12 +3,14 @@
 mod compare;
 mod fidelity;
 mod info;
+mod replay;
 mod run;
 mod trace;
 
 pub(crate) use compare::compare;
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
+pub(crate) use replay::{Rule as ReplayRule, replay, rule as replay_rule};
 pub(crate) use run::run;
 pub(crate) use trace::trace;
 

@@ -121,7 +121,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
 fn log_settings(input: &Input) -> Global {
     match &input.says {
         Says::RtApp(global) => (**global).clone(),
-        Says::Scenario(_) | Says::Recording(_) => Global::default(),
+        Says::Scenario(_) | Says::Recording(_) | Says::Nothing => Global::default(),
     }
 }
 

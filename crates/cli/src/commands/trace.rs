@@ -26,7 +26,7 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
 }
 
 /// Opens a file, or standard input if it is `-`.
-fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
+pub(super) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     if path == Path::new("-") {
         let mut first = Vec::new();
         io::stdin().lock().take(16).read_to_end(&mut first).into_diagnostic()?;
@@ -38,7 +38,7 @@ fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     read::open(path).map_err(|error| explain(path, &error))
 }
 
-fn explain(path: &Path, error: &read::Error) -> miette::Report {
+pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     let message = format!("cannot read {}: {error}", path.display());
     match error.help() {
         Some(help) => miette!(help = help, "{message}"),

@@ -65,6 +65,7 @@ pub(super) fn takes_time(phase: &Phase) -> bool {
         Op::Run { work: amount }
         | Op::Runtime { time: amount }
         | Op::Sleep { time: amount }
+        | Op::Device { time: amount }
         | Op::Timer { period: amount, .. }
         | Op::Mem { bytes: amount }
         | Op::Io { bytes: amount } => amount > 0,
@@ -77,7 +78,9 @@ pub(super) fn takes_time(phase: &Phase) -> bool {
         | Op::SemWait(_)
         | Op::PipeRead { .. }
         | Op::PipeWrite { .. } => true,
-        Op::Lock(_)
+        // In a loop it sleeps only once.
+        Op::SleepUntil { .. }
+        | Op::Lock(_)
         | Op::Unlock(_)
         | Op::Signal(_)
         | Op::Broadcast(_)

@@ -1,0 +1,415 @@
+//! `vruntime replay`: what a trace did, again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use miette::miette;
+use serde_json::json;
+use vruntime_report::{ReplayCheck, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_sim::Config;
+use vruntime_trace::read::{self, Summary};
+use vruntime_trace::{Named, Record, TaskState, Tracepoint, Wakeup};
+use vruntime_workload::program::{Policy, Settings, Workload};
+use vruntime_workload::recorded::{self, Charges, Event, Left, Recorded, Recorder, What};
+
+use super::trace::{explain, open};
+use crate::args::{Options, Replay};
+use crate::input::{Input, Says};
+use crate::plan::{Plan, plan};
+use crate::simulate::{self, Done, Failure, Job};
+use crate::{Ended, interrupt, output};
+
+/// Events between two looks for Ctrl-C.
+const ROUND: u64 = 1 << 16;
+/// No machine schedules nothing for so long: the clock has jumped.
+const JUMP_NS: i64 = 10_000_000_000;
+/// The largest NR_CPUS of any architecture.
+const MAX_CPUS: usize = 8192;
+
+/// `NAME=nice:N`: tasks whose name the pattern fits have that nice value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pattern: String,
+    nice: i8,
+}
+
+/// Reads a rule.
+pub(crate) fn rule(text: &str) -> Result<Rule, String> {
+    let form = "expected NAME=nice:N, such as 'spin_*=nice:0'";
+    let (pattern, to) = text.rsplit_once('=').ok_or(form)?;
+    let nice = to.strip_prefix("nice:").ok_or(form)?;
+    let nice: i8 = nice.trim().parse().map_err(|_| format!("`{nice}` is no nice value: they are -20 to 19"))?;
+    if pattern.is_empty() || !(-20..=19).contains(&nice) {
+        return Err(if pattern.is_empty() { form.to_owned() } else { format!("nice values are -20 to 19, not {nice}") });
+    }
+    Ok(Rule { pattern: pattern.to_owned(), nice })
+}
+
+/// Whether `name` is what `pattern` says; `*` stands for anything, `?` for one character.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    // Where to go on if what follows the last star does not fit here.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        if p < pattern.len() && (pattern[p] == b'?' || (pattern[p] == name[n] && pattern[p] != b'*')) {
+            (p, n) = (p + 1, n + 1);
+        } else if pattern.get(p) == Some(&b'*') {
+            star = Some((p, n));
+            p += 1;
+        } else if let Some((at, from)) = star {
+            (p, n, star) = (at + 1, from + 1, Some((at, from + 1)));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
+    let mut reading = Reading::default();
+    let ended = reading.read(&arguments.file, arguments.duration)?;
+    if ended == Ended::Interrupted {
+        return Ok(ended);
+    }
+    let cpus = reading.cpus;
+    let empty = |name: &str| Input {
+        name: name.to_owned(),
+        folder: PathBuf::new(),
+        workload: Workload::default(),
+        says: Says::Nothing,
+    };
+    let input = empty("replay");
+    let options = Options {
+        seed: arguments.seed,
+        hz: arguments.hz,
+        preempt: arguments.preempt,
+        costs: arguments.costs.clone(),
+        ..Options::default()
+    };
+    let machine = cpus.to_string();
+    let mut as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &options)?;
+    // What kernel threads did is in the trace.
+    as_recorded.config.machine.costs.kworker_ns = 0;
+    let asks = arguments.kernel.is_some()
+        || arguments.machine.is_some()
+        || !(arguments.map.is_empty() && arguments.set.is_empty() && arguments.feature.is_empty());
+    let what_if = asks
+        .then(|| {
+            let options = Options { set: arguments.set.clone(), feature: arguments.feature.clone(), ..options.clone() };
+            let kernel = arguments.kernel.as_deref().unwrap_or(&arguments.recorded_kernel);
+            let mut what_if = plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &options)?;
+            what_if.config.machine.costs.kworker_ns = 0;
+            Ok::<Plan, miette::Report>(what_if)
+        })
+        .transpose()?;
+    let recorded = reading.recorder.finish(&charges(&as_recorded.config));
+    if recorded.workload.tasks.is_empty() {
+        return Err(miette!(
+            help = "record while something runs",
+            "nothing but the idle tasks ran in {}",
+            arguments.file.display()
+        ));
+    }
+    let changed = what_if.as_ref().map(|plan| change(&recorded, &arguments.map, plan)).transpose()?;
+    let job = |workload, plan: &Plan| Job {
+        workload,
+        config: plan.config.clone(),
+        traces: None,
+        rtapp_log: None,
+        detect: false,
+        kernel: plan.kernel.clone(),
+    };
+    let mut jobs = vec![job(&recorded.workload, &as_recorded)];
+    if let (Some(workload), Some(plan)) = (&changed, &what_if) {
+        jobs.push(job(workload, plan));
+    }
+    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    super::tell_notes(&runs);
+    let check = checked(&recorded, &runs, cpus);
+    if arguments.json {
+        let mut json = check.json();
+        if let serde_json::Value::Object(fields) = &mut json {
+            fields.insert("notes".to_owned(), json!(notes(&recorded, reading.jumps)));
+            fields.insert("digests".to_owned(), json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()));
+        }
+        output::print_json(&json);
+    } else {
+        output::print(&text(arguments, &as_recorded, what_if.as_ref(), &recorded, reading.jumps, &check));
+    }
+    Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// A trace that is being read.
+#[derive(Debug, Default)]
+struct Reading {
+    recorder: Recorder,
+    summary: Summary,
+    cpus: usize,
+    /// The time before, as recorded and since the start.
+    last: Option<(i64, u64)>,
+    jumps: u64,
+}
+
+impl Reading {
+    /// Reads the file, or `duration` of it.
+    fn read(&mut self, path: &Path, duration: Option<u64>) -> miette::Result<Ended> {
+        let mut events = open(path)?;
+        while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
+            self.summary.add(&record);
+            if self.summary.events().is_multiple_of(ROUND) && interrupt::asked() {
+                return Ok(Ended::Interrupted);
+            }
+            let at = self.time(&record);
+            if duration.is_some_and(|duration| at > duration) {
+                break;
+            }
+            self.cpus = self.cpus.max(record.cpu as usize + 1);
+            if self.cpus <= MAX_CPUS
+                && let Some(what) = what(&record.point)
+            {
+                self.recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, what });
+            }
+        }
+        let notes = events.notes();
+        self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
+        let needs = read::needs(&self.summary, notes);
+        if !needs.replayable {
+            let why = needs.missing.first().map_or("there is no event in it", String::as_str);
+            let help = format!("this records what a replay uses:\n{}", needs.record.join("\n"));
+            return Err(miette!(help = help, "{} cannot be replayed, for it lacks {why}", path.display()));
+        }
+        if self.cpus > MAX_CPUS {
+            return Err(miette!("{} has events of CPU {}, and no Linux has so many", path.display(), self.cpus - 1));
+        }
+        Ok(Ended::Well)
+    }
+
+    /// The time of an event since the first one; where the clock jumps, no time passes.
+    fn time(&mut self, record: &Record<'_>) -> u64 {
+        // What perf tells of tasks has no time of its own.
+        if record.name.starts_with(b"PERF_RECORD_") {
+            return self.last.map_or(0, |(_, at)| at);
+        }
+        let Some((before, at)) = self.last else {
+            self.last = Some((record.at, 0));
+            return 0;
+        };
+        let passed = record.at.saturating_sub(before);
+        let at = if passed > JUMP_NS || passed < -JUMP_NS {
+            self.jumps += 1;
+            at
+        } else if passed < 0 {
+            // Merged from several CPUs, a trace may go back a little: the recorder counts that.
+            return at.saturating_sub(passed.unsigned_abs());
+        } else {
+            at + passed.unsigned_abs()
+        };
+        self.last = Some((record.at, at));
+        at
+    }
+}
+
+/// What an event means to a replay, if anything.
+fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
+    let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
+    let woken = |wakeup: &Wakeup<'a>| wakeup.success.then(|| (named(wakeup.task), wakeup.prio));
+    Some(match point {
+        Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => What::Switch {
+            prev: named(*prev),
+            prev_prio: *prev_prio,
+            left: match prev_state {
+                state if state.is_runnable() => Left::Runnable,
+                state if state.is_gone() => Left::Dead,
+                TaskState::DiskSleep => Left::Uninterruptible,
+                _ => Left::Sleeping,
+            },
+            next: named(*next),
+            next_prio: *next_prio,
+        },
+        Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) => {
+            let (task, prio) = woken(wakeup)?;
+            What::Woken { task, prio }
+        }
+        Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
+        Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
+        Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
+        Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
+        Tracepoint::Lost { .. } => What::Lost,
+        _ => return None,
+    })
+}
+
+/// What the simulated machine charges for by itself.
+fn charges(config: &Config) -> Charges {
+    let costs = &config.machine.costs;
+    Charges {
+        switch: costs.switch_ns,
+        sleep: costs.syscall_ns + costs.syscall_return_ns,
+        enter: costs.syscall_ns,
+        interrupt: costs.timer_ns,
+        wake: costs.syscall_ns + costs.wakeup_ns,
+        fork: costs.syscall_ns + costs.fork_ns,
+        ticks: costs.tick_ns * u64::from(config.machine.hz),
+        timer: costs.irq_latency_ns + costs.irq_jitter_ns + costs.timer_ns,
+        slack: config.machine.timer_slack_ns,
+    }
+}
+
+/// The workload of a what-if.
+fn change(recorded: &Recorded, rules: &[Rule], plan: &Plan) -> miette::Result<Workload> {
+    let mut workload = recorded.workload.clone();
+    for rule in rules {
+        let mut fitting = workload.tasks.iter_mut().filter(|task| fits(rule.pattern.as_bytes(), task.class.as_bytes())).peekable();
+        if fitting.peek().is_none() {
+            return Err(miette!(
+                help = "`vruntime trace info TRACE --all` lists the names; * stands for anything",
+                "no task of the trace is called `{}`",
+                rule.pattern
+            ));
+        }
+        for task in fitting {
+            let set = |settings: &mut Settings| {
+                if let Some(Policy::Other { nice, .. }) = &mut settings.policy {
+                    *nice = rule.nice;
+                }
+            };
+            set(&mut task.settings);
+            let mut phases = task.phases.to_vec();
+            phases.iter_mut().for_each(|phase| set(&mut phase.settings));
+            task.phases = Arc::from(phases);
+        }
+    }
+    let cpus = plan.config.machine.topology.nr_cpus() as u32;
+    let mut freed = 0;
+    for task in &mut workload.tasks {
+        let gone = |settings: &Settings| settings.cpus.as_ref().is_some_and(|list| list.iter().any(|cpu| *cpu >= cpus));
+        if gone(&task.settings) || task.phases.iter().any(|phase| gone(&phase.settings)) {
+            freed += 1;
+            task.settings.cpus = None;
+            let mut phases = task.phases.to_vec();
+            phases.iter_mut().for_each(|phase| phase.settings.cpus = None);
+            task.phases = Arc::from(phases);
+        }
+    }
+    if freed > 0 {
+        output::note(&format!("{freed} tasks confined to a CPU that this machine does not have may run anywhere on it"));
+    }
+    Ok(workload)
+}
+
+/// The recording beside its replays.
+fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
+    let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
+        results.tasks.iter().map(|task| (task.name.clone(), task.into())).collect()
+    };
+    let measured: Vec<_> = runs.iter().map(|run| by_name(&run.results)).collect();
+    let tasks = recorded.threads.iter().filter_map(|thread| {
+        let name = &recorded.workload.tasks[thread.task?].name;
+        Some(ReplayTask {
+            name: name.clone(),
+            habit: thread.habit.name().to_owned(),
+            confined: thread.confined,
+            recorded: ReplayMeasure {
+                cpu_ns: thread.cpu_ns,
+                switches: thread.switches,
+                wakeup: latency_of(&thread.latencies),
+            },
+            replayed: measured.first().and_then(|run| run.get(name)).copied().unwrap_or_default(),
+            what_if: measured.get(1).map(|run| run.get(name).copied().unwrap_or_default()),
+        })
+    });
+    let busy = |run: &Done| run.results.cpus.iter().map(|cpu| run.outcome.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>();
+    let replayed = runs.first().map(busy).unwrap_or_default();
+    let pair = |cpu: usize| {
+        (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0))
+    };
+    let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end);
+    let mut check = ReplayCheck {
+        tasks: tasks.collect(),
+        cpus: (0..cpus).map(pair).collect(),
+        what_if_cpus: runs.get(1).map(busy),
+        elapsed_ns: (recorded.duration_ns, end(0), end(1)),
+    };
+    check.sort();
+    check
+}
+
+/// What there is to know about how the trace was read, a sentence each.
+fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
+    let counts = &recorded.counts;
+    let habit = |habit| recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.habit == habit).count();
+    let mut notes = vec![format!(
+        "of {} tasks {} sleep by a clock of their own, {} for a constant time, {} until recorded times, {} until others wake them",
+        recorded.workload.tasks.len(),
+        habit(recorded::Habit::Periodic),
+        habit(recorded::Habit::Relative),
+        habit(recorded::Habit::Recorded),
+        habit(recorded::Habit::Woken),
+    )];
+    let mut tell = |count: u64, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
+    };
+    tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
+    tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
+    tell(counts.left_out, "migration threads are left out: the simulator has its own");
+    tell(counts.running_at_start, "tasks ran when the trace began");
+    tell(counts.unwoken, "sleeps were ended by no event of the trace: they keep their times");
+    tell(counts.broken_switches, "switches away from a task are missing: it is taken to have run for what it was charged, and to sleep from then on");
+    tell(counts.losses, "times the trace has lost events: what happened meanwhile is not replayed");
+    tell(counts.reused, "pids were given to a second task");
+    tell(counts.deadline, "deadline tasks are replayed as the most urgent SCHED_FIFO: traces do not have their parameters");
+    tell(counts.backwards, "events are earlier than those before them and were taken to be simultaneous");
+    tell(jumps, "times the clock jumped: no time passes there in the replay");
+    notes
+}
+
+fn text(
+    arguments: &Replay,
+    as_recorded: &Plan,
+    what_if: Option<&Plan>,
+    recorded: &Recorded,
+    jumps: u64,
+    check: &ReplayCheck,
+) -> String {
+    let mut text = format!(
+        "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})\n\n{}\n",
+        arguments.file.display(),
+        recorded.duration_ns as f64 / 1e9,
+        as_recorded.machine_words,
+        as_recorded.kernel,
+        as_recorded.costs,
+        as_recorded.config.seed,
+        check.check_table(arguments.all),
+    );
+    text.push_str(&check.summary());
+    text.push_str("\n\nTo know:\n");
+    for note in notes(recorded, jumps) {
+        text.push_str(&format!("  {note}\n"));
+    }
+    if let (Some(plan), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
+        let rules: Vec<String> =
+            arguments.map.iter().map(|rule| format!(", {} at nice {}", rule.pattern, rule.nice)).collect();
+        let head = format!("\nWhat if: {} under {}{}\n\n", plan.machine_words, plan.kernel, rules.concat());
+        text.push_str(&head);
+        text.push_str(&table);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_and_patterns() {
+        assert_eq!(rule("spin_*=nice:0"), Ok(Rule { pattern: "spin_*".to_owned(), nice: 0 }));
+        for wrong in ["spin", "spin=nice:20", "spin=weight:3", "=nice:1", "spin=nice:x"] {
+            assert!(rule(wrong).is_err(), "{wrong}");
+        }
+        let fits = |pattern: &str, name: &str| super::fits(pattern.as_bytes(), name.as_bytes());
+        assert!(fits("*", "") && fits("spin_*", "spin_n0") && fits("a*b*c", "axxbyybzc") && fits("r?n", "run"));
+        assert!(!fits("spin_*", "spin") && !fits("a*b", "abc") && !fits("", "x") && !fits("r?n", "rn"));
+    }
+}

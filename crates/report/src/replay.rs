@@ -1,0 +1,290 @@
+//! How well a replayed trace reproduces the recording, and what another kernel or machine makes of it.
+
+use serde_json::{Value, json};
+
+use crate::latency::{Latency, Recorder};
+use crate::results::TaskResult;
+use crate::table::grid;
+use crate::units::{count, percent, time};
+
+/// Rows unless all are asked for: the largest tasks.
+const SHOWN: usize = 15;
+/// A task counts in the summary if it had so much of a CPU, in thousandths.
+const LARGE_PERMILLE: u64 = 5;
+
+/// What one run, or the recording, gave a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayMeasure {
+    /// Time on a CPU, nanoseconds.
+    pub cpu_ns: u64,
+    /// How often it left one.
+    pub switches: u64,
+    /// From wakeups until it ran.
+    pub wakeup: Option<Latency>,
+}
+
+impl From<&TaskResult> for ReplayMeasure {
+    fn from(task: &TaskResult) -> Self {
+        Self { cpu_ns: task.account.cpu_ns, switches: task.account.switches(), wakeup: task.wakeup_latency }
+    }
+}
+
+/// A task in all its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayTask {
+    /// `comm-pid`.
+    pub name: String,
+    /// How its sleeps are replayed; empty if it is not.
+    pub habit: String,
+    /// The CPU it is confined to, if it is taken to be.
+    pub confined: Option<u32>,
+    /// What the trace says.
+    pub recorded: ReplayMeasure,
+    /// What the replay as recorded gave.
+    pub replayed: ReplayMeasure,
+    /// What the replay under another kernel, on another machine or with other rules gave.
+    pub what_if: Option<ReplayMeasure>,
+}
+
+/// A recording and its replays, task by task and CPU by CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayCheck {
+    /// Every task, the largest first after [`ReplayCheck::sort`].
+    pub tasks: Vec<ReplayTask>,
+    /// Busy time of each CPU, nanoseconds: recorded, replayed.
+    pub cpus: Vec<(u64, u64)>,
+    /// Busy time of each CPU of the what-if.
+    pub what_if_cpus: Option<Vec<u64>>,
+    /// How long each is, nanoseconds: recording, replay, what-if.
+    pub elapsed_ns: (u64, u64, u64),
+}
+
+/// What is told of these times; none if there are none.
+pub fn latency_of(times: &[u64]) -> Option<Latency> {
+    let mut recorder = Recorder::default();
+    for &ns in times {
+        recorder.record(ns);
+    }
+    recorder.latency()
+}
+
+fn share(ns: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { ns as f64 / of as f64 }
+}
+
+fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {
+    measure.wakeup.as_ref().map_or_else(|| "-".to_owned(), |latency| time(pick(latency) as f64))
+}
+
+impl ReplayCheck {
+    /// The largest tasks first; of equally large ones by name.
+    pub fn sort(&mut self) {
+        self.tasks.sort_by(|a, b| (b.recorded.cpu_ns, &a.name).cmp(&(a.recorded.cpu_ns, &b.name)));
+    }
+
+    fn shown(&self, all: bool) -> &[ReplayTask] {
+        &self.tasks[..if all { self.tasks.len() } else { self.tasks.len().min(SHOWN) }]
+    }
+
+    fn rest(&self, all: bool) -> String {
+        let more = self.tasks.len() - self.shown(all).len();
+        if more == 0 { String::new() } else { format!("and {more} smaller tasks (--all shows them)\n") }
+    }
+
+    fn rows(
+        &self,
+        all: bool,
+        of: (u64, u64),
+        pair: fn(&ReplayTask) -> Option<(ReplayMeasure, ReplayMeasure)>,
+    ) -> Vec<Vec<String>> {
+        let row = |task: &ReplayTask| {
+            let (a, b) = pair(task)?;
+            Some(vec![
+                task.name.clone(),
+                percent(share(a.cpu_ns, of.0)),
+                percent(share(b.cpu_ns, of.1)),
+                count(a.switches as f64),
+                count(b.switches as f64),
+                latency(&a, |latency| latency.p50_ns),
+                latency(&b, |latency| latency.p50_ns),
+                latency(&a, |latency| latency.p99_ns),
+                latency(&b, |latency| latency.p99_ns),
+            ])
+        };
+        self.shown(all).iter().filter_map(row).collect()
+    }
+
+    /// The recording beside the replay as recorded.
+    pub fn check_table(&self, all: bool) -> String {
+        let of = (self.elapsed_ns.0, self.elapsed_ns.1);
+        let head = ["task", "CPU %", "replay", "switches", "replay", "p50", "replay", "p99", "replay"];
+        let rows = self.rows(all, of, |task| Some((task.recorded, task.replayed)));
+        let cpus = self.cpus.iter().enumerate().map(|(cpu, &(recorded, replayed))| {
+            vec![cpu.to_string(), percent(share(recorded, of.0)), percent(share(replayed, of.1))]
+        });
+        let cpus = grid(&["CPU", "busy %", "replay"], 1, cpus);
+        format!("{}{}\n{cpus}", grid(&head, 1, rows), self.rest(all))
+    }
+
+    /// The replay as recorded beside the what-if, if there is one.
+    pub fn what_if_table(&self, all: bool) -> Option<String> {
+        let busy = self.what_if_cpus.as_ref()?;
+        let of = (self.elapsed_ns.1, self.elapsed_ns.2);
+        let head = ["task", "CPU %", "what if", "switches", "what if", "p50", "what if", "p99", "what if"];
+        let rows = self.rows(all, of, |task| Some((task.replayed, task.what_if?)));
+        let share_of = |ns: Option<u64>, of: u64| ns.map_or_else(|| "-".to_owned(), |ns| percent(share(ns, of)));
+        let cpus = (0..busy.len().max(self.cpus.len())).map(|cpu| {
+            let replayed = self.cpus.get(cpu).map(|&(_, replayed)| replayed);
+            vec![cpu.to_string(), share_of(replayed, of.0), share_of(busy.get(cpu).copied(), of.1)]
+        });
+        let cpus = grid(&["CPU", "busy %", "what if"], 1, cpus);
+        Some(format!("{}{}\n{cpus}", grid(&head, 1, rows), self.rest(all)))
+    }
+
+    /// The tasks that had enough of a CPU to be judged by.
+    fn large(&self) -> impl Iterator<Item = &ReplayTask> {
+        let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
+        self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
+    }
+
+    /// The largest difference of a CPU share, with the task's name.
+    pub fn worst_share(&self) -> Option<(f64, &str)> {
+        let off = |task: &ReplayTask| {
+            (share(task.replayed.cpu_ns, self.elapsed_ns.1) - share(task.recorded.cpu_ns, self.elapsed_ns.0)).abs()
+        };
+        self.large().map(|task| (off(task), task.name.as_str())).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// How much more (or fewer) switches the large tasks have together in the replay, as a fraction.
+    pub fn switches_off(&self) -> Option<f64> {
+        let sum = |pick: fn(&ReplayTask) -> u64| self.large().map(pick).sum::<u64>();
+        let recorded = sum(|task| task.recorded.switches);
+        (recorded > 0).then(|| sum(|task| task.replayed.switches) as f64 / recorded as f64 - 1.0)
+    }
+
+    /// Of the large tasks with wakeups those whose p50 and p99 are both within 20 % or 100 us, and all.
+    pub fn latencies_within(&self) -> (usize, usize) {
+        let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
+        let pairs: Vec<bool> = self
+            .large()
+            .filter_map(|task| {
+                let recorded = task.recorded.wakeup?;
+                Some(task.replayed.wakeup.is_some_and(|replayed| {
+                    near(recorded.p50_ns, replayed.p50_ns) && near(recorded.p99_ns, replayed.p99_ns)
+                }))
+            })
+            .collect();
+        (pairs.iter().filter(|near| **near).count(), pairs.len())
+    }
+
+    /// How far to trust a what-if of this trace, in a sentence.
+    pub fn summary(&self) -> String {
+        let Some((worst, name)) = self.worst_share() else {
+            return "No task had half a percent of a CPU: the trace is too short or too idle to be judged by.".to_owned();
+        };
+        let switches = self.switches_off().unwrap_or(0.0);
+        let (near, of) = self.latencies_within();
+        let (good, fair) = (worst <= 0.005 && switches.abs() <= 0.1, worst <= 0.02 && switches.abs() <= 0.25);
+        let verdict = match (good && near == of, good || fair) {
+            (true, _) => "a what-if of this trace can be trusted as far as this goes",
+            (false, true) => "trust a what-if for CPU time, and beyond that for what is much larger than these differences",
+            (false, false) => "trust a what-if only for what is much larger than these differences",
+        };
+        let latencies = match of {
+            0 => "no wakeup can be compared".to_owned(),
+            _ => format!("p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {of} tasks"),
+        };
+        format!(
+            "CPU shares are within {:.2} points of the recording (the worst: {name}), switches differ by {:+.1} %, {latencies}: \
+             {verdict}.",
+            worst * 100.0,
+            switches * 100.0
+        )
+    }
+
+    /// Everything, for `--json`.
+    pub fn json(&self) -> Value {
+        let measure = |measure: &ReplayMeasure| {
+            json!({
+                "cpu_ns": measure.cpu_ns,
+                "switches": measure.switches,
+                "wakeups": measure.wakeup.map_or(0, |latency| latency.count),
+                "wakeup_latency_p50_ns": measure.wakeup.map(|latency| latency.p50_ns),
+                "wakeup_latency_p99_ns": measure.wakeup.map(|latency| latency.p99_ns),
+            })
+        };
+        let tasks: Vec<Value> = self
+            .tasks
+            .iter()
+            .map(|task| {
+                json!({
+                    "name": task.name,
+                    "sleeps": task.habit,
+                    "confined_to": task.confined,
+                    "recorded": measure(&task.recorded),
+                    "replayed": measure(&task.replayed),
+                    "what_if": task.what_if.as_ref().map(measure),
+                })
+            })
+            .collect();
+        let (recorded, replayed): (Vec<u64>, Vec<u64>) = self.cpus.iter().copied().unzip();
+        json!({
+            "duration_ns": { "recorded": self.elapsed_ns.0, "replayed": self.elapsed_ns.1, "what_if": self.what_if_cpus.as_ref().map(|_| self.elapsed_ns.2) },
+            "busy_ns": { "recorded": recorded, "replayed": replayed, "what_if": self.what_if_cpus },
+            "check": {
+                "worst_cpu_share_off": self.worst_share().map(|(off, _)| off),
+                "switches_off": self.switches_off(),
+                "latencies_within": self.latencies_within().0,
+                "latencies": self.latencies_within().1,
+                "summary": self.summary(),
+            },
+            "tasks": tasks,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(replayed: u64, switches: u64) -> ReplayCheck {
+        let measure =
+            |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, wakeup: latency_of(&[1_000, 2_000, 500_000]) };
+        ReplayCheck {
+            tasks: vec![
+                ReplayTask { name: "small-2".to_owned(), ..ReplayTask::default() },
+                ReplayTask {
+                    name: "web-1".to_owned(),
+                    recorded: measure(400_000_000, 100),
+                    replayed: measure(replayed, switches),
+                    what_if: Some(measure(replayed / 2, switches)),
+                    ..ReplayTask::default()
+                },
+            ],
+            cpus: vec![(400_000_000, replayed)],
+            what_if_cpus: Some(vec![replayed / 2, 0]),
+            elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),
+        }
+    }
+
+    #[test]
+    fn the_summary_says_how_far_to_trust() {
+        assert!(check(403_000_000, 105).summary().contains("can be trusted"), "{}", check(403_000_000, 105).summary());
+        assert!(check(415_000_000, 105).summary().contains("for CPU time"));
+        let bad = check(600_000_000, 105);
+        assert!(bad.summary().contains("within 20.00 points") && bad.summary().contains("only for"), "{}", bad.summary());
+        assert!(ReplayCheck::default().summary().contains("too short"));
+    }
+
+    #[test]
+    fn the_largest_task_is_first_and_tables_have_every_cpu() {
+        let mut check = check(403_000_000, 105);
+        check.sort();
+        assert_eq!(check.tasks[0].name, "web-1");
+        let table = check.check_table(false);
+        assert!(table.contains("40.00") && table.contains("40.30") && table.contains("500 us"), "{table}");
+        let table = check.what_if_table(false).unwrap();
+        assert!(table.contains("20.15") && table.lines().last().unwrap().starts_with("1"), "{table}");
+        assert_eq!(check.json()["tasks"][0]["what_if"]["switches"], 105);
+    }
+}

@@ -1,0 +1,159 @@
+//! How a thread sleeps, judged by what its wakeups have in common.
+
+use super::Charges;
+use super::lives::{End, Stretch, Thread, Waker};
+
+/// How a thread's sleeps are replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Habit {
+    /// It never slept.
+    Awake,
+    /// Its wakeups are a constant time apart: it sleeps until the next beat of a clock.
+    Periodic,
+    /// Its sleeps are equally long: it sleeps for so long from whenever it begins to.
+    Relative,
+    /// Interrupts wake it now and then: every sleep ends when it did in the trace.
+    Recorded,
+    /// Other tasks wake it: every sleep ends when its waker is where it was in the trace.
+    Woken,
+}
+
+impl Habit {
+    /// In a few words, for tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Awake => "awake",
+            Self::Periodic => "periodic",
+            Self::Relative => "relative",
+            Self::Recorded => "recorded",
+            Self::Woken => "woken",
+        }
+    }
+}
+
+/// A habit with what it takes to replay it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rhythm {
+    /// Wakeups are at `phase`, `phase + period`, ...
+    Periodic { phase: u64, period: u64 },
+    /// Every sleep is asked to be so long.
+    Relative { time: u64 },
+    Recorded,
+    Woken,
+    Awake,
+}
+
+impl Rhythm {
+    pub(super) fn habit(self) -> Habit {
+        match self {
+            Self::Periodic { .. } => Habit::Periodic,
+            Self::Relative { .. } => Habit::Relative,
+            Self::Recorded => Habit::Recorded,
+            Self::Woken => Habit::Woken,
+            Self::Awake => Habit::Awake,
+        }
+    }
+}
+
+/// Fewer sleeps than this show no rhythm.
+const MIN_SLEEPS: usize = 8;
+
+/// So many tenths of all intervals must be a whole number of periods.
+const MOSTLY: usize = 8;
+
+/// The value below which `percent` of `sorted` lie; it is not empty.
+fn percentile<T: Copy>(sorted: &[T], percent: usize) -> T {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
+/// The sleeps that signals could have ended: the stretch before and the one behind.
+pub(super) fn sleeps(stretches: &[Stretch]) -> impl Iterator<Item = (&Stretch, &Stretch)> {
+    stretches.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|(before, _)| before.end != End::Device)
+}
+
+/// How `thread` sleeps. `interrupted` says of a thread that wakeups in its context are interrupts that hit it.
+pub(super) fn rhythm(thread: &Thread, slack: u64, charges: &Charges, interrupted: &dyn Fn(usize) -> bool) -> Rhythm {
+    let stretches = &thread.stretches;
+    let count = sleeps(stretches).count() + usize::from(thread.asleep_first);
+    if count == 0 {
+        return Rhythm::Awake;
+    }
+    let lead = slack + charges.timer;
+    if count >= MIN_SLEEPS {
+        let (periodic, relative) = (periodic(stretches, lead), relative(stretches, lead, charges));
+        match (periodic, relative) {
+            (Some((periodic, spread)), Some((relative, other))) => {
+                return if spread < other { periodic } else { relative };
+            }
+            (Some((rhythm, _)), None) | (None, Some((rhythm, _))) => return rhythm,
+            (None, None) => {}
+        }
+    }
+    let is_interrupt = |waker: Waker| match waker {
+        Waker::Interrupt => true,
+        Waker::Thread(by) => interrupted(by),
+        Waker::Nobody => false,
+    };
+    let first = stretches.first().filter(|_| thread.asleep_first).map(|first| first.waker);
+    let wakers = sleeps(stretches).map(|(_, woken)| woken.waker).chain(first);
+    let by_interrupts = wakers.filter(|waker| is_interrupt(*waker)).count();
+    // Now and then: a tenth. Fewer may be signals and timeouts of a task that otherwise waits for others.
+    if by_interrupts * 10 >= count { Rhythm::Recorded } else { Rhythm::Woken }
+}
+
+/// What a rhythm of `typical` nanoseconds may vary: interrupts are late by the slack, and by whatever is in their way.
+fn tolerance(typical: u64, lead: u64) -> u64 {
+    typical / 50 + lead
+}
+
+/// Whether the wakeups are a period apart, and how much they stray (from the 10th to the 90th percentile).
+fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
+    let times: Vec<u64> = stretches.iter().map(|stretch| stretch.woken).collect();
+    let mut intervals: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    intervals.sort_unstable();
+    let middle = percentile(&intervals, 50);
+    if middle == 0 {
+        return None;
+    }
+    // A task that comes late leaves beats out, so an interval may be several periods; few are none.
+    let allowed = tolerance(middle, lead);
+    let beats = |interval: u64| ((interval + middle / 2) / middle).max(1);
+    let fits = |interval: u64| interval.abs_diff(beats(interval) * middle) <= allowed;
+    let good = intervals.iter().copied().filter(|&interval| fits(interval));
+    let (count, sum, total) =
+        good.fold((0, 0, 0), |(count, sum, total), interval| (count + 1, sum + interval, total + beats(interval)));
+    let period = sum / u64::max(total, 1);
+    if period == 0 || count * 10 < intervals.len() * MOSTLY || total > 2 * count as u64 {
+        return None;
+    }
+    // Strays from the beats of a wakeup in the middle, which a thread's odd beginning and end do not shift.
+    let origin = times[times.len() / 2];
+    let half = (period / 2) as i64;
+    let stray = |time: u64| (time as i64 - origin as i64 + half).rem_euclid(period as i64) - half;
+    let mut strays: Vec<i64> = times.iter().map(|&time| stray(time)).collect();
+    strays.sort_unstable();
+    let (low, high) = (percentile(&strays, 10), percentile(&strays, 90));
+    let spread = high.abs_diff(low);
+    if spread > allowed {
+        return None;
+    }
+    // The timer was set to a time that no wakeup came before, and that most came after by the slack and its latency.
+    let phase = origin as i64 + percentile(&strays, 5).min(high - lead as i64);
+    Some((Rhythm::Periodic { phase: phase.rem_euclid(period as i64) as u64, period }, spread))
+}
+
+/// Whether all sleeps are equally long, and how much they vary.
+fn relative(stretches: &[Stretch], lead: u64, charges: &Charges) -> Option<(Rhythm, u64)> {
+    let mut lengths: Vec<u64> =
+        sleeps(stretches).map(|(before, behind)| behind.woken.saturating_sub(before.ended)).collect();
+    if lengths.len() < MIN_SLEEPS {
+        return None;
+    }
+    lengths.sort_unstable();
+    let (low, high) = (percentile(&lengths, 10), percentile(&lengths, 90));
+    if high - low > tolerance(percentile(&lengths, 50), lead) {
+        return None;
+    }
+    let time = percentile(&lengths, 5).min(high.saturating_sub(lead)) + charges.enter;
+    Some((Rhythm::Relative { time }, high - low))
+}

@@ -1,0 +1,453 @@
+//! What each thread did, put together from the events of all CPUs: stretches of work between two sleeps.
+
+use std::collections::BTreeMap;
+
+use super::{Counts, Event, Left, Named, What};
+
+/// Who ended a sleep, as far as the trace tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waker {
+    /// Nobody did: the stretch is the thread's first.
+    Nobody,
+    /// The idle task was on that CPU, so it was an interrupt; or no event says who it was.
+    Interrupt,
+    /// This thread was; or an interrupt that hit it.
+    Thread(usize),
+}
+
+/// How a stretch of work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The trace ends first.
+    Trace,
+    /// By a sleep.
+    Sleep,
+    /// By a sleep that signals do not end.
+    Device,
+    /// By the thread's end.
+    Exit,
+}
+
+/// What a thread does to others while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// It wakes that thread from its sleep before that stretch.
+    Wake { thread: usize, stretch: usize },
+    /// It forks that thread.
+    Fork(usize),
+}
+
+/// What a thread does from a wakeup to its next sleep.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    /// When it was woken, or first seen.
+    pub(super) woken: u64,
+    pub(super) waker: Waker,
+    /// Time on a CPU.
+    pub(super) work: u64,
+    /// How often it came onto a CPU.
+    pub(super) runs: u64,
+    /// What it did to others, with how much of the work was done then.
+    pub(super) acts: Vec<(u64, Act)>,
+    /// When it left the CPU for good.
+    pub(super) ended: u64,
+    pub(super) end: End,
+    /// The kernel's priority.
+    pub(super) prio: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Asleep; nobody has been seen to wake it.
+    Asleep,
+    /// Runnable since.
+    Waiting { since: u64, woken: bool, beside_idle: u64 },
+    /// On a CPU.
+    Running,
+    Gone,
+}
+
+/// Where a thread has been since it last came to another CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stay {
+    pub(super) cpu: u32,
+    /// In which stretch it came there.
+    pub(super) stretch: usize,
+    /// How long it has waited there.
+    pub(super) waited: u64,
+    /// And how long of that another CPU was idle.
+    pub(super) beside_idle: u64,
+}
+
+/// A thread's life.
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    pub(super) pid: i32,
+    pub(super) comm: String,
+    /// When it was forked, and by whom if that is known; none: it was there at the start.
+    pub(super) born: Option<(u64, Option<usize>)>,
+    /// It was asleep at the start.
+    pub(super) asleep_first: bool,
+    pub(super) stretches: Vec<Stretch>,
+    pub(super) cpu_ns: u64,
+    pub(super) switches: u64,
+    pub(super) latencies: Vec<u64>,
+    pub(super) stay: Option<Stay>,
+    state: State,
+}
+
+impl Thread {
+    fn new(pid: i32, comm: &[u8]) -> Self {
+        Self {
+            pid,
+            comm: String::from_utf8_lossy(comm).into_owned(),
+            born: None,
+            asleep_first: false,
+            stretches: Vec::new(),
+            cpu_ns: 0,
+            switches: 0,
+            latencies: Vec::new(),
+            stay: None,
+            state: State::Asleep,
+        }
+    }
+
+    fn begins(&mut self, woken: u64, waker: Waker, prio: i32) {
+        self.stretches.push(Stretch {
+            woken,
+            waker,
+            work: 0,
+            runs: 0,
+            acts: Vec::new(),
+            ended: woken,
+            end: End::Trace,
+            prio,
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    seen: bool,
+    /// Who runs, none for the idle task; unknown before the first switch and after a loss.
+    current: Option<Option<usize>>,
+    since: u64,
+    /// What `sched_stat_runtime` has told of it since then.
+    charged: u64,
+    busy: u64,
+    /// How long it was the only idle one.
+    sole: u64,
+}
+
+/// Puts lives together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lives {
+    pub(super) threads: Vec<Thread>,
+    pids: BTreeMap<i32, usize>,
+    cpus: Vec<Cpu>,
+    idle: usize,
+    /// How long any CPU was idle.
+    any_idle: u64,
+    now: u64,
+    pub(super) counts: Counts,
+}
+
+impl Lives {
+    pub(super) fn add(&mut self, event: &Event<'_>) {
+        let (at, cpu) = (event.at.max(self.now), event.cpu as usize);
+        if event.at < self.now {
+            self.counts.backwards += 1;
+        }
+        if cpu >= self.cpus.len() {
+            self.cpus.resize_with(cpu + 1, Cpu::default);
+        }
+        self.pass(at);
+        if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
+            self.cpus[cpu].current = Some(None);
+            self.idle += 1;
+        }
+        match event.what {
+            What::Switch { prev, prev_prio, left, next, next_prio } => {
+                self.leaves(at, cpu, prev, prev_prio, left);
+                self.comes(at, cpu, next, next_prio);
+            }
+            What::Woken { task, prio } => {
+                let waker = self.context(event, task.pid);
+                self.woken(at, task, prio, waker);
+            }
+            What::WokenNew { task, prio } => {
+                let thread = self.thread(task);
+                let parent = self.context(event, task.pid);
+                let this = &mut self.threads[thread];
+                if this.stretches.is_empty() {
+                    let by = match parent {
+                        Waker::Thread(parent) => Some(parent),
+                        Waker::Nobody | Waker::Interrupt => None,
+                    };
+                    if this.born.is_none() {
+                        this.born = Some((at, by));
+                        self.act(by, Act::Fork(thread));
+                    }
+                    let this = &mut self.threads[thread];
+                    this.begins(at, Waker::Nobody, prio);
+                    this.state = State::Waiting { since: at, woken: false, beside_idle: 0 };
+                    self.starts_waiting(thread);
+                }
+            }
+            What::Fork { parent, child } => {
+                // A new life, even if the pid is known: it was another's.
+                if self.pids.contains_key(&child.pid) {
+                    self.counts.reused += 1;
+                }
+                let thread = self.threads.len();
+                let by = self.pids.get(&parent.pid).copied();
+                let mut this = Thread::new(child.pid, child.comm);
+                this.born = Some((at, by));
+                self.threads.push(this);
+                self.pids.insert(child.pid, thread);
+                self.act(by, Act::Fork(thread));
+            }
+            What::Rename { task } => {
+                if let Some(&thread) = self.pids.get(&task.pid) {
+                    self.threads[thread].comm = String::from_utf8_lossy(task.comm).into_owned();
+                }
+            }
+            What::Charged { task, ns } => {
+                if let Some(Some(current)) = self.cpus[cpu].current
+                    && self.threads[current].pid == task.pid
+                {
+                    self.cpus[cpu].charged += ns;
+                }
+            }
+            What::Lost => {
+                self.counts.losses += 1;
+                self.forget(at, cpu);
+            }
+        }
+    }
+
+    /// The trace is over: how long it is, and how long each CPU was busy.
+    pub(super) fn finish(&mut self) -> (u64, Vec<u64>) {
+        let now = self.now;
+        for cpu in 0..self.cpus.len() {
+            if let Some(Some(thread)) = self.cpus[cpu].current {
+                self.charge(cpu, thread, now);
+            }
+        }
+        for thread in &mut self.threads {
+            if let (State::Running | State::Waiting { .. }, Some(last)) = (thread.state, thread.stretches.last_mut()) {
+                last.ended = now;
+            }
+        }
+        (now, self.cpus.iter().map(|cpu| cpu.busy).collect())
+    }
+
+    /// Time goes on.
+    fn pass(&mut self, at: u64) {
+        let passed = at - self.now;
+        self.now = at;
+        if passed > 0 && self.idle > 0 {
+            self.any_idle += passed;
+            if self.idle == 1
+                && let Some(sole) = self.cpus.iter_mut().find(|cpu| cpu.current == Some(None))
+            {
+                sole.sole += passed;
+            }
+        }
+    }
+
+    /// How long any CPU but this one has been idle.
+    fn others_idle(&self, cpu: u32) -> u64 {
+        self.any_idle - self.cpus.get(cpu as usize).map_or(0, |cpu| cpu.sole)
+    }
+
+    fn thread(&mut self, task: Named<'_>) -> usize {
+        let known = self.pids.get(&task.pid).copied();
+        if let Some(thread) = known.filter(|&thread| self.threads[thread].state != State::Gone) {
+            let this = &mut self.threads[thread];
+            // `<...>` is what a kernel prints that has forgotten the name.
+            if this.comm.as_bytes() != task.comm && !task.comm.is_empty() && task.comm != b"<...>" {
+                this.comm = String::from_utf8_lossy(task.comm).into_owned();
+            }
+            return thread;
+        }
+        self.counts.reused += u64::from(known.is_some());
+        let thread = self.threads.len();
+        self.threads.push(Thread::new(task.pid, task.comm));
+        self.pids.insert(task.pid, thread);
+        thread
+    }
+
+    /// In whose context an event about the task `about` happened.
+    fn context(&self, event: &Event<'_>, about: i32) -> Waker {
+        let current = match self.cpus[event.cpu as usize].current {
+            Some(current) => current,
+            None => self.pids.get(&event.pid).copied(),
+        };
+        match current {
+            // One that has done nothing yet has no place in its work where it could wake anybody.
+            Some(thread) if self.threads[thread].pid != about && !self.threads[thread].stretches.is_empty() => {
+                Waker::Thread(thread)
+            }
+            _ => Waker::Interrupt,
+        }
+    }
+
+    fn act(&mut self, by: Option<usize>, act: Act) {
+        let Some(by) = by else { return };
+        // What the thread has worked since it came onto the CPU is not booked yet.
+        let running = self.cpus.iter().find(|cpu| cpu.current == Some(Some(by)));
+        let more = running.map_or(0, |cpu| self.now - cpu.since);
+        if let Some(stretch) = self.threads[by].stretches.last_mut() {
+            stretch.acts.push((stretch.work + more, act));
+        }
+    }
+
+    fn woken(&mut self, at: u64, task: Named<'_>, prio: i32, waker: Waker) {
+        let thread = self.thread(task);
+        let this = &mut self.threads[thread];
+        if this.state != State::Asleep {
+            return;
+        }
+        if this.stretches.is_empty() && this.born.is_none() {
+            this.asleep_first = true;
+        }
+        this.begins(at, waker, prio);
+        this.state = State::Waiting { since: at, woken: true, beside_idle: 0 };
+        let stretch = this.stretches.len() - 1;
+        self.starts_waiting(thread);
+        if let Waker::Thread(by) = waker {
+            self.act(Some(by), Act::Wake { thread, stretch });
+        }
+    }
+
+    fn starts_waiting(&mut self, thread: usize) {
+        let Some(stay) = self.threads[thread].stay else { return };
+        let idle = self.others_idle(stay.cpu);
+        if let State::Waiting { beside_idle, .. } = &mut self.threads[thread].state {
+            *beside_idle = idle;
+        }
+    }
+
+    fn charge(&mut self, cpu: usize, thread: usize, at: u64) {
+        let this = &mut self.cpus[cpu];
+        let ran = at - this.since;
+        (this.since, this.busy) = (at, this.busy + ran);
+        let this = &mut self.threads[thread];
+        this.cpu_ns += ran;
+        if let Some(stretch) = this.stretches.last_mut() {
+            stretch.work += ran;
+            stretch.ended = at;
+        }
+    }
+
+    /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for (`sched_stat_runtime`) is
+    /// known to be its: it sleeps, for had it been runnable it would be there, or come back.
+    fn forget(&mut self, at: u64, cpu: usize) {
+        match self.cpus[cpu].current.take() {
+            Some(None) => self.idle -= 1,
+            Some(Some(thread)) => {
+                let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
+                self.charge(cpu, thread, at.min(since + charged));
+                let this = &mut self.threads[thread];
+                this.state = State::Asleep;
+                if let Some(stretch) = this.stretches.last_mut() {
+                    stretch.end = End::Sleep;
+                }
+            }
+            None => {}
+        }
+        self.cpus[cpu].since = at;
+    }
+
+    fn leaves(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
+        if prev.pid == 0 {
+            if let Some(Some(_)) = self.cpus[cpu].current {
+                self.counts.broken_switches += 1;
+                self.forget(at, cpu);
+            } else if self.cpus[cpu].current.take().is_some() {
+                self.idle -= 1;
+            }
+            return;
+        }
+        let thread = self.thread(prev);
+        if self.cpus[cpu].current != Some(Some(thread)) {
+            // Unknown: it has run since the trace, or what is left of it here, began. Another: its switch is missing.
+            if self.cpus[cpu].current.is_some() {
+                self.counts.broken_switches += 1;
+                self.forget(at, cpu);
+            }
+            let this = &mut self.threads[thread];
+            if this.stretches.is_empty() || this.state == State::Asleep {
+                self.counts.running_at_start += 1;
+                this.begins(self.cpus[cpu].since, Waker::Nobody, prio);
+            }
+            if let Some(stretch) = this.stretches.last_mut() {
+                stretch.runs += 1;
+            }
+        }
+        self.charge(cpu, thread, at);
+        self.cpus[cpu].current = None;
+        let this = &mut self.threads[thread];
+        this.switches += 1;
+        if let Some(stretch) = this.stretches.last_mut() {
+            stretch.end = match left {
+                Left::Runnable => stretch.end,
+                Left::Sleeping => End::Sleep,
+                Left::Uninterruptible => End::Device,
+                Left::Dead => End::Exit,
+            };
+            stretch.prio = prio;
+        }
+        this.state = match left {
+            Left::Runnable => State::Waiting { since: at, woken: false, beside_idle: 0 },
+            Left::Sleeping | Left::Uninterruptible => State::Asleep,
+            Left::Dead => State::Gone,
+        };
+        if this.stay.is_none() {
+            this.stay = Some(Stay { cpu: cpu as u32, stretch: this.stretches.len() - 1, waited: 0, beside_idle: 0 });
+        }
+        self.starts_waiting(thread);
+    }
+
+    fn comes(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {
+        (self.cpus[cpu].since, self.cpus[cpu].charged) = (at, 0);
+        if next.pid == 0 {
+            self.cpus[cpu].current = Some(None);
+            self.idle += 1;
+            return;
+        }
+        let thread = self.thread(next);
+        self.cpus[cpu].current = Some(Some(thread));
+        let idle = self.others_idle(cpu as u32);
+        let this = &mut self.threads[thread];
+        match this.state {
+            State::Waiting { since, woken, beside_idle } => {
+                if woken {
+                    this.latencies.push(at - since);
+                }
+                if let Some(stay) = this.stay.as_mut().filter(|stay| stay.cpu == cpu as u32) {
+                    stay.waited += at - since;
+                    stay.beside_idle += idle.saturating_sub(beside_idle);
+                }
+            }
+            State::Asleep => {
+                // It sleeps, and yet it runs: whoever woke it is not in the trace. At the start it may have waited.
+                let first = this.stretches.is_empty();
+                let waker = if first { Waker::Nobody } else { Waker::Interrupt };
+                self.counts.unwoken += u64::from(!first);
+                this.begins(if first && this.born.is_none() { 0 } else { at }, waker, prio);
+            }
+            State::Running | State::Gone => self.counts.broken_switches += 1,
+        }
+        this.state = State::Running;
+        if this.stretches.is_empty() {
+            this.begins(at, Waker::Nobody, prio);
+        }
+        let stretch = this.stretches.len() - 1;
+        if this.stay.is_none_or(|stay| stay.cpu != cpu as u32) {
+            this.stay = Some(Stay { cpu: cpu as u32, stretch, waited: 0, beside_idle: 0 });
+        }
+        this.stretches[stretch].runs += 1;
+    }
+}

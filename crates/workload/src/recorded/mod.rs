@@ -1,0 +1,226 @@
+//! From a recorded trace to programs: what each thread did, as a workload that can be run under another scheduler.
+//!
+//! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Between two sleeps a
+//! task works as long as its thread was on a CPU, less what the simulator itself will charge for ([`Charges`]). How it sleeps is
+//! decided for each thread by what its wakeups have in common ([`Habit`]).
+//!
+//! ```
+//! use vruntime_workload::recorded::{Charges, Event, Left, Named, Recorder, What};
+//! use vruntime_workload::program::Op;
+//!
+//! let (idle, web) = (Named { pid: 0, comm: b"swapper/0" }, Named { pid: 7, comm: b"web" });
+//! let switch = |prev, left, next| What::Switch { prev, prev_prio: 120, left, next, next_prio: 120 };
+//! let mut recorder = Recorder::new();
+//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, what: What::Woken { task: web, prio: 120 } });
+//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, what: switch(idle, Left::Runnable, web) });
+//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, what: switch(web, Left::Sleeping, idle) });
+//! let recorded = recorder.finish(&Charges::default());
+//! assert_eq!(recorded.workload.tasks[0].phases[0].ops, [Op::SleepUntil { at: 1_000 }, Op::Run { work: 8_000 }]);
+//! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
+//! ```
+
+mod habits;
+mod lives;
+mod programs;
+#[cfg(test)]
+mod tests;
+
+pub use habits::Habit;
+
+use crate::program::Workload;
+use lives::Lives;
+
+/// A task as an event names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// Its thread id; 0 is the idle task of any CPU.
+    pub pid: i32,
+    /// Its name.
+    pub comm: &'a [u8],
+}
+
+/// Why a task left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It did not want to.
+    Runnable,
+    /// It sleeps.
+    Sleeping,
+    /// It sleeps, and signals do not wake it (`D`).
+    Uninterruptible,
+    /// It has ended.
+    Dead,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What<'a> {
+    /// `sched_switch`.
+    Switch {
+        /// Who leaves the CPU.
+        prev: Named<'a>,
+        /// Its priority: 120 + nice, 99 - the real-time priority, -1 for deadline tasks.
+        prev_prio: i32,
+        /// Why.
+        left: Left,
+        /// Who has it now.
+        next: Named<'a>,
+        /// Its priority.
+        next_prio: i32,
+    },
+    /// `sched_waking`, or `sched_wakeup` where there is no other. Of several for one sleep the first counts.
+    Woken {
+        /// Who is woken.
+        task: Named<'a>,
+        /// Its priority.
+        prio: i32,
+    },
+    /// `sched_wakeup_new`.
+    WokenNew {
+        /// The task just forked.
+        task: Named<'a>,
+        /// Its priority.
+        prio: i32,
+    },
+    /// `sched_process_fork`.
+    Fork {
+        /// Who forks.
+        parent: Named<'a>,
+        /// The new task.
+        child: Named<'a>,
+    },
+    /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch away from it is missing.
+    Charged {
+        /// The task.
+        task: Named<'a>,
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// The task has this name from now on.
+    Rename {
+        /// The task.
+        task: Named<'a>,
+    },
+    /// Events of this CPU are missing before this point.
+    Lost,
+}
+
+/// Something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Nanoseconds since the trace's start.
+    pub at: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// Who ran there, as the file says; what the switches say goes before.
+    pub pid: i32,
+    /// What.
+    pub what: What<'a>,
+}
+
+/// What the machine of the replay will charge for by itself, nanoseconds. It was in the recorded times, so it is taken out of them: one
+/// rule for every task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charges {
+    /// Coming onto a CPU.
+    pub switch: u64,
+    /// Going to sleep and coming back from it.
+    pub sleep: u64,
+    /// The way into the kernel before a sleep begins.
+    pub enter: u64,
+    /// An interrupt that hits the task and wakes another.
+    pub interrupt: u64,
+    /// Waking another.
+    pub wake: u64,
+    /// Forking another.
+    pub fork: u64,
+    /// Ticks in a second of work.
+    pub ticks: u64,
+    /// From the time a timer was set to until it wakes its task, without slack.
+    pub timer: u64,
+    /// How late the timers of tasks without real-time priority are.
+    pub slack: u64,
+}
+
+/// What was odd in a trace, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events with a time before the one that precedes them.
+    pub backwards: u64,
+    /// Places where events were lost.
+    pub losses: u64,
+    /// Switches away from a task that was not known to run there, behind the first of a CPU.
+    pub broken_switches: u64,
+    /// Tasks that ran when the trace began.
+    pub running_at_start: u64,
+    /// Sleeps that no event ended.
+    pub unwoken: u64,
+    /// Pids given to a second task.
+    pub reused: u64,
+    /// Tasks with a deadline, whose parameters no trace has: replayed as the most urgent SCHED_FIFO.
+    pub deadline: u64,
+    /// Threads that are left out because the simulator has its own (`migration/N`).
+    pub left_out: u64,
+    /// Tasks taken to be confined to the CPU they were on: they waited for it beside another that was idle.
+    pub confined: u64,
+    /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
+    pub endless: u64,
+}
+
+/// A thread of the trace, with what was measured of it there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Its thread id.
+    pub pid: i32,
+    /// Its last name.
+    pub comm: String,
+    /// Index in [`Workload::tasks`]; none: it is not replayed.
+    pub task: Option<usize>,
+    /// How it sleeps.
+    pub habit: Habit,
+    /// The only CPU it may run on, if that is known or taken to be so.
+    pub confined: Option<u32>,
+    /// Time on a CPU.
+    pub cpu_ns: u64,
+    /// How often it left one.
+    pub switches: u64,
+    /// From each wakeup until it ran, nanoseconds, in order of time.
+    pub latencies: Vec<u64>,
+}
+
+/// A trace as a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// A task for each thread.
+    pub workload: Workload,
+    /// Every thread seen.
+    pub threads: Vec<Thread>,
+    /// How long each CPU was busy with any task.
+    pub busy_ns: Vec<u64>,
+    /// From the first to the last event.
+    pub duration_ns: u64,
+    /// What was odd.
+    pub counts: Counts,
+}
+
+/// Takes a trace's events.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder(Lives);
+
+impl Recorder {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next event.
+    pub fn add(&mut self, event: &Event<'_>) {
+        self.0.add(event);
+    }
+
+    /// The trace is over.
+    pub fn finish(mut self, charges: &Charges) -> Recorded {
+        let (duration_ns, busy_ns) = self.0.finish();
+        programs::build(self.0, duration_ns, busy_ns, charges)
+    }
+}

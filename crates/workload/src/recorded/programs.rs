@@ -1,0 +1,278 @@
+//! Lives become programs.
+
+use std::collections::BTreeMap;
+
+use super::habits::{Rhythm, rhythm};
+use super::lives::{Act, End, Lives, Stretch, Waker};
+use super::{Charges, Recorded, Thread};
+use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
+
+/// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
+const CONFINED_NS: u64 = 20_000_000;
+/// What an endless task works between two looks at nothing in particular.
+const ENDLESS_NS: u64 = 1_000_000_000;
+
+/// Makes a workload of what the threads did.
+pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges) -> Recorded {
+    let Lives { threads, mut counts, .. } = lives;
+    // The simulated machine has stoppers of its own, and they do the migrations of the replay.
+    let left_out = |comm: &str| comm.starts_with("migration/");
+    let kept: Vec<bool> =
+        threads.iter().map(|thread| !thread.stretches.is_empty() && !left_out(&thread.comm)).collect();
+    let endless: Vec<bool> = threads
+        .iter()
+        .map(|thread| {
+            thread.stretches.last().is_some_and(|last| {
+                matches!(last.end, End::Trace | End::Exit)
+                    && last.ended - last.woken >= duration_ns / 2
+                    && last.ended >= duration_ns - duration_ns / 100
+                    && last.work > 0
+            })
+        })
+        .collect();
+    let interrupted = |thread: usize| endless[thread] || !kept[thread];
+    let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
+    let rhythms: Vec<Rhythm> = threads
+        .iter()
+        .map(|thread| {
+            let prio = thread.stretches.last().map_or(120, |last| last.prio);
+            rhythm(thread, slack(prio), charges, &interrupted)
+        })
+        .collect();
+
+    let mut builder = Builder { threads: &threads, kept: &kept, interrupted: &interrupted, rhythms, charges };
+    let mut forked = vec![false; threads.len()];
+    for (index, thread) in threads.iter().enumerate() {
+        let acts = thread.stretches.iter().flat_map(|stretch| &stretch.acts);
+        for (_, act) in acts.filter(|_| kept[index] && !endless[index]) {
+            if let Act::Fork(child) = *act {
+                forked[child] = true;
+            }
+        }
+    }
+    let mut numbers = vec![None; threads.len()];
+    for (number, thread) in kept.iter().enumerate().filter(|(_, kept)| **kept).map(|(thread, _)| thread).enumerate() {
+        numbers[thread] = Some(number);
+    }
+    let mut workload = Workload { duration: Some(duration_ns), ..Workload::default() };
+    workload.groups.push(crate::program::Group { path: "/".to_owned(), ..crate::program::Group::default() });
+    let mut semaphores = vec![None; threads.len()];
+    for (index, thread) in threads.iter().enumerate() {
+        if (0..thread.stretches.len()).any(|stretch| builder.depends(index, stretch)) {
+            semaphores[index] = Some(workload.semaphores.len());
+            workload.semaphores.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
+        }
+    }
+    let mut names: BTreeMap<String, u32> = BTreeMap::new();
+    let mut told = Vec::new();
+    for (index, thread) in threads.iter().enumerate() {
+        let confined = builder.confined(index);
+        if numbers[index].is_some() {
+            counts.confined += u64::from(confined.is_some_and(|(_, known)| !known));
+            counts.endless += u64::from(endless[index]);
+            counts.deadline += u64::from(thread.stretches.iter().any(|stretch| stretch.prio < 0));
+            let mut name = format!("{}-{}", thread.comm, thread.pid);
+            let seen = names.entry(name.clone()).or_default();
+            *seen += 1;
+            if *seen > 1 {
+                name = format!("{name}.{seen}");
+            }
+            workload.tasks.push(Task {
+                name,
+                class: thread.comm.clone(),
+                start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
+                session: None,
+                settings: builder.settings(index, 0),
+                phases: builder.phases(index, endless[index], &numbers, &semaphores).into(),
+                repeat: Repeat::Times(1),
+            });
+        } else {
+            counts.left_out += u64::from(left_out(&thread.comm));
+        }
+        told.push(Thread {
+            pid: thread.pid,
+            comm: thread.comm.clone(),
+            task: numbers[index],
+            habit: builder.rhythms[index].habit(),
+            confined: confined.map(|((cpu, _), _)| cpu),
+            cpu_ns: thread.cpu_ns,
+            switches: thread.switches,
+            latencies: Vec::new(),
+        });
+    }
+    builder.rhythms.clear();
+    for (told, thread) in told.iter_mut().zip(threads) {
+        told.latencies = thread.latencies;
+    }
+    Recorded { workload, threads: told, busy_ns, duration_ns, counts }
+}
+
+struct Builder<'a> {
+    threads: &'a [super::lives::Thread],
+    kept: &'a [bool],
+    interrupted: &'a dyn Fn(usize) -> bool,
+    rhythms: Vec<Rhythm>,
+    charges: &'a Charges,
+}
+
+impl Builder<'_> {
+    /// Whether the sleep before that stretch is ended by the progress of another task.
+    fn depends(&self, thread: usize, stretch: usize) -> bool {
+        let this = &self.threads[thread];
+        let sleeps = match stretch.checked_sub(1) {
+            Some(before) => this.stretches[before].end != End::Device,
+            None => this.asleep_first,
+        };
+        match this.stretches[stretch].waker {
+            Waker::Thread(by) => {
+                sleeps && self.kept[thread] && self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by)
+            }
+            Waker::Nobody | Waker::Interrupt => false,
+        }
+    }
+
+    /// The CPU a thread is confined to, from which stretch on; and whether that is known from its name.
+    fn confined(&self, thread: usize) -> Option<((u32, usize), bool)> {
+        let this = &self.threads[thread];
+        let stay = this.stay?;
+        let of_cpu = this.comm.rsplit_once('/').and_then(|(_, tail)| {
+            let number = tail.split(':').next().unwrap_or_default();
+            number.parse::<u32>().ok()
+        });
+        if of_cpu == Some(stay.cpu) && stay.stretch == 0 {
+            return Some(((stay.cpu, 0), true));
+        }
+        let waited = stay.beside_idle >= CONFINED_NS && stay.beside_idle >= stay.waited / 10;
+        waited.then_some(((stay.cpu, stay.stretch), false))
+    }
+
+    /// What a thread is in that stretch.
+    fn settings(&self, thread: usize, stretch: usize) -> Settings {
+        let prio = self.threads[thread].stretches[stretch].prio;
+        let policy = match prio {
+            ..0 => Policy::Fifo { priority: 99 },
+            0..100 => Policy::Fifo { priority: (99 - prio).clamp(1, 99) as u8 },
+            _ => Policy::Other { nice: (prio - 120).clamp(-20, 19) as i8, slice: None },
+        };
+        let confined = self.confined(thread).filter(|((_, since), _)| *since <= stretch);
+        Settings { policy: Some(policy), cpus: confined.map(|((cpu, _), _)| vec![cpu]), ..Settings::default() }
+    }
+
+    /// What a thread does, in a phase for each kind of settings.
+    fn phases(
+        &self,
+        thread: usize,
+        endless: bool,
+        numbers: &[Option<usize>],
+        semaphores: &[Option<usize>],
+    ) -> Vec<Phase> {
+        let this = &self.threads[thread];
+        let phase = |number: usize, settings: Settings| Phase {
+            name: format!("{number}"),
+            repeat: Repeat::Times(1),
+            settings,
+            ops: Vec::new(),
+        };
+        let mut settings = self.settings(thread, 0);
+        let mut phases = vec![phase(0, Settings::default())];
+        for (index, stretch) in this.stretches.iter().enumerate() {
+            let now = self.settings(thread, index);
+            if now != settings {
+                phases.push(phase(phases.len(), now.clone()));
+                settings = now;
+            }
+            let last = endless && index + 1 == this.stretches.len();
+            let ops = &mut phases.last_mut().expect("there is one from the start").ops;
+            self.sleep(thread, index, semaphores, ops);
+            if last {
+                // What it did to others while it computed was done by interrupts that hit it.
+                let mut rest = phase(phases.len(), Settings::default());
+                rest.repeat = Repeat::Forever;
+                rest.ops.push(Op::Run { work: ENDLESS_NS });
+                phases.push(rest);
+            } else {
+                self.work(stretch, numbers, semaphores, ops);
+            }
+        }
+        phases.retain(|phase| !phase.ops.is_empty() || phase.settings != Settings::default());
+        phases
+    }
+
+    /// The sleep before a stretch, if there is one.
+    fn sleep(&self, thread: usize, index: usize, semaphores: &[Option<usize>], ops: &mut Vec<Op>) {
+        let this = &self.threads[thread];
+        let stretch = &this.stretches[index];
+        let before = index.checked_sub(1).map(|before| &this.stretches[before]);
+        let slack = if stretch.prio < 100 { 0 } else { self.charges.slack };
+        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(slack + self.charges.timer) };
+        let op = match (before, self.rhythms[thread]) {
+            // Its life begins there, unless it began before the trace.
+            (None, _) if this.born.is_some() || stretch.woken == 0 => return,
+            (Some(before), _) if before.end == End::Device => {
+                let time = stretch.woken.saturating_sub(before.ended).saturating_sub(self.charges.timer);
+                Op::Device { time: time.max(1) }
+            }
+            (_, Rhythm::Periodic { phase, period }) => {
+                let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
+                // What is far from any beat was something else.
+                if beat.abs_diff(stretch.woken) > period / 10 { recorded } else { Op::SleepUntil { at: beat } }
+            }
+            (Some(before), Rhythm::Relative { time }) => {
+                let slept = stretch.woken.saturating_sub(before.ended);
+                let own = slept.saturating_sub(slack + self.charges.timer) + self.charges.enter;
+                Op::Sleep { time: if slept.abs_diff(time) > time / 5 { own } else { time } }
+            }
+            _ => match semaphores[thread].filter(|_| self.depends(thread, index)) {
+                Some(semaphore) => Op::SemWait(semaphore),
+                None => recorded,
+            },
+        };
+        ops.push(op);
+    }
+
+    /// The work of a stretch, with what is done to others on the way.
+    fn work(
+        &self,
+        stretch: &Stretch,
+        numbers: &[Option<usize>],
+        semaphores: &[Option<usize>],
+        ops: &mut Vec<Op>,
+    ) {
+        let Charges { switch, sleep, interrupt, wake, fork, ticks, .. } = *self.charges;
+        let acts: Vec<(u64, Op)> = stretch
+            .acts
+            .iter()
+            .filter_map(|&(at, act)| match act {
+                Act::Wake { thread, stretch } if self.depends(thread, stretch) => {
+                    Some((at, Op::SemPost(semaphores[thread]?)))
+                }
+                Act::Wake { .. } => None,
+                Act::Fork(child) => Some((at, Op::Fork(numbers[child]?))),
+            })
+            .collect();
+        let interrupts = stretch.acts.len() - acts.len();
+        let charged = stretch.runs * switch
+            + interrupts as u64 * interrupt
+            + if matches!(stretch.end, End::Sleep | End::Device) { sleep } else { 0 }
+            + acts.iter().map(|(_, op)| if matches!(op, Op::Fork(_)) { fork } else { wake }).sum::<u64>()
+            + (u128::from(stretch.work) * u128::from(ticks) / 1_000_000_000) as u64;
+        let work = stretch.work.saturating_sub(charged);
+        // Where the acts are in what is left: as far along as they were.
+        let scaled = |at: u64| {
+            let at = at.min(stretch.work);
+            (u128::from(at) * u128::from(work) / u128::from(stretch.work.max(1))) as u64
+        };
+        let mut done = 0;
+        for (at, op) in acts {
+            let at = scaled(at).max(done);
+            if at > done {
+                ops.push(Op::Run { work: at - done });
+            }
+            done = at;
+            ops.push(op);
+        }
+        if work > done {
+            ops.push(Op::Run { work: work - done });
+        }
+    }
+}
