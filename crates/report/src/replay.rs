@@ -180,14 +180,17 @@ impl ReplayCheck {
     /// How far to trust a what-if of this trace, in a sentence.
     pub fn summary(&self) -> String {
         let Some((worst, name)) = self.worst_share() else {
-            return "No task had half a percent of a CPU: the trace is too short or too idle to be judged by.".to_owned();
+            return "No task had half a percent of a CPU: the trace is too short or too idle to be judged by."
+                .to_owned();
         };
         let switches = self.switches_off().unwrap_or(0.0);
         let (near, of) = self.latencies_within();
         let (good, fair) = (worst <= 0.005 && switches.abs() <= 0.1, worst <= 0.02 && switches.abs() <= 0.25);
         let verdict = match (good && near == of, good || fair) {
             (true, _) => "a what-if of this trace can be trusted as far as this goes",
-            (false, true) => "trust a what-if for CPU time, and beyond that for what is much larger than these differences",
+            (false, true) => {
+                "trust a what-if for CPU time, and beyond that for what is much larger than these differences"
+            }
             (false, false) => "trust a what-if only for what is much larger than these differences",
         };
         let latencies = match of {
@@ -272,7 +275,11 @@ mod tests {
         assert!(check(403_000_000, 105).summary().contains("can be trusted"), "{}", check(403_000_000, 105).summary());
         assert!(check(415_000_000, 105).summary().contains("for CPU time"));
         let bad = check(600_000_000, 105);
-        assert!(bad.summary().contains("within 20.00 points") && bad.summary().contains("only for"), "{}", bad.summary());
+        assert!(
+            bad.summary().contains("within 20.00 points") && bad.summary().contains("only for"),
+            "{}",
+            bad.summary()
+        );
         assert!(ReplayCheck::default().summary().contains("too short"));
     }
 

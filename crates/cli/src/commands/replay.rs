@@ -41,7 +41,11 @@ pub(crate) fn rule(text: &str) -> Result<Rule, String> {
     let nice = to.strip_prefix("nice:").ok_or(form)?;
     let nice: i8 = nice.trim().parse().map_err(|_| format!("`{nice}` is no nice value: they are -20 to 19"))?;
     if pattern.is_empty() || !(-20..=19).contains(&nice) {
-        return Err(if pattern.is_empty() { form.to_owned() } else { format!("nice values are -20 to 19, not {nice}") });
+        return Err(if pattern.is_empty() {
+            form.to_owned()
+        } else {
+            format!("nice values are -20 to 19, not {nice}")
+        });
     }
     Ok(Rule { pattern: pattern.to_owned(), nice })
 }
@@ -97,7 +101,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         .then(|| {
             let options = Options { set: arguments.set.clone(), feature: arguments.feature.clone(), ..options.clone() };
             let kernel = arguments.kernel.as_deref().unwrap_or(&arguments.recorded_kernel);
-            let mut what_if = plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &options)?;
+            let mut what_if =
+                plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &options)?;
             what_if.config.machine.costs.kworker_ns = 0;
             Ok::<Plan, miette::Report>(what_if)
         })
@@ -130,7 +135,10 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         let mut json = check.json();
         if let serde_json::Value::Object(fields) = &mut json {
             fields.insert("notes".to_owned(), json!(notes(&recorded, reading.jumps)));
-            fields.insert("digests".to_owned(), json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()));
+            fields.insert(
+                "digests".to_owned(),
+                json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()),
+            );
         }
         output::print_json(&json);
     } else {
@@ -259,7 +267,8 @@ fn charges(config: &Config) -> Charges {
 fn change(recorded: &Recorded, rules: &[Rule], plan: &Plan) -> miette::Result<Workload> {
     let mut workload = recorded.workload.clone();
     for rule in rules {
-        let mut fitting = workload.tasks.iter_mut().filter(|task| fits(rule.pattern.as_bytes(), task.class.as_bytes())).peekable();
+        let mut fitting =
+            workload.tasks.iter_mut().filter(|task| fits(rule.pattern.as_bytes(), task.class.as_bytes())).peekable();
         if fitting.peek().is_none() {
             return Err(miette!(
                 help = "`vruntime trace info TRACE --all` lists the names; * stands for anything",
@@ -292,7 +301,9 @@ fn change(recorded: &Recorded, rules: &[Rule], plan: &Plan) -> miette::Result<Wo
         }
     }
     if freed > 0 {
-        output::note(&format!("{freed} tasks confined to a CPU that this machine does not have may run anywhere on it"));
+        output::note(&format!(
+            "{freed} tasks confined to a CPU that this machine does not have may run anywhere on it"
+        ));
     }
     Ok(workload)
 }
@@ -318,12 +329,13 @@ fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
             what_if: measured.get(1).map(|run| run.get(name).copied().unwrap_or_default()),
         })
     });
-    let busy = |run: &Done| run.results.cpus.iter().map(|cpu| run.outcome.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>();
-    let replayed = runs.first().map(busy).unwrap_or_default();
-    let pair = |cpu: usize| {
-        (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0))
+    let busy = |run: &Done| {
+        run.results.cpus.iter().map(|cpu| run.outcome.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>()
     };
-    let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end);
+    let replayed = runs.first().map(busy).unwrap_or_default();
+    let pair = |cpu: usize| (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0));
+    // A run ends early if every task has; the machine would have been idle from then on.
+    let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
         tasks: tasks.collect(),
         cpus: (0..cpus).map(pair).collect(),
@@ -356,10 +368,16 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
     tell(counts.left_out, "migration threads are left out: the simulator has its own");
     tell(counts.running_at_start, "tasks ran when the trace began");
     tell(counts.unwoken, "sleeps were ended by no event of the trace: they keep their times");
-    tell(counts.broken_switches, "switches away from a task are missing: it is taken to have run for what it was charged, and to sleep from then on");
+    tell(
+        counts.broken_switches,
+        "switches away from a task are missing: it is taken to have run for what it was charged, and to sleep from then on",
+    );
     tell(counts.losses, "times the trace has lost events: what happened meanwhile is not replayed");
     tell(counts.reused, "pids were given to a second task");
-    tell(counts.deadline, "deadline tasks are replayed as the most urgent SCHED_FIFO: traces do not have their parameters");
+    tell(
+        counts.deadline,
+        "deadline tasks are replayed as the most urgent SCHED_FIFO: traces do not have their parameters",
+    );
     tell(counts.backwards, "events are earlier than those before them and were taken to be simultaneous");
     tell(jumps, "times the clock jumped: no time passes there in the replay");
     notes

@@ -35,9 +35,14 @@ impl Habit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rhythm {
     /// Wakeups are at `phase`, `phase + period`, ...
-    Periodic { phase: u64, period: u64 },
+    Periodic {
+        phase: u64,
+        period: u64,
+    },
     /// Every sleep is asked to be so long.
-    Relative { time: u64 },
+    Relative {
+        time: u64,
+    },
     Recorded,
     Woken,
     Awake,

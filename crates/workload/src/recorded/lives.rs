@@ -61,7 +61,11 @@ enum State {
     /// Asleep; nobody has been seen to wake it.
     Asleep,
     /// Runnable since.
-    Waiting { since: u64, woken: bool, beside_idle: u64 },
+    Waiting {
+        since: u64,
+        woken: bool,
+        beside_idle: u64,
+    },
     /// On a CPU.
     Running,
     Gone,
@@ -232,11 +236,6 @@ impl Lives {
         for cpu in 0..self.cpus.len() {
             if let Some(Some(thread)) = self.cpus[cpu].current {
                 self.charge(cpu, thread, now);
-            }
-        }
-        for thread in &mut self.threads {
-            if let (State::Running | State::Waiting { .. }, Some(last)) = (thread.state, thread.stretches.last_mut()) {
-                last.ended = now;
             }
         }
         (now, self.cpus.iter().map(|cpu| cpu.busy).collect())

@@ -25,7 +25,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             thread.stretches.last().is_some_and(|last| {
                 matches!(last.end, End::Trace | End::Exit)
                     && last.ended - last.woken >= duration_ns / 2
-                    && last.ended >= duration_ns - duration_ns / 100
+                    && last.ended >= duration_ns - duration_ns / 10
                     && last.work > 0
             })
         })
@@ -231,13 +231,7 @@ impl Builder<'_> {
     }
 
     /// The work of a stretch, with what is done to others on the way.
-    fn work(
-        &self,
-        stretch: &Stretch,
-        numbers: &[Option<usize>],
-        semaphores: &[Option<usize>],
-        ops: &mut Vec<Op>,
-    ) {
+    fn work(&self, stretch: &Stretch, numbers: &[Option<usize>], semaphores: &[Option<usize>], ops: &mut Vec<Op>) {
         let Charges { switch, sleep, interrupt, wake, fork, ticks, .. } = *self.charges;
         let acts: Vec<(u64, Op)> = stretch
             .acts

@@ -1,0 +1,194 @@
+//! Small traces, and the programs they become.
+
+use super::*;
+use crate::program::{Op, Policy, Repeat};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const IDLE: Named<'static> = Named { pid: 0, comm: b"swapper" };
+
+fn task(pid: i32, comm: &'static str) -> Named<'static> {
+    Named { pid, comm: comm.as_bytes() }
+}
+
+/// Everybody is of nice 0, but for `other`.
+fn prio(task: Named<'_>) -> i32 {
+    if task.comm == b"other" { 90 } else { 120 }
+}
+
+/// A trace that is being written down: who runs on which of two CPUs is kept in mind.
+#[derive(Default)]
+struct Script {
+    recorder: Recorder,
+    running: [Option<Named<'static>>; 2],
+}
+
+impl Script {
+    fn event(&mut self, at: u64, cpu: usize, what: What<'static>) -> &mut Self {
+        let pid = self.running[cpu].map_or(0, |task| task.pid);
+        self.recorder.add(&Event { at, cpu: cpu as u32, pid, what });
+        self
+    }
+
+    fn wake(&mut self, at: u64, cpu: usize, task: Named<'static>) -> &mut Self {
+        self.event(at, cpu, What::Woken { task, prio: 120 })
+    }
+
+    fn switch(&mut self, at: u64, cpu: usize, left: Left, next: Option<Named<'static>>) -> &mut Self {
+        let prev = self.running[cpu].unwrap_or(IDLE);
+        let what = What::Switch {
+            prev,
+            prev_prio: prio(prev),
+            left,
+            next: next.unwrap_or(IDLE),
+            next_prio: prio(next.unwrap_or(IDLE)),
+        };
+        self.event(at, cpu, what);
+        self.running[cpu] = next;
+        self
+    }
+
+    /// The task is woken by an interrupt, runs 10 us later for `work`, and sleeps.
+    fn burst(&mut self, at: u64, cpu: usize, task: Named<'static>, work: u64) -> &mut Self {
+        self.wake(at, cpu, task).switch(at + 10 * US, cpu, Left::Runnable, Some(task));
+        self.switch(at + 10 * US + work, cpu, Left::Sleeping, None)
+    }
+
+    fn finish(&mut self) -> Recorded {
+        std::mem::take(&mut self.recorder).finish(&Charges::default())
+    }
+}
+
+fn ops(recorded: &Recorded, pid: i32) -> Vec<Op> {
+    let thread = recorded.threads.iter().find(|thread| thread.pid == pid).expect("it is in the trace");
+    let task = &recorded.workload.tasks[thread.task.expect("it is replayed")];
+    task.phases.iter().flat_map(|phase| phase.ops.iter().cloned()).collect()
+}
+
+fn habit(recorded: &Recorded, pid: i32) -> Habit {
+    recorded.threads.iter().find(|thread| thread.pid == pid).expect("it is in the trace").habit
+}
+
+#[test]
+fn wakeups_a_period_apart_are_a_clock() {
+    let mut script = Script::default();
+    for beat in 1..=20 {
+        script.burst(beat * 10 * MS, 0, task(5, "peri"), beat % 7 * 300 * US);
+    }
+    let recorded = script.finish();
+    assert_eq!(habit(&recorded, 5), Habit::Periodic);
+    let ops = ops(&recorded, 5);
+    assert_eq!(ops[..3], [Op::SleepUntil { at: 10 * MS }, Op::Run { work: 300 * US }, Op::SleepUntil { at: 20 * MS }]);
+    assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
+}
+
+#[test]
+fn sleeps_of_one_length_are_relative() {
+    let mut script = Script::default();
+    let mut at = MS;
+    for round in 0..20 {
+        let work = (1 + round % 5) * MS;
+        script.burst(at, 0, task(5, "sleeper"), work);
+        at += 10 * US + work + 3 * MS;
+    }
+    let recorded = script.finish();
+    assert_eq!(habit(&recorded, 5), Habit::Relative);
+    assert_eq!(ops(&recorded, 5)[..3], [Op::SleepUntil { at: MS }, Op::Run { work: MS }, Op::Sleep { time: 3 * MS }]);
+}
+
+#[test]
+fn interrupts_keep_their_times_and_wakers_are_waited_for() {
+    let mut script = Script::default();
+    let (client, server) = (task(5, "client"), task(6, "server"));
+    for (round, gap) in [3, 9, 4, 17, 1, 12, 8, 2, 6].into_iter().enumerate() {
+        let at = round as u64 * 20 * MS + gap * MS;
+        script.wake(at, 0, client).switch(at, 0, Left::Runnable, Some(client));
+        // A quarter into its work it wakes the other, on the other CPU.
+        script.wake(at + 100 * US, 0, server).switch(at + 100 * US, 1, Left::Runnable, Some(server));
+        script.switch(at + (300 + gap) * US, 1, Left::Sleeping, None).switch(at + 400 * US, 0, Left::Sleeping, None);
+    }
+    let recorded = script.finish();
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Recorded, Habit::Woken));
+    let first = [Op::SleepUntil { at: 3 * MS }, Op::Run { work: 100 * US }, Op::SemPost(0), Op::Run { work: 300 * US }];
+    assert_eq!(ops(&recorded, 5)[..4], first);
+    assert_eq!(ops(&recorded, 6)[..2], [Op::SemWait(0), Op::Run { work: 203 * US }]);
+    let count = |pid: i32, of: &Op| ops(&recorded, pid).iter().filter(|op| *op == of).count();
+    assert_eq!((count(5, &Op::SemPost(0)), count(6, &Op::SemWait(0))), (9, 9), "nobody waits for what does not come");
+}
+
+#[test]
+fn devices_forks_and_exits() {
+    let mut script = Script::default();
+    let (parent, child) = (task(5, "parent"), task(6, "parent"));
+    script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
+    script.event(MS, 0, What::Fork { parent, child }).event(MS, 0, What::WokenNew { task: child, prio: 125 });
+    script.switch(MS, 1, Left::Runnable, Some(task(6, "child"))).switch(2 * MS, 0, Left::Uninterruptible, None);
+    script.switch(3 * MS, 1, Left::Dead, None).wake(7 * MS, 1, parent).switch(7 * MS, 0, Left::Runnable, Some(parent));
+    script.switch(8 * MS, 0, Left::Dead, None);
+    // The pid is given to another.
+    script.event(9 * MS, 0, What::WokenNew { task: task(6, "other"), prio: 90 });
+    script.switch(9 * MS, 0, Left::Runnable, Some(task(6, "other"))).switch(10 * MS, 0, Left::Dead, None);
+    let recorded = script.finish();
+    let [run, device] = [Op::Run { work: MS }, Op::Device { time: 5 * MS }];
+    assert_eq!(ops(&recorded, 5), [run.clone(), Op::Fork(1), run.clone(), device, run]);
+    let tasks = &recorded.workload.tasks;
+    assert_eq!(tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["parent-5", "child-6", "other-6"]);
+    assert_eq!(tasks.iter().map(|task| task.start).collect::<Vec<_>>(), [Some(0), None, Some(9 * MS)]);
+    assert_eq!(tasks[2].settings.policy, Some(Policy::Fifo { priority: 9 }));
+    assert_eq!(recorded.counts.reused, 1);
+}
+
+#[test]
+fn spinners_go_on_and_are_confined_if_they_waited_beside_an_idle_cpu() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "spin"), task(6, "spin"));
+    script.event(0, 0, What::Rename { task: a });
+    for round in 0..50 {
+        let (next, _) = if round % 2 == 0 { (a, b) } else { (b, a) };
+        script.switch(round * 4 * MS, 1, Left::Runnable, Some(next));
+    }
+    script.switch(200 * MS, 1, Left::Dead, Some(a)).switch(204 * MS, 1, Left::Dead, None);
+    let recorded = script.finish();
+    assert_eq!((recorded.counts.endless, recorded.counts.confined), (2, 2));
+    assert!(recorded.threads.iter().all(|thread| thread.confined == Some(1) && thread.habit == Habit::Awake));
+    for task in &recorded.workload.tasks {
+        assert_eq!(task.settings.cpus, Some(vec![1]));
+        assert_eq!(task.phases.last().expect("it works").repeat, Repeat::Forever);
+    }
+    assert_eq!(recorded.busy_ns[1], 204 * MS);
+}
+
+#[test]
+fn what_is_missing_is_counted_and_nothing_is_made_up() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    script.wake(0, 0, a).switch(0, 0, Left::Runnable, Some(a));
+    script.event(MS, 0, What::Charged { task: a, ns: MS });
+    // The switch away from it, and the one to b, are missing; then b comes back though nobody has woken it.
+    script.running[0] = Some(b);
+    script.switch(40 * MS, 0, Left::Sleeping, None).switch(50 * MS, 0, Left::Runnable, Some(b));
+    script.switch(51 * MS, 0, Left::Sleeping, None);
+    script.event(60 * MS, 0, What::Lost).event(10 * MS, 1, What::Lost);
+    let recorded = script.finish();
+    let cpu_ns: Vec<u64> = recorded.threads.iter().map(|thread| thread.cpu_ns).collect();
+    assert_eq!(cpu_ns, [MS, MS], "a what it was charged for; b not what nobody saw");
+    let counts = recorded.counts;
+    assert_eq!((counts.broken_switches, counts.unwoken, counts.losses, counts.backwards), (1, 1, 2, 1));
+    assert_eq!(recorded.duration_ns, 60 * MS);
+}
+
+#[test]
+fn what_the_simulator_charges_for_is_taken_out_of_the_work() {
+    let mut script = Script::default();
+    script.burst(MS, 0, task(5, "short"), 5 * US).burst(9 * MS, 0, task(5, "short"), 2 * MS);
+    let charges =
+        Charges { switch: 4 * US, sleep: 3 * US, ticks: 10 * MS, slack: 50 * US, timer: 5 * US, ..Charges::default() };
+    let recorded = std::mem::take(&mut script.recorder).finish(&charges);
+    // The first burst is shorter than its costs; of the second a hundredth are ticks.
+    let expected = [
+        Op::SleepUntil { at: MS - 55 * US },
+        Op::SleepUntil { at: 9 * MS - 55 * US },
+        Op::Run { work: 2 * MS - 7 * US - 20 * US },
+    ];
+    assert_eq!(ops(&recorded, 5), expected);
+}

@@ -1,0 +1,133 @@
+//! `vruntime replay`, as users meet it.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// Recordings of a real kernel, beside the readers' tests.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
+/// Larger ones, which are not part of the repository.
+const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
+
+fn vruntime(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
+    command.current_dir(DATA).env("NO_COLOR", "1").env("COLUMNS", "100").args(arguments).write_stdin(input);
+    command.output().expect("it runs")
+}
+
+fn well(arguments: &[&str], input: &[u8]) -> String {
+    let output = vruntime(arguments, input);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("it prints UTF-8")
+}
+
+fn fails(arguments: &[&str], input: &[u8]) -> String {
+    let output = vruntime(arguments, input);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("it prints UTF-8")
+}
+
+/// Two spinners share CPU 0, of nice 0 and 5 (weights 1024 and 335), for a second.
+fn spinners() -> String {
+    let line = |at: u64, context: &str, what: String| {
+        format!("  {context} [000] {}.{:06}: {what}\n", at / 1_000_000, at % 1_000_000)
+    };
+    let (a, b) = ("comm=heavy pid=5 prio=120", "comm=light pid=6 prio=125");
+    let mut text = line(0, "<idle>-0", format!("sched_waking: {a} target_cpu=000"));
+    text += &line(1, "<idle>-0", format!("sched_waking: {b} target_cpu=000"));
+    let mut running = ("swapper/0", 0, 120);
+    for slice in 0..250_u64 {
+        let next = if slice % 4 == 3 { ("light", 6, 125) } else { ("heavy", 5, 120) };
+        if next != running {
+            let (prev, next_text) = (running, next);
+            text += &line(
+                10 + slice * 4000,
+                &format!("{}-{}", prev.0, prev.1),
+                format!(
+                    "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state=R ==> next_comm={} next_pid={} next_prio={}",
+                    prev.0, prev.1, prev.2, next_text.0, next_text.1, next_text.2
+                ),
+            );
+            running = next;
+        }
+    }
+    text
+}
+
+fn json(arguments: &[&str], input: &[u8]) -> Value {
+    serde_json::from_str(&well(arguments, input)).expect("it prints JSON")
+}
+
+/// A task's CPU time in a run, in thousandths of the trace.
+fn permille(json: &Value, name: &str, run: &str) -> u64 {
+    let tasks = json["tasks"].as_array().expect("it has tasks");
+    let task = tasks.iter().find(|task| task["name"] == name).unwrap_or_else(|| panic!("{name} is there: {json}"));
+    task[run]["cpu_ns"].as_u64().expect("a number") * 1000 / json["duration_ns"]["recorded"].as_u64().expect("a number")
+}
+
+#[test]
+fn help() {
+    let help = well(&["replay", "--help"], b"");
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    insta::assert_snapshot!("help-replay", help);
+}
+
+#[test]
+fn a_replay_as_recorded_and_what_if() {
+    let text = spinners();
+    let recorded = json(&["replay", "-", "--json"], text.as_bytes());
+    for (name, weight) in [("heavy-5", 1024), ("light-6", 335)] {
+        let share = permille(&recorded, name, "replayed");
+        assert!(share.abs_diff(weight * 1000 / 1359) <= 10, "{name} has its weight's share: {share}");
+    }
+    assert_eq!(recorded["tasks"][0]["what_if"], Value::Null);
+    let equal = json(&["replay", "-", "--json", "--map", "l*=nice:0"], text.as_bytes());
+    for name in ["heavy-5", "light-6"] {
+        let share = permille(&equal, name, "what_if");
+        assert!(share.abs_diff(500) <= 10, "{name}: {share}");
+    }
+    assert_eq!(recorded["tasks"][0]["replayed"], equal["tasks"][0]["replayed"], "the check is the same");
+    let room = json(&["replay", "-", "--json", "--machine", "2"], text.as_bytes());
+    assert!(permille(&room, "heavy-5", "what_if") > 980 && permille(&room, "light-6", "what_if") > 950, "{room}");
+}
+
+#[test]
+fn a_real_trace_as_people_see_it() {
+    insta::assert_snapshot!("replay-perf-data", well(&["replay", "perf-data.txt", "--kernel", "6.1"], b""));
+    assert_eq!(
+        json(&["replay", "perf.data", "--json"], b"")["tasks"],
+        json(&["replay", "perf-data.txt", "--json"], b"")["tasks"],
+        "the same events in another format"
+    );
+}
+
+#[test]
+fn what_cannot_be_replayed_says_what_is_missing() {
+    let wakeups = b"  bash-7 [001] 0.000001: sched_waking: comm=make pid=8 prio=120 target_cpu=000\n";
+    let message = fails(&["replay", "-"], wakeups);
+    assert!(message.contains("sched_switch") && message.contains("trace-cmd record"), "{message}");
+    assert!(fails(&["replay", "-"], b"").contains("no event"));
+    let message = fails(&["replay", "-", "--map", "nobody=nice:3"], spinners().as_bytes());
+    assert!(message.contains("no task of the trace is called `nobody`"), "{message}");
+    assert!(fails(&["replay", "-", "--map", "x=nice:20"], b"").contains("-20 to 19"));
+}
+
+/// Recorded for this project: four spinners of nice 0, 0, 5 and 10 on one CPU. `shared/traces/INDEX.md` has what they got.
+#[test]
+fn spinners_of_a_real_kernel_get_their_shares() {
+    let path = format!("{SHARED}/own-618-2cpu-nice.script.txt");
+    if !Path::new(&path).exists() {
+        eprintln!("skipped: {path} is not here");
+        return;
+    }
+    let replay = json(&["replay", &path, "--json", "--map", "spin=nice:0", "--costs", "vm"], b"");
+    for name in ["spin-13423", "spin-13424", "spin-13425", "spin-13426"] {
+        let (recorded, replayed) = (permille(&replay, name, "recorded"), permille(&replay, name, "replayed"));
+        assert!(recorded.abs_diff(replayed) <= 5, "{name}: {recorded} and {replayed} thousandths");
+        let equal = permille(&replay, name, "what_if");
+        assert!(equal.abs_diff(250) <= 5, "{name}: {equal} thousandths");
+    }
+    assert!(replay["check"]["switches_off"].as_f64().expect("there are switches").abs() <= 0.1, "{}", replay["check"]);
+}
