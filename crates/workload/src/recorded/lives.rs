@@ -130,11 +130,20 @@ impl Thread {
     }
 }
 
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Current {
+    /// Before the first switch, and after a loss, nobody knows.
+    #[default]
+    Unknown,
+    Idle,
+    Thread(usize),
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     seen: bool,
-    /// Who runs, none for the idle task; unknown before the first switch and after a loss.
-    current: Option<Option<usize>>,
+    current: Current,
     since: u64,
     /// What `sched_stat_runtime` has told of it since then.
     charged: u64,
@@ -167,7 +176,7 @@ impl Lives {
         }
         self.pass(at);
         if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
-            self.cpus[cpu].current = Some(None);
+            self.cpus[cpu].current = Current::Idle;
             self.idle += 1;
         }
         match event.what {
@@ -217,7 +226,7 @@ impl Lives {
                 }
             }
             What::Charged { task, ns } => {
-                if let Some(Some(current)) = self.cpus[cpu].current
+                if let Current::Thread(current) = self.cpus[cpu].current
                     && self.threads[current].pid == task.pid
                 {
                     self.cpus[cpu].charged += ns;
@@ -234,7 +243,7 @@ impl Lives {
     pub(super) fn finish(&mut self) -> (u64, Vec<u64>) {
         let now = self.now;
         for cpu in 0..self.cpus.len() {
-            if let Some(Some(thread)) = self.cpus[cpu].current {
+            if let Current::Thread(thread) = self.cpus[cpu].current {
                 self.charge(cpu, thread, now);
             }
         }
@@ -248,7 +257,7 @@ impl Lives {
         if passed > 0 && self.idle > 0 {
             self.any_idle += passed;
             if self.idle == 1
-                && let Some(sole) = self.cpus.iter_mut().find(|cpu| cpu.current == Some(None))
+                && let Some(sole) = self.cpus.iter_mut().find(|cpu| cpu.current == Current::Idle)
             {
                 sole.sole += passed;
             }
@@ -280,8 +289,9 @@ impl Lives {
     /// In whose context an event about the task `about` happened.
     fn context(&self, event: &Event<'_>, about: i32) -> Waker {
         let current = match self.cpus[event.cpu as usize].current {
-            Some(current) => current,
-            None => self.pids.get(&event.pid).copied(),
+            Current::Thread(thread) => Some(thread),
+            Current::Idle => None,
+            Current::Unknown => self.pids.get(&event.pid).copied(),
         };
         match current {
             // One that has done nothing yet has no place in its work where it could wake anybody.
@@ -295,7 +305,7 @@ impl Lives {
     fn act(&mut self, by: Option<usize>, act: Act) {
         let Some(by) = by else { return };
         // What the thread has worked since it came onto the CPU is not booked yet.
-        let running = self.cpus.iter().find(|cpu| cpu.current == Some(Some(by)));
+        let running = self.cpus.iter().find(|cpu| cpu.current == Current::Thread(by));
         let more = running.map_or(0, |cpu| self.now - cpu.since);
         if let Some(stretch) = self.threads[by].stretches.last_mut() {
             stretch.acts.push((stretch.work + more, act));
@@ -343,9 +353,9 @@ impl Lives {
     /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for (`sched_stat_runtime`) is
     /// known to be its: it sleeps, for had it been runnable it would be there, or come back.
     fn forget(&mut self, at: u64, cpu: usize) {
-        match self.cpus[cpu].current.take() {
-            Some(None) => self.idle -= 1,
-            Some(Some(thread)) => {
+        match std::mem::take(&mut self.cpus[cpu].current) {
+            Current::Idle => self.idle -= 1,
+            Current::Thread(thread) => {
                 let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
                 self.charge(cpu, thread, at.min(since + charged));
                 let this = &mut self.threads[thread];
@@ -354,25 +364,25 @@ impl Lives {
                     stretch.end = End::Sleep;
                 }
             }
-            None => {}
+            Current::Unknown => {}
         }
         self.cpus[cpu].since = at;
     }
 
     fn leaves(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
         if prev.pid == 0 {
-            if let Some(Some(_)) = self.cpus[cpu].current {
+            if let Current::Thread(_) = self.cpus[cpu].current {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
-            } else if self.cpus[cpu].current.take().is_some() {
+            } else if std::mem::take(&mut self.cpus[cpu].current) == Current::Idle {
                 self.idle -= 1;
             }
             return;
         }
         let thread = self.thread(prev);
-        if self.cpus[cpu].current != Some(Some(thread)) {
+        if self.cpus[cpu].current != Current::Thread(thread) {
             // Unknown: it has run since the trace, or what is left of it here, began. Another: its switch is missing.
-            if self.cpus[cpu].current.is_some() {
+            if self.cpus[cpu].current != Current::Unknown {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
             }
@@ -386,7 +396,7 @@ impl Lives {
             }
         }
         self.charge(cpu, thread, at);
-        self.cpus[cpu].current = None;
+        self.cpus[cpu].current = Current::Unknown;
         let this = &mut self.threads[thread];
         this.switches += 1;
         if let Some(stretch) = this.stretches.last_mut() {
@@ -412,12 +422,12 @@ impl Lives {
     fn comes(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {
         (self.cpus[cpu].since, self.cpus[cpu].charged) = (at, 0);
         if next.pid == 0 {
-            self.cpus[cpu].current = Some(None);
+            self.cpus[cpu].current = Current::Idle;
             self.idle += 1;
             return;
         }
         let thread = self.thread(next);
-        self.cpus[cpu].current = Some(Some(thread));
+        self.cpus[cpu].current = Current::Thread(thread);
         let idle = self.others_idle(cpu as u32);
         let this = &mut self.threads[thread];
         match this.state {
