@@ -291,7 +291,7 @@ mod tests {
         let table = check.check_table(false);
         assert!(table.contains("40.00") && table.contains("40.30") && table.contains("500 us"), "{table}");
         let table = check.what_if_table(false).unwrap();
-        assert!(table.contains("20.15") && table.lines().last().unwrap().starts_with("1"), "{table}");
+        assert!(table.contains("20.15") && table.lines().last().unwrap().starts_with('1'), "{table}");
         assert_eq!(check.json()["tasks"][0]["what_if"]["switches"], 105);
     }
 }

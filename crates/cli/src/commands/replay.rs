@@ -203,7 +203,7 @@ impl Reading {
             return 0;
         };
         let passed = record.at.saturating_sub(before);
-        let at = if passed > JUMP_NS || passed < -JUMP_NS {
+        let at = if !(-JUMP_NS..=JUMP_NS).contains(&passed) {
             self.jumps += 1;
             at
         } else if passed < 0 {
@@ -284,7 +284,9 @@ fn change(recorded: &Recorded, rules: &[Rule], plan: &Plan) -> miette::Result<Wo
             };
             set(&mut task.settings);
             let mut phases = task.phases.to_vec();
-            phases.iter_mut().for_each(|phase| set(&mut phase.settings));
+            for phase in &mut phases {
+                set(&mut phase.settings);
+            }
             task.phases = Arc::from(phases);
         }
     }
@@ -296,7 +298,9 @@ fn change(recorded: &Recorded, rules: &[Rule], plan: &Plan) -> miette::Result<Wo
             freed += 1;
             task.settings.cpus = None;
             let mut phases = task.phases.to_vec();
-            phases.iter_mut().for_each(|phase| phase.settings.cpus = None);
+            for phase in &mut phases {
+                phase.settings.cpus = None;
+            }
             task.phases = Arc::from(phases);
         }
     }
@@ -404,7 +408,9 @@ fn text(
     text.push_str(&check.summary());
     text.push_str("\n\nTo know:\n");
     for note in notes(recorded, jumps) {
-        text.push_str(&format!("  {note}\n"));
+        text.push_str("  ");
+        text.push_str(&note);
+        text.push('\n');
     }
     if let (Some(plan), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
         let rules: Vec<String> =
