@@ -85,8 +85,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     return;
                 }
                 Next::Return => self.come_back(cpu, task, code),
-                Next::EnterLock => self.enter_lock(cpu, task, code),
-                Next::ReturnLock => self.return_lock(cpu, task, code),
+                Next::EnterLock | Next::ReturnLock => self.at_lock(cpu, task, code),
             };
             match flow {
                 Flow::Gone => return,
@@ -113,6 +112,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.leave_interrupt(cpu);
                 return;
             }
+        }
+    }
+
+    #[inline(never)]
+    fn at_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        if self.tasks[task as usize].next == Next::EnterLock {
+            self.enter_lock(cpu, task, code)
+        } else {
+            self.return_lock(cpu, task, code)
         }
     }
 
@@ -164,6 +172,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// An instruction begins.
+    #[inline]
     fn fetch(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let now = self.core.now;
         let this = &mut self.tasks[task as usize];
@@ -210,6 +219,20 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 this.due = now.saturating_add(time);
                 self.call(cpu, task, 0)
             }
+            Code::PipeRead { bytes, .. } | Code::PipeWrite { bytes, .. } => {
+                let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
+                self.call(cpu, task, copy)
+            }
+            code => self.fetch_rare(cpu, task, code),
+        }
+    }
+
+    /// As [`Self::enter_rare`].
+    #[inline(never)]
+    fn fetch_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        let now = self.core.now;
+        let this = &mut self.tasks[task as usize];
+        match code {
             Code::SleepUntil(at) => {
                 this.due = at;
                 self.call_if(at > now, cpu, task)
@@ -247,10 +270,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let must_wait = !self.objects.semaphores[semaphore as usize].take();
                 self.call_if(must_wait, cpu, task)
             }
-            Code::PipeRead { bytes, .. } | Code::PipeWrite { bytes, .. } => {
-                let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
-                self.call(cpu, task, copy)
-            }
             Code::Fork(_) => self.call(cpu, task, self.core.costs.fork_ns),
             Code::Settings(_)
             | Code::Exit
@@ -267,11 +286,41 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Complete(_)
             | Code::CompleteAll(_)
             | Code::ReinitCompletion(_) => self.call(cpu, task, 0),
+            Code::Phase { .. }
+            | Code::Loop
+            | Code::LoopEnd { .. }
+            | Code::Repeat { .. }
+            | Code::Run(_)
+            | Code::Runtime(_)
+            | Code::Mem(_)
+            | Code::Sleep(_)
+            | Code::PipeRead { .. }
+            | Code::PipeWrite { .. } => unreachable!("these begin where they are frequent"),
         }
     }
 
     /// The way into the kernel is paid: an instruction takes effect.
+    #[inline]
     fn enter(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        match code {
+            Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes),
+            Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes),
+            Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
+                let due = self.tasks[task as usize].due;
+                if self.latest(cpu, due) <= self.core.now {
+                    // It was due before the task could sleep.
+                    return self.come_back(cpu, task, code);
+                }
+                self.arm_sleep(cpu, task, due);
+                self.block(cpu, task, PrevState::Sleeping)
+            }
+            code => self.enter_rare(cpu, task, code),
+        }
+    }
+
+    /// The other instructions: apart, so that the loop that executes the frequent ones stays short.
+    #[inline(never)]
+    fn enter_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let now = self.core.now;
         match code {
             Code::Settings(settings) => self.change_settings(cpu, task, settings as usize),
@@ -280,15 +329,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.live -= 1;
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
-            }
-            Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
-                let due = self.tasks[task as usize].due;
-                if self.latest(cpu, due) <= now {
-                    // It was due before the task could sleep.
-                    return self.come_back(cpu, task, code);
-                }
-                self.arm_sleep(cpu, task, due);
-                return self.block(cpu, task, PrevState::Sleeping);
             }
             Code::Device(time) => {
                 if time > 0 {
@@ -329,8 +369,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
             }
             Code::Fork(template) => self.fork(cpu, task, template as usize),
-            Code::PipeWrite { pipe, bytes } => return self.write(cpu, task, pipe, bytes),
-            Code::PipeRead { pipe, bytes } => return self.read(cpu, task, pipe, bytes),
             Code::WaitEvent { queue, mode, timeout } => return self.wait_event(cpu, task, queue, mode, timeout),
             Code::WakeUp { queue, nr, events, sync } => self.bring_events(cpu, queue, nr, events, sync),
             Code::WaitForCompletion { completion, timeout } => {
@@ -346,12 +384,19 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Run(_)
             | Code::Runtime(_)
             | Code::Mem(_)
-            | Code::Lock(_) => unreachable!("these never enter the kernel this way"),
+            | Code::Lock(_)
+            | Code::Sleep(_)
+            | Code::SleepUntil(_)
+            | Code::Timer { .. }
+            | Code::TimerAbsolute { .. }
+            | Code::PipeWrite { .. }
+            | Code::PipeRead { .. } => unreachable!("these never enter the kernel this way"),
         }
         Flow::Done
     }
 
     /// A task that slept in an instruction, or found that it need not, is back.
+    #[inline]
     fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
             Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
@@ -364,7 +409,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => self.lock(cpu, task, mutex),
             // Being woken is no promise for these: look again.
-            Code::SemWait(_) | Code::PipeRead { .. } | Code::PipeWrite { .. } => self.enter(cpu, task, code),
+            Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes),
+            Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes),
+            Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),
             _ => Flow::Done,
@@ -390,6 +437,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// The running task of `cpu` wakes another from a system call.
+    #[inline]
     pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, sync: bool) {
         self.wake(task, cpu, sync, false);
         self.charge_call(cpu, self.core.costs.wakeup_ns);

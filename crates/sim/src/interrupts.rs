@@ -35,17 +35,24 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
-    #[inline]
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
+        if self.governed {
+            self.govern(cpu);
+        }
+        let rq = &self.rqs[cpu];
+        self.core.cpus[cpu].resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
+        self.arm_exec_here(cpu);
+    }
+
+    /// What machines do that have frequencies or idle states to choose.
+    #[cold]
+    fn govern(&mut self, cpu: usize) {
         if self.clocks.is_some() {
             self.update_frequency(cpu);
         }
         if self.idle.is_some() {
             self.choose_idle_state(cpu);
         }
-        let rq = &self.rqs[cpu];
-        self.core.cpus[cpu].resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
-        self.arm_exec(cpu);
     }
 
     /// Charges for the domains that were searched and the groups that were visited for work since this was last called.

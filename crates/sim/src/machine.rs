@@ -111,6 +111,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) host: Option<Overcommit>,
     /// The frequencies, if they can change.
     pub(crate) clocks: Option<Clocks>,
+    /// There are `clocks`, or idle states.
+    pub(crate) governed: bool,
     /// The idle states, if there are any.
     pub(crate) idle: Option<Idle>,
 }
@@ -250,6 +252,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             debug_at: config.debug_at,
             debug: None,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
+            governed: spec.frequencies.is_some() || !spec.idle_states.is_empty(),
             clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
             idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
             host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),

@@ -205,7 +205,7 @@ impl Discipline for CfsOrder {
         let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
         if ran > ideal {
             rq.resched();
-            rq.clear_buddies(curr);
+            rq.clear_buddies(curr, cfs);
             return;
         }
         if ran < shared.config.tunables.base_slice_ns() {

@@ -173,7 +173,7 @@ pub struct CfsRq {
     /// A change below waits to be taken over by the group's entity.
     pub(crate) propagate: bool,
     pub(crate) prop_runnable_sum: i64,
-    /// Its load as a part of the root's (`h_load`), and when it was computed, ticks.
+    /// Its load as a part of the root's (`h_load`), and in which tick it was computed: when that began, and 1.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
     /// Only where there is a limit on the group, or above it.
@@ -314,7 +314,7 @@ pub struct FairRq {
     pub(crate) util_est: u64,
     /// Some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
-    /// The tick in which what all groups weigh was computed last (3.10: `h_load_throttle`).
+    /// The tick in which what all groups weigh was computed last (3.10: `h_load_throttle`): when it began, and 1.
     pub(crate) h_load_throttle: u64,
 }
 

@@ -5,7 +5,7 @@
 //! 3.12). 3.10 computes it for every group of the system on the CPU that tasks are about to be pulled from, once a tick: most of
 //! the groups have nobody there.
 
-use super::entity::{ROOT, Se};
+use super::entity::{CfsRq, ROOT, Se};
 use super::load::se_weight;
 use super::{Discipline, Fair};
 use crate::balance::Balancer;
@@ -24,12 +24,18 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Load of a queue to the balancer: its weight (3.10), the sum of its queued entities' averages (`runnable_load_avg`, up
     /// to 3.18), or its average, which counts those that have just gone to sleep, too.
+    #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;
         let balancer = shared.config.balancer;
         if !balancer.is_by_load() {
             return queue.avg.load_avg;
         }
+        self.queue_load_by_balancer(queue, balancer)
+    }
+
+    #[inline(never)]
+    fn queue_load_by_balancer(&self, queue: &CfsRq, balancer: Balancer) -> u64 {
         if balancer == Balancer::V3_10 {
             return weight::down(queue.weight);
         }
@@ -44,9 +50,16 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         sum
     }
 
-    /// Ticks, counted from 1.
+    /// When the running tick began, nanoseconds, and 1, so that it is never 0.
     fn h_load_tick(&self, shared: &Shared<Fair<D, T>>) -> u64 {
-        self.clock.now() / shared.config.tunables.tick_ns() + 1
+        let (now, tick_ns) = (self.clock.now(), shared.config.tunables.tick_ns());
+        now - now % tick_ns + 1
+    }
+
+    /// Whether what was computed in the tick that began at `tick` is of the running one.
+    #[inline]
+    fn h_load_is_of(&self, shared: &Shared<Fair<D, T>>, tick: u64) -> bool {
+        tick != 0 && self.clock.now().wrapping_sub(tick - 1) < shared.config.tunables.tick_ns()
     }
 
     /// A group's part of the root's load, that of its parent being up to date.
@@ -64,11 +77,15 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Brings a group and those above it up to date, each at most once a tick.
+    #[inline]
     fn update_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
-        let tick = self.h_load_tick(shared);
-        if self.class.groups[group].cfs.last_h_load_update == tick {
-            return;
+        if !self.h_load_is_of(shared, self.class.groups[group].cfs.last_h_load_update) {
+            self.renew_h_load(shared, group);
         }
+    }
+
+    fn renew_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
+        let tick = self.h_load_tick(shared);
         if group != ROOT {
             let parent = self.class.groups[group].se.parent;
             self.update_h_load(shared, parent);

@@ -51,6 +51,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             attached = entity.avg.last_update != 0;
             let queue = &mut class.groups[parent].cfs;
             let now = queue.pelt_clock(now);
+            if attach == Attach::Keep
+                && entity.avg.is_current(now)
+                && queue.avg.is_current(now)
+                && queue.removed.nr == 0
+            {
+                return;
+            }
             entity.update_avg(now, u64::from(entity.on_rq && !entity.delayed), queue.curr == Some(se));
             decayed = queue.update_avg(now);
         }

@@ -202,7 +202,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             return;
         }
         let se = Se::task(curr);
-        rq.clear_buddies(se);
+        rq.clear_buddies(se, rq.class.entities[curr].parent);
         rq.update_curr_all(shared);
         D::yields(rq, shared, se);
     }

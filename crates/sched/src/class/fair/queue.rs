@@ -14,7 +14,8 @@ use crate::tunables::Tunables;
 use crate::weight;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // an access, not a call
     pub(crate) fn se(&self, se: Se) -> &Entity {
         match se.as_group() {
             Some(group) => &self.class.groups[group].se,
@@ -22,7 +23,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // an access, not a call
     pub(crate) fn se_mut(&mut self, se: Se) -> &mut Entity {
         match se.as_group() {
             Some(group) => &mut self.class.groups[group].se,
@@ -105,7 +107,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         if D::charged(entity, queue, shared) {
             self.resched();
-            self.clear_buddies(curr);
+            self.clear_buddies(curr, cfs);
         }
         self.charge_limit(shared, cfs, delta);
     }
@@ -142,12 +144,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Takes back what a queue owes a buddy that has had its way, or leaves.
     #[inline]
-    pub(crate) fn clear_buddies(&mut self, se: Se) {
-        if self.class.groups[self.se(se).parent].cfs.has_buddies() {
+    pub(crate) fn clear_buddies(&mut self, se: Se, cfs: u32) {
+        if self.class.groups[cfs].cfs.has_buddies() {
             self.forget_buddies(se);
         }
     }
 
+    #[cold]
     fn forget_buddies(&mut self, se: Se) {
         let mut se = se;
         let clear = |slot: &mut Option<Se>, se| {
@@ -256,10 +259,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// False when the entity stays queued, delayed.
+    #[inline]
     pub(super) fn dequeue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue) -> bool {
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
-        self.clear_buddies(se);
+        self.clear_buddies(se, cfs);
         if why == Dequeue::Sleep && D::delays(self, shared, se) {
             self.update_load_avg(shared, se, Attach::Keep);
             self.set_delayed(se);
@@ -305,6 +309,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
+    #[inline]
     fn add_runnable(&mut self, se: Se, delta: i32) {
         let mut cfs = self.se(se).parent;
         loop {
@@ -528,6 +533,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
+    #[inline]
     fn put_prev_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         let cfs = self.se(se).parent;
         if self.se(se).on_rq {
@@ -541,9 +547,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.groups[cfs].cfs.curr = None;
     }
 
+    #[inline]
     fn set_next_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
-        self.clear_buddies(se);
-        if self.se(se).on_rq {
+        let entity = self.se(se);
+        let (cfs, on_rq) = (entity.parent, entity.on_rq);
+        self.clear_buddies(se, cfs);
+        if on_rq {
             self.erase(se);
             self.update_load_avg(shared, se, Attach::Keep);
         }
@@ -551,7 +560,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let entity = self.se_mut(se);
         entity.exec_start = now;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-        let cfs = entity.parent;
         self.class.groups[cfs].cfs.curr = Some(se);
         D::set_next(self, shared, se);
     }
@@ -569,16 +577,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
         let task = next;
         loop {
-            match (prev, next) {
+            // Whose turn it is: the deeper one's, or both.
+            let (put, set) = match (prev, next) {
                 (None, None) => break,
-                (Some(se), None) => {
-                    self.put_prev_entity(shared, se);
-                    prev = self.parent(se);
-                }
-                (None, Some(se)) => {
-                    self.set_next_entity(shared, se);
-                    next = self.parent(se);
-                }
+                (Some(_), None) => (prev, None),
+                (None, Some(_)) => (None, next),
                 (Some(p), Some(n)) => {
                     if p.as_group().is_some() && p == n {
                         break;
@@ -586,15 +589,16 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     // On one queue, as all are without groups: no need to look how deep that is.
                     let siblings = self.se(p).parent == self.se(n).parent;
                     let (p_depth, n_depth) = if siblings { (0, 0) } else { (self.depth(p), self.depth(n)) };
-                    if p_depth >= n_depth {
-                        self.put_prev_entity(shared, p);
-                        prev = self.parent(p);
-                    }
-                    if p_depth <= n_depth {
-                        self.set_next_entity(shared, n);
-                        next = self.parent(n);
-                    }
+                    (prev.filter(|_| p_depth >= n_depth), next.filter(|_| p_depth <= n_depth))
                 }
+            };
+            if let Some(se) = put {
+                self.put_prev_entity(shared, se);
+                prev = self.parent(se);
+            }
+            if let Some(se) = set {
+                self.set_next_entity(shared, se);
+                next = self.parent(se);
             }
         }
         if let Some(index) = task.and_then(Se::as_task) {
