@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use crate::commands::Experiment;
 
 /// The Linux CPU scheduler as a library: run, compare and trust what-ifs.
 #[derive(Debug, Parser)]
@@ -26,8 +29,9 @@ use clap_complete::Shell;
         vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n                                                     \
         what changes, and whether it is more than chance\n  \
         vruntime kernels                                   what there is to choose from\n  \
-        vruntime fidelity                                  how true the simulator is to real kernels\n\n\
-        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something, 130 after Ctrl-C (the run stops and \
+        vruntime fidelity                                  how true the simulator is to real kernels\n  \
+        vruntime reproduce all                             published experiments, run again\n\n\
+        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something or `reproduce` did not show all it must, 130 after Ctrl-C (the run stops and \
         prints what it has).\n\n\
         Environment: NO_COLOR switches colours off; they are only ever used on a terminal."
 )]
@@ -107,6 +111,19 @@ pub(crate) enum Command {
             vruntime replay trace.txt --costs vm --map 'batch-*=nice:10'"
     )]
     Replay(Replay),
+    /// Run published experiments again, and print their tables with ours beside them
+    #[command(
+        long_about = "Runs the experiments of five documents about the Linux scheduler again, from the O(1) scheduler to 6.12, and \
+                      prints each one's own table with ours beside it, whether what it must show is shown, and what is measured \
+                      how. The exit status is 2 if something is not.\n\nWhat a simulation can tell is simulated; what it cannot, \
+                      what the scheduler's own code takes, is measured on this machine: keep it quiet meanwhile. Instructions are \
+                      counted by valgrind's callgrind where it is installed.",
+        after_long_help = "Examples:\n  \
+            vruntime reproduce                                 all of them\n  \
+            vruntime reproduce spurious-migration\n  \
+            vruntime reproduce all --out out                   and a page with charts, out/reproduce.html"
+    )]
+    Reproduce(Reproduce),
     /// Print the completions of a shell
     #[command(after_help = "For bash: vruntime completions bash > ~/.local/share/bash-completion/completions/vruntime")]
     Completions(Completions),
@@ -354,6 +371,41 @@ pub(crate) struct Replay {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reproduce {
+    /// Which experiment
+    #[arg(value_name = "NAME", default_value = "all")]
+    pub(crate) name: Which,
+    /// Leave the results, and a page with charts, in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which experiments to run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All there are.
+    All,
+    /// This one.
+    One(Experiment),
+}
+
+impl ValueEnum for Which {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::All, Self::One(Experiment::IdleGroups), Self::One(Experiment::SpuriousMigration)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::All => PossibleValue::new("all").help("All of them"),
+            Self::One(experiment) => PossibleValue::new(experiment.name()).help(experiment.what()),
+        })
+    }
 }
 
 #[derive(Debug, Args)]

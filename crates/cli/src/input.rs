@@ -66,6 +66,13 @@ pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
     Ok(input)
 }
 
+/// A scenario that comes with vruntime and names no other files.
+pub(crate) fn scenario(name: &str, text: &str) -> miette::Result<Input> {
+    let (input, _, warnings) = scenario_file(name, text.as_bytes(), PathBuf::new(), &Options::default())?;
+    warn(warnings.into_iter());
+    Ok(input)
+}
+
 fn first_of(mut found: Vec<Error>) -> miette::Report {
     let rest = found.len() - 1;
     let report = miette::Report::new(found.remove(0));

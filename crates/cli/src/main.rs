@@ -24,6 +24,8 @@ enum Ended {
     Well,
     /// As it should, and the detector found violations.
     Detected,
+    /// As it should, and not all that was to be shown was.
+    NotMet,
     /// By Ctrl-C; what there was has been told.
     Interrupted,
 }
@@ -47,12 +49,13 @@ fn main() -> ExitCode {
         Command::Machines(machines) => commands::machines(machines),
         Command::Fidelity(fidelity) => commands::fidelity(fidelity),
         Command::Replay(replay) => commands::replay(replay),
+        Command::Reproduce(reproduce) => commands::reproduce(reproduce),
         Command::Trace(trace) => commands::trace(trace),
         Command::Completions(completions) => commands::completions(completions),
     };
     match ended {
         Ok(Ended::Well) => ExitCode::SUCCESS,
-        Ok(Ended::Detected) => ExitCode::from(2),
+        Ok(Ended::Detected | Ended::NotMet) => ExitCode::from(2),
         Ok(Ended::Interrupted) => ExitCode::from(130),
         Err(report) => {
             output::complain(&report);

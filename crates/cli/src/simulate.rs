@@ -75,15 +75,22 @@ impl From<Failure> for miette::Report {
 /// Does all jobs, on as many threads as there are CPUs, and returns them in their order. After Ctrl-C the running ones
 /// end early and the others are over before they begin.
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     let meter = Meter::new(jobs.len());
+    let done = parallel(jobs, |index, job| one(job, &mut |progress| meter.update(index, progress)));
+    meter.bar.finish_and_clear();
+    done
+}
+
+/// Works on all jobs, on as many threads as there are CPUs, and returns what comes of them in their order.
+pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<Result<Done, Failure>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    let done: Mutex<Vec<Option<R>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
-            let result = one(job, &mut |progress| meter.update(index, progress));
+            let result = work(index, job);
             // A thread that panicked has ended the program's usefulness anyway; the lock's data is still whole.
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
         }
@@ -95,7 +102,6 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
         }
         work();
     });
-    meter.bar.finish_and_clear();
     let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.into_iter().flatten().collect()
 }

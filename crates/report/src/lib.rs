@@ -40,6 +40,7 @@ mod latency;
 mod procfs;
 mod psi;
 mod replay;
+mod reproduced;
 mod results;
 mod rt_throttle;
 mod schedstat;
@@ -56,6 +57,7 @@ pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
+pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
     LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,

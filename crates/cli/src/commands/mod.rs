@@ -4,6 +4,7 @@ mod compare;
 mod fidelity;
 mod info;
 mod replay;
+mod reproduce;
 mod run;
 mod trace;
 
@@ -11,6 +12,7 @@ pub(crate) use compare::compare;
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 pub(crate) use replay::{Rule as ReplayRule, replay, rule as replay_rule};
+pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;
 pub(crate) use trace::trace;
 

@@ -1,0 +1,132 @@
+//! `vruntime reproduce`: the experiments of the five documents, run again.
+//!
+//! One file an experiment; the documents' own figures are in `published`.
+
+mod idle_groups;
+mod published;
+mod spurious_migration;
+
+use miette::IntoDiagnostic;
+use vruntime_report::{Collector, FigureTable, Reproduced, Results};
+use vruntime_sim::{Config, Outcome};
+use vruntime_trace::Sink;
+use vruntime_workload::program::Workload;
+
+use super::leave;
+use crate::args::{Options, Reproduce, Which};
+use crate::input::{self, Input};
+use crate::plan::plan;
+use crate::{Ended, interrupt, output};
+
+/// The experiments, by their documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Experiment {
+    /// Document 000.
+    IdleGroups,
+    /// Document 002.
+    SpuriousMigration,
+}
+
+impl Experiment {
+    /// All, in the order of the documents.
+    const ALL: [Self; 2] = [Self::IdleGroups, Self::SpuriousMigration];
+
+    /// What users call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::IdleGroups => "idle-groups",
+            Self::SpuriousMigration => "spurious-migration",
+        }
+    }
+
+    /// What it is about.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::IdleGroups => "What ten thousand idle groups cost (3.10, 3.12)",
+            Self::SpuriousMigration => "Five threads that should stay where they are (3.17, 3.18, 6.12)",
+        }
+    }
+
+    fn run(self) -> miette::Result<Reproduced> {
+        match self {
+            Self::IdleGroups => idle_groups::reproduce(),
+            Self::SpuriousMigration => spurious_migration::reproduce(),
+        }
+    }
+}
+
+pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
+    let one = match reproduce.name {
+        Which::All => None,
+        Which::One(experiment) => Some(experiment),
+    };
+    let chosen = one.as_ref().map_or(Experiment::ALL.as_slice(), std::slice::from_ref);
+    let mut all = Vec::new();
+    for (index, experiment) in chosen.iter().enumerate() {
+        if chosen.len() > 1 {
+            output::note(&format!("{} of {}: {}", index + 1, chosen.len(), experiment.name()));
+        }
+        let reproduced = experiment.run()?;
+        if interrupt::asked() {
+            // What was cut short says nothing.
+            break;
+        }
+        if !reproduce.json {
+            let gap = if index > 0 { "\n\n" } else { "" };
+            output::print(&format!("{gap}{}", reproduced.text()));
+        }
+        all.push(reproduced);
+    }
+    let json = serde_json::to_value(&all).into_diagnostic()?;
+    if let Some(folder) = &reproduce.out {
+        leave(folder, "reproduce.json", &format!("{json:#}\n"))?;
+    }
+    let (met, claims) = all.iter().map(Reproduced::met).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if reproduce.json {
+        output::print_json(&json);
+    } else {
+        output::print(&format!("\n{met} of {claims} claims met\n"));
+    }
+    Ok(if interrupt::asked() {
+        Ended::Interrupted
+    } else if all.iter().flat_map(|one| &one.claims).any(|claim| claim.met == Some(false)) {
+        Ended::NotMet
+    } else {
+        Ended::Well
+    })
+}
+
+/// A scenario of `scenarios/` that is part of the program, under a kernel; the seed is its own or the default.
+fn scenario(name: &str, text: &str, kernel: &str) -> miette::Result<(Input, Config)> {
+    let input = input::scenario(name, text)?;
+    let plan = plan(&input, Some(kernel), None, &Options::default())?;
+    Ok((input, plan.config))
+}
+
+/// One run; cut short by Ctrl-C. With a virtual call an event: no machine is compiled for the sinks of each experiment.
+fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette::Result<Outcome> {
+    let mut watch = |_| {
+        if interrupt::asked() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    };
+    vruntime_sim::run_dyn(workload, config, sink, &mut watch).map_err(|error| miette::miette!("{error}"))
+}
+
+/// What everybody got in one run.
+fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
+    let mut collector = Collector::new(config.machine.topology.nr_cpus());
+    simulate(workload, config, &mut collector)?;
+    Ok(collector.into_results())
+}
+
+fn table(title: &str, head: &[&str], left: usize, rows: Vec<Vec<String>>) -> FigureTable {
+    FigureTable { title: title.to_owned(), head: head.iter().map(|&name| name.to_owned()).collect(), left, rows }
+}
+
+/// `892`, or `892 to 927`.
+fn range(values: &[u64]) -> String {
+    match (values.iter().min(), values.iter().max()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(least), _) => least.to_string(),
+        _ => "none".to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! A thousand tasks that wake each millisecond, and ten thousand groups without a task: what do those cost?
+
+use vruntime_report::{Chart, Claim, Reproduced, Results, Series};
+use vruntime_sim::Config;
+use vruntime_workload::program::Workload;
+
+use super::published::idle_groups::{DOCUMENT, GROUPS, GROUPS_CHANGED, NO_GROUPS, TG_LOAD_DOWN, Top};
+use super::{results, scenario, table};
+use crate::simulate::parallel;
+
+const SCENARIO: &str = include_str!("../../../../../scenarios/history/idle-groups.toml");
+const KERNELS: [&str; 2] = ["3.10", "3.12"];
+
+/// The scenario, without its idle groups and with them.
+pub(super) fn workloads(kernel: &str) -> miette::Result<([Workload; 2], Config)> {
+    let (input, config) = scenario("idle-groups.toml", SCENARIO, kernel)?;
+    let with = input.workload;
+    let mut without = with.clone();
+    // Everybody is in the root, the first of them; the others are the idle ones.
+    without.groups.truncate(1);
+    Ok(([without, with], config))
+}
+
+/// What `top` would show; what is missing to 100 is that of interrupts.
+fn top(results: &Results) -> Top {
+    let all = results.machine();
+    let percent = |ns: u64| 100.0 * ns as f64 / (results.elapsed_ns.max(1) * results.cpus.len().max(1) as u64) as f64;
+    Top { user: percent(all.times.user), system: percent(all.times.system), idle: percent(all.times.idle) }
+}
+
+pub(super) fn reproduce() -> miette::Result<Reproduced> {
+    let mut jobs = Vec::new();
+    for kernel in KERNELS {
+        let (workloads, config) = workloads(kernel)?;
+        jobs.extend(workloads.map(|workload| (workload, config.clone())));
+    }
+    let runs = parallel(&jobs, |_, (workload, config)| results(workload, config));
+    let runs = runs.into_iter().collect::<miette::Result<Vec<Results>>>()?;
+    let tops: Vec<Top> = runs.iter().map(top).collect();
+    let visits = runs[1].h_load.unwrap_or_default();
+    let h_load_ns = jobs[1].1.machine.costs.h_load_ns;
+    let charged = visits.groups * h_load_ns;
+    let worked = runs[1].machine().busy_ns + runs[1].machine().overhead_ns;
+    let walk = 100.0 * charged as f64 / worked.max(1) as f64;
+
+    let row = |what: &str, published: Option<Top>, ours: Top, visits: Option<u64>| {
+        let pair = |get: fn(&Top) -> f64| {
+            [
+                published.as_ref().map_or_else(|| "-".to_owned(), |top| format!("{:.1}", get(top))),
+                format!("{:.1}", get(&ours)),
+            ]
+        };
+        let cells = [pair(|top| top.user), pair(|top| top.system), pair(|top| top.idle)].concat();
+        [vec![what.to_owned()], cells, vec![visits.unwrap_or(0).to_string()]].concat()
+    };
+    let idle = |run: &Results| run.h_load.map(|visits| visits.idle);
+    let head =
+        ["kernel, idle groups", "us: published", "ours", "sy: published", "ours", "id: published", "ours", "visits"];
+    let grown = tops[1].system / tops[0].system;
+    let added = runs[1].machine().overhead_ns.saturating_sub(runs[0].machine().overhead_ns);
+    let same = runs[2].machine() == runs[3].machine();
+    Ok(Reproduced {
+        name: "idle-groups".to_owned(),
+        title: "A thousand tasks that wake each millisecond on 8 CPUs, in the root group, beside ten thousand groups without a task: what \
+                do those cost?"
+            .to_owned(),
+        document: DOCUMENT.to_owned(),
+        tables: vec![
+            table(
+                "Cpu(s) of top, per cent of 8 CPUs: user, system, idle (the rest: interrupts); and visits of the balancer to idle groups",
+                &head,
+                1,
+                vec![
+                    row("3.10, none", Some(NO_GROUPS), tops[0], idle(&runs[0])),
+                    row("3.10, 10000", Some(GROUPS), tops[1], idle(&runs[1])),
+                    row("3.12, none", None, tops[2], idle(&runs[2])),
+                    row("3.12, 10000", Some(GROUPS_CHANGED), tops[3], idle(&runs[3])),
+                ],
+            ),
+            table(
+                "The walk over all groups (perf top: tg_load_down), per cent of the cycles that are not idle",
+                &["kernel, idle groups", "published", "ours"],
+                1,
+                vec![vec!["3.10, 10000".to_owned(), format!("{TG_LOAD_DOWN:.2}"), format!("{walk:.2}")]],
+            ),
+        ],
+        charts: vec![Chart {
+            title: "The system's part of the CPUs' time".to_owned(),
+            y: "% of 8 CPUs".to_owned(),
+            labels: ["3.10, no groups", "3.10, 10000 idle", "3.12, no groups", "3.12, 10000 idle"].map(str::to_owned).to_vec(),
+            series: vec![
+                Series {
+                    name: "published".to_owned(),
+                    published: true,
+                    values: vec![Some(NO_GROUPS.system), Some(GROUPS.system), None, Some(GROUPS_CHANGED.system)],
+                },
+                Series {
+                    name: "here".to_owned(),
+                    published: false,
+                    values: tops.iter().map(|top| Some(top.system)).collect(),
+                },
+            ],
+            ..Chart::default()
+        }],
+        claims: vec![
+            Claim::new(
+                "3.10: system time grows at least 1.5 times with 10,000 idle groups (published: 24.3 to 48.7 %)",
+                grown >= 1.5,
+                format!("{:.1} to {:.1} %, {grown:.2} times", tops[0].system, tops[1].system),
+            ),
+            Claim::new(
+                "3.10: the balancer's visits to idle groups are counted and charged",
+                // What is owed at the end is charged to nobody any more, and what is late on one CPU moves others.
+                visits.idle > 0 && added as f64 > 0.9 * charged as f64,
+                format!(
+                    "{} visits in {} walks, {h_load_ns} ns each: {:.0} ms; what the kernel takes grew by {:.0} ms",
+                    visits.idle,
+                    visits.updates,
+                    charged as f64 / 1e6,
+                    added as f64 / 1e6
+                ),
+            ),
+            Claim::new(
+                "3.12: no idle group is ever visited",
+                runs[3].h_load.is_none() && same,
+                format!(
+                    "{} walks over all groups; what the CPUs did with their time is {} with and without the groups",
+                    runs[3].h_load.map_or(0, |visits| visits.updates),
+                    if same { "the same to the nanosecond" } else { "not the same" }
+                ),
+            ),
+        ],
+        method: vec![
+            "Simulated: scenarios/history/idle-groups.toml, 300 ms at HZ=1000, default costs; the wakers' work is the published 17.8 % \
+             of 8 CPUs. Each visit to a group costs h_load_ns. CPUs look for work each time they go idle (migration_cost_ns = 0), as the \
+             document says they did."
+                .to_owned(),
+            "That h_load computed on demand is what the walk over all groups computes, exactly, and that it visits no idle group, is a \
+             property test: cargo test -p vruntime-sched h_load."
+                .to_owned(),
+        ],
+    })
+}
