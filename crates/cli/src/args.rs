@@ -98,6 +98,22 @@ pub(crate) enum Command {
     /// Tell what is in a recorded trace and whether it can be replayed, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
+    /// Run a workload as real threads under this machine's own kernel, and tell what it gave them
+    #[cfg(target_os = "linux")]
+    #[command(
+        long_about = "Runs the same rt-app file or scenario as `vruntime run`, as real threads under this machine's own kernel: \
+                      policies, nice values, affinities, groups with weights and limits (cgroup v2 or v1, under one parent that is \
+                      removed afterwards), mutexes, barriers, pipes and timers are the kernel's. Prints what it gave each: CPU time, run \
+                      delay, switches and migrations as /proc counts them, and how late sleeps returned. The file's kernel, machine and \
+                      costs mean nothing here.\n\nWithout root the kernel refuses real-time policies, negative nice values and mostly \
+                      groups: they are left out, and that is told. A workload that may hang the machine, real-time tasks that never \
+                      sleep on every CPU while the kernel does not throttle them, is refused unless --force is given.",
+        after_long_help = "Examples:\n  \
+            vruntime real video.json --duration 10s\n  \
+            vruntime real shop.toml --duration 10s --repeat 3 --json\n  \
+            sudo vruntime real shop.toml --duration 10s --out real-out && vruntime replay real-out/trace.txt"
+    )]
+    Real(Real),
     /// Run what a recorded trace did again: as it was recorded, and under another kernel or on another machine
     #[command(
         long_about = "Makes a program of every thread in a trace (what it worked between its sleeps, how it slept, who woke it) and \
@@ -199,6 +215,36 @@ pub(crate) struct Run {
     pub(crate) task: Vec<String>,
     #[command(flatten)]
     pub(crate) options: Options,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // switches of the command line
+pub(crate) struct Real {
+    /// An rt-app file (JSON), a scenario (TOML), or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Stop after so long, such as 5s or 500ms [default: what the file says]
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    pub(crate) duration: Option<u64>,
+    /// Run it so many times
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Do not have the kernel record the run
+    #[arg(long, requires = "out")]
+    pub(crate) no_trace: bool,
+    /// Begin even what may hang the machine
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Take everything in the file that would be warned of for an error
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print the results as JSON, in the shape of the recordings
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

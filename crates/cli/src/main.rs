@@ -48,6 +48,8 @@ fn main() -> ExitCode {
         Command::Kernels(kernels) => commands::kernels(kernels),
         Command::Machines(machines) => commands::machines(machines),
         Command::Fidelity(fidelity) => commands::fidelity(fidelity),
+        #[cfg(target_os = "linux")]
+        Command::Real(real) => commands::real(real),
         Command::Replay(replay) => commands::replay(replay),
         Command::Reproduce(reproduce) => commands::reproduce(reproduce),
         Command::Trace(trace) => commands::trace(trace),

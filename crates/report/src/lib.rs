@@ -63,5 +63,5 @@ pub use results::{
     LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
-pub use table::{WIDTH, grid, results_table};
+pub use table::{WIDTH, grid, measured_table, results_table};
 pub use violation::{Pattern, Side, Violation};

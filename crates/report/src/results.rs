@@ -186,7 +186,7 @@ pub struct ClassResult {
 }
 
 /// One task group, with everything below it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupResult {
     /// Absolute path; the root is `/`.
     pub path: String,

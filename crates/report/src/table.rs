@@ -89,6 +89,35 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
+/// As [`results_table`], of what a real kernel told: it does not tell what CPUs did, nor what groups were entitled to.
+pub fn measured_table(results: &Results) -> String {
+    let mut text = classes(results);
+    if results.tasks.iter().any(|task| (task.policy, task.nice) != (SchedPolicy::Normal, 0)) {
+        text.push('\n');
+        text.push_str(&policies(results));
+    }
+    if results.groups.len() > 1 {
+        let rows = results.groups.iter().take(ROWS).map(|group| {
+            vec![
+                group.path.clone(),
+                group.weight.to_string(),
+                count(group.tasks as f64),
+                percent(results.share(group.cpu_ns)),
+                percent(results.share(group.run_delay_ns)),
+                count(results.per_second(group.switches)),
+            ]
+        });
+        text.push('\n');
+        text.push_str(&grid(&["group", "weight", "tasks", "CPU %", "wait %", "switch/s"], 1, rows));
+        more(&mut text, results.groups.len(), "groups");
+    }
+    if results.groups.iter().any(|group| group.limit.is_some()) {
+        text.push('\n');
+        text.push_str(&limits(results));
+    }
+    text
+}
+
 /// Where work was not conserved: who waited for longer than a balance interval beside an idle CPU.
 fn idle_waits(results: &Results) -> String {
     let Some(conservation) = &results.conservation else { return String::new() };

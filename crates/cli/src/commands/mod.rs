@@ -3,6 +3,8 @@
 mod compare;
 mod fidelity;
 mod info;
+#[cfg(target_os = "linux")]
+mod real;
 mod replay;
 mod reproduce;
 mod run;
@@ -11,6 +13,8 @@ mod trace;
 pub(crate) use compare::compare;
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
+#[cfg(target_os = "linux")]
+pub(crate) use real::real;
 pub(crate) use replay::{Rule as ReplayRule, replay, rule as replay_rule};
 pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;

@@ -1,0 +1,239 @@
+//! `vruntime real`: the workload as threads of this machine's own kernel.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+use serde_json::{Value, json};
+use vruntime_linux::{Measured, Options, TaskMeasured};
+use vruntime_report::{
+    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, RunInfo, TaskResult, latency_of,
+    measured_table, observed_json, run_json,
+};
+use vruntime_trace::SchedPolicy;
+use vruntime_workload::program::Workload;
+
+use super::leave;
+use crate::args::Real;
+use crate::{Ended, input, interrupt, output};
+
+pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
+    let input = input::read(&real.file, real.strict)?;
+    let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));
+    if let Some(folder) = &real.out {
+        fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
+    }
+    let options = Options { duration: real.duration, trace, force: real.force };
+    let mut runs = Vec::new();
+    for index in 0..real.repeat {
+        let options = Options { trace: options.trace.clone().filter(|_| index == 0), ..options.clone() };
+        let measured = vruntime_linux::run(&input.workload, &options, &interrupt::asked)
+            .map_err(|error| miette!(help = error.help(), "{error}"))?;
+        let interrupted = measured.interrupted;
+        runs.push(measured);
+        if interrupted {
+            break;
+        }
+    }
+    tell(&runs);
+    let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
+    let json = || json_of(&input.name, &runs, &results);
+    if let Some(folder) = &real.out {
+        leave(folder, "results.json", &format!("{:#}\n", json()))?;
+    }
+    if real.json {
+        output::print_json(&json());
+    } else {
+        output::print(&report(&input.name, &runs, &results));
+        if let Some(folder) = &real.out {
+            output::print(&left(folder, &runs));
+        }
+    }
+    Ok(if runs.iter().any(|run| run.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Each thing there is to say, once.
+fn tell(runs: &[Measured]) {
+    let mut told: Vec<&str> = Vec::new();
+    for note in runs.iter().flat_map(|run| &run.notes) {
+        if !told.contains(&note.as_str()) {
+            told.push(note);
+            output::note(note);
+        }
+    }
+}
+
+fn left(folder: &std::path::Path, runs: &[Measured]) -> String {
+    let traces: Vec<&PathBuf> = runs.iter().filter_map(|run| run.trace.as_ref()).collect();
+    match traces.first() {
+        Some(trace) => format!(
+            "results are in {}; what the kernel recorded is {}: vruntime replay {}\n",
+            folder.display(),
+            trace.display(),
+            trace.display()
+        ),
+        None => format!("results are in {}\n", folder.display()),
+    }
+}
+
+fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
+    let (Some(first), Some(of_first)) = (runs.first(), results.first()) else { return String::new() };
+    let stopped = if runs.iter().any(|run| run.interrupted) { ", stopped by Ctrl-C" } else { "" };
+    let mut text = format!(
+        "{name} under this machine's Linux {} on {} CPUs\n{:.3} s of real time{stopped}\n\n{}",
+        first.kernel,
+        first.cpus,
+        first.elapsed_ns as f64 / 1e9,
+        measured_table(of_first)
+    );
+    if results.len() > 1 {
+        let spread = vruntime_report::spread_table(results);
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\nAbove: the first of {} runs. Over all of them:\n{spread}", results.len());
+    }
+    text
+}
+
+fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
+    let observed = runs.iter().zip(results).map(|(run, results)| {
+        let mut json = observed_json(results, 0, 0);
+        if let Value::Object(fields) = &mut json {
+            // Nothing here is repeatable, and the kernel does not tell what CPUs did.
+            for absent in ["seed", "digest", "cpus", "machine"] {
+                fields.remove(absent);
+            }
+            fields.insert("notes".to_owned(), json!(run.notes));
+            fields.insert("interrupted".to_owned(), json!(run.interrupted));
+        }
+        json
+    });
+    let first = runs.first();
+    let info = RunInfo {
+        name: name.to_owned(),
+        kernel: first.map(|run| run.kernel.clone()).unwrap_or_default(),
+        cpus: first.map_or(0, |run| run.cpus),
+        topology: "host".to_owned(),
+        duration_s: first.map_or(0, |run| run.elapsed_ns) as f64 / 1e9,
+        ..RunInfo::default()
+    };
+    let mut json = run_json(&info, observed.collect());
+    if let Value::Object(fields) = &mut json {
+        for absent in ["hz", "preempt", "autogroup", "costs"] {
+            fields.remove(absent);
+        }
+    }
+    json
+}
+
+/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0.
+pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
+    let mut results = Results { elapsed_ns: measured.elapsed_ns, ..Results::default() };
+    let mut late: Vec<Vec<u64>> = Vec::new();
+    let mut loops: Vec<Vec<u64>> = Vec::new();
+    for task in &measured.tasks {
+        let name = &workload.tasks[task.template].class;
+        let class = results.classes.iter().position(|class| class.name == *name).unwrap_or_else(|| {
+            late.push(Vec::new());
+            loops.push(Vec::new());
+            results.classes.push(ClassResult {
+                name: name.clone(),
+                tasks: 0,
+                account: Account::default(),
+                wakeup_latency: None,
+                sleep_return: None,
+                loop_duration: None,
+                migrations: MigrationCount::default(),
+            });
+            results.classes.len() - 1
+        });
+        late[class].extend(&task.late_ns);
+        loops[class].extend(&task.loop_ns);
+        let account = account_of(task);
+        results.classes[class].tasks += 1;
+        results.classes[class].account.add(&account);
+        results.account.add(&account);
+        results.tasks.push(TaskResult {
+            name: task.name.clone(),
+            class,
+            group: task.group,
+            nice: i8::try_from(task.nice).unwrap_or(0),
+            policy: policy_of(task.policy),
+            rt_priority: u8::try_from(task.rt_priority).unwrap_or(0),
+            ended: task.ended,
+            account,
+            wakeup_latency: None,
+            sleep_return: latency_of(&task.late_ns),
+            loop_duration: latency_of(&task.loop_ns),
+        });
+    }
+    for (class, (late, loops)) in results.classes.iter_mut().zip(late.iter().zip(&loops)) {
+        class.sleep_return = latency_of(late);
+        class.loop_duration = latency_of(loops);
+    }
+    if !measured.groups.is_empty() {
+        results.groups = groups_of(workload, measured, &results.tasks);
+    }
+    results
+}
+
+fn account_of(task: &TaskMeasured) -> Account {
+    Account {
+        cpu_ns: task.cpu_ns,
+        run_delay_ns: task.run_delay_ns,
+        sleeping_ns: task.life_ns.saturating_sub(task.cpu_ns + task.run_delay_ns),
+        life_ns: task.life_ns,
+        voluntary: task.voluntary,
+        involuntary: task.involuntary,
+        migrations: task.migrations,
+        loops: task.loops,
+        loop_work_ns: task.loop_work_ns,
+        ..Account::default()
+    }
+}
+
+/// By the kernel's number.
+fn policy_of(number: u32) -> SchedPolicy {
+    match number {
+        1 => SchedPolicy::Fifo,
+        2 => SchedPolicy::RoundRobin,
+        3 => SchedPolicy::Batch,
+        5 => SchedPolicy::Idle,
+        6 => SchedPolicy::Deadline,
+        _ => SchedPolicy::Normal,
+    }
+}
+
+/// Every group with what it and those below it got.
+fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> Vec<GroupResult> {
+    let mut groups: Vec<GroupResult> = workload
+        .groups
+        .iter()
+        .zip(&measured.groups)
+        .map(|(group, stat)| GroupResult {
+            path: group.path.clone(),
+            parent: group.parent,
+            weight: group.weight,
+            limit: group.max.map(|max| LimitResult {
+                max: Some((max.quota, max.period)),
+                nr_periods: stat.nr_periods,
+                nr_throttled: stat.nr_throttled,
+                throttled_ns: stat.throttled_ns,
+                nr_bursts: stat.nr_bursts,
+                burst_ns: stat.burst_ns,
+            }),
+            ..GroupResult::default()
+        })
+        .collect();
+    for task in tasks {
+        let mut at = Some(task.group);
+        while let Some(group) = at.and_then(|index| groups.get_mut(index)) {
+            group.tasks += 1;
+            group.cpu_ns += task.account.cpu_ns;
+            group.run_delay_ns += task.account.run_delay_ns;
+            group.switches += task.account.switches();
+            at = group.parent;
+        }
+    }
+    groups
+}

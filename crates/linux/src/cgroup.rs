@@ -1,0 +1,288 @@
+//! The workload's groups as cgroups of this machine, v2 or v1 whichever has the `cpu` controller and lets us.
+//!
+//! All lie under one parent, named after this process, which stands for the workload's root. It is removed at the end; what a
+//! killed run left behind, the next one removes. In v2 threads can only be told apart in a threaded subtree: the parent becomes
+//! its root, and this process moves there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use vruntime_workload::program::{Bandwidth, CpuMax, Group, GroupChange};
+
+use crate::error::Error;
+use crate::measured::GroupMeasured;
+
+const PREFIX: &str = "vruntime-";
+
+/// `vruntime-PID-STARTTIME`: a pid alone may be somebody else's by now.
+pub(crate) fn own_name() -> String {
+    let pid = std::process::id();
+    format!("{PREFIX}{pid}-{}", start_time(pid).unwrap_or(0))
+}
+
+/// When a process was started, clock ticks since boot.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may contain anything; the start is the 20th field after it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether `name` is what a process left behind that is no more.
+pub(crate) fn is_stale(name: &str) -> bool {
+    let Some((pid, start)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { return false };
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return false };
+    start_time(pid) != Some(start)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// The cgroups of one run. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    version: Version,
+    /// Where this process was before.
+    home: PathBuf,
+    /// By the workload's groups; the first is the parent of all.
+    folders: Vec<PathBuf>,
+}
+
+/// Mount point and this process's path of the hierarchy with the `cpu` controller.
+fn hierarchy() -> Option<(Version, PathBuf, String)> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut v2 = None;
+    for line in mounts.lines() {
+        let mut fields = line.split(' ');
+        let (Some(_), Some(mount), Some(kind), Some(options)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        if kind == "cgroup" && options.split(',').any(|option| option == "cpu") {
+            let path = own.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':').skip(1);
+                let controllers = parts.next()?;
+                controllers.split(',').any(|name| name == "cpu").then(|| parts.next().unwrap_or("/").to_owned())
+            });
+            return Some((Version::V1, mount.into(), path.unwrap_or_else(|| "/".to_owned())));
+        }
+        let controllers = || fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
+        if kind == "cgroup2" && controllers().split_whitespace().any(|name| name == "cpu") {
+            let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+            v2 = Some((Version::V2, PathBuf::from(mount), path.to_owned()));
+        }
+    }
+    v2
+}
+
+fn write(path: PathBuf, text: &str) -> Result<(), Error> {
+    fs::write(&path, text).map_err(|source| Error::Io {
+        what: format!("cannot write `{text}`"),
+        path: Some(path),
+        source,
+    })
+}
+
+impl Cgroups {
+    /// Makes a cgroup of every group.
+    pub(crate) fn new(groups: &[Group], notes: &mut Vec<String>) -> Result<Self, Error> {
+        let Some((version, mount, own)) = hierarchy() else {
+            let source =
+                io::Error::new(io::ErrorKind::NotFound, "no cgroup hierarchy with the cpu controller is mounted");
+            return Err(Error::Io { what: "no groups".to_owned(), path: None, source });
+        };
+        let home = mount.join(own.trim_start_matches('/'));
+        // v2 wants no processes beside the groups but in the root; v1 does not mind.
+        let base = if version == Version::V2 { mount } else { home.clone() };
+        clean(&base, notes);
+        let parent = base.join(own_name());
+        let mut this = Self { version, home, folders: Vec::new() };
+        for (index, group) in groups.iter().enumerate() {
+            let folder = parent.join(if index == 0 { "" } else { group.path.trim_start_matches('/') });
+            fs::create_dir(&folder).map_err(|source| Error::Io {
+                what: "cannot make a cgroup".to_owned(),
+                path: Some(folder.clone()),
+                source,
+            })?;
+            this.folders.push(folder.clone());
+            if version == Version::V2 {
+                this.prepare_v2(index, group, groups, &base)?;
+            }
+            if index > 0 {
+                this.configure(index, group)?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// Makes a v2 cgroup part of the threaded subtree, with the `cpu` controller.
+    fn prepare_v2(&self, index: usize, group: &Group, groups: &[Group], base: &Path) -> Result<(), Error> {
+        let folder = &self.folders[index];
+        if index == 0 {
+            write(base.join("cgroup.subtree_control"), "+cpu")?;
+            return write(folder.join("cgroup.procs"), "0");
+        }
+        write(folder.join("cgroup.type"), "threaded")?;
+        let above = &self.folders[group.parent.unwrap_or(0)];
+        let first = groups[..index].iter().all(|other| other.parent != group.parent);
+        if first { write(above.join("cgroup.subtree_control"), "+cpu") } else { Ok(()) }
+    }
+
+    fn configure(&self, index: usize, group: &Group) -> Result<(), Error> {
+        if group.idle {
+            self.set_idle(index, true)?;
+        } else {
+            self.set_weight(index, group.weight)?;
+        }
+        if let Some(max) = group.max {
+            self.set_max(index, CpuMax::Limited(max))?;
+        }
+        if let Some(clamps) = group.uclamp {
+            let folder = &self.folders[index];
+            let percent = |clamp: u32| format!("{:.2}", f64::from(clamp) * 100.0 / 1024.0);
+            write(folder.join("cpu.uclamp.min"), &percent(clamps.min))?;
+            write(folder.join("cpu.uclamp.max"), &percent(clamps.max))?;
+        }
+        Ok(())
+    }
+
+    fn set_idle(&self, index: usize, idle: bool) -> Result<(), Error> {
+        write(self.folders[index].join("cpu.idle"), if idle { "1" } else { "0" })
+    }
+
+    fn set_weight(&self, index: usize, weight: u32) -> Result<(), Error> {
+        let folder = &self.folders[index];
+        match self.version {
+            Version::V2 => write(folder.join("cpu.weight"), &weight.to_string()),
+            Version::V1 => write(folder.join("cpu.shares"), &(u64::from(weight) * 1024 / 100).max(2).to_string()),
+        }
+    }
+
+    fn set_max(&self, index: usize, max: CpuMax) -> Result<(), Error> {
+        let folder = &self.folders[index];
+        match (self.version, max) {
+            (Version::V2, CpuMax::Unlimited) => write(folder.join("cpu.max"), "max"),
+            (Version::V1, CpuMax::Unlimited) => write(folder.join("cpu.cfs_quota_us"), "-1"),
+            (version, CpuMax::Limited(Bandwidth { quota, period, burst })) => {
+                let (quota, period, burst) = (quota / 1000, period / 1000, burst / 1000);
+                if version == Version::V2 {
+                    write(folder.join("cpu.max"), &format!("{quota} {period}"))?;
+                } else {
+                    write(folder.join("cpu.cfs_period_us"), &period.to_string())?;
+                    write(folder.join("cpu.cfs_quota_us"), &quota.to_string())?;
+                }
+                let name = if version == Version::V2 { "cpu.max.burst" } else { "cpu.cfs_burst_us" };
+                if burst > 0 { write(folder.join(name), &burst.to_string()) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Changes a group while it runs.
+    pub(crate) fn change(&self, index: usize, to: &GroupChange) -> Result<(), Error> {
+        if let Some(idle) = to.idle {
+            self.set_idle(index, idle)?;
+        }
+        if let Some(weight) = to.weight {
+            self.set_weight(index, weight)?;
+        }
+        if let Some(max) = to.max {
+            self.set_max(index, max)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a thread of this process into a group.
+    pub(crate) fn enter(&self, index: usize, tid: u32) -> Result<(), Error> {
+        let file = if self.version == Version::V2 { "cgroup.threads" } else { "tasks" };
+        write(self.folders[index].join(file), &tid.to_string())
+    }
+
+    /// What the limits have done.
+    pub(crate) fn measure(&self, groups: &[Group]) -> Vec<GroupMeasured> {
+        let measure = |(folder, group): (&PathBuf, &Group)| {
+            let text = fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default();
+            GroupMeasured { path: group.path.clone(), ..parse_stat(&text) }
+        };
+        self.folders.iter().zip(groups).map(measure).collect()
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        let (file, id) = if self.version == Version::V2 { ("cgroup.procs", "0") } else { ("tasks", "0") };
+        // Only the thread that made them may be in one still; a group with a thread in it cannot be removed, and the next run
+        // will.
+        let _back = fs::write(self.home.join(file), id);
+        for folder in self.folders.iter().rev() {
+            let _removed = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Reads `cpu.stat`, of either version.
+fn parse_stat(text: &str) -> GroupMeasured {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse::<u64>().ok())
+    };
+    let time = |v2: &str, v1: &str| field(v2).map(|us| us * 1000).or_else(|| field(v1)).unwrap_or(0);
+    GroupMeasured {
+        path: String::new(),
+        nr_periods: field("nr_periods").unwrap_or(0),
+        nr_throttled: field("nr_throttled").unwrap_or(0),
+        throttled_ns: time("throttled_usec", "throttled_time"),
+        nr_bursts: field("nr_bursts").unwrap_or(0),
+        burst_ns: time("burst_usec", "burst_time"),
+    }
+}
+
+/// Removes what killed runs have left in `base`.
+fn clean(base: &Path, notes: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(is_stale) && remove(&entry.path()).is_ok() {
+            notes.push(format!("removed {}, which a run that was killed had left", entry.path().display()));
+        }
+    }
+}
+
+/// Removes a cgroup and those below it.
+fn remove(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path())?;
+        }
+    }
+    fs::remove_dir(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_cpu_stat_are_read() {
+        let v2 = "usage_usec 5\nnr_periods 10\nnr_throttled 3\nthrottled_usec 77\nnr_bursts 1\nburst_usec 2\n";
+        let v1 = "nr_periods 10\nnr_throttled 3\nthrottled_time 77000\nnr_bursts 1\nburst_time 2000\n";
+        for text in [v2, v1] {
+            let stat = parse_stat(text);
+            assert_eq!((stat.nr_periods, stat.nr_throttled, stat.throttled_ns), (10, 3, 77_000));
+            assert_eq!((stat.nr_bursts, stat.burst_ns), (1, 2_000));
+        }
+    }
+
+    #[test]
+    fn only_the_dead_leave_things_behind() {
+        assert!(!is_stale(&own_name()), "this process lives");
+        assert!(is_stale(&format!("vruntime-{}-1", std::process::id())), "another of that pid");
+        for other in ["system.slice", "vruntime", "vruntime-x-1", "vruntime-1"] {
+            assert!(!is_stale(other), "{other} is none of ours");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Why a workload was not run.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a workload was not run.
+#[derive(Debug)]
+pub enum Error {
+    /// It has an operation that no program can ask the kernel for.
+    Impossible {
+        /// The task whose program has it.
+        task: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Real-time tasks that never sleep would have every CPU, and the kernel's real-time throttling is off.
+    Hangs {
+        /// How many there are.
+        hogs: usize,
+        /// How many CPUs there are.
+        cpus: usize,
+    },
+    /// It neither ends by itself nor has a duration.
+    Endless,
+    /// More threads than this would be needed.
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// The kernel refused something without which nothing can be run.
+    Io {
+        /// What was being done.
+        what: String,
+        /// To which file, if it was one.
+        path: Option<PathBuf>,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// What the user can do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Impossible { .. } => "simulate it: vruntime run FILE",
+            Self::Hangs { .. } => {
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us, confine them to some of the CPUs, let them sleep, or \
+                 insist with --force"
+            }
+            Self::Endless => "give it a duration: in the file, or with --duration 5s",
+            Self::TooMany { .. } => "let the tasks end, or fork fewer",
+            Self::Io { .. } => "",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Impossible { task, what } => {
+                write!(f, "task `{task}` has {what}, which a program cannot ask a real kernel for")
+            }
+            Self::Hangs { hogs, cpus } => write!(
+                f,
+                "{hogs} real-time tasks that never sleep would have all {cpus} CPUs, and this kernel would let them: its real-time \
+                 throttling is off (sched_rt_runtime_us is -1)"
+            ),
+            Self::Endless => f.write_str("the workload never ends"),
+            Self::TooMany { limit } => write!(f, "the workload needs more than {limit} threads"),
+            Self::Io { what, path, source } => match path {
+                Some(path) => write!(f, "{what} ({}): {source}", path.display()),
+                None => write!(f, "{what}: {source}"),
+            },
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The same workload as real threads, in real cgroups, under this machine's own kernel.
+//!
+//! [`run`] takes the [`Workload`](vruntime_workload::program::Workload) that the simulated machine takes, makes a thread of every
+//! task, and measures what the kernel gave each: CPU time, run delay, switches and migrations from `/proc`, and how late its sleeps
+//! returned. It is how far the simulator is from the truth, on the machine of whoever asks.
+//!
+//! Work is computation without system calls, in a loop that looks at the monotonic clock (which is read in user space) and does not
+//! count gaps in which something else ran; how much was done in the end the thread's own CPU clock says. A thread that kept reading
+//! that clock would be scheduled otherwise: the read brings the kernel's accounts up to date, as a tick does.
+//!
+//! What the kernel refuses (no root: real-time policies, negative nice values, cgroups) is left out, and [`Measured::notes`] says
+//! so. What would hang the machine is not begun ([`Error::Hangs`]) unless [`Options::force`] is set.
+#![cfg(target_os = "linux")]
+
+mod cgroup;
+mod check;
+mod error;
+mod ftrace;
+mod measured;
+mod objects;
+mod program;
+mod run;
+mod stat;
+mod sys;
+mod work;
+
+pub use error::Error;
+pub use measured::{GroupMeasured, Measured, TaskMeasured};
+pub use run::{Options, run};

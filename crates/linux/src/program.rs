@@ -1,0 +1,320 @@
+//! One thread: a task's program, operation by operation.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::ClockId;
+use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, TimerMode};
+
+use crate::measured::TaskMeasured;
+use crate::objects::Stopped;
+use crate::run::Shared;
+use crate::sys::{self, SchedAttr};
+use crate::work;
+
+/// rt-app's default buffer for memory operations, bytes.
+const BUFFER: usize = 4 << 20;
+
+/// A task that runs.
+pub(crate) struct Running {
+    shared: Arc<Shared>,
+    pub(crate) measured: TaskMeasured,
+    tid: u32,
+    /// Mutexes it has.
+    held: Vec<usize>,
+    buffers: BTreeMap<String, Vec<u8>>,
+    message: Vec<u8>,
+    /// When its running loop began.
+    loop_began: u64,
+}
+
+impl Running {
+    pub(crate) fn new(shared: Arc<Shared>, template: usize, name: String) -> Self {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let measured = TaskMeasured { name, template, tid, ..TaskMeasured::default() };
+        let (held, buffers, message) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { shared, measured, tid, held, buffers, message, loop_began: 0 }
+    }
+
+    /// Runs the program to its end, or to that of the run.
+    pub(crate) fn run(&mut self) {
+        let shared = self.shared.clone();
+        let task = &shared.workload.tasks[self.measured.template];
+        let mut left = task.repeat;
+        while begins(&mut left) && !task.phases.is_empty() {
+            for phase in task.phases.iter() {
+                if self.phase(phase).is_err() {
+                    self.release();
+                    return;
+                }
+            }
+        }
+        self.measured.ended = true;
+        self.release();
+    }
+
+    /// Gives back what others may wait for.
+    fn release(&mut self) {
+        for mutex in std::mem::take(&mut self.held) {
+            self.shared.objects.mutexes[mutex].unlock(self.tid);
+        }
+    }
+
+    fn phase(&mut self, phase: &Phase) -> Result<(), Stopped> {
+        self.apply(&phase.settings);
+        let mut left = phase.repeat;
+        while begins(&mut left) {
+            self.loop_began = work::now();
+            let mut asked = 0;
+            for op in &phase.ops {
+                if self.shared.over() {
+                    return Err(Stopped);
+                }
+                asked += self.op(op)?;
+            }
+            if self.shared.over() {
+                return Err(Stopped);
+            }
+            self.measured.loops += 1;
+            self.measured.loop_work_ns += asked;
+            self.measured.loop_ns.push(work::now() - self.loop_began);
+        }
+        Ok(())
+    }
+
+    /// One operation; the CPU work it asked for.
+    fn op(&mut self, op: &Op) -> Result<u64, Stopped> {
+        let shared = self.shared.clone();
+        let (objects, stop) = (&shared.objects, &shared.stop);
+        match *op {
+            Op::Run { work: ns } | Op::Runtime { time: ns } => {
+                return if work::compute(ns, shared.end()) { Ok(ns) } else { Err(Stopped) };
+            }
+            Op::Sleep { time } => self.sleep_until(work::now().saturating_add(time), true)?,
+            Op::SleepUntil { at } => {
+                let due = shared.start().saturating_add(at);
+                if due > work::now() {
+                    self.sleep_until(due, true)?;
+                }
+            }
+            Op::Device { time } => self.sleep_until(work::now().saturating_add(time), false)?,
+            Op::Timer { timer, period, mode } => {
+                let now = work::now();
+                let due = {
+                    let mut beat = objects.timers[timer].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let due = beat.unwrap_or(self.loop_began).saturating_add(period);
+                    *beat = Some(if due <= now && mode == TimerMode::Relative { now } else { due });
+                    due
+                };
+                if due > now {
+                    self.sleep_until(due, true)?;
+                }
+            }
+            Op::Lock(mutex) => {
+                objects.mutexes[mutex].lock(self.tid, stop)?;
+                self.held.push(mutex);
+            }
+            Op::Unlock(mutex) => {
+                self.held.retain(|&held| held != mutex);
+                objects.mutexes[mutex].unlock(self.tid);
+            }
+            Op::Wait { condition, mutex } => {
+                objects.conditions[condition].wait(Some(&objects.mutexes[mutex]), self.tid, stop)?;
+            }
+            Op::Signal(condition) | Op::Resume { condition } => objects.conditions[condition].signal(),
+            Op::Broadcast(condition) => objects.conditions[condition].broadcast(),
+            Op::Sync { condition, mutex } => {
+                objects.conditions[condition].signal();
+                objects.conditions[condition].wait(Some(&objects.mutexes[mutex]), self.tid, stop)?;
+            }
+            Op::Suspend { condition } => objects.conditions[condition].wait(None, self.tid, stop)?,
+            Op::Barrier(barrier) => objects.barriers[barrier].wait(self.tid, stop)?,
+            Op::SemPost(semaphore) => objects.semaphores[semaphore].post(),
+            Op::SemWait(semaphore) => objects.semaphores[semaphore].wait(stop)?,
+            Op::PipeWrite { pipe, bytes } => {
+                self.message.resize(bytes as usize, 0);
+                objects.pipes[pipe].write(&self.message, stop)?;
+            }
+            Op::PipeRead { pipe, bytes } => {
+                self.message.resize(bytes as usize, 0);
+                objects.pipes[pipe].read(&mut self.message, stop)?;
+            }
+            Op::Mem { bytes } => self.touch("", bytes, 0),
+            Op::Io { bytes } => self.write_out(bytes),
+            Op::MemRun(ref run) => self.memrun(run),
+            Op::Yield => std::thread::yield_now(),
+            Op::Exec => {
+                shared.note("exec: threads go on in the same program; a real one would be another process".to_owned());
+            }
+            Op::Fork(template) => shared.fork(template),
+            // `check` has refused these.
+            Op::WaitEvent { .. }
+            | Op::WakeUp { .. }
+            | Op::WaitForCompletion { .. }
+            | Op::Complete(_)
+            | Op::CompleteAll(_)
+            | Op::ReinitCompletion(_) => {}
+        }
+        Ok(0)
+    }
+
+    /// Sleeps until `due`, as far as the run lasts. `timed`: how late it returns counts.
+    fn sleep_until(&mut self, due: u64, timed: bool) -> Result<(), Stopped> {
+        let end = self.shared.end();
+        let until = work::timespec(due.min(end));
+        while let Err(error) = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until) {
+            if error != rustix::io::Errno::INTR {
+                break;
+            }
+        }
+        if due > end {
+            return Err(Stopped);
+        }
+        if timed {
+            self.measured.late_ns.push(work::now().saturating_sub(due));
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes` of memory, round and round in a buffer.
+    fn touch(&mut self, buffer: &str, bytes: u64, value: u8) {
+        let buffer = self.buffers.entry(buffer.to_owned()).or_insert_with(|| vec![0; BUFFER]);
+        let mut left = bytes;
+        while left > 0 {
+            let part = left.min(buffer.len() as u64) as usize;
+            buffer[..part].fill(value);
+            std::hint::black_box(&mut *buffer);
+            left -= part as u64;
+        }
+    }
+
+    fn write_out(&mut self, bytes: u64) {
+        let written = std::fs::OpenOptions::new().write(true).open("/dev/null").and_then(|mut null| {
+            let mut source = io::Read::take(io::repeat(0), bytes);
+            io::copy(&mut source, &mut null)
+        });
+        if let Err(error) = written {
+            self.shared.note(format!("writing to /dev/null was left out: {error}"));
+        }
+    }
+
+    fn memrun(&mut self, run: &MemRun) {
+        let size = usize::try_from(run.size).unwrap_or(usize::MAX).clamp(1, 1 << 30);
+        let buffer = self.buffers.entry(format!("memrun {}", run.buffer)).or_default();
+        if buffer.len() < size {
+            buffer.resize(size, 0);
+        }
+        let writes = run.kind.contains("write");
+        let (mut at, stride) = (0, usize::try_from(run.stride).unwrap_or(1).max(1));
+        let mut sum = 0_u8;
+        for _ in 0..run.count {
+            if writes {
+                buffer[at] = buffer[at].wrapping_add(1);
+            } else {
+                sum = sum.wrapping_add(buffer[at]);
+            }
+            at = (at + stride) % size;
+        }
+        std::hint::black_box((sum, &*buffer));
+    }
+
+    /// Gives the thread the attributes that are named.
+    pub(crate) fn apply(&mut self, settings: &Settings) {
+        if let Some(group) = settings.group {
+            self.measured.group = group;
+        }
+        apply(&self.shared, self.tid, &self.measured.name, settings);
+    }
+
+    /// What it is in the end.
+    pub(crate) fn note_attributes(&mut self) {
+        if let Ok(attr) = sys::attr() {
+            (self.measured.policy, self.measured.nice, self.measured.rt_priority) =
+                (attr.policy, attr.nice, attr.priority);
+        }
+    }
+}
+
+/// Gives a thread the attributes that are named; the kernel's refusals become notes.
+pub(crate) fn apply(shared: &Shared, tid: u32, name: &str, settings: &Settings) {
+    if let Some(policy) = settings.policy
+        && let Err(error) = sys::set_attr(tid, attr_of(policy))
+    {
+        let more = if error.kind() == io::ErrorKind::PermissionDenied { "; root may" } else { "" };
+        shared.note(format!("the kernel refused {}: {error}{more}", words(policy)));
+    }
+    if let Some(cpus) = &settings.cpus {
+        let mut set = CpuSet::new();
+        cpus.iter().filter(|&&cpu| (cpu as usize) < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu as usize));
+        if let Err(error) = sched_setaffinity(rustix::thread::Pid::from_raw(tid as i32), &set) {
+            shared.note(format!("the kernel refused the CPUs {cpus:?} of `{name}`: {error}"));
+        }
+    }
+    if settings.nodes.is_some() {
+        shared.note("memory is not bound to NUMA nodes".to_owned());
+    }
+    if settings.util_min.is_some() || settings.util_max.is_some() {
+        let mut attr = SchedAttr { flags: sys::FLAG_KEEP_ALL, ..SchedAttr::default() };
+        if let Some(min) = settings.util_min {
+            (attr.util_min, attr.flags) = (min, attr.flags | sys::FLAG_UTIL_CLAMP_MIN);
+        }
+        if let Some(max) = settings.util_max {
+            (attr.util_max, attr.flags) = (max, attr.flags | sys::FLAG_UTIL_CLAMP_MAX);
+        }
+        if let Err(error) = sys::set_attr(tid, attr) {
+            shared.note(format!("the kernel refused utilisation clamps: {error}"));
+        }
+    }
+    if let (Some(group), Some(cgroups)) = (settings.group, &shared.cgroups)
+        && let Err(error) = cgroups.enter(group, tid)
+    {
+        shared.note(error.to_string());
+    }
+}
+
+/// Whether another round begins.
+fn begins(left: &mut Repeat) -> bool {
+    match left {
+        Repeat::Forever => true,
+        Repeat::Times(0) => false,
+        Repeat::Times(times) => {
+            *times -= 1;
+            true
+        }
+    }
+}
+
+/// A policy as the kernel takes it.
+pub(crate) fn attr_of(policy: Policy) -> SchedAttr {
+    let none = SchedAttr::default();
+    match policy {
+        Policy::Other { nice, slice } => {
+            SchedAttr { policy: sys::SCHED_OTHER, nice: i32::from(nice), runtime: slice.unwrap_or(0), ..none }
+        }
+        Policy::Batch { nice, slice } => {
+            SchedAttr { policy: sys::SCHED_BATCH, nice: i32::from(nice), runtime: slice.unwrap_or(0), ..none }
+        }
+        Policy::Idle => SchedAttr { policy: sys::SCHED_IDLE, ..none },
+        Policy::Fifo { priority } => SchedAttr { policy: sys::SCHED_FIFO, priority: u32::from(priority), ..none },
+        Policy::RoundRobin { priority } => SchedAttr { policy: sys::SCHED_RR, priority: u32::from(priority), ..none },
+        Policy::Deadline { runtime, deadline, period, reclaim } => {
+            let flags = if reclaim { sys::FLAG_RECLAIM } else { 0 };
+            SchedAttr { policy: sys::SCHED_DEADLINE, flags, runtime, deadline, period, ..none }
+        }
+    }
+}
+
+fn words(policy: Policy) -> String {
+    match policy {
+        Policy::Other { nice, .. } => format!("nice {nice}"),
+        Policy::Batch { nice, .. } => format!("SCHED_BATCH with nice {nice}"),
+        Policy::Idle => "SCHED_IDLE".to_owned(),
+        Policy::Fifo { priority } => format!("SCHED_FIFO {priority}"),
+        Policy::RoundRobin { priority } => format!("SCHED_RR {priority}"),
+        Policy::Deadline { runtime, deadline, period, .. } => {
+            format!("SCHED_DEADLINE {runtime}/{deadline}/{period} ns (runtime, deadline, period)")
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! A run: all threads made ready, begun at one instant, ended at one, and measured.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use vruntime_workload::program::{Change, Changed, Policy, Settings, Workload};
+
+use crate::cgroup::Cgroups;
+use crate::check;
+use crate::error::Error;
+use crate::ftrace::Recording;
+use crate::measured::{Measured, TaskMeasured};
+use crate::objects::Objects;
+use crate::program::{self, Running};
+use crate::{stat, work};
+
+/// From when all are ready to when they begin, nanoseconds: long enough for the last to have gone to sleep.
+const LEAD_NS: u64 = 20_000_000;
+/// How often it is looked whether somebody wants the run to stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// Threads beyond this are refused.
+const MAX_THREADS: usize = 30_000;
+/// What a thread needs: the programs are loops.
+const STACK: usize = 256 << 10;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// When to stop, nanoseconds after the start; none: as the workload says.
+    pub duration: Option<u64>,
+    /// Leave what the kernel recorded (ftrace text) there.
+    pub trace: Option<PathBuf>,
+    /// Begin even what may hang the machine.
+    pub force: bool,
+}
+
+/// What all threads share.
+pub(crate) struct Shared {
+    pub(crate) workload: Workload,
+    pub(crate) objects: Objects,
+    pub(crate) cgroups: Option<Cgroups>,
+    /// The run is over: whoever waits, go.
+    pub(crate) stop: AtomicBool,
+    /// The common start, monotonic nanoseconds; 0 until it is known.
+    start: AtomicU64,
+    end: AtomicU64,
+    /// How many have been forked of each task.
+    forked: Vec<AtomicU32>,
+    /// Programs that have not come to their end.
+    live: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    measured: Mutex<Vec<TaskMeasured>>,
+    /// The thread of each instance that lives.
+    tids: Mutex<BTreeSet<(usize, u32)>>,
+    notes: Mutex<BTreeSet<String>>,
+    gate: Gate,
+}
+
+/// Where threads wait for the start, and after their end until they have been measured.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    ready: usize,
+    open: bool,
+    parked: Vec<TaskMeasured>,
+    leave: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gate {
+    fn wait(&self, until: impl Fn(&GateState) -> bool) {
+        let mut state = locked(&self.state);
+        while !until(&state) {
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut GateState)) {
+        change(&mut locked(&self.state));
+        self.moved.notify_all();
+    }
+}
+
+impl Shared {
+    /// The common start, monotonic nanoseconds.
+    pub(crate) fn start(&self) -> u64 {
+        self.start.load(Ordering::Relaxed)
+    }
+
+    /// The end, monotonic nanoseconds.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Whether the run is over.
+    pub(crate) fn over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || work::now() >= self.end()
+    }
+
+    /// Tells the user something, once.
+    pub(crate) fn note(&self, note: String) {
+        locked(&self.notes).insert(note);
+    }
+
+    /// A running task starts another.
+    pub(crate) fn fork(self: &Arc<Self>, template: usize) {
+        let count = self.forked[template].fetch_add(1, Ordering::Relaxed);
+        let task = &self.workload.tasks[template];
+        let first = count == 0 && task.start.is_none();
+        let name = if first { task.name.clone() } else { format!("{}-{}", task.name, count + 1) };
+        if locked(&self.threads).len() >= MAX_THREADS {
+            self.note(format!("no more than {MAX_THREADS} threads: forks beyond that were left out"));
+            return;
+        }
+        self.live.fetch_add(1, Ordering::SeqCst);
+        let shared = self.clone();
+        let settings = task.settings.clone();
+        let body = move || {
+            let born = work::now();
+            let mut this = Running::new(shared.clone(), template, name);
+            locked(&shared.tids).insert((template, this.measured.tid));
+            this.apply(&settings);
+            this.run();
+            locked(&shared.tids).remove(&(template, this.measured.tid));
+            this.note_attributes();
+            stat::read(this.measured.tid, &mut this.measured);
+            this.measured.life_ns = work::now().min(shared.end()).saturating_sub(born);
+            locked(&shared.measured).push(std::mem::take(&mut this.measured));
+            shared.live.fetch_sub(1, Ordering::SeqCst);
+        };
+        match thread::Builder::new().name(short(&task.name)).stack_size(STACK).spawn(body) {
+            Ok(handle) => locked(&self.threads).push(handle),
+            Err(error) => {
+                self.live.fetch_sub(1, Ordering::SeqCst);
+                self.note(format!("a fork was refused: {error}"));
+            }
+        }
+    }
+
+    /// One of the workload's own tasks, from its making to its end.
+    fn task(self: &Arc<Self>, template: usize) {
+        let task = &self.workload.tasks[template];
+        let mut this = Running::new(self.clone(), template, task.name.clone());
+        locked(&self.tids).insert((template, this.measured.tid));
+        this.apply(&task.settings);
+        let mut before = TaskMeasured::default();
+        stat::read(this.measured.tid, &mut before);
+        self.gate.change(|gate| gate.ready += 1);
+        self.gate.wait(|gate| gate.open);
+        let born = self.start() + task.start.unwrap_or(0);
+        if self.start() > 0 && born < self.end() {
+            let _slept =
+                rustix::thread::clock_nanosleep_absolute(rustix::time::ClockId::Monotonic, &work::timespec(born));
+            this.run();
+        }
+        this.measured.life_ns = work::now().min(self.end()).saturating_sub(born);
+        this.note_attributes();
+        let mut measured = std::mem::take(&mut this.measured);
+        // Kept until the thread has been looked at: what is not the workload's own. Between `before` and the start it slept twice,
+        // at the gate and until the common start. At its end it sleeps once more; that counts if it has ended, as an exit does.
+        let (cpu_ns, run_delay_ns) = (before.cpu_ns, before.run_delay_ns);
+        measured.cpu_ns = cpu_ns;
+        measured.run_delay_ns = run_delay_ns;
+        measured.voluntary = before.voluntary + 2 + u64::from(!measured.ended);
+        measured.involuntary = before.involuntary;
+        measured.migrations = before.migrations;
+        self.live.fetch_sub(1, Ordering::SeqCst);
+        self.gate.change(|gate| gate.parked.push(measured));
+        self.gate.wait(|gate| gate.leave);
+    }
+
+    /// Reads the counters of a parked thread; it carries what they were before.
+    fn measure(before: &TaskMeasured) -> TaskMeasured {
+        let mut task = before.clone();
+        if stat::read(task.tid, &mut task) {
+            task.cpu_ns = task.cpu_ns.saturating_sub(before.cpu_ns);
+            task.run_delay_ns = task.run_delay_ns.saturating_sub(before.run_delay_ns);
+            task.voluntary = task.voluntary.saturating_sub(before.voluntary);
+            task.involuntary = task.involuntary.saturating_sub(before.involuntary);
+            task.migrations = task.migrations.saturating_sub(before.migrations);
+        }
+        task
+    }
+
+    /// Does what somebody outside changes.
+    fn change(&self, change: &Change) {
+        match &change.what {
+            Changed::Group { group, to } => {
+                let done = self.cgroups.as_ref().map(|cgroups| cgroups.change(*group, to));
+                if let Some(Err(error)) = done {
+                    self.note(error.to_string());
+                }
+            }
+            Changed::Tasks { tasks, settings, nice } => {
+                let policy = settings.policy.or(nice.map(|nice| Policy::Other { nice, slice: None }));
+                let settings = Settings { policy, ..settings.clone() };
+                for &(template, tid) in locked(&self.tids).iter().filter(|(template, _)| tasks.contains(template)) {
+                    program::apply(self, tid, &self.workload.tasks[template].name, &settings);
+                }
+            }
+            Changed::Cpuset { .. } | Changed::Session { .. } => {
+                self.note("changes of cpusets and sessions are left out".to_owned());
+            }
+        }
+    }
+}
+
+/// A thread's name as the kernel keeps it.
+fn short(name: &str) -> String {
+    name.bytes().filter(u8::is_ascii_graphic).take(15).map(char::from).collect()
+}
+
+/// Whether the workload has any use for cgroups.
+fn wants_groups(workload: &Workload) -> bool {
+    workload.groups.len() > 1
+}
+
+/// Runs a workload as threads of this process and measures what the kernel gives them. `stopped` is asked now and then whether
+/// somebody wants it to end.
+///
+/// # Errors
+/// What cannot be run ([`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`]), what had better not be ([`Error::Hangs`]), and what
+/// the kernel refuses without which there is nothing to run.
+pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Measured, Error> {
+    let duration = options.duration.or(workload.duration);
+    check::check(workload, duration, options.force)?;
+    let begun: Vec<usize> = (0..workload.tasks.len()).filter(|&task| workload.tasks[task].start.is_some()).collect();
+    if begun.len() > MAX_THREADS {
+        return Err(Error::TooMany { limit: MAX_THREADS });
+    }
+    let mut notes = Vec::new();
+    let cgroups = if wants_groups(workload) {
+        match Cgroups::new(&workload.groups, &mut notes) {
+            Ok(cgroups) => Some(cgroups),
+            Err(error) => {
+                notes.push(format!("all groups, their weights and limits are left out: {error}"));
+                None
+            }
+        }
+    } else {
+        None
+    };
+    if !workload.hotplug.is_empty() {
+        notes.push("CPUs stay online: hotplug is left out".to_owned());
+    }
+    if !workload.sessions.is_empty() {
+        notes.push("all threads are of one session: sessions are left out".to_owned());
+    }
+    let objects = Objects::new(workload).map_err(|source| Error::Io {
+        what: "cannot make the workload's pipes".to_owned(),
+        path: None,
+        source,
+    })?;
+    let shared = Arc::new(Shared {
+        workload: workload.clone(),
+        objects,
+        cgroups,
+        stop: AtomicBool::new(false),
+        start: AtomicU64::new(0),
+        end: AtomicU64::new(u64::MAX),
+        forked: workload.tasks.iter().map(|_| AtomicU32::new(0)).collect(),
+        live: AtomicUsize::new(begun.len()),
+        threads: Mutex::new(Vec::new()),
+        measured: Mutex::new(Vec::new()),
+        tids: Mutex::new(BTreeSet::new()),
+        notes: Mutex::new(BTreeSet::new()),
+        gate: Gate::default(),
+    });
+    let started = begin(&shared, &begun);
+    if let Err(error) = started {
+        end(&shared);
+        return Err(error);
+    }
+    let recording = options.trace.as_ref().and_then(|path| match Recording::start(&mut notes) {
+        Ok(recording) => Some((recording, path.clone())),
+        Err(error) => {
+            notes.push(format!("no trace: the kernel would not record ({error})"));
+            None
+        }
+    });
+    let interrupted = last(&shared, duration, stopped);
+    let over = work::now().min(shared.end());
+    let trace = recording.and_then(|(recording, path)| match recording.finish(&path) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            notes.push(format!("the trace could not be written: {error}"));
+            None
+        }
+    });
+    wait_until_parked(&shared, begun.len());
+    let parked = std::mem::take(&mut locked(&shared.gate.state).parked);
+    let mut tasks: Vec<TaskMeasured> = parked.iter().map(Shared::measure).collect();
+    tasks.sort_by_key(|task| task.template);
+    let groups = shared.cgroups.as_ref().map(|cgroups| cgroups.measure(&workload.groups)).unwrap_or_default();
+    end(&shared);
+    tasks.append(&mut locked(&shared.measured));
+    notes.extend(std::mem::take(&mut *locked(&shared.notes)));
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+    Ok(Measured {
+        elapsed_ns: over.saturating_sub(shared.start()),
+        tasks,
+        groups,
+        kernel,
+        cpus: check::online(),
+        notes,
+        interrupted,
+        trace,
+    })
+}
+
+/// Makes the threads and lets them begin, all at one instant.
+fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
+    for &template in begun {
+        let this = shared.clone();
+        let name = short(&shared.workload.tasks[template].name);
+        let spawned = thread::Builder::new().name(name).stack_size(STACK).spawn(move || this.task(template));
+        match spawned {
+            Ok(handle) => locked(&shared.threads).push(handle),
+            Err(source) => {
+                return Err(Error::Io { what: "cannot make a thread".to_owned(), path: None, source });
+            }
+        }
+    }
+    shared.gate.wait(|gate| gate.ready == begun.len());
+    Ok(())
+}
+
+/// Opens the gate, and waits until the run is over. Whether somebody stopped it.
+fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool) -> bool {
+    let start = work::now() + LEAD_NS;
+    let end = duration.map_or(u64::MAX, |duration| start.saturating_add(duration));
+    shared.start.store(start, Ordering::SeqCst);
+    shared.end.store(end, Ordering::SeqCst);
+    shared.gate.change(|gate| gate.open = true);
+    let mut changes = shared.workload.changes.iter().peekable();
+    let mut interrupted = false;
+    while shared.live.load(Ordering::SeqCst) > 0 {
+        let now = work::now();
+        if now >= end {
+            break;
+        }
+        if stopped() {
+            interrupted = true;
+            shared.end.store(now, Ordering::SeqCst);
+            break;
+        }
+        while let Some(change) = changes.next_if(|change| start + change.at <= now) {
+            shared.change(change);
+        }
+        let next = changes.peek().map_or(u64::MAX, |change| start + change.at).min(end);
+        thread::sleep(LOOK.min(Duration::from_nanos(next.saturating_sub(now))));
+    }
+    shared.stop.store(true, Ordering::SeqCst);
+    if shared.end() == u64::MAX {
+        shared.end.store(work::now(), Ordering::SeqCst);
+    }
+    interrupted
+}
+
+/// Wakes whoever still waits for something, until all have come to their end.
+fn wait_until_parked(shared: &Arc<Shared>, count: usize) {
+    while locked(&shared.gate.state).parked.len() < count || shared.live.load(Ordering::SeqCst) > 0 {
+        shared.objects.stop();
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Lets all threads go, and waits until they are gone.
+fn end(shared: &Arc<Shared>) {
+    shared.stop.store(true, Ordering::SeqCst);
+    shared.gate.change(|gate| (gate.open, gate.leave) = (true, true));
+    loop {
+        let threads = std::mem::take(&mut *locked(&shared.threads));
+        if threads.is_empty() {
+            return;
+        }
+        for handle in threads {
+            shared.objects.stop();
+            // A thread that panicked has told so on standard error.
+            let _ended = handle.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::attr_of;
+    use crate::sys;
+    use vruntime_workload::program::Policy;
+
+    #[test]
+    fn names_are_what_the_kernel_keeps() {
+        assert_eq!(short("a task with spaces"), "ataskwithspaces");
+        assert_eq!(short("0123456789abcdefgh"), "0123456789abcde");
+    }
+
+    #[test]
+    fn policies_are_the_kernels() {
+        let attr = attr_of(Policy::Deadline { runtime: 1, deadline: 2, period: 3, reclaim: true });
+        assert_eq!((attr.policy, attr.flags, attr.runtime, attr.deadline, attr.period), (6, 2, 1, 2, 3));
+        assert_eq!(attr_of(Policy::Other { nice: -3, slice: Some(5) }).runtime, 5);
+        assert_eq!(sys::SCHED_IDLE, 5);
+    }
+}

@@ -1,0 +1,57 @@
+//! What `/proc` says of a thread.
+
+use std::fs;
+
+use crate::measured::TaskMeasured;
+
+/// Fills in what the kernel has counted for thread `tid` of this process. False if it is gone.
+pub(crate) fn read(tid: u32, task: &mut TaskMeasured) -> bool {
+    let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
+    let Ok(status) = file("status") else { return false };
+    (task.voluntary, task.involuntary) = switches(&status);
+    if let Ok(schedstat) = file("schedstat") {
+        let mut fields = schedstat.split_whitespace().map(|field| field.parse().unwrap_or(0));
+        task.cpu_ns = fields.next().unwrap_or(0);
+        task.run_delay_ns = fields.next().unwrap_or(0);
+    }
+    if let Ok(sched) = file("sched") {
+        task.migrations = migrations(&sched);
+    }
+    true
+}
+
+fn switches(status: &str) -> (u64, u64) {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    };
+    (field("voluntary_ctxt_switches"), field("nonvoluntary_ctxt_switches"))
+}
+
+fn migrations(sched: &str) -> u64 {
+    let line = sched.lines().find(|line| line.trim_start().starts_with("se.nr_migrations"));
+    line.and_then(|line| line.rsplit(':').next()?.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t34\n";
+        assert_eq!(switches(status), (12, 34));
+        let sched = "x (1, #threads: 1)\n---\nse.nr_migrations                             :                    7\n";
+        assert_eq!(migrations(sched), 7);
+        assert_eq!((switches(""), migrations("")), ((0, 0), 0));
+    }
+
+    #[test]
+    fn this_thread_has_run() {
+        let mut task = TaskMeasured::default();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert!(read(tid, &mut task));
+        assert!(task.cpu_ns > 0, "{task:?}");
+        assert!(!read(u32::MAX / 4, &mut task), "no such thread");
+    }
+}

@@ -1,0 +1,74 @@
+//! Computation for so much CPU time, and the clocks.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+const SECOND: u64 = 1_000_000_000;
+/// Between two looks at the clock nothing of ours takes longer: in a longer gap something else had the CPU.
+const GAP_NS: u64 = 3_000;
+/// What is left below this is not worth another look at the CPU clock.
+const NEAR_NS: u64 = 1_000;
+
+fn nanoseconds(time: Timespec) -> u64 {
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+/// `ns` as the kernel takes it.
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as i64 }
+}
+
+/// The monotonic clock, nanoseconds. Read in user space.
+pub(crate) fn now() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
+/// CPU time this thread has had. A system call.
+pub(crate) fn cpu_time() -> u64 {
+    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// Computes until the thread has had `ns` of CPU time more, or it is `end`. False if it is.
+pub(crate) fn compute(ns: u64, end: u64) -> bool {
+    let began = cpu_time();
+    let mut left = ns;
+    loop {
+        if !spin(left, end) {
+            return false;
+        }
+        left = ns.saturating_sub(cpu_time() - began);
+        if left < NEAR_NS {
+            return true;
+        }
+    }
+}
+
+/// Computes for `ns` by the monotonic clock, gaps not counted.
+fn spin(ns: u64, end: u64) -> bool {
+    let (mut last, mut done) = (now(), 0);
+    while done < ns {
+        let at = now();
+        if at >= end {
+            return false;
+        }
+        let step = at - last;
+        if step < GAP_NS {
+            done += step;
+        }
+        last = at;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_measured_by_the_cpu_clock() {
+        let before = cpu_time();
+        assert!(compute(5_000_000, u64::MAX));
+        let took = cpu_time() - before;
+        assert!((4_990_000..8_000_000).contains(&took), "{took}");
+        assert!(!compute(u64::MAX, now() + 1_000_000), "it ends with the run");
+    }
+}
