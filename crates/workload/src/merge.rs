@@ -91,6 +91,7 @@ impl Merged {
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
         };
+        into.kernel_threads.extend(added.kernel_threads.iter().map(|task| task + offsets.tasks));
         into.mutexes.extend(added.mutexes.iter().cloned());
         into.conditions.extend(added.conditions.iter().cloned());
         into.barriers.extend(added.barriers.iter().cloned());

@@ -4,6 +4,8 @@
 //! and replayed traces all become one; the simulated machine and the real-kernel host both run it. Times are
 //! nanoseconds.
 
+use std::collections::BTreeSet;
+
 /// A whole workload: tasks, the groups they live in, and the objects they synchronise on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
@@ -13,6 +15,8 @@ pub struct Workload {
     pub groups: Vec<Group>,
     /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.
     pub sessions: Vec<Session>,
+    /// Tasks that are threads of the kernel, by their index in [`Workload::tasks`]: they are in no session.
+    pub kernel_threads: BTreeSet<usize>,
     /// How many mutexes there are, and how they behave.
     pub mutexes: Vec<Mutex>,
     /// Condition variables (rt-app `wait`, `signal`, `broad`, `sync`), by name.

@@ -88,6 +88,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         hz: arguments.hz,
         preempt: arguments.preempt,
         costs: arguments.costs.clone(),
+        autogroup: arguments.autogroup,
         ..Options::default()
     };
     let machine = cpus.to_string();
@@ -107,7 +108,11 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
             Ok::<Plan, miette::Report>(what_if)
         })
         .transpose()?;
-    let recorded = reading.recorder.finish(&charges(&as_recorded.config));
+    let mut recorded = reading.recorder.finish(&charges(&as_recorded.config));
+    if !arguments.autogroup {
+        recorded.workload.sessions.clear();
+        recorded.workload.tasks.iter_mut().for_each(|task| task.session = None);
+    }
     if recorded.workload.tasks.is_empty() {
         return Err(miette!(
             help = "record while something runs",
@@ -175,7 +180,7 @@ impl Reading {
             if self.cpus <= MAX_CPUS
                 && let Some(what) = what(&record.point)
             {
-                self.recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, what });
+                self.recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, tgid: record.tgid, what });
             }
         }
         let notes = events.notes();
