@@ -96,10 +96,12 @@ impl Merged {
         into.conditions.extend(added.conditions.iter().cloned());
         into.barriers.extend(added.barriers.iter().cloned());
         into.semaphores.extend(added.semaphores.iter().cloned());
-        into.timers.extend(added.timers.iter().map(|timer| Timer {
-            name: timer.name.clone(),
-            start: timer.start.map(|start| start + placement.start),
-        }));
+        into.timers.extend(
+            added.timers.iter().map(|timer| Timer {
+                name: timer.name.clone(),
+                start: timer.start.map(|start| start + placement.start),
+            }),
+        );
         into.pipes.extend(added.pipes.iter().cloned());
         self.places.append(places, offsets.tasks);
 

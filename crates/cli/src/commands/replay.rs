@@ -329,6 +329,7 @@ fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
             name: name.clone(),
             habit: thread.habit.name().to_owned(),
             confined: thread.confined,
+            computes_for: thread.computes_for,
             recorded: ReplayMeasure {
                 cpu_ns: thread.cpu_ns,
                 switches: thread.switches,
@@ -372,6 +373,13 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
             notes.push(format!("{count} {what}"));
         }
     };
+    let clocks =
+        recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();
+    tell(clocks as u64, "tasks compute until a time, whoever has the CPU meanwhile");
+    tell(
+        counts.sharing,
+        "tasks wake at the very times of others: which of them comes first is chance, and can stay so for long; judge them together",
+    );
     tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
     tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
     tell(counts.left_out, "migration threads are left out: the simulator has its own");

@@ -1,5 +1,7 @@
 //! What threads have from clocks: how long they compute, and beats they have in common.
 
+use std::collections::BTreeSet;
+
 use super::Charges;
 use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
 use super::lives::{End, Stretch, Thread};
@@ -62,8 +64,8 @@ pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
 }
 
 /// Gives threads the same beat whose timers are set to the same times: an interrupt wakes those in the order in which they went to sleep,
-/// now the one first and now the other. Measured apart, one would always be first.
-pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64) {
+/// now the one first and now the other. Measured apart, one would always be first. Returns how many threads share theirs.
+pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64) -> u64 {
     let mut periodic: Vec<(u64, u64, usize)> = rhythms
         .iter()
         .enumerate()
@@ -73,6 +75,7 @@ pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64)
         })
         .collect();
     periodic.sort_unstable();
+    let mut sharing = BTreeSet::new();
     // Each joins the first one of those before it with which it has its beat in common; those are few.
     for index in 1..periodic.len() {
         let (period, _, thread) = periodic[index];
@@ -83,8 +86,10 @@ pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64)
         });
         if let Some(other) = common {
             rhythms[thread] = rhythms[other];
+            sharing.extend([thread, other]);
         }
     }
+    sharing.len() as u64
 }
 
 /// Whether two beats are so near to each other, from the beginning of a thread's life to its end, that one interrupt takes both.

@@ -169,6 +169,8 @@ pub struct Counts {
     pub confined: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
+    /// Tasks whose timers are set to the same times as another's.
+    pub sharing: u64,
 }
 
 /// A thread of the trace, with what was measured of it there.

@@ -42,7 +42,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         })
         .collect();
 
-    clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
+    counts.sharing = clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
     let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
 
     let mut builder = Builder { threads: &threads, kept: &kept, interrupted: &interrupted, rhythms, paces, charges };

@@ -7,8 +7,29 @@ use crate::program::Session;
 
 /// What the names of the kernel's own threads begin with.
 const KERNEL_THREADS: &[&str] = &[
-    "cpuhp/", "irq/", "jbd2/", "kauditd", "kcompactd", "kdamond", "kdevtmpfs", "khugepaged", "khungtaskd", "kintegrityd", "kblockd",
-    "ksmd", "ksoftirqd", "kswapd", "kthreadd", "kworker", "migration/", "oom_reaper", "rcu_", "rcuc/", "rcuo", "rcub/", "scsi_eh_",
+    "cpuhp/",
+    "irq/",
+    "jbd2/",
+    "kauditd",
+    "kcompactd",
+    "kdamond",
+    "kdevtmpfs",
+    "khugepaged",
+    "khungtaskd",
+    "kintegrityd",
+    "kblockd",
+    "ksmd",
+    "ksoftirqd",
+    "kswapd",
+    "kthreadd",
+    "kworker",
+    "migration/",
+    "oom_reaper",
+    "rcu_",
+    "rcuc/",
+    "rcuo",
+    "rcub/",
+    "scsi_eh_",
     "watchdog",
 ];
 
@@ -24,7 +45,8 @@ pub(super) fn sessions(threads: &[Thread]) -> (Vec<Option<usize>>, Vec<Session>)
     let mut leader: BTreeMap<i32, usize> = BTreeMap::new();
     let mut known: Vec<bool> = threads.iter().map(|thread| thread.tgid.is_some()).collect();
     for (index, thread) in threads.iter().enumerate() {
-        let parent = thread.born.and_then(|(_, parent)| parent).filter(|&parent| !is_kernel_thread(&threads[parent].comm));
+        let parent =
+            thread.born.and_then(|(_, parent)| parent).filter(|&parent| !is_kernel_thread(&threads[parent].comm));
         let process = thread.tgid.map(|tgid| *leader.entry(tgid).or_insert(index));
         for with in [parent, process].into_iter().flatten() {
             known[index] |= known[with];
