@@ -411,6 +411,9 @@ pub(crate) struct Replay {
     /// What switches, interrupts and system calls take: default, zero, vm or emulated
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
+    /// It was recorded with autogroup on: a process and what it forks are a session
+    #[arg(long)]
+    pub(crate) autogroup: bool,
     /// Show every task
     #[arg(long)]
     pub(crate) all: bool,

@@ -38,6 +38,8 @@ pub struct ReplayTask {
     pub habit: String,
     /// The CPU it is confined to, if it is taken to be.
     pub confined: Option<u32>,
+    /// How long it computes between two sleeps if it looks at the clock for that, nanoseconds.
+    pub computes_for: Option<u64>,
     /// What the trace says.
     pub recorded: ReplayMeasure,
     /// What the replay as recorded gave.
@@ -224,6 +226,7 @@ impl ReplayCheck {
                     "name": task.name,
                     "sleeps": task.habit,
                     "confined_to": task.confined,
+                    "computes_for_ns": task.computes_for,
                     "recorded": measure(&task.recorded),
                     "replayed": measure(&task.replayed),
                     "what_if": task.what_if.as_ref().map(measure),

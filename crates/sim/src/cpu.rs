@@ -39,7 +39,7 @@ pub(crate) struct Cpu {
     pub(crate) fraction: u32,
     /// Speed now, of `UNIT`, for work that depends on it.
     pub(crate) speed: u32,
-    /// The running operation takes the same time at any speed.
+    /// The running operation ends at a time, whatever is done until then (`runtime`): `work` is how far off that is, debts included.
     pub(crate) unscaled: bool,
     /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
@@ -88,17 +88,17 @@ impl Cpu {
     /// Accounts for the time up to `now`: first debts, then the task's work, or idleness.
     #[inline]
     pub(crate) fn settle(&mut self, now: u64) {
-        let mut elapsed = now - self.since;
+        let passed = now - self.since;
         self.since = now;
-        let paid = elapsed.min(self.debt);
+        let paid = passed.min(self.debt);
         self.debt -= paid;
         self.time.overhead += paid;
-        elapsed -= paid;
+        let elapsed = passed - paid;
         if self.curr == IDLE {
             self.time.idle += elapsed;
         } else {
             self.time.busy += elapsed;
-            self.progress(elapsed);
+            self.progress(if self.unscaled { passed } else { elapsed });
         }
     }
 
@@ -127,10 +127,13 @@ impl Cpu {
         }
     }
 
-    /// Time the rest of the work takes at today's speed, rounded up.
+    /// Time the rest of the work takes at today's speed once the debts are paid, rounded up.
     #[inline]
     fn work_time(&self) -> u64 {
-        let speed = self.effective_speed();
+        if self.unscaled {
+            return self.work.saturating_sub(self.debt);
+        }
+        let speed = u64::from(self.speed);
         if speed == UNIT {
             return self.work;
         }
@@ -192,6 +195,20 @@ mod tests {
         assert_eq!(cpu.done_at(), 2000);
         cpu.unscaled = true;
         assert_eq!(cpu.done_at(), 1000);
+    }
+
+    #[test]
+    fn what_ends_at_a_time_does_so_whatever_the_kernel_takes() {
+        let mut cpu = Cpu::new(512);
+        (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
+        cpu.owe(0, 300);
+        assert_eq!(cpu.done_at(), 1000);
+        cpu.settle(400);
+        assert_eq!((cpu.work, cpu.time.overhead, cpu.time.busy), (600, 300, 100));
+        cpu.owe(400, 900);
+        assert_eq!(cpu.done_at(), 1300, "not before the debts are paid");
+        cpu.settle(1300);
+        assert_eq!((cpu.debt, cpu.work), (0, 0));
     }
 
     #[test]

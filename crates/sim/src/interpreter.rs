@@ -212,6 +212,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let this = &mut self.core.cpus[cpu];
                 this.work = work;
                 this.unscaled = matches!(code, Code::Runtime(_));
+                if this.unscaled {
+                    this.work = work.saturating_add(this.debt);
+                    self.tasks[task as usize].due = now.saturating_add(this.work);
+                }
                 self.work_begins(task);
                 Flow::Stage
             }

@@ -13,6 +13,15 @@ pub(crate) struct Loop {
     times: LoopTimes,
     /// When its `run` or `runtime` began.
     began: u64,
+    /// How much of its `runtime` others had the CPU.
+    waited: u64,
+}
+
+impl Loop {
+    /// The task is back on a CPU, and its `runtime` is so much nearer to its end.
+    pub(crate) fn has_waited(&mut self, time: u64) {
+        self.waited = self.waited.saturating_add(time);
+    }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -39,7 +48,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn work_begins(&mut self, task: u32) {
         let now = self.core.now;
         if let Some(this) = self.loop_of(task) {
-            this.began = now;
+            (this.began, this.waited) = (now, 0);
         }
     }
 
@@ -50,13 +59,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return;
         }
         let (now, capacity) = (self.core.now, u64::from(self.capacity[cpu]));
-        let (asked, done) = match code {
-            Code::Run(work) => (work, work),
-            // As much as this CPU does in that time.
-            Code::Runtime(time) => (time, (u128::from(time) * u128::from(capacity) / 1024) as u64),
-            _ => return,
-        };
         if let Some(this) = self.loop_of(task) {
+            let (asked, done) = match code {
+                Code::Run(work) => (work, work),
+                Code::Runtime(time) => {
+                    // As much as this CPU does in what the task had of that time.
+                    let had = time.saturating_sub(this.waited);
+                    (time, (u128::from(had) * u128::from(capacity) / 1024) as u64)
+                }
+                _ => return,
+            };
             let times = &mut this.times;
             times.asked = times.asked.saturating_add(asked);
             times.work = times.work.saturating_add(done);

@@ -387,9 +387,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 
     /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root group that
-    /// is its session's autogroup.
+    /// is its session's autogroup, unless it is a thread of the kernel.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
-        if index == 0 && !self.autogroups.is_empty() {
+        if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
             let session = self.workload.tasks[template].session;
             return self.autogroups[session.map_or(0, |session| session + 1)];
         }

@@ -91,6 +91,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         this.work = that.work;
         this.fraction = that.fraction;
         this.unscaled = that.unscaled;
+        if that.unscaled {
+            // It looks at the clock, and what has passed meanwhile has passed.
+            this.work = that.work.min(that.due.saturating_sub(core.now));
+            if let Some(this) = self.loops.as_mut().and_then(|loops| loops.get_mut(task as usize)) {
+                this.has_waited(that.work - core.cpus[cpu].work);
+            }
+        }
         let soft = u64::from(std::mem::take(&mut that.soft));
         let soft_kind = that.soft_kind;
         if std::mem::take(&mut that.owes_return) {

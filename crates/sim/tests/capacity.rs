@@ -29,7 +29,7 @@ fn log(tasks: Vec<Task>, kernel: &str, machine: &str, ms: u64) -> Log {
     config.duration = Some(ms * MS);
     let mut log = Log::default();
     let mut whole = workload(tasks);
-    whole.timers = (0..8).map(|index| format!("t{index}")).collect();
+    whole.timers = (0..8).map(|index| Timer::new(format!("t{index}"))).collect();
     simulate(&whole, &config, &mut log).unwrap();
     log
 }

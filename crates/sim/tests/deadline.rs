@@ -39,7 +39,7 @@ fn set_of(sets: &[Dl]) -> Workload {
     let job = |(n, dl): (usize, &Dl)| periodic(&format!("d{n}"), *dl, n, dl.runtime.saturating_sub(SPARE));
     let tasks = sets.iter().enumerate().map(job).collect();
     let mut workload = workload(tasks);
-    workload.timers = (0..sets.len()).map(|n| format!("t{n}")).collect();
+    workload.timers = (0..sets.len()).map(|n| Timer::new(format!("t{n}"))).collect();
     workload
 }
 

@@ -153,6 +153,37 @@ fn a_pipe_blocks_readers_when_empty_and_writers_when_full() {
     );
 }
 
+/// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as he is back.
+#[test]
+fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
+    let ends = |ops: [Op; 2]| {
+        let mut log = Log::default();
+        let config = Config { duration: Some(1_000 * MS), ..exact("6.12", "1") };
+        let tasks = ["a", "b"].into_iter().zip(ops).map(|(name, op)| once(name, vec![op])).collect();
+        simulate(&workload(tasks), &config, &mut log).unwrap();
+        (log.exit("a").unwrap() / US, log.exit("b").unwrap() / US)
+    };
+    let runtime = |us| Op::Runtime { time: us * US };
+    // `b` begins when it first comes onto the CPU; the other has it for a tick or so at the end.
+    let (a, b) = ends([runtime(20_000), runtime(20_000)]);
+    assert!((20_000..25_000).contains(&a) && (20_000..30_000).contains(&b), "{a} {b}");
+    let (a, b) = ends([run(20_000), run(20_000)]);
+    assert_eq!(a.max(b), 40_000, "work takes as long as it takes");
+    // It comes back when the other's work is done.
+    let (a, b) = ends([runtime(5_000), run(10_000)]);
+    assert!(a < b && (5_000..15_000).contains(&a), "{a} {b}");
+}
+
+#[test]
+fn a_beat_can_begin_before_the_task_that_uses_it_first() {
+    let beat = Op::Timer { timer: 0, period: 100 * US, mode: TimerMode::Relative };
+    let mut workload = workload(vec![starting(once("a", vec![run(10), beat.clone(), beat, run(10)]), 30 * US)]);
+    workload.timers[0].start = Some(20 * US);
+    let mut log = Log::default();
+    simulate(&workload, &exact("6.12", "1"), &mut log).unwrap();
+    assert_eq!(log.exit("a"), Some(230 * US));
+}
+
 #[test]
 fn timers_keep_their_beat_or_restart_it() {
     let beat = |mode, period: u64| Op::Timer { timer: 0, period: period * US, mode };

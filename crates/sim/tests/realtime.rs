@@ -117,7 +117,7 @@ proptest! {
             .enumerate()
             .map(|(index, &(cost, period))| periodic(index, cost, period, first - index as u8))
             .collect();
-        let timers = (0..fit).map(|index| format!("t{index}")).collect();
+        let timers = (0..fit).map(|index| Timer::new(format!("t{index}"))).collect();
         let workload = Workload { timers, ..workload(tasks) };
         let horizon = set[..fit].iter().map(|(_, period)| *period).max().unwrap() * 12;
         let config = Config { duration: Some(RELEASE + horizon), ..unlimited(kernel, "1") };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::groups::GroupTree;
 use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
-use crate::program::{Op, Phase, Session, Settings, Task, Workload};
+use crate::program::{Op, Phase, Session, Settings, Task, Timer, Workload};
 
 /// Where a workload goes when it is added to others.
 #[derive(Debug, Default)]
@@ -91,11 +91,17 @@ impl Merged {
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
         };
+        into.kernel_threads.extend(added.kernel_threads.iter().map(|task| task + offsets.tasks));
         into.mutexes.extend(added.mutexes.iter().cloned());
         into.conditions.extend(added.conditions.iter().cloned());
         into.barriers.extend(added.barriers.iter().cloned());
         into.semaphores.extend(added.semaphores.iter().cloned());
-        into.timers.extend(added.timers.iter().cloned());
+        into.timers.extend(
+            added.timers.iter().map(|timer| Timer {
+                name: timer.name.clone(),
+                start: timer.start.map(|start| start + placement.start),
+            }),
+        );
         into.pipes.extend(added.pipes.iter().cloned());
         self.places.append(places, offsets.tasks);
 

@@ -4,6 +4,8 @@
 //! and replayed traces all become one; the simulated machine and the real-kernel host both run it. Times are
 //! nanoseconds.
 
+use std::collections::BTreeSet;
+
 /// A whole workload: tasks, the groups they live in, and the objects they synchronise on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
@@ -13,6 +15,8 @@ pub struct Workload {
     pub groups: Vec<Group>,
     /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.
     pub sessions: Vec<Session>,
+    /// Tasks that are threads of the kernel, by their index in [`Workload::tasks`]: they are in no session.
+    pub kernel_threads: BTreeSet<usize>,
     /// How many mutexes there are, and how they behave.
     pub mutexes: Vec<Mutex>,
     /// Condition variables (rt-app `wait`, `signal`, `broad`, `sync`), by name.
@@ -22,7 +26,7 @@ pub struct Workload {
     /// Semaphores.
     pub semaphores: Vec<Semaphore>,
     /// Periodic timers shared by name between tasks; per-task (`unique…`) ones get an entry for each task.
-    pub timers: Vec<String>,
+    pub timers: Vec<Timer>,
     /// Pipes and other byte channels (benchmark models; rt-app has none).
     pub pipes: Vec<Pipe>,
     /// Wait queues of the kernel, by name (scenarios; rt-app has none).
@@ -37,6 +41,23 @@ pub struct Workload {
     pub hotplug: Vec<Hotplug>,
     /// What somebody outside the workload changes meanwhile, in order of time.
     pub changes: Vec<Change>,
+}
+
+/// A periodic timer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timer {
+    /// Its name in the file.
+    pub name: String,
+    /// From when on its beats are counted, nanoseconds after the workload's start; none: from the beginning of the loop that uses it
+    /// first.
+    pub start: Option<u64>,
+}
+
+impl Timer {
+    /// A timer whose beats are counted from the beginning of the loop that uses it first.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), start: None }
+    }
 }
 
 /// What the end of the duration means to tasks.
@@ -392,7 +413,7 @@ pub enum Op {
         /// Nanoseconds at capacity 1024.
         work: u64,
     },
-    /// CPU time, however fast the CPU (rt-app `runtime`).
+    /// Computes until so much time has passed, however fast the CPU and whoever else had it meanwhile (rt-app `runtime`).
     Runtime {
         /// Nanoseconds on the CPU.
         time: u64,

@@ -1,6 +1,6 @@
 //! The grammar of rt-app files, one row a key: what is written, and the program it becomes.
 
-use vruntime_workload::program::{Mutex, Op, Policy, Repeat, Semaphore, Settings, Task, TimerMode, Workload};
+use vruntime_workload::program::{Mutex, Op, Policy, Repeat, Semaphore, Settings, Task, Timer, TimerMode, Workload};
 use vruntime_workload::rtapp::{self, Calibration, FtraceCategory, Global, LogSize, Options, PolicyName, RtApp};
 
 /// Reads a file as rt-app does, without a warning.
@@ -23,6 +23,11 @@ fn task(keys: &str) -> (Task, Workload) {
 #[track_caller]
 fn ops(event: &str) -> Vec<Op> {
     task(event).0.phases[0].ops.clone()
+}
+
+/// A timer whose beats are counted from the start of the workload.
+fn from_start(name: &str) -> Timer {
+    Timer { start: Some(0), ..Timer::new(name) }
 }
 
 macro_rules! rows {
@@ -83,7 +88,7 @@ rows! {
     event_timer: {
         let (task, workload) = task(r#""timer" : { "ref" : "tick", "period" : 100000 }"#);
         let timer = Op::Timer { timer: 0, period: 100_000_000, mode: TimerMode::Relative };
-        assert_eq!((&task.phases[0].ops[..], workload.timers), (&[timer][..], vec!["tick".into()]));
+        assert_eq!((&task.phases[0].ops[..], workload.timers), (&[timer][..], vec![from_start("tick")]));
     };
     event_timer_relative: assert!(matches!(
         ops(r#""timer" : { "ref" : "t", "period" : 1, "mode" : "relative" }"#)[0],
@@ -96,10 +101,17 @@ rows! {
         assert_eq!(workload.timers.len(), 1);
         assert_eq!(workload.tasks[0].phases[0].ops, workload.tasks[1].phases[0].ops);
     };
+    // rt-app 1.0, asked with a `delay` and with phases before the one with the timer.
+    event_timer_beats_from_the_start_of_its_task: {
+        let (_, workload) = task(r#""delay" : 20000, "phases" : { "a" : { "sleep" : 7000 },
+            "b" : { "timer" : { "ref" : "unique", "period" : 10000 }, "timer1" : { "ref" : "tick", "period" : 5 } } }"#);
+        let starts: Vec<_> = workload.timers.iter().map(|timer| timer.start).collect();
+        assert_eq!(starts, [Some(20_000_000); 2]);
+    };
     event_timer_unique_to_a_task: {
         let (_, workload) = task(r#""instance" : 2, "timer" : { "ref" : "uniqueA", "period" : 1 },
             "timer1" : { "ref" : "uniqueA", "period" : 2 }, "timer2" : { "ref" : "unique", "period" : 1 }"#);
-        assert_eq!(workload.timers, ["uniqueA:t-0", "unique:t-0", "uniqueA:t-1", "unique:t-1"]);
+        assert_eq!(workload.timers, ["uniqueA:t-0", "unique:t-0", "uniqueA:t-1", "unique:t-1"].map(from_start));
         let numbers: Vec<_> = workload.tasks[1].phases[0].ops.iter().map(|op| match op {
             Op::Timer { timer, .. } => *timer,
             _ => unreachable!("only timers are written"),
@@ -300,7 +312,7 @@ rows! {
         let workload = read(r#"{ "resources" : { "m" : { "type" : "mutex" }, "q" : { "type" : "wait" }, "t" : { "type" : "timer" },
             "s" : { "type" : "signal", "target" : "q" } }, "tasks" : { "t" : { "lock" : "n", "lock1" : "m" } } }"#).workload;
         assert_eq!(workload.tasks[0].phases[0].ops, [Op::Lock(1), Op::Lock(0)]);
-        assert_eq!((workload.conditions, workload.timers), (vec!["q".to_owned()], vec!["t".to_owned()]));
+        assert_eq!((workload.conditions, workload.timers), (vec!["q".to_owned()], vec![Timer::new("t")]));
     };
     every_instance_of_every_mention_meets_at_a_barrier: {
         let workload = read(r#"{ "tasks" : { "a" : { "barrier" : "b", "run" : 1 }, "c" : { "instance" : 2, "barrier" : "b", "run" : 1 },

@@ -88,6 +88,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         hz: arguments.hz,
         preempt: arguments.preempt,
         costs: arguments.costs.clone(),
+        autogroup: arguments.autogroup,
         ..Options::default()
     };
     let machine = cpus.to_string();
@@ -107,7 +108,11 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
             Ok::<Plan, miette::Report>(what_if)
         })
         .transpose()?;
-    let recorded = reading.recorder.finish(&charges(&as_recorded.config));
+    let mut recorded = reading.recorder.finish(&charges(&as_recorded.config));
+    if !arguments.autogroup {
+        recorded.workload.sessions.clear();
+        recorded.workload.tasks.iter_mut().for_each(|task| task.session = None);
+    }
     if recorded.workload.tasks.is_empty() {
         return Err(miette!(
             help = "record while something runs",
@@ -175,7 +180,7 @@ impl Reading {
             if self.cpus <= MAX_CPUS
                 && let Some(what) = what(&record.point)
             {
-                self.recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, what });
+                self.recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, tgid: record.tgid, what });
             }
         }
         let notes = events.notes();
@@ -324,6 +329,7 @@ fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
             name: name.clone(),
             habit: thread.habit.name().to_owned(),
             confined: thread.confined,
+            computes_for: thread.computes_for,
             recorded: ReplayMeasure {
                 cpu_ns: thread.cpu_ns,
                 switches: thread.switches,
@@ -367,6 +373,13 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
             notes.push(format!("{count} {what}"));
         }
     };
+    let clocks =
+        recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();
+    tell(clocks as u64, "tasks compute until a time, whoever has the CPU meanwhile");
+    tell(
+        counts.sharing,
+        "tasks wake at the very times of others: which of them comes first is chance, and can stay so for long; judge them together",
+    );
     tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
     tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
     tell(counts.left_out, "migration threads are left out: the simulator has its own");

@@ -34,7 +34,7 @@ pub(crate) struct Objects {
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
-    /// When each timer beat last; none before its first use.
+    /// When each timer beat last, or from when on its beats count; none: nobody has used it yet.
     pub(crate) timers: Vec<Option<u64>>,
     /// A mutex that somebody who did not hold it unlocked: (task, mutex).
     pub(crate) stray_unlock: Option<(u32, u32)>,
@@ -50,7 +50,7 @@ impl Objects {
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
             wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
             completions: vec![Completion::default(); workload.completions.len()],
-            timers: vec![None; workload.timers.len()],
+            timers: workload.timers.iter().map(|timer| timer.start).collect(),
             stray_unlock: None,
         }
     }

@@ -65,7 +65,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         conditions: vec!["c".to_owned(), "d".to_owned()],
         barriers: vec![Barrier { name: "b".to_owned(), parties: 2 }],
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],
-        timers: vec!["t".to_owned(), "u".to_owned()],
+        timers: vec![Timer::new("t"), Timer::new("u")],
         pipes: vec![Pipe { name: "p".to_owned(), capacity: 200 }],
         wait_queues: vec!["q".to_owned(), "r".to_owned()],
         completions: vec!["done".to_owned()],

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::{MOST, ModelError, S, US, program, task};
-use crate::program::{Op, Policy, Repeat, Semaphore, TimerMode, Workload};
+use crate::program::{Op, Policy, Repeat, Semaphore, Timer, TimerMode, Workload};
 
 /// Who sleeps a while in a loop.
 pub(super) fn wakers(args: &mut Args<'_>) -> Result<Workload, ModelError> {
@@ -44,7 +44,7 @@ pub(super) fn cyclictest(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let mut workload = Workload { duration: Some(10 * S), ..Workload::default() };
     for index in 0..threads {
         let timer = workload.timers.len();
-        workload.timers.push(format!("cyclictest-{index}"));
+        workload.timers.push(Timer::new(format!("cyclictest-{index}")));
         let period = (interval + index * distance) * US;
         // What it does with the time it has read.
         let ops = vec![Op::Timer { timer, period, mode: TimerMode::Absolute }, Op::Run { work: US }];

@@ -61,13 +61,13 @@ impl Rhythm {
 }
 
 /// Fewer sleeps than this show no rhythm.
-const MIN_SLEEPS: usize = 8;
+pub(super) const MIN_SLEEPS: usize = 8;
 
 /// So many tenths of all intervals must be a whole number of periods.
 const MOSTLY: usize = 8;
 
 /// The value below which `percent` of `sorted` lie; it is not empty.
-fn percentile<T: Copy>(sorted: &[T], percent: usize) -> T {
+pub(super) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> T {
     sorted[(sorted.len() - 1) * percent / 100]
 }
 
@@ -107,7 +107,7 @@ pub(super) fn rhythm(thread: &Thread, slack: u64, charges: &Charges, interrupted
 }
 
 /// What a rhythm of `typical` nanoseconds may vary: interrupts are late by the slack, and by whatever is in their way.
-fn tolerance(typical: u64, lead: u64) -> u64 {
+pub(super) fn tolerance(typical: u64, lead: u64) -> u64 {
     typical / 50 + lead
 }
 

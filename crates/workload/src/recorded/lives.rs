@@ -43,6 +43,11 @@ pub(super) struct Stretch {
     /// When it was woken, or first seen.
     pub(super) woken: u64,
     pub(super) waker: Waker,
+    /// On which CPU that happened.
+    pub(super) cpu: u32,
+    /// When it first came onto a CPU, and when it last did.
+    pub(super) began: u64,
+    pub(super) resumed: u64,
     /// Time on a CPU.
     pub(super) work: u64,
     /// How often it came onto a CPU.
@@ -87,6 +92,7 @@ pub(super) struct Stay {
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub(super) pid: i32,
+    pub(super) tgid: Option<i32>,
     pub(super) comm: String,
     /// When it was forked, and by whom if that is known; none: it was there at the start.
     pub(super) born: Option<(u64, Option<usize>)>,
@@ -104,6 +110,7 @@ impl Thread {
     fn new(pid: i32, comm: &[u8]) -> Self {
         Self {
             pid,
+            tgid: None,
             comm: String::from_utf8_lossy(comm).into_owned(),
             born: None,
             asleep_first: false,
@@ -116,10 +123,13 @@ impl Thread {
         }
     }
 
-    fn begins(&mut self, woken: u64, waker: Waker, prio: i32) {
+    fn begins(&mut self, woken: u64, waker: Waker, cpu: usize, prio: i32) {
         self.stretches.push(Stretch {
             woken,
             waker,
+            cpu: cpu as u32,
+            began: woken,
+            resumed: woken,
             work: 0,
             runs: 0,
             acts: Vec::new(),
@@ -127,6 +137,17 @@ impl Thread {
             end: End::Trace,
             prio,
         });
+    }
+
+    /// It is on a CPU since.
+    fn runs(&mut self, since: u64) {
+        if let Some(stretch) = self.stretches.last_mut() {
+            if stretch.runs == 0 {
+                stretch.began = since;
+            }
+            stretch.resumed = since;
+            stretch.runs += 1;
+        }
     }
 }
 
@@ -179,6 +200,9 @@ impl Lives {
             self.cpus[cpu].current = Current::Idle;
             self.idle += 1;
         }
+        if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {
+            self.threads[thread].tgid = Some(tgid);
+        }
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
                 self.leaves(at, cpu, prev, prev_prio, left);
@@ -186,7 +210,7 @@ impl Lives {
             }
             What::Woken { task, prio } => {
                 let waker = self.context(event, task.pid);
-                self.woken(at, task, prio, waker);
+                self.woken(at, cpu, task, prio, waker);
             }
             What::WokenNew { task, prio } => {
                 let thread = self.thread(task);
@@ -202,7 +226,7 @@ impl Lives {
                         self.act(by, Act::Fork(thread));
                     }
                     let this = &mut self.threads[thread];
-                    this.begins(at, Waker::Nobody, prio);
+                    this.begins(at, Waker::Nobody, cpu, prio);
                     this.state = State::Waiting { since: at, woken: false, beside_idle: 0 };
                     self.starts_waiting(thread);
                 }
@@ -312,7 +336,7 @@ impl Lives {
         }
     }
 
-    fn woken(&mut self, at: u64, task: Named<'_>, prio: i32, waker: Waker) {
+    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, waker: Waker) {
         let thread = self.thread(task);
         let this = &mut self.threads[thread];
         if this.state != State::Asleep {
@@ -321,7 +345,7 @@ impl Lives {
         if this.stretches.is_empty() && this.born.is_none() {
             this.asleep_first = true;
         }
-        this.begins(at, waker, prio);
+        this.begins(at, waker, cpu, prio);
         this.state = State::Waiting { since: at, woken: true, beside_idle: 0 };
         let stretch = this.stretches.len() - 1;
         self.starts_waiting(thread);
@@ -389,11 +413,9 @@ impl Lives {
             let this = &mut self.threads[thread];
             if this.stretches.is_empty() || this.state == State::Asleep {
                 self.counts.running_at_start += 1;
-                this.begins(self.cpus[cpu].since, Waker::Nobody, prio);
+                this.begins(self.cpus[cpu].since, Waker::Nobody, cpu, prio);
             }
-            if let Some(stretch) = this.stretches.last_mut() {
-                stretch.runs += 1;
-            }
+            this.runs(self.cpus[cpu].since);
         }
         self.charge(cpu, thread, at);
         self.cpus[cpu].current = Current::Unknown;
@@ -445,18 +467,18 @@ impl Lives {
                 let first = this.stretches.is_empty();
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
                 self.counts.unwoken += u64::from(!first);
-                this.begins(if first && this.born.is_none() { 0 } else { at }, waker, prio);
+                this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
             State::Running | State::Gone => self.counts.broken_switches += 1,
         }
         this.state = State::Running;
         if this.stretches.is_empty() {
-            this.begins(at, Waker::Nobody, prio);
+            this.begins(at, Waker::Nobody, cpu, prio);
         }
         let stretch = this.stretches.len() - 1;
         if this.stay.is_none_or(|stay| stay.cpu != cpu as u32) {
             this.stay = Some(Stay { cpu: cpu as u32, stretch, waited: 0, beside_idle: 0 });
         }
-        this.stretches[stretch].runs += 1;
+        this.runs(at);
     }
 }

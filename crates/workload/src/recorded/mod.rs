@@ -11,17 +11,19 @@
 //! let (idle, web) = (Named { pid: 0, comm: b"swapper/0" }, Named { pid: 7, comm: b"web" });
 //! let switch = |prev, left, next| What::Switch { prev, prev_prio: 120, left, next, next_prio: 120 };
 //! let mut recorder = Recorder::new();
-//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, what: What::Woken { task: web, prio: 120 } });
-//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, what: switch(idle, Left::Runnable, web) });
-//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, what: switch(web, Left::Sleeping, idle) });
+//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, tgid: None, what: What::Woken { task: web, prio: 120 } });
+//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, tgid: None, what: switch(idle, Left::Runnable, web) });
+//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, tgid: None, what: switch(web, Left::Sleeping, idle) });
 //! let recorded = recorder.finish(&Charges::default());
 //! assert_eq!(recorded.workload.tasks[0].phases[0].ops, [Op::SleepUntil { at: 1_000 }, Op::Run { work: 8_000 }]);
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
 //! ```
 
+mod clocks;
 mod habits;
 mod lives;
 mod programs;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
@@ -114,6 +116,8 @@ pub struct Event<'a> {
     pub cpu: u32,
     /// Who ran there, as the file says; what the switches say goes before.
     pub pid: i32,
+    /// The process of that thread, if the file says it.
+    pub tgid: Option<i32>,
     /// What.
     pub what: What<'a>,
 }
@@ -165,6 +169,8 @@ pub struct Counts {
     pub confined: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
+    /// Tasks whose timers are set to the same times as another's.
+    pub sharing: u64,
 }
 
 /// A thread of the trace, with what was measured of it there.
@@ -172,12 +178,16 @@ pub struct Counts {
 pub struct Thread {
     /// Its thread id.
     pub pid: i32,
+    /// Its process, if the trace tells.
+    pub tgid: Option<i32>,
     /// Its last name.
     pub comm: String,
     /// Index in [`Workload::tasks`]; none: it is not replayed.
     pub task: Option<usize>,
     /// How it sleeps.
     pub habit: Habit,
+    /// How long it computes between two sleeps, if it looks at the clock for that; else it has work to do. Nanoseconds.
+    pub computes_for: Option<u64>,
     /// The only CPU it may run on, if that is known or taken to be so.
     pub confined: Option<u32>,
     /// Time on a CPU.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::clocks;
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stretch, Waker};
+use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, Recorded, Thread};
 use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
@@ -32,7 +34,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         .collect();
     let interrupted = |thread: usize| endless[thread] || !kept[thread];
     let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
-    let rhythms: Vec<Rhythm> = threads
+    let mut rhythms: Vec<Rhythm> = threads
         .iter()
         .map(|thread| {
             let prio = thread.stretches.last().map_or(120, |last| last.prio);
@@ -40,7 +42,10 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         })
         .collect();
 
-    let mut builder = Builder { threads: &threads, kept: &kept, interrupted: &interrupted, rhythms, charges };
+    counts.sharing = clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
+    let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
+
+    let mut builder = Builder { threads: &threads, kept: &kept, interrupted: &interrupted, rhythms, paces, charges };
     let mut forked = vec![false; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         let acts = thread.stretches.iter().flat_map(|stretch| &stretch.acts);
@@ -63,6 +68,8 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             workload.semaphores.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
         }
     }
+    let (sessions, leaders) = sessions(&threads);
+    workload.sessions = leaders;
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
     let mut told = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
@@ -77,11 +84,14 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             if *seen > 1 {
                 name = format!("{name}.{seen}");
             }
+            if is_kernel_thread(&thread.comm) {
+                workload.kernel_threads.insert(workload.tasks.len());
+            }
             workload.tasks.push(Task {
                 name,
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
-                session: None,
+                session: sessions[index],
                 settings: builder.settings(index, 0),
                 phases: builder.phases(index, endless[index], &numbers, &semaphores).into(),
                 repeat: Repeat::Times(1),
@@ -91,9 +101,11 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         }
         told.push(Thread {
             pid: thread.pid,
+            tgid: thread.tgid,
             comm: thread.comm.clone(),
             task: numbers[index],
             habit: builder.rhythms[index].habit(),
+            computes_for: builder.paces[index],
             confined: confined.map(|((cpu, _), _)| cpu),
             cpu_ns: thread.cpu_ns,
             switches: thread.switches,
@@ -112,6 +124,8 @@ struct Builder<'a> {
     kept: &'a [bool],
     interrupted: &'a dyn Fn(usize) -> bool,
     rhythms: Vec<Rhythm>,
+    /// How long each thread computes by the clock, if it does.
+    paces: Vec<Option<u64>>,
     charges: &'a Charges,
 }
 
@@ -191,7 +205,7 @@ impl Builder<'_> {
                 rest.ops.push(Op::Run { work: ENDLESS_NS });
                 phases.push(rest);
             } else {
-                self.work(stretch, numbers, semaphores, ops);
+                self.work(thread, stretch, numbers, semaphores, ops);
             }
         }
         phases.retain(|phase| !phase.ops.is_empty() || phase.settings != Settings::default());
@@ -231,7 +245,14 @@ impl Builder<'_> {
     }
 
     /// The work of a stretch, with what is done to others on the way.
-    fn work(&self, stretch: &Stretch, numbers: &[Option<usize>], semaphores: &[Option<usize>], ops: &mut Vec<Op>) {
+    fn work(
+        &self,
+        thread: usize,
+        stretch: &Stretch,
+        numbers: &[Option<usize>],
+        semaphores: &[Option<usize>],
+        ops: &mut Vec<Op>,
+    ) {
         let Charges { switch, sleep, interrupt, wake, fork, ticks, .. } = *self.charges;
         let acts: Vec<(u64, Op)> = stretch
             .acts
@@ -250,7 +271,13 @@ impl Builder<'_> {
             + if matches!(stretch.end, End::Sleep | End::Device) { sleep } else { 0 }
             + acts.iter().map(|(_, op)| if matches!(op, Op::Fork(_)) { fork } else { wake }).sum::<u64>()
             + (u128::from(stretch.work) * u128::from(ticks) / 1_000_000_000) as u64;
-        let work = stretch.work.saturating_sub(charged);
+        let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.charges));
+        let work = match pace {
+            // Whatever comes between is part of that time.
+            Some(time) => time.saturating_sub(switch + sleep),
+            None => stretch.work.saturating_sub(charged),
+        };
+        let run = |time: u64| if pace.is_some() { Op::Runtime { time } } else { Op::Run { work: time } };
         // Where the acts are in what is left: as far along as they were.
         let scaled = |at: u64| {
             let at = at.min(stretch.work);
@@ -260,13 +287,13 @@ impl Builder<'_> {
         for (at, op) in acts {
             let at = scaled(at).max(done);
             if at > done {
-                ops.push(Op::Run { work: at - done });
+                ops.push(run(at - done));
             }
             done = at;
             ops.push(op);
         }
         if work > done {
-            ops.push(Op::Run { work: work - done });
+            ops.push(run(work - done));
         }
     }
 }

@@ -26,7 +26,7 @@ struct Script {
 impl Script {
     fn event(&mut self, at: u64, cpu: usize, what: What<'static>) -> &mut Self {
         let pid = self.running[cpu].map_or(0, |task| task.pid);
-        self.recorder.add(&Event { at, cpu: cpu as u32, pid, what });
+        self.recorder.add(&Event { at, cpu: cpu as u32, pid, tgid: (pid > 0).then_some(pid / 10), what });
         self
     }
 
@@ -80,6 +80,64 @@ fn wakeups_a_period_apart_are_a_clock() {
     let ops = ops(&recorded, 5);
     assert_eq!(ops[..3], [Op::SleepUntil { at: 10 * MS }, Op::Run { work: 300 * US }, Op::SleepUntil { at: 20 * MS }]);
     assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
+}
+
+/// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says whether it goes on then.
+fn disturbed(clock: bool) -> Recorded {
+    let mut script = Script::default();
+    let (this, hog) = (task(5, "this"), task(6, "hog"));
+    for beat in 1..=30 {
+        let at = beat * 20 * MS;
+        if beat % 3 == 0 {
+            script.wake(at, 0, this).switch(at, 0, Left::Runnable, Some(this));
+            script.wake(at + MS, 0, hog).switch(at + MS, 0, Left::Runnable, Some(hog));
+            script.switch(at + 4 * MS, 0, Left::Sleeping, Some(this));
+            let rest = if clock { 5 * US } else { MS };
+            script.switch(at + 4 * MS + rest, 0, Left::Sleeping, None);
+        } else {
+            script.burst(at, 0, this, 2 * MS);
+        }
+    }
+    script.finish()
+}
+
+#[test]
+fn who_looks_at_the_clock_is_known_by_what_he_does_when_he_has_lost_time() {
+    let recorded = disturbed(true);
+    let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
+    assert_eq!(thread.computes_for, Some(2 * MS));
+    let runs = ops(&recorded, 5).into_iter().filter(|op| !matches!(op, Op::SleepUntil { .. })).collect::<Vec<_>>();
+    assert_eq!(runs, vec![Op::Runtime { time: 2 * MS }; 30]);
+
+    let recorded = disturbed(false);
+    let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
+    assert_eq!(thread.computes_for, None);
+    assert!(ops(&recorded, 5).contains(&Op::Run { work: 2 * MS }));
+}
+
+/// Two tasks wake every 10 ms, 4 us apart; `first` says which of them does.
+fn together(first: impl Fn(u64) -> bool) -> Vec<Vec<Op>> {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    for beat in 1..=30 {
+        let at = beat * 10 * MS + beat % 4 * US;
+        let (one, two) = if first(beat) { (a, b) } else { (b, a) };
+        script.wake(at, 0, one).wake(at + 4 * US, 0, two);
+        script.switch(at + 10 * US, 0, Left::Runnable, Some(one)).switch(at + MS, 0, Left::Sleeping, Some(two));
+        script.switch(at + 2 * MS, 0, Left::Sleeping, None);
+    }
+    let recorded = script.finish();
+    let sleeps = |pid| ops(&recorded, pid).into_iter().filter(|op| matches!(op, Op::SleepUntil { .. })).collect();
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Periodic));
+    vec![sleeps(5), sleeps(6)]
+}
+
+#[test]
+fn who_wakes_now_before_and_now_behind_another_has_its_beat() {
+    let sleeps = together(|beat| beat % 3 == 0);
+    assert_eq!(sleeps[0], sleeps[1]);
+    let sleeps = together(|_| false);
+    assert_ne!(sleeps[0], sleeps[1], "one is always first");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::error::Problems;
 use crate::groups::GroupTree;
 use crate::names::UniqueNames;
 use crate::place::{ClassSite, SourceMap};
-use crate::program::{Barrier, Mutex, Op, Phase, Semaphore, Task, Workload};
+use crate::program::{Barrier, Mutex, Op, Phase, Semaphore, Task, Timer, Workload};
 use crate::suggest::did_you_mean;
 
 /// Tasks with timers of their own have each its own copy of their program; together these may have this many steps.
@@ -47,7 +47,7 @@ pub(super) fn lower(
             .map(|(name, mentions)| Barrier { name, parties: u32::try_from(mentions.max(1)).unwrap_or(u32::MAX) })
             .collect(),
         semaphores: names.semaphores.into_names().into_iter().map(|name| Semaphore { name, initial: 0 }).collect(),
-        timers: names.timers.into_names(),
+        timers: shared_timers(names.timers.into_names(), classes),
         groups: groups.into_groups(),
         ..Workload::default()
     };
@@ -124,19 +124,40 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
         let name = taken.take(wanted);
         let phases = shared.clone().unwrap_or_else(|| {
             let first_timer = workload.timers.len();
-            workload.timers.extend(class.own_timers.names().iter().map(|timer| format!("{timer}:{name}")));
+            let own = class.own_timers.names().iter();
+            let start = start(class);
+            workload.timers.extend(own.map(|timer| Timer { name: format!("{timer}:{name}"), start }));
             program(class, forks, first_timer)
         });
         workload.tasks.push(Task {
             name,
             class: class.name.clone(),
-            start: (class.instances > 0).then_some(class.delay),
+            start: start(class),
             session: None,
             settings: class.settings.clone(),
             phases,
             repeat: class.repeat,
         });
     }
+}
+
+/// When the tasks of a class start; none: when they are forked.
+fn start(class: &Class) -> Option<u64> {
+    (class.instances > 0).then_some(class.delay)
+}
+
+/// The timers that tasks have in common: rt-app counts their beats from the start of the task that comes to them first.
+fn shared_timers(names: Vec<String>, classes: &[Class]) -> Vec<Timer> {
+    let mut timers: Vec<Timer> = names.into_iter().map(Timer::new).collect();
+    for class in classes {
+        for step in class.phases.iter().flat_map(|phase| &phase.steps) {
+            if let (Step::Op(Op::Timer { timer, .. }), Some(start)) = (step, start(class)) {
+                let first = &mut timers[*timer].start;
+                *first = Some(first.map_or(start, |first| first.min(start)));
+            }
+        }
+    }
+    timers
 }
 
 /// The program of a class's task whose own timers begin at index `first_timer`.

@@ -1,0 +1,123 @@
+//! What threads have from clocks: how long they compute, and beats they have in common.
+
+use std::collections::BTreeSet;
+
+use super::Charges;
+use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
+use super::lives::{End, Stretch, Thread};
+
+/// So many stretches must tell that a thread looks at the clock, beyond chance.
+const MIN_TELLING: usize = 4;
+/// Wakeups on one CPU that are no further apart come from one interrupt.
+const ONE_INTERRUPT_NS: u64 = 20_000;
+/// A tenth of all common wakeups in the rarer order shows that there is none.
+const RARELY: usize = 10;
+
+/// How a stretch of work ended, if the thread that computes for `time` without being disturbed has been disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Disturbed {
+    /// As soon after that time had passed as it could: it looks at the clock.
+    by_clock: bool,
+    /// After as much of a CPU as ever: it has work to do.
+    by_work: bool,
+}
+
+/// So much the computing of a thread may vary that takes `time`.
+fn allowed(time: u64, charges: &Charges) -> u64 {
+    tolerance(time, charges.slack + charges.timer)
+}
+
+fn disturbed(stretch: &Stretch, time: u64, charges: &Charges) -> Disturbed {
+    let allowed = allowed(time, charges);
+    let (passed, last) = (stretch.ended - stretch.began, stretch.ended - stretch.resumed);
+    Disturbed {
+        by_clock: passed.abs_diff(time) <= allowed || (passed > time && last <= allowed),
+        by_work: stretch.work.abs_diff(time) <= allowed,
+    }
+}
+
+/// Whether that stretch of a thread that computes for `time` did so.
+pub(super) fn by_the_clock(stretch: &Stretch, time: u64, charges: &Charges) -> bool {
+    disturbed(stretch, time, charges).by_clock
+}
+
+/// How long `thread` computes between two sleeps, if it looks at the clock for that (rt-app's `runtime`; polling for a time). Its work is
+/// then the less the more others have the CPU meanwhile: what it does when it is disturbed tells.
+pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
+    let whole = || thread.stretches.iter().filter(|stretch| matches!(stretch.end, End::Sleep | End::Device));
+    let mut alone: Vec<u64> = whole().filter(|stretch| stretch.runs == 1).map(|stretch| stretch.work).collect();
+    if alone.len() < MIN_SLEEPS {
+        return None;
+    }
+    alone.sort_unstable();
+    let time = percentile(&alone, 50);
+    if percentile(&alone, 90) - percentile(&alone, 10) > allowed(time, charges) {
+        return None;
+    }
+    let (mut clock, mut work) = (0, 0);
+    for stretch in whole().filter(|stretch| stretch.runs > 1) {
+        let ended = disturbed(stretch, time, charges);
+        clock += usize::from(ended.by_clock && !ended.by_work);
+        work += usize::from(ended.by_work && !ended.by_clock);
+    }
+    (clock >= MIN_TELLING && clock > 4 * work).then_some(time)
+}
+
+/// Gives threads the same beat whose timers are set to the same times: an interrupt wakes those in the order in which they went to sleep,
+/// now the one first and now the other. Measured apart, one would always be first. Returns how many threads share theirs.
+pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64) -> u64 {
+    let mut periodic: Vec<(u64, u64, usize)> = rhythms
+        .iter()
+        .enumerate()
+        .filter_map(|(thread, rhythm)| match *rhythm {
+            Rhythm::Periodic { phase, period } => Some((period, phase, thread)),
+            _ => None,
+        })
+        .collect();
+    periodic.sort_unstable();
+    let mut sharing = BTreeSet::new();
+    // Each joins the first one of those before it with which it has its beat in common; those are few.
+    for index in 1..periodic.len() {
+        let (period, _, thread) = periodic[index];
+        let near = periodic[..index].iter().rev().take_while(|(other, ..)| period - other <= period / 1000);
+        let common = near.map(|&(.., other)| other).find(|&other| {
+            close(rhythms[other], rhythms[thread], &threads[thread], lead)
+                && alternate(&threads[other].stretches, &threads[thread].stretches)
+        });
+        if let Some(other) = common {
+            rhythms[thread] = rhythms[other];
+            sharing.extend([thread, other]);
+        }
+    }
+    sharing.len() as u64
+}
+
+/// Whether two beats are so near to each other, from the beginning of a thread's life to its end, that one interrupt takes both.
+fn close(one: Rhythm, other: Rhythm, thread: &Thread, lead: u64) -> bool {
+    let (Rhythm::Periodic { phase: a, period: p }, Rhythm::Periodic { phase: b, period: q }) = (one, other) else {
+        return false;
+    };
+    let beat = |at: u64, phase: u64, period: u64| phase + (at.saturating_sub(phase) + period / 2) / period * period;
+    let woken = |stretch: Option<&Stretch>| stretch.map_or(0, |stretch| stretch.woken);
+    let middle = woken(thread.stretches.get(thread.stretches.len() / 2));
+    beat(middle, a, p).abs_diff(beat(middle, b, q)) <= lead + ONE_INTERRUPT_NS
+}
+
+/// Whether one interrupt wakes both, in either order.
+fn alternate(one: &[Stretch], other: &[Stretch]) -> bool {
+    let (mut first, mut second) = (0, 0);
+    let mut others = other.iter().peekable();
+    for this in one {
+        let earliest = this.woken.saturating_sub(ONE_INTERRUPT_NS);
+        while others.next_if(|other| other.woken < earliest).is_some() {}
+        let together = others.clone().take_while(|other| other.woken <= this.woken + ONE_INTERRUPT_NS);
+        if let Some(other) = together.into_iter().find(|other| other.cpu == this.cpu && other.woken != this.woken) {
+            if this.woken < other.woken {
+                first += 1;
+            } else {
+                second += 1;
+            }
+        }
+    }
+    first + second >= MIN_SLEEPS && usize::min(first, second) * RARELY >= first + second
+}
