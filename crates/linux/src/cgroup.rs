@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use vruntime_workload::program::{Bandwidth, CpuMax, Group, GroupChange};
 
@@ -15,10 +16,11 @@ use crate::measured::GroupMeasured;
 
 const PREFIX: &str = "vruntime-";
 
-/// `vruntime-PID-STARTTIME`: a pid alone may be somebody else's by now.
+/// `vruntime-PID-STARTTIME-NUMBER`: a pid alone may be somebody else's by now, and one process may run several at once.
 pub(crate) fn own_name() -> String {
-    let pid = std::process::id();
-    format!("{PREFIX}{pid}-{}", start_time(pid).unwrap_or(0))
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
 /// When a process was started, clock ticks since boot.
@@ -30,9 +32,12 @@ fn start_time(pid: u32) -> Option<u64> {
 
 /// Whether `name` is what a process left behind that is no more.
 pub(crate) fn is_stale(name: &str) -> bool {
-    let Some((pid, start)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { return false };
-    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return false };
-    start_time(pid) != Some(start)
+    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let mut numbers = rest.splitn(3, '-').map(|part| part.parse::<u64>().ok());
+    let (Some(Some(pid)), Some(Some(start)), Some(Some(_))) = (numbers.next(), numbers.next(), numbers.next()) else {
+        return false;
+    };
+    u32::try_from(pid).is_ok_and(|pid| start_time(pid) != Some(start))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,8 +285,8 @@ mod tests {
     #[test]
     fn only_the_dead_leave_things_behind() {
         assert!(!is_stale(&own_name()), "this process lives");
-        assert!(is_stale(&format!("vruntime-{}-1", std::process::id())), "another of that pid");
-        for other in ["system.slice", "vruntime", "vruntime-x-1", "vruntime-1"] {
+        assert!(is_stale(&format!("vruntime-{}-1-0", std::process::id())), "another of that pid");
+        for other in ["system.slice", "vruntime", "vruntime-x-1-0", "vruntime-1-2"] {
             assert!(!is_stale(other), "{other} is none of ours");
         }
     }

@@ -89,8 +89,11 @@ impl Running {
         let shared = self.shared.clone();
         let (objects, stop) = (&shared.objects, &shared.stop);
         match *op {
-            Op::Run { work: ns } | Op::Runtime { time: ns } => {
-                return if work::compute(ns, shared.end()) { Ok(ns) } else { Err(Stopped) };
+            Op::Run { work: ns } => return if work::compute(ns, shared.end()) { Ok(ns) } else { Err(Stopped) },
+            Op::Runtime { time } => {
+                let until = work::now().saturating_add(time);
+                while work::now() < until.min(shared.end()) {}
+                return if until > shared.end() { Err(Stopped) } else { Ok(time) };
             }
             Op::Sleep { time } => self.sleep_until(work::now().saturating_add(time), true)?,
             Op::SleepUntil { at } => {
@@ -104,7 +107,8 @@ impl Running {
                 let now = work::now();
                 let due = {
                     let mut beat = objects.timers[timer].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    let due = beat.unwrap_or(self.loop_began).saturating_add(period);
+                    let counted_from = shared.workload.timers[timer].start.map(|start| shared.start() + start);
+                    let due = beat.or(counted_from).unwrap_or(self.loop_began).saturating_add(period);
                     *beat = Some(if due <= now && mode == TimerMode::Relative { now } else { due });
                     due
                 };

@@ -136,7 +136,7 @@ impl Shared {
             this.run();
             locked(&shared.tids).remove(&(template, this.measured.tid));
             this.note_attributes();
-            stat::read(this.measured.tid, &mut this.measured);
+            stat::read_own(&mut this.measured);
             this.measured.life_ns = work::now().min(shared.end()).saturating_sub(born);
             locked(&shared.measured).push(std::mem::take(&mut this.measured));
             shared.live.fetch_sub(1, Ordering::SeqCst);
@@ -156,8 +156,8 @@ impl Shared {
         let mut this = Running::new(self.clone(), template, task.name.clone());
         locked(&self.tids).insert((template, this.measured.tid));
         this.apply(&task.settings);
-        let mut before = TaskMeasured::default();
-        stat::read(this.measured.tid, &mut before);
+        let mut before = TaskMeasured { tid: this.measured.tid, ..TaskMeasured::default() };
+        stat::read_own(&mut before);
         self.gate.change(|gate| gate.ready += 1);
         self.gate.wait(|gate| gate.open);
         let born = self.start() + task.start.unwrap_or(0);

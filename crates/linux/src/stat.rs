@@ -4,7 +4,14 @@ use std::fs;
 
 use crate::measured::TaskMeasured;
 
-/// Fills in what the kernel has counted for thread `tid` of this process. False if it is gone.
+/// Fills in what the kernel has counted for the calling thread.
+pub(crate) fn read_own(task: &mut TaskMeasured) {
+    // The files say what was known when the thread was last looked at; this looks at it.
+    let _now = crate::work::cpu_time();
+    read(task.tid, task);
+}
+
+/// Fills in what the kernel has counted for thread `tid` of this process, which sleeps. False if it is gone.
 pub(crate) fn read(tid: u32, task: &mut TaskMeasured) -> bool {
     let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
     let Ok(status) = file("status") else { return false };
@@ -48,9 +55,9 @@ mod tests {
 
     #[test]
     fn this_thread_has_run() {
-        let mut task = TaskMeasured::default();
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        assert!(read(tid, &mut task));
+        let mut task = TaskMeasured { tid, ..TaskMeasured::default() };
+        read_own(&mut task);
         assert!(task.cpu_ns > 0, "{task:?}");
         assert!(!read(u32::MAX / 4, &mut task), "no such thread");
     }

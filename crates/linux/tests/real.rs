@@ -1,0 +1,184 @@
+//! Short runs on whatever machine this is: nothing is asserted that a busy machine, or one without root, may not give.
+#![cfg(target_os = "linux")]
+
+use std::sync::Arc;
+
+use vruntime_linux::{Error, Measured, Options, run};
+use vruntime_workload::program::{
+    Barrier, Group, Mutex, Op, Phase, Pipe, Policy, Repeat, Semaphore, Settings, Task, Timer, TimerMode, WaitMode,
+    Workload,
+};
+
+const MS: u64 = 1_000_000;
+
+fn phase(repeat: Repeat, ops: Vec<Op>) -> Phase {
+    Phase { name: "p".to_owned(), repeat, settings: Settings::default(), ops }
+}
+
+fn task(name: &str, repeat: Repeat, ops: Vec<Op>) -> Task {
+    Task {
+        name: name.to_owned(),
+        class: name.to_owned(),
+        start: Some(0),
+        session: None,
+        settings: Settings::default(),
+        phases: Arc::from([phase(repeat, ops)]),
+        repeat: Repeat::Times(1),
+    }
+}
+
+fn once(name: &str, ops: Vec<Op>) -> Task {
+    task(name, Repeat::Times(1), ops)
+}
+
+fn workload(tasks: Vec<Task>) -> Workload {
+    let root = Group { path: "/".to_owned(), ..Group::default() };
+    Workload { tasks, groups: vec![root], ..Workload::default() }
+}
+
+fn of(workload: &Workload, duration: Option<u64>) -> Measured {
+    run(workload, &Options { duration, ..Options::default() }, &|| false).expect("it runs")
+}
+
+#[test]
+fn a_program_comes_to_its_end_and_is_measured() {
+    let ops = vec![Op::Run { work: 3 * MS }, Op::Sleep { time: 2 * MS }];
+    let measured = of(&workload(vec![task("t", Repeat::Times(5), ops)]), None);
+    let [task] = &measured.tasks[..] else { panic!("one task: {measured:?}") };
+    assert!(task.ended);
+    assert_eq!((task.loops, task.loop_work_ns, task.late_ns.len(), task.loop_ns.len()), (5, 15 * MS, 5, 5));
+    assert!(task.cpu_ns >= 15 * MS && task.life_ns >= 25 * MS, "{task:?}");
+    assert!(task.voluntary >= 6, "five sleeps and an exit: {task:?}");
+    assert!(measured.elapsed_ns >= 25 * MS && !measured.interrupted);
+}
+
+#[test]
+fn hogs_end_with_the_run() {
+    let hog = |name| task(name, Repeat::Forever, vec![Op::Run { work: 1000 * MS }]);
+    let clock = task("clock", Repeat::Forever, vec![Op::Runtime { time: 1000 * MS }]);
+    let measured = of(&workload(vec![hog("a"), hog("b"), clock]), Some(100 * MS));
+    assert!((100 * MS..200 * MS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
+    for task in &measured.tasks {
+        assert!(!task.ended && task.cpu_ns > 0 && task.cpu_ns <= 105 * MS, "{task:?}");
+    }
+}
+
+/// Tasks that wait for what never comes, in every way there is.
+#[test]
+fn whoever_waits_is_woken_by_the_end() {
+    let long = Op::Sleep { time: 60_000 * MS };
+    let owner = |name, mutex| once(name, vec![Op::Lock(mutex), long.clone()]);
+    let blocked = |name, mutex| once(name, vec![Op::Sleep { time: 5 * MS }, Op::Lock(mutex)]);
+    let mut all = workload(vec![
+        once("suspended", vec![Op::Suspend { condition: 0 }]),
+        once("waiting", vec![Op::Lock(0), Op::Wait { condition: 1, mutex: 0 }]),
+        owner("owner", 1),
+        blocked("blocked", 1),
+        owner("pi-owner", 2),
+        blocked("pi-blocked", 2),
+        once("meets", vec![Op::Barrier(0)]),
+        once("semaphore", vec![Op::SemWait(0)]),
+        once("reads", vec![Op::PipeRead { pipe: 0, bytes: 10 }]),
+        task("writes", Repeat::Forever, vec![Op::PipeWrite { pipe: 1, bytes: 4096 }]),
+        once("sleeps", vec![long.clone()]),
+    ]);
+    let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
+    all.mutexes = vec![mutex("a", false), mutex("b", false), mutex("c", true)];
+    all.conditions = vec!["s".to_owned(), "c".to_owned()];
+    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
+    all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+    all.pipes = ["r", "w"].map(|name| Pipe { name: name.to_owned(), capacity: 4096 }).to_vec();
+    let measured = of(&all, Some(50 * MS));
+    assert_eq!(measured.tasks.len(), 11);
+    assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
+}
+
+#[test]
+fn messages_barriers_semaphores_conditions_and_forks_arrive() {
+    let rounds = 50;
+    let loops = |name, ops| task(name, Repeat::Times(rounds), ops);
+    let (there, back) = (0, 1);
+    let write = |pipe| Op::PipeWrite { pipe, bytes: 100 };
+    let read = |pipe| Op::PipeRead { pipe, bytes: 100 };
+    let mut all = workload(vec![
+        loops("ping", vec![write(there), read(back)]),
+        loops("pong", vec![read(there), write(back)]),
+        loops("one", vec![Op::Barrier(0), Op::SemPost(0)]),
+        loops("other", vec![Op::Barrier(0), Op::SemWait(0), Op::Lock(0), Op::Unlock(0), Op::Yield]),
+        loops("beat", vec![Op::Timer { timer: 0, period: MS, mode: TimerMode::Absolute }]),
+        task("parent", Repeat::Times(3), vec![Op::Fork(6)]),
+        Task { start: None, ..once("child", vec![Op::Run { work: MS }, Op::Mem { bytes: 10 }]) },
+    ]);
+    all.pipes = ["there", "back"].map(|name| Pipe { name: name.to_owned(), capacity: 65_536 }).to_vec();
+    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
+    all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+    all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true }];
+    all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
+    let measured = of(&all, None);
+    assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
+    let names: Vec<&str> = measured.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names.len(), 9, "{names:?}");
+    for child in ["child", "child-2", "child-3"] {
+        let this = measured.tasks.iter().find(|task| task.name == child).unwrap_or_else(|| panic!("{names:?}"));
+        assert!(this.cpu_ns >= MS, "{this:?}");
+    }
+    let loops_of = |name: &str| measured.tasks.iter().find(|task| task.name == name).map(|task| task.loops);
+    assert_eq!(["ping", "pong", "one", "other", "beat"].map(loops_of), [Some(rounds); 5]);
+    assert!(measured.elapsed_ns >= rounds * MS, "the beat");
+}
+
+#[test]
+fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
+    let mut odd = once("odd", vec![Op::Run { work: MS }]);
+    // More than a CPU of runtime, and a CPU that is not there: nobody gets these, root or not.
+    let (runtime, deadline) = (20 * MS, 10 * MS);
+    odd.settings.policy = Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: false });
+    odd.settings.cpus = Some(vec![1023]);
+    let measured = of(&workload(vec![odd]), None);
+    assert!(measured.tasks[0].ended);
+    let refused = measured.notes.iter().filter(|note| note.contains("the kernel refused"));
+    assert_eq!(refused.count(), 2, "{:?}", measured.notes);
+}
+
+/// With root and a writable hierarchy the groups are there; without, a note says that they are not. Nothing stays behind.
+#[test]
+fn groups_are_made_or_told_and_leave_nothing_behind() {
+    let mut one = task("one", Repeat::Forever, vec![Op::Run { work: MS }]);
+    one.settings.group = Some(2);
+    let mut all = workload(vec![one]);
+    let group =
+        |path: &str, parent, weight| Group { path: path.to_owned(), parent: Some(parent), weight, ..Group::default() };
+    all.groups.extend([group("/a", 0, 300), group("/a/b", 1, 50)]);
+    let measured = of(&all, Some(50 * MS));
+    let told = measured.notes.iter().any(|note| note.contains("groups"));
+    assert!(told == measured.groups.is_empty(), "{measured:?}");
+    assert_eq!(measured.tasks[0].group, 2);
+    let own = format!("vruntime-{}-", std::process::id());
+    for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified"] {
+        let left = std::fs::read_dir(mount).map_or(0, |entries| {
+            entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
+        });
+        assert_eq!(left, 0, "{mount}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_starts() {
+    let kernel = Op::WaitEvent { queue: 0, mode: WaitMode::Shared, timeout: None };
+    let refused = |task| run(&workload(vec![task]), &Options::default(), &|| false).unwrap_err();
+    let error = refused(once("k", vec![kernel]));
+    assert!(matches!(error, Error::Impossible { .. }), "{error}");
+    assert!(error.to_string().contains("a wait queue of the kernel"));
+    assert!(matches!(refused(task("e", Repeat::Forever, vec![Op::Run { work: MS }])), Error::Endless));
+}
+
+#[test]
+fn it_stops_when_asked_and_has_what_there_was() {
+    let sleeper = task("s", Repeat::Forever, vec![Op::Run { work: MS }, Op::Sleep { time: MS }]);
+    let options = Options { duration: Some(60_000 * MS), ..Options::default() };
+    let began = std::time::Instant::now();
+    let stopped = || began.elapsed() > std::time::Duration::from_millis(150);
+    let measured = run(&workload(vec![sleeper]), &options, &stopped).expect("it runs");
+    assert!(measured.interrupted && measured.elapsed_ns < 10_000 * MS, "{measured:?}");
+    assert!(measured.tasks[0].loops > 0);
+}
