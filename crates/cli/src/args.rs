@@ -98,6 +98,18 @@ pub(crate) enum Command {
     /// Tell what is in a recorded trace and whether it can be replayed, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
+    /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks, migrations
+    #[cfg(target_os = "linux")]
+    #[command(
+        long_about = "Measures, in about three seconds, what this machine's kernel takes for what the simulator charges, and reads what it \
+                      tells of itself: topology and capacities, HZ, preemption model, autogroup, features. Prints it, each figure with \
+                      how it was found, and leaves it in ~/.config/vruntime/machine.toml (or --out): --machine host uses that file, \
+                      --machine FILE.toml any other. A machine that does something else at the same time measures that, too.",
+        after_long_help = "Examples:\n  \
+            vruntime calibrate\n  \
+            vruntime run video.json --machine host --kernel 6.12"
+    )]
+    Calibrate(Calibrate),
     /// Run a workload as real threads under this machine's own kernel, and tell what it gave them
     #[cfg(target_os = "linux")]
     #[command(
@@ -215,6 +227,14 @@ pub(crate) struct Run {
     pub(crate) task: Vec<String>,
     #[command(flatten)]
     pub(crate) options: Options,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Leave the machine in this file [default: ~/.config/vruntime/machine.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[cfg(target_os = "linux")]

@@ -9,6 +9,8 @@ use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::topology::parse_lstopo;
 use vruntime_sim::{ParseTopologyError, parse_topology};
 
+use crate::machine_file;
+
 /// The machine of those who name none: big enough for most workloads, and no scheduling domain but one.
 pub(crate) const DEFAULT: &str = "8";
 
@@ -27,6 +29,15 @@ pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
     let path = Path::new(text.trim());
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml")) {
         return from_lstopo(path);
+    }
+    if let Some(file) = machine_file::named(text)? {
+        let topology = parse(&file.machine.topology)?;
+        if file.machine.capacities.is_empty() {
+            return Ok(topology);
+        }
+        let help = "give `capacities` one number for each CPU of the topology";
+        return with_capacities(&topology, &file.machine.capacities)
+            .map_err(|problem| miette!(help = help, "{text}: {problem}"));
     }
     let described = example(text).unwrap_or(text);
     parse_topology(described).map_err(|error| topology_error(&error, "machine", text))

@@ -6,6 +6,7 @@ mod commands;
 mod input;
 mod interrupt;
 mod machine;
+mod machine_file;
 mod output;
 mod plan;
 mod rtapp_log;
@@ -48,6 +49,8 @@ fn main() -> ExitCode {
         Command::Kernels(kernels) => commands::kernels(kernels),
         Command::Machines(machines) => commands::machines(machines),
         Command::Fidelity(fidelity) => commands::fidelity(fidelity),
+        #[cfg(target_os = "linux")]
+        Command::Calibrate(calibrate) => commands::calibrate(calibrate),
         #[cfg(target_os = "linux")]
         Command::Real(real) => commands::real(real),
         Command::Replay(replay) => commands::replay(replay),

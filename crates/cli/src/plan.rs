@@ -18,7 +18,8 @@ use vruntime_workload::scenario::{self, Scenario, Spanned};
 
 use crate::args::{Options, PreemptName};
 use crate::input::{Input, Says};
-use crate::{machine, output};
+use crate::machine_file::MachineFile;
+use crate::{machine, machine_file, output};
 
 /// The kernel of those who name none: the newest long-term one in wide use.
 const DEFAULT_KERNEL: &str = "6.12";
@@ -90,13 +91,19 @@ pub(crate) fn plan(
         Says::Recording(recording) => Some(&**recording),
         _ => None,
     };
+    let file = machine.map(machine_file::named).transpose()?.flatten();
     let (machine_text, machine_by_default, mut spec) = machine_of(input, scenario, recording, machine)?;
     if let Some(scenario) = scenario {
         for named in &scenario.cpus {
             exists(scenario, named, spec.topology.nr_cpus())?;
         }
     }
-    if let Some(hz) = options.hz.or(scenario.and_then(|s| s.hz)).or(recording.map(|r| r.hz)) {
+    if let Some(hz) = options
+        .hz
+        .or(file.as_ref().and_then(|file| file.machine.hz))
+        .or(scenario.and_then(|s| s.hz))
+        .or(recording.map(|r| r.hz))
+    {
         spec.hz = hz;
     }
     let (kernel_name, mut kernel) = match (kernel, scenario.and_then(|scenario| scenario.kernel.first())) {
@@ -108,7 +115,10 @@ pub(crate) fn plan(
         }
         (Some(text), _) => (text.to_owned(), parse_kernel(text)?),
     };
-    let (profile, mut costs) = costs_of(scenario, recording, options)?;
+    let (mut profile, mut costs) = costs_of(scenario, recording, options)?;
+    if let (Some(measured), None) = (file.as_ref().map(MachineFile::costs).transpose()?.flatten(), &options.costs) {
+        (profile, costs) = ("measured".to_owned(), measured);
+    }
     if let Some(scenario) = scenario {
         scenario_settings(scenario, &mut kernel, &mut costs)?;
     }
@@ -131,8 +141,12 @@ pub(crate) fn plan(
     let mut config = Config::new(kernel, spec);
     config.duration = options.duration;
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
-    config.autogroup =
-        options.autogroup || scenario.and_then(|s| s.autogroup).or(recording.map(|r| r.autogroup)).unwrap_or(false);
+    config.autogroup = options.autogroup
+        || scenario
+            .and_then(|s| s.autogroup)
+            .or(recording.map(|r| r.autogroup))
+            .or(file.as_ref().and_then(|file| file.machine.autogroup))
+            .unwrap_or(false);
     config.preempt = options
         .preempt
         .map(|name| match name {
@@ -141,6 +155,7 @@ pub(crate) fn plan(
             PreemptName::Lazy => Preempt::Lazy,
             PreemptName::Full => Preempt::Full,
         })
+        .or(file.as_ref().map(MachineFile::preempt).transpose()?.flatten())
         .or(scenario.and_then(|s| s.preempt).map(|preempt| match preempt {
             scenario::Preempt::None => Preempt::None,
             scenario::Preempt::Voluntary => Preempt::Voluntary,

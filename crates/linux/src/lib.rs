@@ -12,10 +12,12 @@
 //! so. What would hang the machine is not begun ([`Error::Hangs`]) unless [`Options::force`] is set.
 #![cfg(target_os = "linux")]
 
+mod calibrate;
 mod cgroup;
 mod check;
 mod error;
 mod ftrace;
+mod host;
 mod measured;
 mod objects;
 mod program;
@@ -24,6 +26,8 @@ mod stat;
 mod sys;
 mod work;
 
+pub use calibrate::{Calibration, MeasuredCost, calibrate};
 pub use error::Error;
+pub use host::{Host, describe};
 pub use measured::{GroupMeasured, Measured, TaskMeasured};
 pub use run::{Options, run};

@@ -238,7 +238,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    fn new(capacity: u32) -> io::Result<Self> {
+    pub(crate) fn new(capacity: u32) -> io::Result<Self> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // The kernel has at least a page; a pipe that holds more than was asked for blocks its writers later.
         rustix::pipe::fcntl_setpipe_size(&writer, capacity as usize)?;

@@ -1,5 +1,7 @@
 //! One file a command.
 
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod compare;
 mod fidelity;
 mod info;
@@ -10,6 +12,8 @@ mod reproduce;
 mod run;
 mod trace;
 
+#[cfg(target_os = "linux")]
+pub(crate) use calibrate::calibrate;
 pub(crate) use compare::compare;
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};

@@ -1,0 +1,90 @@
+//! `vruntime real`, `vruntime calibrate` and machine files, as a user meets them. Nothing is asserted that a busy machine, or one
+//! without root, may not give.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+const WORKLOAD: &str = r#"{ "tasks" : {
+    "hog" : { "instance" : 2, "loop" : -1, "run" : 1000 },
+    "beat" : { "loop" : -1, "run" : 200, "sleep" : 1800 }
+} }"#;
+
+fn vruntime(folder: &Path, arguments: &[&str]) -> (bool, String, String) {
+    let mut command = Command::cargo_bin("vruntime").expect("the command is built");
+    let output = command.current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME").args(arguments).output();
+    let output = output.expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("w.json"), WORKLOAD).expect("a file");
+    folder
+}
+
+#[test]
+fn a_workload_runs_for_real() {
+    let folder = folder();
+    let (well, out, err) =
+        vruntime(folder.path(), &["real", "w.json", "--duration", "200ms", "--out", "out", "--repeat", "2"]);
+    assert!(well, "{err}");
+    for word in ["under this machine's Linux", "hog x2", "beat", "Over all of them", "results are in out"] {
+        assert!(out.contains(word), "{word}: {out}");
+    }
+    let json: Value = serde_json::from_slice(&fs::read(folder.path().join("out/results.json")).unwrap()).unwrap();
+    assert_eq!((json["topology"].as_str(), json["observed"].as_array().map(Vec::len)), (Some("host"), Some(2)));
+    let beat = &json["observed"][0]["tasks"]["beat"];
+    assert!(beat["cpu_s"].as_f64() > Some(0.0) && beat["loops"].as_u64() > Some(0), "{beat}");
+    assert!(beat["wakeup_latency_us"]["p50"].as_f64() > Some(0.0), "{beat}");
+    assert!(json["observed"][0].get("digest").is_none(), "no two are alike");
+}
+
+#[test]
+fn what_cannot_run_is_told_with_what_to_do() {
+    let folder = folder();
+    let (well, _, err) = vruntime(folder.path(), &["real", "w.json"]);
+    assert!(!well && err.contains("the workload never ends") && err.contains("--duration 5s"), "{err}");
+}
+
+#[test]
+fn a_calibrated_machine_can_be_simulated() {
+    let folder = folder();
+    let (well, out, err) = vruntime(folder.path(), &["calibrate", "--out", "machines/mine.toml"]);
+    assert!(well, "{err}");
+    for word in ["[machine]", "topology = ", "hz = ", "[costs]", "syscall_ns = ", "switch_ns = ", "fork_ns = "] {
+        assert!(out.contains(word), "{word}: {out}");
+    }
+    assert!(err.contains("--machine machines/mine.toml"), "{err}");
+    let run = ["run", "w.json", "--duration", "100ms", "--machine", "machines/mine.toml"];
+    let (well, out, err) = vruntime(folder.path(), &run);
+    assert!(well && out.contains("costs measured"), "{out}{err}");
+    // Without --out it is what `host` stands for.
+    let (well, _, err) = vruntime(folder.path(), &["run", "w.json", "--duration", "10ms", "--machine", "host"]);
+    assert!(well && err.contains("has not been calibrated"), "{err}");
+    fs::create_dir_all(folder.path().join(".config/vruntime")).unwrap();
+    fs::copy(folder.path().join("machines/mine.toml"), folder.path().join(".config/vruntime/machine.toml")).unwrap();
+    let (well, out, err) = vruntime(folder.path(), &["run", "w.json", "--duration", "10ms", "--machine", "host"]);
+    assert!(well && out.contains("costs measured") && !err.contains("calibrated"), "{out}{err}");
+}
+
+#[test]
+fn a_machine_file_says_what_is_wrong_with_it() {
+    let folder = folder();
+    let refused = |text: &str| {
+        fs::write(folder.path().join("m.toml"), text).unwrap();
+        let (well, _, err) = vruntime(folder.path(), &["run", "w.json", "--duration", "1ms", "--machine", "m.toml"]);
+        assert!(!well, "{text}");
+        err
+    };
+    let err = refused("[machine]\ntopolgy = \"2\"\n");
+    assert!(err.contains("topolgy") && err.contains("m.toml") && err.contains("vruntime calibrate"), "{err}");
+    assert!(refused("[machine]\ntopology = \"2\"\n[costs]\nswich_ns = 1\n").contains("switch_ns"));
+    assert!(refused("[machine]\ntopology = \"2\"\npreempt = \"often\"\n").contains("often"));
+    assert!(refused("[machine]\ntopology = \"2\"\ncapacities = [1024]\n").contains("capacities"));
+    assert!(refused("[machine").contains("m.toml"));
+}

@@ -1,0 +1,191 @@
+//! What the kernel tells of the machine and of itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// This machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The kernel's release.
+    pub kernel: String,
+    /// As `--machine` takes it: hwloc's words.
+    pub topology: String,
+    /// Capacity of each CPU, if they differ.
+    pub capacities: Vec<u32>,
+    /// Ticks a second.
+    pub hz: u32,
+    /// `none`, `voluntary`, `full` or `lazy`; none if the kernel does not tell.
+    pub preempt: Option<String>,
+    /// Whether autogroup is on.
+    pub autogroup: bool,
+    /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
+    pub features: Vec<String>,
+    /// Tunables beside them.
+    pub tunables: Vec<(String, u64)>,
+    /// What the description leaves out.
+    pub notes: Vec<String>,
+}
+
+/// Where a CPU is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    package: u32,
+    node: u32,
+    llc: u32,
+    core: u32,
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn number(path: &str) -> Option<u32> {
+    read(path)?.parse().ok()
+}
+
+/// The first CPU of a list such as `2-3,8`.
+fn first_of(list: &str) -> Option<u32> {
+    list.split([',', '-']).next()?.trim().parse().ok()
+}
+
+/// Describes this machine: the CPUs this process may use.
+pub fn describe() -> Host {
+    let mut host = Host {
+        kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        hz: hz(),
+        preempt: preempt(),
+        autogroup: number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1),
+        ..Host::default()
+    };
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let cpus: Vec<u32> = (0..CpuSet::MAX_CPU as u32).filter(|&cpu| allowed.is_set(cpu as usize)).collect();
+    let places: Vec<Place> = cpus.iter().map(|&cpu| place(cpu)).collect();
+    host.topology = words(&places).unwrap_or_else(|| {
+        host.notes.push(
+            "this machine's parts differ in size, which no description in words can say: it is taken for one package; lstopo \
+             machine.xml describes it"
+                .to_owned(),
+        );
+        cpus.len().to_string()
+    });
+    let capacities: Vec<u32> =
+        cpus.iter().filter_map(|cpu| number(&format!("/sys/devices/system/cpu/cpu{cpu}/cpu_capacity"))).collect();
+    if capacities.len() == cpus.len() && capacities.iter().any(|&capacity| capacity != 1024) {
+        host.capacities = capacities;
+    }
+    let debug = "/sys/kernel/debug/sched";
+    if let Some(features) = read(&format!("{debug}/features")) {
+        host.features = features.split_whitespace().map(str::to_owned).collect();
+        for name in [
+            "base_slice_ns",
+            "migration_cost_ns",
+            "latency_ns",
+            "min_granularity_ns",
+            "wakeup_granularity_ns",
+            "nr_migrate",
+        ] {
+            if let Some(value) = read(&format!("{debug}/{name}")).and_then(|text| text.parse().ok()) {
+                host.tunables.push((name.to_owned(), value));
+            }
+        }
+    } else {
+        host.notes.push(
+            "features and tunables cannot be read: mount -t debugfs debugfs /sys/kernel/debug, as root".to_owned(),
+        );
+    }
+    host
+}
+
+fn place(cpu: u32) -> Place {
+    let of = |file: &str| format!("/sys/devices/system/cpu/cpu{cpu}/{file}");
+    let package = number(&of("topology/physical_package_id")).unwrap_or(0);
+    let core = read(&of("topology/thread_siblings_list")).and_then(|list| first_of(&list)).unwrap_or(cpu);
+    // The last cache that there is.
+    let llc = (0..5).rev().find_map(|index| {
+        let kind = read(&of(&format!("cache/index{index}/type")))?;
+        (kind == "Unified").then(|| read(&of(&format!("cache/index{index}/shared_cpu_list")))).flatten()
+    });
+    let llc = llc.and_then(|list| first_of(&list)).unwrap_or(package);
+    let node = fs::read_dir(of("")).ok().and_then(|entries| {
+        entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+    });
+    Place { package, node: node.unwrap_or(0), llc, core }
+}
+
+/// hwloc's words for CPUs at these places, if all parts of a kind are alike.
+fn words(places: &[Place]) -> Option<String> {
+    // How many different parts there are within each part of the level above, if it is the same number in all.
+    let arity = |above: &dyn Fn(&Place) -> Vec<u32>, part: &dyn Fn(&Place, usize) -> u32| -> Option<usize> {
+        let mut parts: BTreeMap<Vec<u32>, std::collections::BTreeSet<u32>> = BTreeMap::new();
+        for (index, place) in places.iter().enumerate() {
+            parts.entry(above(place)).or_default().insert(part(place, index));
+        }
+        let mut counts = parts.values().map(std::collections::BTreeSet::len);
+        let first = counts.next()?;
+        counts.all(|count| count == first).then_some(first)
+    };
+    let packages = arity(&|_| vec![], &|place, _| place.package)?;
+    let nodes = arity(&|place| vec![place.package], &|place, _| place.node)?;
+    let llcs = arity(&|place| vec![place.package, place.node], &|place, _| place.llc)?;
+    let cores = arity(&|place| vec![place.package, place.node, place.llc], &|place, _| place.core)?;
+    let threads = arity(&|place| vec![place.package, place.core], &|_, index| index as u32)?;
+    let mut parts = vec![format!("pack:{packages}")];
+    parts.extend((nodes > 1).then(|| format!("numa:{nodes}")));
+    parts.extend((llcs > 1).then(|| format!("l3:{llcs}")));
+    parts.push(format!("core:{cores}"));
+    parts.extend((threads > 1).then(|| format!("pu:{threads}")));
+    Some(parts.join(" "))
+}
+
+/// The coarse clock advances with the tick.
+fn hz() -> u32 {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    let ns = tick.tv_sec as u64 * 1_000_000_000 + tick.tv_nsec as u64;
+    u32::try_from(1_000_000_000_u64.checked_div(ns).unwrap_or(250)).unwrap_or(250)
+}
+
+/// The preemption model: what debugfs says of a kernel that can change it, or what the kernel's version line does.
+fn preempt() -> Option<String> {
+    if let Some(text) = read("/sys/kernel/debug/sched/preempt") {
+        let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+        return chosen.map(str::to_owned);
+    }
+    let version = read("/proc/version")?;
+    let words: Vec<&str> = version.split_whitespace().collect();
+    if words.contains(&"PREEMPT_DYNAMIC") {
+        return None;
+    }
+    Some(if words.contains(&"PREEMPT") { "full" } else { "none" }.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place_at(package: u32, llc: u32, core: u32) -> Place {
+        Place { package, node: package, llc, core }
+    }
+
+    #[test]
+    fn alike_parts_have_words() {
+        let two_by_four: Vec<Place> = (0..8).map(|cpu| place_at(cpu / 4, cpu / 4 * 4, cpu)).collect();
+        assert_eq!(words(&two_by_four).as_deref(), Some("pack:2 core:4"));
+        let threads: Vec<Place> = (0..8).map(|cpu| place_at(0, cpu % 4 / 2, cpu % 4)).collect();
+        assert_eq!(words(&threads).as_deref(), Some("pack:1 l3:2 core:2 pu:2"));
+        let uneven = [place_at(0, 0, 0), place_at(0, 0, 1), place_at(1, 2, 2)];
+        assert_eq!(words(&uneven), None);
+    }
+
+    #[test]
+    fn this_machine_is_described() {
+        let host = describe();
+        assert!(host.hz >= 24 && !host.topology.is_empty() && !host.kernel.is_empty(), "{host:?}");
+    }
+
+    #[test]
+    fn lists_begin_with_their_first() {
+        assert_eq!((first_of("2-3,8"), first_of("7"), first_of("")), (Some(2), Some(7), None));
+    }
+}
