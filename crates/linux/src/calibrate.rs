@@ -66,18 +66,22 @@ pub fn calibrate() -> Result<Calibration, Error> {
     cost("syscall_ns", syscall, "half of writing a byte to a pipe and reading it back");
     cost("pipe_ns_per_kib", per_kib, "the same with 32 KiB, less the calls, for each KiB moved");
 
-    let wakeup = wakeup(first).saturating_sub(syscall);
-    cost("wakeup_ns", wakeup, "waking a sleeping SCHED_IDLE thread of this CPU with a futex, less a system call");
-
     // The way back cannot be seen by itself: two thirds of the way in, as in the simulator's own profiles.
     let back = syscall * 2 / 3;
     cost("syscall_return_ns", back, "two thirds of syscall_ns, by assumption");
-    let same = ping_pong(first, first)?;
-    let switch = same.saturating_sub(2 * syscall + wakeup + back);
+    // What a message to the same CPU takes beyond the calls is wakeup and switch; their sum is what counts.
+    let rest = ping_pong(first, first)?.saturating_sub(2 * syscall + back);
+    let wakeup = wakeup(first).min(rest / 2);
+    cost(
+        "wakeup_ns",
+        wakeup,
+        "waking 32 sleeping SCHED_IDLE threads with one futex call, for each; at most half of the next's total",
+    );
+    let switch = rest - wakeup;
     cost(
         "switch_ns",
         switch,
-        "a message to a thread on the same CPU and a switch to it, less two calls, wakeup and return",
+        "a message to a thread on the same CPU and a switch to it, less two calls, return and wakeup",
     );
 
     if let Some(other) = other {
@@ -238,16 +242,48 @@ impl Drop for Waiter {
     }
 }
 
-/// Median time of waking a thread of the same CPU that does not preempt the waker.
+/// Median time of waking a thread of the same CPU that does not preempt the waker, one of many.
 fn wakeup(cpu: usize) -> u64 {
-    let waiter = Waiter::new(cpu, SchedAttr { policy: sys::SCHED_IDLE, ..SchedAttr::default() });
-    let times = (0..SLEEPS).map(|_| {
-        // It runs while this sleeps, and waits again.
-        thread::sleep(Duration::from_micros(200));
-        let (began, returned) = waiter.wake();
-        returned - began
-    });
-    median(times.collect())
+    const WAITERS: usize = 32;
+    let word = Arc::new(AtomicU32::new(0));
+    let over = Arc::new(AtomicBool::new(false));
+    let waiter = || {
+        let (word, over) = (word.clone(), over.clone());
+        thread::spawn(move || {
+            pin(cpu);
+            let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_IDLE, ..SchedAttr::default() });
+            while !over.load(Ordering::SeqCst) {
+                let value = word.load(Ordering::SeqCst);
+                let _woken = futex::wait(&word, Flags::PRIVATE, value, None);
+            }
+        })
+    };
+    let waiters: Vec<_> = (0..WAITERS).map(|_| waiter()).collect();
+    let wake = || {
+        word.fetch_add(1, Ordering::SeqCst);
+        let began = work::now();
+        let woken = futex::wake(&word, Flags::PRIVATE, WAITERS as u32).unwrap_or(0);
+        (work::now() - began, woken)
+    };
+    let mut times = Vec::new();
+    for _ in 0..SLEEPS {
+        // They run while this sleeps, and wait again.
+        thread::sleep(Duration::from_micros(500));
+        let (took, woken) = wake();
+        if woken > WAITERS / 2 {
+            times.push(took / woken as u64);
+        }
+    }
+    over.store(true, Ordering::SeqCst);
+    wake();
+    for waiter in waiters {
+        while !waiter.is_finished() {
+            wake();
+            thread::sleep(Duration::from_micros(100));
+        }
+        let _ended = waiter.join();
+    }
+    median(times)
 }
 
 /// Median time from waking a thread of another CPU, where it preempts one that computes, to its running.
