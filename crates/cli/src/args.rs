@@ -130,13 +130,14 @@ pub(crate) enum Command {
     #[command(
         long_about = "Makes a program of every thread in a trace (what it worked between its sleeps, how it slept, who woke it) and \
                       runs all of them as recorded, to show how well that reproduces the trace: CPU time, switches and wakeup \
-                      latency of each task, recorded and replayed. With --kernel, --machine, --map, --set or --feature it runs them \
-                      again that way, and shows what changes.\n\nTraces are of any kind that `vruntime trace info` reads; it tells what \
+                      latency of each task, recorded and replayed. With --kernel, --machine, --map, --beside, --set or --feature it runs \
+                      them again that way, and shows what changes; the other options hold for both.\n\nTraces are of any kind that `vruntime trace info` reads; it tells what \
                       is missing in one, and how to record it.",
         after_long_help = "Examples:\n  \
             vruntime replay trace.dat\n  \
             vruntime replay perf.data --recorded-kernel 6.12 --kernel 6.1\n  \
-            vruntime replay trace.txt --costs vm --map 'batch-*=nice:10'"
+            vruntime replay trace.txt --costs vm --map 'batch-*: group=/batch weight=20 max=50ms/100ms'\n  \
+            vruntime replay trace.txt --map rules.toml --beside noisy.json"
     )]
     Replay(Replay),
     /// Run published experiments again, and print their tables with ours beside them
@@ -157,16 +158,9 @@ pub(crate) enum Command {
     Completions(Completions),
 }
 
-/// Everything that decides how a workload is run.
+/// What is simulated, besides the kernel and the machine.
 #[derive(Clone, Debug, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
-pub(crate) struct Options {
-    /// Length of the run, such as 5s, 200ms (default: the file's)
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
-    pub(crate) duration: Option<u64>,
-    /// Run so many times, each with the next seed, and tell the spread
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) repeat: u16,
+pub(crate) struct Model {
     /// Seed of the (first) run; 0 starts every task and tick exactly on time [default: 1]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
@@ -191,6 +185,19 @@ pub(crate) struct Options {
     /// Schedule real-time tasks by groups, as kernels built with CONFIG_RT_GROUP_SCHED do
     #[arg(long)]
     pub(crate) rt_group_sched: bool,
+}
+
+/// Everything that decides how a workload is run.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Options {
+    /// Length of the run, such as 5s, 200ms (default: the file's)
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    pub(crate) duration: Option<u64>,
+    /// Run so many times, each with the next seed, and tell the spread
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    #[command(flatten)]
+    pub(crate) model: Model,
     /// Leave results, traces and digests in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -407,33 +414,20 @@ pub(crate) struct Replay {
     /// What if this were the machine, such as "pack:2 core:4", 16 or laptop
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
-    /// What if tasks of these names had another nice value, such as 'spin_*=nice:0'; can be repeated
-    #[arg(long, value_name = "NAME=nice:N", value_parser = crate::commands::replay_rule)]
-    pub(crate) map: Vec<crate::commands::ReplayRule>,
-    /// What if a tunable or a cost had another value; can be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, u64)>,
-    /// What if a scheduler feature were on, or off with NO_ before it; can be repeated
-    #[arg(long, value_name = "FEATURE")]
-    pub(crate) feature: Vec<String>,
+    /// What if these tasks were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md; can be repeated
+    #[arg(long, value_name = "RULE|FILE")]
+    pub(crate) map: Vec<String>,
+    /// What if this workload ran beside it (rt-app JSON or a scenario); can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) beside: Vec<PathBuf>,
+    /// How sleeps end: as the trace shows them to (by clocks, sleeps, other tasks), or all when they did
+    #[arg(long, value_name = "HOW", default_value = "inferred")]
+    pub(crate) wakeups: Wakeups,
     /// Read only so much of the trace, such as 5s
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
     pub(crate) duration: Option<u64>,
-    /// Seed of the runs [default: 1]
-    #[arg(long, value_name = "S")]
-    pub(crate) seed: Option<u64>,
-    /// Scheduler ticks a second [default: 250]
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) hz: Option<u32>,
-    /// Preemption model [default: voluntary]
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) preempt: Option<PreemptName>,
-    /// What switches, interrupts and system calls take: default, zero, vm or emulated
-    #[arg(long, value_name = "PROFILE")]
-    pub(crate) costs: Option<String>,
-    /// It was recorded with autogroup on: a process and what it forks are a session
-    #[arg(long)]
-    pub(crate) autogroup: bool,
+    #[command(flatten)]
+    pub(crate) model: Model,
     /// Show every task
     #[arg(long)]
     pub(crate) all: bool,
@@ -482,6 +476,15 @@ pub(crate) struct Completions {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
+}
+
+/// How the sleeps of a trace end in its replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wakeups {
+    /// By what seems to have ended them
+    Inferred,
+    /// At the times at which they ended
+    Recorded,
 }
 
 /// The kernel's preemption models.

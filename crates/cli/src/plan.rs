@@ -16,7 +16,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::{self, Scenario, Spanned};
 
-use crate::args::{Options, PreemptName};
+use crate::args::{Model, PreemptName};
 use crate::input::{Input, Says};
 use crate::machine_file::MachineFile;
 use crate::{machine, machine_file, output};
@@ -81,7 +81,7 @@ pub(crate) fn plan(
     input: &Input,
     kernel: Option<&str>,
     machine: Option<&str>,
-    options: &Options,
+    options: &Model,
 ) -> miette::Result<Plan> {
     let scenario = match &input.says {
         Says::Scenario(scenario) => Some(&**scenario),
@@ -139,7 +139,6 @@ pub(crate) fn plan(
     kernel.rt_group_sched = options.rt_group_sched || scenario.and_then(|s| s.rt_group_sched).unwrap_or(false);
     spec.costs = costs;
     let mut config = Config::new(kernel, spec);
-    config.duration = options.duration;
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
     config.autogroup = options.autogroup
         || scenario
@@ -326,7 +325,7 @@ fn located(scenario: &Scenario, span: Range<usize>, report: &miette::Report, lab
 fn costs_of(
     scenario: Option<&Scenario>,
     recording: Option<&Recording>,
-    options: &Options,
+    options: &Model,
 ) -> miette::Result<(String, Costs)> {
     let with_help = |error: vruntime_sim::UnknownCost| {
         miette!(help = format!("profiles are {}", Costs::PROFILES.join(", ")), "{error}")

@@ -83,7 +83,7 @@ fn a_replay_as_recorded_and_what_if() {
         assert!(share.abs_diff(weight * 1000 / 1359) <= 10, "{name} has its weight's share: {share}");
     }
     assert_eq!(recorded["tasks"][0]["what_if"], Value::Null);
-    let equal = json(&["replay", "-", "--json", "--map", "l*=nice:0"], text.as_bytes());
+    let equal = json(&["replay", "-", "--json", "--map", "l*: nice=0"], text.as_bytes());
     for name in ["heavy-5", "light-6"] {
         let share = permille(&equal, name, "what_if");
         assert!(share.abs_diff(500) <= 10, "{name}: {share}");
@@ -109,9 +109,54 @@ fn what_cannot_be_replayed_says_what_is_missing() {
     let message = fails(&["replay", "-"], wakeups);
     assert!(message.contains("sched_switch") && message.contains("trace-cmd record"), "{message}");
     assert!(fails(&["replay", "-"], b"").contains("no event"));
-    let message = fails(&["replay", "-", "--map", "nobody=nice:3"], spinners().as_bytes());
-    assert!(message.contains("no task of the trace is called `nobody`"), "{message}");
-    assert!(fails(&["replay", "-", "--map", "x=nice:20"], b"").contains("-20 to 19"));
+    let message = fails(&["replay", "-", "--map", "nobody: nice=3"], spinners().as_bytes());
+    assert!(message.contains("no task of the trace fits this rule") && message.contains("nobody: nice=3"), "{message}");
+    assert!(fails(&["replay", "-", "--map", "x: nice=20"], b"").contains("-20 to 19"));
+    assert!(fails(&["replay", "-", "--map", "missing.toml"], b"").contains("cannot read missing.toml"));
+}
+
+/// A group's limit and weight, copies, a real-time policy, and a neighbour from another file.
+#[test]
+fn rules_and_neighbours() {
+    let text = spinners();
+    let folder = tempfile::tempdir().expect("there is room");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    let rules = write(
+        "rules.toml",
+        "[[rule]]\ncomm = \"heavy\"\ngroup = \"/batch\"\ncopies = 2\n[groups.\"/batch\"]\nmax = \"10ms/50ms\"\n",
+    );
+    let limited = json(&["replay", "-", "--json", "--map", &rules], text.as_bytes());
+    let both = permille(&limited, "heavy-5", "what_if") + permille(&limited, "heavy-5#2", "what_if");
+    assert!(both.abs_diff(200) <= 10, "two of them share 20 %: {both}");
+    let urgent = json(&["replay", "-", "--json", "--map", "light: policy=fifo:5"], text.as_bytes());
+    assert!(permille(&urgent, "light-6", "what_if") > 940, "{urgent}");
+
+    let noise = write("noise.json", r#"{"tasks":{"heavy-5":{"loop":-1,"run":1000}},"global":{"duration":1}}"#);
+    let beside = json(&["replay", "-", "--json", "--beside", &noise], text.as_bytes());
+    let shares = ["heavy-5", "heavy-5#2", "light-6"].map(|name| permille(&beside, name, "what_if"));
+    for (share, weight) in shares.into_iter().zip([1024, 1024, 335]) {
+        assert!(share.abs_diff(weight * 1000 / 2383) <= 10, "{shares:?}");
+    }
+    let gone = json(&["replay", "-", "--json", "--map", "heavy: remove"], text.as_bytes());
+    assert_eq!((permille(&gone, "heavy-5", "what_if"), permille(&gone, "light-6", "what_if") > 950), (0, true));
+}
+
+/// All wakeups keep their times: no task sleeps by a clock of its own.
+#[test]
+fn wakeups_can_keep_their_times() {
+    let habits = |wakeups: &str| {
+        let replay = json(&["replay", "perf-data.txt", "--json", "--wakeups", wakeups], b"");
+        let tasks = replay["tasks"].as_array().expect("there are tasks").iter();
+        tasks
+            .map(|task| task["sleeps"].as_str().expect("it is told").to_owned())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(habits("recorded").is_subset(&["recorded", "awake"].map(String::from).into()));
+    assert!(habits("inferred").len() > 2);
 }
 
 /// Recorded for this project: four spinners of nice 0, 0, 5 and 10 on one CPU. `shared/traces/INDEX.md` has what they got.
@@ -122,7 +167,7 @@ fn spinners_of_a_real_kernel_get_their_shares() {
         eprintln!("skipped: {path} is not here");
         return;
     }
-    let replay = json(&["replay", &path, "--json", "--map", "spin=nice:0", "--costs", "vm"], b"");
+    let replay = json(&["replay", &path, "--json", "--map", "spin: nice=0", "--costs", "vm"], b"");
     for name in ["spin-13423", "spin-13424", "spin-13425", "spin-13426"] {
         let (recorded, replayed) = (permille(&replay, name, "recorded"), permille(&replay, name, "replayed"));
         assert!(recorded.abs_diff(replayed) <= 5, "{name}: {recorded} and {replayed} thousandths");

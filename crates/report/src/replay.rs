@@ -34,7 +34,7 @@ impl From<&TaskResult> for ReplayMeasure {
 pub struct ReplayTask {
     /// `comm-pid`.
     pub name: String,
-    /// How its sleeps are replayed; empty if it is not.
+    /// How its sleeps are replayed; empty if it is in the what-if only: a copy, or beside.
     pub habit: String,
     /// The CPU it is confined to, if it is taken to be.
     pub confined: Option<u32>,
@@ -81,7 +81,11 @@ fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {
 impl ReplayCheck {
     /// The largest tasks first; of equally large ones by name.
     pub fn sort(&mut self) {
-        self.tasks.sort_by(|a, b| (b.recorded.cpu_ns, &a.name).cmp(&(a.recorded.cpu_ns, &b.name)));
+        let most = |task: &ReplayTask| match task.what_if {
+            Some(what_if) if task.habit.is_empty() => what_if.cpu_ns,
+            _ => task.recorded.cpu_ns,
+        };
+        self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
     fn shown(&self, all: bool) -> &[ReplayTask] {
@@ -120,7 +124,7 @@ impl ReplayCheck {
     pub fn check_table(&self, all: bool) -> String {
         let of = (self.elapsed_ns.0, self.elapsed_ns.1);
         let head = ["task", "CPU %", "replay", "switches", "replay", "p50", "replay", "p99", "replay"];
-        let rows = self.rows(all, of, |task| Some((task.recorded, task.replayed)));
+        let rows = self.rows(all, of, |task| (!task.habit.is_empty()).then_some((task.recorded, task.replayed)));
         let cpus = self.cpus.iter().enumerate().map(|(cpu, &(recorded, replayed))| {
             vec![cpu.to_string(), percent(share(recorded, of.0)), percent(share(replayed, of.1))]
         });
@@ -261,6 +265,7 @@ mod tests {
                 ReplayTask { name: "small-2".to_owned(), ..ReplayTask::default() },
                 ReplayTask {
                     name: "web-1".to_owned(),
+                    habit: "woken".to_owned(),
                     recorded: measure(400_000_000, 100),
                     replayed: measure(replayed, switches),
                     what_if: Some(measure(replayed / 2, switches)),

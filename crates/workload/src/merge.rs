@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::groups::GroupTree;
 use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
-use crate::program::{Op, Phase, Session, Settings, Task, Timer, Workload};
+use crate::program::{Changed, Group, Op, Phase, Session, Settings, Task, Timer, Workload};
 
 /// Where a workload goes when it is added to others.
 #[derive(Debug, Default)]
@@ -141,6 +141,64 @@ impl Merged {
 }
 
 impl Workload {
+    /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration and end are the whole's; the other's
+    /// objects stay its own, groups of the same path are one (with what the other says of them), and whoever of its tasks has a name that is
+    /// taken gets a number to it.
+    ///
+    /// # Panics
+    /// Both have wait queues or completions; no trace has.
+    #[must_use]
+    pub fn beside(self, other: &Self) -> Self {
+        let shares = |workload: &Self| !(workload.wait_queues.is_empty() && workload.completions.is_empty());
+        assert!(!(shares(&self) && shares(other)), "queues of two workloads would be mixed up");
+        let mut merged = Merged::new();
+        let mut sessions = Vec::new();
+        let (mut changes, mut hotplug) = (Vec::new(), Vec::new());
+        for added in [&self, other] {
+            let (first, known) = (merged.workload.tasks.len(), sessions.len());
+            merged.add(added, SourceMap::default(), &Placement::default());
+            sessions.extend(added.sessions.iter().cloned());
+            for (task, old) in merged.workload.tasks[first..].iter_mut().zip(&added.tasks) {
+                task.session = old.session.map(|session| session + known);
+            }
+            let numbers: Vec<usize> = added.groups.iter().map(|group| merged.groups.ensure(&group.path)).collect();
+            for (group, &number) in added.groups.iter().zip(&numbers) {
+                let into = merged.groups.get_mut(number);
+                *into = Group { path: into.path.clone(), parent: into.parent, ..group.clone() };
+            }
+            hotplug.extend(added.hotplug.iter().copied());
+            changes.extend(added.changes.iter().map(|change| {
+                let mut change = change.clone();
+                match &mut change.what {
+                    Changed::Tasks { tasks, settings, .. } => {
+                        for task in tasks {
+                            *task += first;
+                        }
+                        settings.group = settings.group.map(|group| numbers[group]);
+                    }
+                    Changed::Group { group, .. } | Changed::Cpuset { group, .. } => *group = numbers[*group],
+                    Changed::Session { session, .. } => *session += known,
+                }
+                change
+            }));
+        }
+        hotplug.sort_by_key(|plug| plug.at);
+        changes.sort_by_key(|change| change.at);
+        let Merged { workload, groups, .. } = merged;
+        let choose = |ours: Vec<String>, theirs: &[String]| if ours.is_empty() { theirs.to_vec() } else { ours };
+        Self {
+            groups: groups.into_groups(),
+            sessions,
+            hotplug,
+            changes,
+            wait_queues: choose(self.wait_queues, &other.wait_queues),
+            completions: choose(self.completions, &other.completions),
+            duration: self.duration,
+            stop: self.stop,
+            ..workload
+        }
+    }
+
     /// Operations of distinct programs, and objects but groups: what each copy takes anew.
     pub(crate) fn extent(&self) -> u64 {
         let mut operations = 0;
@@ -222,5 +280,50 @@ impl Offsets {
             | Op::CompleteAll(_)
             | Op::ReinitCompletion(_) => op.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Change, GroupChange, Repeat};
+
+    fn one(name: &str, group: &str, weight: u32) -> Workload {
+        let mut groups = GroupTree::new();
+        let index = groups.ensure(group);
+        groups.get_mut(index).weight = weight;
+        let ops = vec![Op::SemPost(0), Op::SemWait(0)];
+        let phase = Phase { name: String::new(), repeat: Repeat::Forever, settings: Settings::default(), ops };
+        Workload {
+            tasks: vec![Task {
+                name: name.to_owned(),
+                class: name.to_owned(),
+                start: Some(0),
+                session: Some(0),
+                settings: Settings { group: Some(index), ..Settings::default() },
+                phases: Arc::from([phase]),
+                repeat: Repeat::Times(1),
+            }],
+            groups: groups.into_groups(),
+            sessions: vec![Session { name: name.to_owned(), nice: 3 }],
+            semaphores: vec![crate::program::Semaphore { name: name.to_owned(), initial: 0 }],
+            changes: vec![Change { at: 5, what: Changed::Group { group: index, to: GroupChange::default() } }],
+            kernel_threads: [0].into(),
+            ..Workload::default()
+        }
+    }
+
+    #[test]
+    fn a_neighbour_keeps_what_is_his() {
+        let both = Workload { duration: Some(7), ..one("a", "/x", 30) }.beside(&one("a", "/y/x", 40));
+        let names: Vec<&str> = both.tasks.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!((names, both.duration), (vec!["a", "a#2"], Some(7)));
+        let weights: Vec<(&str, u32)> = both.groups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
+        assert_eq!(weights, [("/", 100), ("/x", 30), ("/y", 100), ("/y/x", 40)]);
+        assert_eq!(both.tasks[1].settings.group, Some(3));
+        assert_eq!(both.tasks[1].phases[0].ops, [Op::SemPost(1), Op::SemWait(1)]);
+        assert_eq!((both.tasks[1].session, both.sessions.len()), (Some(1), 2));
+        assert!(both.kernel_threads.contains(&1));
+        assert!(matches!(both.changes[1].what, Changed::Group { group: 3, .. }), "{:?}", both.changes);
     }
 }

@@ -75,7 +75,8 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
         }
         for kernel in &kernels {
             for machine in &machines {
-                let plan = plan(input, kernel.as_deref(), *machine, &compare.options)?;
+                let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
+                plan.config.duration = compare.options.duration;
                 sides.push(Side { input, plan, label: String::new() });
             }
         }

@@ -9,7 +9,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, table};
 use vruntime_workload::recording::{self, Observed, Recording};
 
-use crate::args::{Fidelity, Options};
+use crate::args::{Fidelity, Model};
 use crate::input::{Input, Says};
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, output, plan, simulate};
@@ -151,7 +151,7 @@ fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miet
         workload,
         says: Says::Recording(Box::new(recording)),
     };
-    let options = Options { seed: Some(fidelity.seed), ..Options::default() };
+    let options = Model { seed: Some(fidelity.seed), ..Model::default() };
     let plan = plan::plan(&input, None, None, &options)?;
     Ok(Scenario { recorded, input, plan })
 }

@@ -1,24 +1,24 @@
 //! `vruntime replay`: what a trace did, again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use miette::miette;
+use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
 use vruntime_report::{ReplayCheck, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
 use vruntime_trace::{Named, Record, TaskState, Tracepoint, Wakeup};
-use vruntime_workload::program::{Policy, Settings, Workload};
+use vruntime_workload::program::Workload;
+use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{self, Charges, Event, Left, Recorded, Recorder, What};
 
 use super::trace::{explain, open};
-use crate::args::{Options, Replay};
+use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::plan::{Plan, plan};
 use crate::simulate::{self, Done, Failure, Job};
-use crate::{Ended, interrupt, output};
+use crate::{Ended, input, interrupt, output};
 
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
@@ -27,49 +27,10 @@ const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
 const MAX_CPUS: usize = 8192;
 
-/// `NAME=nice:N`: tasks whose name the pattern fits have that nice value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
-    pattern: String,
-    nice: i8,
-}
-
-/// Reads a rule.
-pub(crate) fn rule(text: &str) -> Result<Rule, String> {
-    let form = "expected NAME=nice:N, such as 'spin_*=nice:0'";
-    let (pattern, to) = text.rsplit_once('=').ok_or(form)?;
-    let nice = to.strip_prefix("nice:").ok_or(form)?;
-    let nice: i8 = nice.trim().parse().map_err(|_| format!("`{nice}` is no nice value: they are -20 to 19"))?;
-    if pattern.is_empty() || !(-20..=19).contains(&nice) {
-        return Err(if pattern.is_empty() {
-            form.to_owned()
-        } else {
-            format!("nice values are -20 to 19, not {nice}")
-        });
-    }
-    Ok(Rule { pattern: pattern.to_owned(), nice })
-}
-
-/// Whether `name` is what `pattern` says; `*` stands for anything, `?` for one character.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    // Where to go on if what follows the last star does not fit here.
-    let (mut p, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        if p < pattern.len() && (pattern[p] == b'?' || (pattern[p] == name[n] && pattern[p] != b'*')) {
-            (p, n) = (p + 1, n + 1);
-        } else if pattern.get(p) == Some(&b'*') {
-            star = Some((p, n));
-            p += 1;
-        } else if let Some((at, from)) = star {
-            (p, n, star) = (at + 1, from + 1, Some((at, from + 1)));
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
-}
-
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
+    // What is wrong on the command line is told before a long file is read.
+    let rules = rules(&arguments.map)?;
+    let beside = arguments.beside.iter().map(|file| input::read(file, false)).collect::<miette::Result<Vec<_>>>()?;
     let mut reading = Reading::default();
     let ended = reading.read(&arguments.file, arguments.duration)?;
     if ended == Ended::Interrupted {
@@ -83,36 +44,39 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         says: Says::Nothing,
     };
     let input = empty("replay");
-    let options = Options {
-        seed: arguments.seed,
-        hz: arguments.hz,
-        preempt: arguments.preempt,
-        costs: arguments.costs.clone(),
-        autogroup: arguments.autogroup,
-        ..Options::default()
-    };
+    let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
+    let changes: Vec<String> = rules.texts().map(str::to_owned).chain(neighbours).collect();
+    let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
     let machine = cpus.to_string();
-    let mut as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &options)?;
+    let mut as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &model)?;
     // What kernel threads did is in the trace.
     as_recorded.config.machine.costs.kworker_ns = 0;
     let asks = arguments.kernel.is_some()
         || arguments.machine.is_some()
-        || !(arguments.map.is_empty() && arguments.set.is_empty() && arguments.feature.is_empty());
+        || !(rules.is_empty()
+            && beside.is_empty()
+            && arguments.model.set.is_empty()
+            && arguments.model.feature.is_empty());
     let what_if = asks
         .then(|| {
-            let options = Options { set: arguments.set.clone(), feature: arguments.feature.clone(), ..options.clone() };
             let kernel = arguments.kernel.as_deref().unwrap_or(&arguments.recorded_kernel);
             let mut what_if =
-                plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &options)?;
+                plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &arguments.model)?;
             what_if.config.machine.costs.kworker_ns = 0;
             Ok::<Plan, miette::Report>(what_if)
         })
         .transpose()?;
-    let mut recorded = reading.recorder.finish(&charges(&as_recorded.config));
-    if !arguments.autogroup {
-        recorded.workload.sessions.clear();
-        recorded.workload.tasks.iter_mut().for_each(|task| task.session = None);
-    }
+    let finish = |recorder: Recorder| {
+        let recorder = if arguments.wakeups == Wakeups::Recorded { recorder.keep_times() } else { recorder };
+        let mut recorded = recorder.finish(&charges(&as_recorded.config));
+        if !arguments.model.autogroup {
+            recorded.workload.sessions.clear();
+            recorded.workload.tasks.iter_mut().for_each(|task| task.session = None);
+        }
+        recorded
+    };
+    let again = rules.removes().then(|| reading.recorder.clone());
+    let recorded = finish(reading.recorder);
     if recorded.workload.tasks.is_empty() {
         return Err(miette!(
             help = "record while something runs",
@@ -120,7 +84,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
             arguments.file.display()
         ));
     }
-    let changed = what_if.as_ref().map(|plan| change(&recorded, &arguments.map, plan)).transpose()?;
+    let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
+    let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, &beside, plan, without)).transpose()?;
     let job = |workload, plan: &Plan| Job {
         workload,
         config: plan.config.clone(),
@@ -135,7 +100,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
     super::tell_notes(&runs);
-    let check = checked(&recorded, &runs, cpus);
+    let check = checked(&recorded, changed.as_ref(), &runs, cpus);
     if arguments.json {
         let mut json = check.json();
         if let serde_json::Value::Object(fields) = &mut json {
@@ -147,7 +112,14 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         }
         output::print_json(&json);
     } else {
-        output::print(&text(arguments, &as_recorded, what_if.as_ref(), &recorded, reading.jumps, &check));
+        output::print(&text(
+            arguments,
+            &as_recorded,
+            what_if.as_ref().map(|plan| (plan, &changes[..])),
+            &recorded,
+            reading.jumps,
+            &check,
+        ));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
@@ -268,57 +240,45 @@ fn charges(config: &Config) -> Charges {
     }
 }
 
-/// The workload of a what-if.
-fn change(recorded: &Recorded, rules: &[Rule], plan: &Plan) -> miette::Result<Workload> {
-    let mut workload = recorded.workload.clone();
-    for rule in rules {
-        let mut fitting =
-            workload.tasks.iter_mut().filter(|task| fits(rule.pattern.as_bytes(), task.class.as_bytes())).peekable();
-        if fitting.peek().is_none() {
-            return Err(miette!(
-                help = "`vruntime trace info TRACE --all` lists the names; * stands for anything",
-                "no task of the trace is called `{}`",
-                rule.pattern
-            ));
-        }
-        for task in fitting {
-            let set = |settings: &mut Settings| {
-                if let Some(Policy::Other { nice, .. }) = &mut settings.policy {
-                    *nice = rule.nice;
-                }
-            };
-            set(&mut task.settings);
-            let mut phases = task.phases.to_vec();
-            for phase in &mut phases {
-                set(&mut phase.settings);
-            }
-            task.phases = Arc::from(phases);
+/// The rules of the command line: each a file, or a rule in a line.
+fn rules(map: &[String]) -> miette::Result<Rules> {
+    let mut rules = Rules::default();
+    for text in map {
+        let path = Path::new(text);
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+            let bytes =
+                input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))?;
+            rules.add_file(text, &bytes)?;
+        } else {
+            rules.add(text)?;
         }
     }
-    let cpus = plan.config.machine.topology.nr_cpus() as u32;
-    let mut freed = 0;
-    for task in &mut workload.tasks {
-        let gone = |settings: &Settings| settings.cpus.as_ref().is_some_and(|list| list.iter().any(|cpu| *cpu >= cpus));
-        if gone(&task.settings) || task.phases.iter().any(|phase| gone(&phase.settings)) {
-            freed += 1;
-            task.settings.cpus = None;
-            let mut phases = task.phases.to_vec();
-            for phase in &mut phases {
-                phase.settings.cpus = None;
-            }
-            task.phases = Arc::from(phases);
-        }
-    }
+    Ok(rules)
+}
+
+/// The workload of a what-if. `replay` makes the recording's programs without the threads it is given.
+fn change(
+    recorded: &Recorded,
+    rules: &Rules,
+    beside: &[Input],
+    plan: &Plan,
+    replay: impl FnOnce(BTreeSet<usize>) -> Recorded,
+) -> miette::Result<Workload> {
+    let removed = rules.removed(&recorded.threads);
+    let mut changed = if removed.is_empty() { recorded.clone() } else { replay(removed) };
+    let cpus = plan.config.machine.topology.nr_cpus();
+    let freed = changed.free(cpus as u32);
     if freed > 0 {
         output::note(&format!(
             "{freed} tasks confined to a CPU that this machine does not have may run anywhere on it"
         ));
     }
-    Ok(workload)
+    rules.apply(&mut changed, &recorded.threads, cpus)?;
+    Ok(beside.iter().fold(changed.workload, |workload, input| workload.beside(&input.workload)))
 }
 
 /// The recording beside its replays.
-fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
+fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus: usize) -> ReplayCheck {
     let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
         results.tasks.iter().map(|task| (task.name.clone(), task.into())).collect()
     };
@@ -339,6 +299,15 @@ fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
             what_if: measured.get(1).map(|run| run.get(name).copied().unwrap_or_default()),
         })
     });
+    // Copies, and whoever runs beside them.
+    let known: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    let added =
+        changed.into_iter().flat_map(|workload| &workload.tasks).filter(|task| !known.contains(task.name.as_str()));
+    let added = added.map(|task| ReplayTask {
+        name: task.name.clone(),
+        what_if: measured.get(1).map(|run| run.get(&task.name).copied().unwrap_or_default()),
+        ..ReplayTask::default()
+    });
     let busy = |run: &Done| {
         run.results.cpus.iter().map(|cpu| run.outcome.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>()
     };
@@ -347,7 +316,7 @@ fn checked(recorded: &Recorded, runs: &[Done], cpus: usize) -> ReplayCheck {
     // A run ends early if every task has; the machine would have been idle from then on.
     let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
-        tasks: tasks.collect(),
+        tasks: tasks.chain(added).collect(),
         cpus: (0..cpus).map(pair).collect(),
         what_if_cpus: runs.get(1).map(busy),
         elapsed_ns: (recorded.duration_ns, end(0), end(1)),
@@ -403,7 +372,7 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
 fn text(
     arguments: &Replay,
     as_recorded: &Plan,
-    what_if: Option<&Plan>,
+    what_if: Option<(&Plan, &[String])>,
     recorded: &Recorded,
     jumps: u64,
     check: &ReplayCheck,
@@ -425,28 +394,16 @@ fn text(
         text.push_str(&note);
         text.push('\n');
     }
-    if let (Some(plan), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
-        let rules: Vec<String> =
-            arguments.map.iter().map(|rule| format!(", {} at nice {}", rule.pattern, rule.nice)).collect();
-        let head = format!("\nWhat if: {} under {}{}\n\n", plan.machine_words, plan.kernel, rules.concat());
+    if let (Some((plan, changes)), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
+        let head = format!("\nWhat if: {} under {}\n", plan.machine_words, plan.kernel);
         text.push_str(&head);
+        for change in changes {
+            text.push_str("  ");
+            text.push_str(change);
+            text.push('\n');
+        }
+        text.push('\n');
         text.push_str(&table);
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_and_patterns() {
-        assert_eq!(rule("spin_*=nice:0"), Ok(Rule { pattern: "spin_*".to_owned(), nice: 0 }));
-        for wrong in ["spin", "spin=nice:20", "spin=weight:3", "=nice:1", "spin=nice:x"] {
-            assert!(rule(wrong).is_err(), "{wrong}");
-        }
-        let fits = |pattern: &str, name: &str| super::fits(pattern.as_bytes(), name.as_bytes());
-        assert!(fits("*", "") && fits("spin_*", "spin_n0") && fits("a*b*c", "axxbyybzc") && fits("r?n", "run"));
-        assert!(!fits("spin_*", "spin") && !fits("a*b", "abc") && !fits("", "x") && !fits("r?n", "rn"));
-    }
 }

@@ -13,7 +13,7 @@ use vruntime_trace::Sink;
 use vruntime_workload::program::Workload;
 
 use super::leave;
-use crate::args::{Options, Reproduce, Which};
+use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
 use crate::plan::plan;
 use crate::{Ended, interrupt, output};
@@ -99,7 +99,7 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
 /// A scenario of `scenarios/` that is part of the program, under a kernel; the seed is its own or the default.
 fn scenario(name: &str, text: &str, kernel: &str) -> miette::Result<(Input, Config)> {
     let input = input::scenario(name, text)?;
-    let plan = plan(&input, Some(kernel), None, &Options::default())?;
+    let plan = plan(&input, Some(kernel), None, &Model::default())?;
     Ok((input, plan.config))
 }
 

@@ -15,7 +15,8 @@ use crate::{Ended, input, output, simulate};
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
     let input = input::read(&run.file, options.strict)?;
-    let plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), options)?;
+    let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
+    plan.config.duration = options.duration;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }

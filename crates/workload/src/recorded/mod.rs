@@ -23,11 +23,14 @@ mod clocks;
 mod habits;
 mod lives;
 mod programs;
+pub mod rules;
 mod sessions;
 #[cfg(test)]
 mod tests;
 
 pub use habits::Habit;
+
+use std::collections::BTreeSet;
 
 use crate::program::Workload;
 use lives::Lives;
@@ -215,7 +218,26 @@ pub struct Recorded {
 
 /// Takes a trace's events.
 #[derive(Clone, Debug, Default)]
-pub struct Recorder(Lives);
+pub struct Recorder {
+    lives: Lives,
+    how: How,
+}
+
+/// How programs are made of lives.
+#[derive(Clone, Debug, Default)]
+struct How {
+    /// Every wakeup keeps its time.
+    keep_times: bool,
+    /// Threads that are left out.
+    without: BTreeSet<usize>,
+}
+
+impl Recorded {
+    /// Lets tasks that were confined to a CPU run anywhere if a machine of `cpus` CPUs does not have it. Returns how many those are.
+    pub fn free(&mut self, cpus: u32) -> usize {
+        rules::free(&mut self.workload, cpus)
+    }
+}
 
 impl Recorder {
     /// Nothing yet.
@@ -225,12 +247,26 @@ impl Recorder {
 
     /// Takes the next event.
     pub fn add(&mut self, event: &Event<'_>) {
-        self.0.add(event);
+        self.lives.add(event);
+    }
+
+    /// Every wakeup keeps the time it had in the trace, whoever caused it.
+    #[must_use]
+    pub fn keep_times(mut self) -> Self {
+        self.how.keep_times = true;
+        self
+    }
+
+    /// Makes no tasks of these threads (indices in [`Recorded::threads`]). Whom they woke wakes when he did in the trace.
+    #[must_use]
+    pub fn without(mut self, threads: BTreeSet<usize>) -> Self {
+        self.how.without = threads;
+        self
     }
 
     /// The trace is over.
     pub fn finish(mut self, charges: &Charges) -> Recorded {
-        let (duration_ns, busy_ns) = self.0.finish();
-        programs::build(self.0, duration_ns, busy_ns, charges)
+        let (duration_ns, busy_ns) = self.lives.finish();
+        programs::build(self.lives, duration_ns, busy_ns, charges, &self.how)
     }
 }

@@ -6,7 +6,7 @@ use super::clocks;
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stretch, Waker};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Charges, Recorded, Thread};
+use super::{Charges, How, Recorded, Thread};
 use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
@@ -15,12 +15,15 @@ const CONFINED_NS: u64 = 20_000_000;
 const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of what the threads did.
-pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges) -> Recorded {
+pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges, how: &How) -> Recorded {
     let Lives { threads, mut counts, .. } = lives;
     // The simulated machine has stoppers of its own, and they do the migrations of the replay.
     let left_out = |comm: &str| comm.starts_with("migration/");
-    let kept: Vec<bool> =
-        threads.iter().map(|thread| !thread.stretches.is_empty() && !left_out(&thread.comm)).collect();
+    let kept: Vec<bool> = threads
+        .iter()
+        .enumerate()
+        .map(|(index, thread)| !thread.stretches.is_empty() && !left_out(&thread.comm) && !how.without.contains(&index))
+        .collect();
     let endless: Vec<bool> = threads
         .iter()
         .map(|thread| {
@@ -38,7 +41,11 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         .iter()
         .map(|thread| {
             let prio = thread.stretches.last().map_or(120, |last| last.prio);
-            rhythm(thread, slack(prio), charges, &interrupted)
+            match rhythm(thread, slack(prio), charges, &interrupted) {
+                Rhythm::Awake => Rhythm::Awake,
+                _ if how.keep_times => Rhythm::Recorded,
+                rhythm => rhythm,
+            }
         })
         .collect();
 

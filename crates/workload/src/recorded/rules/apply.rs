@@ -1,0 +1,149 @@
+//! Rules applied to a trace's tasks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::{Recorded, Thread};
+use super::copies::multiply;
+use super::{Affinity, Limits, Rule, Rules, What};
+use crate::error::Error;
+use crate::groups::{DEFAULT_WEIGHT, GroupTree};
+use crate::program::{CpuMax, Phase, Policy, Settings, Workload};
+use crate::suggest::nearest;
+
+/// So many tasks a what-if may have: as many as an rt-app file.
+const MAX_TASKS: u64 = 1 << 21;
+
+impl Rules {
+    /// Which of the trace's threads are to be left out, as indices in [`Recorded::threads`]; what they woke is then woken when it was in the
+    /// trace ([`super::super::Recorder::without`]).
+    pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
+        let fits = |rule: &Rule| {
+            threads.iter().enumerate().filter(|(_, thread)| rule.who.fits(thread)).map(|(index, _)| index).collect()
+        };
+        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| -> Vec<usize> { fits(rule) }).collect()
+    }
+
+    /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there any more; what a rule
+    /// says is checked with the `threads` that were there before.
+    ///
+    /// # Errors
+    /// A rule fits no thread, or names a CPU that the machine does not have, or there would be too many tasks.
+    pub fn apply(&self, recorded: &mut Recorded, threads: &[Thread], cpus: usize) -> Result<(), Error> {
+        let workload = &mut recorded.workload;
+        let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
+        let mut copies = vec![1_u32; workload.tasks.len()];
+        for rule in &self.rules {
+            rule.check(threads, cpus)?;
+            let group = rule.what.group.as_deref().map(|path| {
+                let index = groups.ensure(path);
+                limit(&mut groups, index, rule.what.limits);
+                index
+            });
+            for thread in recorded.threads.iter().filter(|thread| rule.who.fits(thread)) {
+                let Some(task) = thread.task else { continue };
+                if rule.what.nice.is_some() || rule.what.policy.is_some() || rule.what.cpus.is_some() {
+                    change(&mut workload.tasks[task], &rule.what);
+                }
+                if group.is_some() {
+                    workload.tasks[task].settings.group = group;
+                }
+                copies[task] = rule.what.copies.unwrap_or(copies[task]);
+            }
+            if copies.iter().map(|&count| u64::from(count)).sum::<u64>() > MAX_TASKS {
+                let error = Error::new(&rule.source, format!("that makes more than {MAX_TASKS} tasks"));
+                return Err(error.at(rule.span.clone(), "with this rule").with_help("lower `copies`"));
+            }
+        }
+        for (path, limits) in &self.groups {
+            let index = groups.ensure(path);
+            limit(&mut groups, index, *limits);
+        }
+        workload.groups = groups.into_groups();
+        multiply(workload, &copies);
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn check(&self, threads: &[Thread], cpus: usize) -> Result<(), Error> {
+        let error = |message: String| Error::new(&self.source, message);
+        if !threads.iter().any(|thread| thread.task.is_some() && self.who.fits(thread)) {
+            let said = &self.source.text()[self.span.clone()];
+            let names: BTreeSet<&str> = threads.iter().map(|thread| thread.comm.as_str()).collect();
+            let bare = said.trim_matches(|c: char| !c.is_alphanumeric());
+            let mut help = match nearest(bare, names.iter().copied()) {
+                Some(name) => format!("did you mean `{name}`? "),
+                None => String::new(),
+            };
+            if self.who.tgids.is_some() && threads.iter().all(|thread| thread.tgid.is_none()) {
+                help.push_str("the trace does not tell of any task which process it belongs to; ");
+            }
+            help.push_str("`vruntime trace info TRACE --all` lists the tasks; in a name * stands for anything");
+            return Err(error("no task of the trace fits this rule".to_owned())
+                .at(self.span.clone(), "nobody")
+                .with_help(help));
+        }
+        if let Some(Affinity(Some(list))) = &self.what.cpus
+            && let Some(cpu) = list.iter().find(|&&cpu| cpu as usize >= cpus)
+        {
+            let message = format!("there is no CPU {cpu}: the machine has {cpus}, 0 to {}", cpus - 1);
+            return Err(error(message)
+                .at(self.cpus_span.clone(), "here")
+                .with_help("name others, or a larger machine with --machine"));
+        }
+        Ok(())
+    }
+}
+
+fn limit(groups: &mut GroupTree, index: usize, limits: Limits) {
+    let group = groups.get_mut(index);
+    if let Some(idle) = limits.idle {
+        group.idle = idle;
+        group.weight = DEFAULT_WEIGHT;
+    }
+    group.weight = limits.weight.unwrap_or(group.weight);
+    match limits.max {
+        Some(CpuMax::Unlimited) => group.max = None,
+        Some(CpuMax::Limited(limit)) => group.max = Some(limit),
+        None => {}
+    }
+}
+
+/// Changes a task in all its phases.
+fn change(task: &mut crate::program::Task, what: &What) {
+    let set = |settings: &mut Settings| {
+        if let (Some(policy), true) = (what.policy, settings.policy.is_some()) {
+            settings.policy = Some(policy);
+        }
+        if let (Some(new), Some(Policy::Other { nice, .. } | Policy::Batch { nice, .. })) =
+            (what.nice, &mut settings.policy)
+        {
+            *nice = new;
+        }
+        if let Some(cpus) = &what.cpus {
+            settings.cpus.clone_from(&cpus.0);
+        }
+    };
+    set(&mut task.settings);
+    if task.phases.iter().any(|phase| phase.settings != Settings::default()) {
+        let mut phases: Vec<Phase> = task.phases.to_vec();
+        for phase in &mut phases {
+            set(&mut phase.settings);
+        }
+        task.phases = Arc::from(phases);
+    }
+}
+
+/// Frees tasks that were confined to a CPU which a machine of `cpus` CPUs does not have; how many.
+pub(in super::super) fn free(workload: &mut Workload, cpus: u32) -> usize {
+    let gone = |settings: &Settings| settings.cpus.as_ref().is_some_and(|list| list.iter().any(|cpu| *cpu >= cpus));
+    let mut freed = 0;
+    for task in &mut workload.tasks {
+        if gone(&task.settings) || task.phases.iter().any(|phase| gone(&phase.settings)) {
+            freed += 1;
+            change(task, &What { cpus: Some(Affinity(None)), ..What::default() });
+        }
+    }
+    freed
+}

@@ -1,0 +1,120 @@
+//! Rules of a what-if: which of a trace's tasks become something else, and what.
+//!
+//! A rule is `WHO: WHAT`, or a `[[rule]]` table of a TOML file with the same keys:
+//!
+//! ```
+//! use vruntime_workload::recorded::rules::Rules;
+//!
+//! let mut rules = Rules::default();
+//! rules.add("batch-*: group=/batch weight=50 max=20ms/100ms")?;
+//! rules.add("regex=^(web|api)-[0-9]+$: policy=fifo:50 cpus=0-1")?;
+//! rules.add("tgid=4711: copies=3 nice=5")?;
+//! rules.add_file("rules.toml", b"[[rule]]\ncomm = \"logger\"\nremove = true\n")?;
+//! assert_eq!(rules.len(), 4);
+//! assert_eq!(rules.add("web: nise=3").unwrap_err().help(), Some("did you mean `nice`?"));
+//! # Ok::<(), vruntime_workload::Error>(())
+//! ```
+
+mod apply;
+mod copies;
+mod read;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(super) use apply::free;
+
+use std::ops::Range;
+
+use globset::GlobMatcher;
+use regex::Regex;
+
+use super::Thread;
+use crate::error::Source;
+use crate::program::{CpuMax, Policy};
+
+/// Whom a rule is about: whoever fits all that it says.
+#[derive(Clone, Debug, Default)]
+struct Who {
+    comm: Option<GlobMatcher>,
+    regex: Option<Regex>,
+    pids: Option<Vec<Range<i64>>>,
+    tgids: Option<Vec<Range<i64>>>,
+}
+
+impl Who {
+    fn fits(&self, thread: &Thread) -> bool {
+        let among = |ranges: &[Range<i64>], id: i32| ranges.iter().any(|range| range.contains(&i64::from(id)));
+        self.comm.as_ref().is_none_or(|glob| glob.is_match(&thread.comm))
+            && self.regex.as_ref().is_none_or(|regex| regex.is_match(&thread.comm))
+            && self.pids.as_deref().is_none_or(|pids| among(pids, thread.pid))
+            && self.tgids.as_deref().is_none_or(|tgids| thread.tgid.is_some_and(|tgid| among(tgids, tgid)))
+    }
+}
+
+/// What a group gets; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Limits {
+    weight: Option<u32>,
+    idle: Option<bool>,
+    max: Option<CpuMax>,
+}
+
+/// Where a task may run; none: on all CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Affinity(Option<Vec<u32>>);
+
+/// What becomes of a task; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct What {
+    nice: Option<i8>,
+    policy: Option<Policy>,
+    cpus: Option<Affinity>,
+    group: Option<String>,
+    limits: Limits,
+    copies: Option<u32>,
+    remove: bool,
+}
+
+/// A rule, and where it is written.
+#[derive(Clone, Debug)]
+struct Rule {
+    who: Who,
+    what: What,
+    source: Source,
+    /// Where it says who.
+    span: Range<usize>,
+    /// Where it says `cpus`.
+    cpus_span: Range<usize>,
+    /// In a line.
+    text: String,
+}
+
+/// The rules of a what-if, in the order in which they are applied: where two say different things of a task, the later does it.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    groups: Vec<(String, Limits)>,
+}
+
+impl Rules {
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether a rule removes tasks.
+    pub fn removes(&self) -> bool {
+        self.rules.iter().any(|rule| rule.what.remove)
+    }
+
+    /// Each rule in a line.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.text.as_str())
+    }
+}

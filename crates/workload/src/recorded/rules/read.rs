@@ -1,0 +1,320 @@
+//! Rules as they are written: in a line, or in a TOML file.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::values::{self, LIMITS, WHAT, WHO, Wrong};
+use super::{Limits, Rule, Rules, What, Who};
+use crate::error::{Error, Source};
+use crate::groups::normalize_path;
+use crate::rtapp;
+use crate::suggest::did_you_mean;
+
+/// What a rule looks like.
+const FORM: &str = "a rule is WHO: WHAT, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists what there is";
+
+/// A key with its value, and where they are.
+struct Said<'a> {
+    key: &'a str,
+    key_span: Range<usize>,
+    value: String,
+    span: Range<usize>,
+}
+
+impl Rules {
+    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`, `tgid=` with a value
+    /// each, which all have to fit; WHAT is `key=value` once or more.
+    ///
+    /// # Errors
+    /// It is not of that form, a key is not known, or a value is none of its key's.
+    pub fn add(&mut self, text: &str) -> Result<(), Error> {
+        let source = Source::new("the rule", text);
+        let error = |span: Range<usize>, message: String, label: &str| Error::new(&source, message).at(span, label);
+        let colon = colon(text).ok_or_else(|| {
+            let has_equals = text.rsplit_once('=').and_then(|(who, what)| Some((who, what.split_once(':')?)));
+            let help = match has_equals {
+                Some((who, (key, value))) if WHAT.contains(&key) => format!("write '{who}: {key}={value}'"),
+                _ => FORM.to_owned(),
+            };
+            error(0..text.len(), "there is no `:` between who and what".to_owned(), "this rule").with_help(help)
+        })?;
+        let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
+        let who_span = trimmed(text, 0..colon);
+        let words = words(text, 0..colon);
+        let keyed = words.iter().all(|word| pair(text, word).is_some_and(|said| WHO.contains(&said.key)));
+        let mut rule = Rule {
+            who: Who::default(),
+            what: What::default(),
+            source: source.clone(),
+            span: who_span.clone(),
+            cpus_span: who_span.clone(),
+            text: text.trim().to_owned(),
+        };
+        if words.is_empty() {
+            return Err(error(0..colon.max(1).min(text.len()), "nobody is named".to_owned(), "expected a name here")
+                .with_help(FORM));
+        }
+        if keyed {
+            for said in words.iter().filter_map(|word| pair(text, word)) {
+                rule.say(&said, false)?;
+            }
+        } else {
+            let glob = values::glob(who_text.trim());
+            rule.who.comm = Some(glob.map_err(|wrong| rule.wrong(wrong, who_span))?);
+        }
+        let actions = self::words(text, colon + 1..text.len());
+        if actions.is_empty() {
+            let at = text.len().saturating_sub(1)..text.len();
+            return Err(error(at, "it says of nobody what becomes of him".to_owned(), "expected key=value here")
+                .with_help(FORM));
+        }
+        // Where a value has a space in it (`max=20000 100000`), the next word has no `=`.
+        let mut index = 0;
+        while index < actions.len() {
+            let mut word = actions[index].clone();
+            index += 1;
+            if text[word.clone()].starts_with("max=")
+                && let Some(next) =
+                    actions.get(index).filter(|next| text[(*next).clone()].bytes().all(|byte| byte.is_ascii_digit()))
+            {
+                word.end = next.end;
+                index += 1;
+            }
+            let said = if &text[word.clone()] == "remove" {
+                Said { key: "remove", key_span: word.clone(), value: "true".to_owned(), span: word }
+            } else {
+                pair(text, &word).ok_or_else(|| {
+                    error(word.clone(), format!("`{}` is not key=value", &text[word.clone()]), "this word")
+                        .with_help(FORM)
+                })?
+            };
+            rule.say(&said, true)?;
+        }
+        debug_assert!(!what_text.is_empty());
+        self.push(rule)
+    }
+
+    /// Adds the rules of a TOML file: a `[[rule]]` table each, with the same keys; `[groups."/path"]` with `weight`, `max` and `idle`.
+    ///
+    /// # Errors
+    /// It is not UTF-8 or not TOML, or a rule is wrong as in [`Rules::add`].
+    pub fn add_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let source = rtapp::decode(name, bytes)?;
+        let text = source.text();
+        let wrong = |span: Range<usize>, message: String, label: &str| Error::new(&source, message).at(span, label);
+        let table = DeTable::parse(text).map_err(|error| {
+            let message = error.message().trim_end().replace('\n', "; ");
+            wrong(error.span().unwrap_or(0..0), message, "not TOML here")
+                .with_help("docs/replay.md shows the file's form")
+        })?;
+        for (key, value) in table.get_ref() {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("rule", DeValue::Array(rules)) => {
+                    for rule in rules {
+                        self.table(&source, rule)?;
+                    }
+                }
+                ("groups", DeValue::Table(groups)) => {
+                    for (path, limits) in groups {
+                        self.group(&source, path, limits)?;
+                    }
+                }
+                ("rule" | "groups", _) => {
+                    let help = "write each rule below a line [[rule]], each group below [groups.\"/path\"]";
+                    return Err(wrong(value.span(), "tables were expected here".to_owned(), "this").with_help(help));
+                }
+                (other, _) => {
+                    let help = did_you_mean(other, ["rule", "groups"]);
+                    return Err(
+                        wrong(key.span(), format!("unknown key `{other}`"), "not at the top level").with_help(help)
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, source: &Source, value: &toml::Spanned<DeValue<'_>>) -> Result<(), Error> {
+        let DeValue::Table(table) = value.get_ref() else {
+            let error = Error::new(source, "a rule is a table").at(value.span(), "this is none");
+            return Err(error.with_help("write [[rule]] on a line of its own, and its keys below it"));
+        };
+        let span = value.span();
+        let mut rule = Rule {
+            who: Who::default(),
+            what: What::default(),
+            source: source.clone(),
+            span: span.clone(),
+            cpus_span: span,
+            text: String::new(),
+        };
+        let (mut who, mut what) = (Vec::new(), Vec::new());
+        for (key, value) in table {
+            let said = said(source, key, value)?;
+            if WHO.contains(&said.key) {
+                rule.span = said.span.clone();
+            }
+            rule.say(&said, true)?;
+            let of = if WHO.contains(&said.key) { &mut who } else { &mut what };
+            of.push(format!("{}={}", said.key, said.value));
+        }
+        if who.is_empty() {
+            let error = Error::new(source, "nobody is named").at(rule.span, "this rule");
+            return Err(error.with_help(format!("add one of {}", WHO.join(", "))));
+        }
+        rule.text = format!("{}: {}", who.join(" "), what.join(" "));
+        self.push(rule)
+    }
+
+    fn group(
+        &mut self,
+        source: &Source,
+        key: &toml::Spanned<std::borrow::Cow<'_, str>>,
+        value: &toml::Spanned<DeValue<'_>>,
+    ) -> Result<(), Error> {
+        let wrong = |span: Range<usize>, message: String, label: &str| Error::new(source, message).at(span, label);
+        let path = normalize_path(key.get_ref()).map_err(|why| {
+            wrong(key.span(), format!("`{}` is not a group's path", key.get_ref()), "expected \"/name\"").with_help(why)
+        })?;
+        if path == "/" {
+            let help = "cgroup v2 has these files only below the root";
+            return Err(
+                wrong(key.span(), "the root group has no weight and no limit".to_owned(), "this table").with_help(help)
+            );
+        }
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(wrong(value.span(), "a group is a table".to_owned(), "this is none")
+                .with_help("write [groups.\"/path\"]"));
+        };
+        let mut limits = Limits::default();
+        for (key, value) in table {
+            let said = said(source, key, value)?;
+            if !LIMITS.contains(&said.key) {
+                let help = did_you_mean(said.key, LIMITS);
+                return Err(wrong(said.key_span, format!("unknown key `{}`", said.key), "groups have no such key")
+                    .with_help(help));
+            }
+            values::limits(&mut limits, said.key, &said.value)
+                .map_err(|(why, expected)| wrong(said.span, why, expected))?;
+        }
+        self.groups.push((path, limits));
+        Ok(())
+    }
+
+    /// Takes a rule that is complete in itself.
+    fn push(&mut self, rule: Rule) -> Result<(), Error> {
+        let What { group, limits, remove, .. } = &rule.what;
+        let error = |message: &str| Error::new(&rule.source, message).at(rule.span.clone(), "this rule");
+        if *limits != Limits::default() && group.as_deref().is_none_or(|path| path == "/") {
+            let message = "`weight`, `max` and `idle` are a group's, and it names none";
+            return Err(error(message)
+                .with_help("add group=/name, the group to put these tasks in; for one task there is nice"));
+        }
+        if *remove && rule.what != (What { remove: true, ..What::default() }) {
+            return Err(error("it removes tasks, and says more of them").with_help("leave the rest out"));
+        }
+        if rule.what == What::default() {
+            return Err(error("it changes nothing").with_help(format!("add one of {}", WHAT.join(", "))));
+        }
+        self.rules.push(rule);
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn wrong(&self, (why, expected): Wrong, span: Range<usize>) -> Error {
+        Error::new(&self.source, why).at(span, format!("expected {expected}"))
+    }
+
+    /// Takes what is said of who, or if `also_what` of what.
+    fn say(&mut self, said: &Said<'_>, also_what: bool) -> Result<(), Error> {
+        let result = if WHO.contains(&said.key) {
+            values::who(&mut self.who, said.key, &said.value)
+        } else if also_what && WHAT.contains(&said.key) {
+            values::what(&mut self.what, said.key, &said.value)
+        } else {
+            let help = match said.key {
+                "cgroup" => {
+                    "no trace of the scheduler has cgroups: name the tasks by comm, regex, pid or tgid".to_owned()
+                }
+                key => did_you_mean(key, WHAT.into_iter().chain(WHO)),
+            };
+            let error = Error::new(&self.source, format!("unknown key `{}`", said.key));
+            return Err(error.at(said.key_span.clone(), "rules have no such key").with_help(help));
+        };
+        if said.key == "cpus" {
+            self.cpus_span = said.span.clone();
+        }
+        result.map_err(|wrong| self.wrong(wrong, said.span.clone()))
+    }
+}
+
+/// A key of a table with its value as text.
+fn said<'a>(
+    source: &Source,
+    key: &'a toml::Spanned<std::borrow::Cow<'_, str>>,
+    value: &toml::Spanned<DeValue<'_>>,
+) -> Result<Said<'a>, Error> {
+    let plain = |value: &DeValue<'_>| match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.to_string()),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    };
+    let text = match value.get_ref() {
+        DeValue::Array(list) => {
+            list.iter().map(|entry| plain(entry.get_ref())).collect::<Option<Vec<_>>>().map(|all| all.join(","))
+        }
+        other => plain(other),
+    };
+    let text = text.ok_or_else(|| {
+        let error = Error::new(source, format!("`{}` takes no such value", key.get_ref())).at(value.span(), "this");
+        error.with_help("expected a string, a whole number, true or false, or a list of numbers")
+    })?;
+    Ok(Said { key: key.get_ref(), key_span: key.span(), value: text, span: value.span() })
+}
+
+/// The colon between who and what: the last one behind which there is a key of ours, or else the last with a space behind it.
+fn colon(text: &str) -> Option<usize> {
+    let colons: Vec<usize> = text.match_indices(':').map(|(at, _)| at).collect();
+    let begins = |at: usize| {
+        let rest = text[at + 1..].trim_start();
+        let key = rest.split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default();
+        WHAT.contains(&key)
+    };
+    let spaced = |at: usize| text[at + 1..].is_empty() || text[at + 1..].starts_with(char::is_whitespace);
+    let last = |which: &dyn Fn(usize) -> bool| colons.iter().rev().copied().find(|&at| which(at));
+    last(&begins).or_else(|| last(&spaced))
+}
+
+/// The words of a part of `text`.
+fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
+    let mut words = Vec::new();
+    let mut start = None;
+    for (at, c) in text[part.clone()].char_indices().map(|(at, c)| (part.start + at, c)).chain([(part.end, ' ')]) {
+        match (c.is_whitespace(), start) {
+            (false, None) => start = Some(at),
+            (true, Some(from)) => {
+                words.push(from..at);
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    words
+}
+
+fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
+    let words = words(text, part.clone());
+    match (words.first(), words.last()) {
+        (Some(first), Some(last)) => first.start..last.end,
+        _ => part,
+    }
+}
+
+fn pair<'a>(text: &'a str, word: &Range<usize>) -> Option<Said<'a>> {
+    let (key, value) = text[word.clone()].split_once('=')?;
+    let split = word.start + key.len();
+    Some(Said { key, key_span: word.start..split, value: value.to_owned(), span: (split + 1).min(word.end)..word.end })
+}

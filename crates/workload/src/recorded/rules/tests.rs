@@ -1,0 +1,199 @@
+//! Rules as users write them, and what becomes of a small trace.
+
+use super::super::{Charges, Event, Left, Named, Recorded, Recorder, What as Happens};
+use super::Rules;
+use crate::Error;
+use crate::program::{Bandwidth, Op, Policy};
+
+const MS: u64 = 1_000_000;
+const IDLE: Named<'static> = Named { pid: 0, comm: b"swapper/0" };
+const CLIENT: Named<'static> = Named { pid: 5, comm: b"web-client" };
+const SERVER: Named<'static> = Named { pid: 6, comm: b"web server" };
+const LOGGER: Named<'static> = Named { pid: 7, comm: b"logger:0" };
+
+/// An interrupt wakes the client every now and then, the client the server, in the middle of its work; the logger computes.
+fn recorder() -> Recorder {
+    let mut recorder = Recorder::new();
+    let mut add = |at, cpu, pid, what| {
+        recorder.add(&Event { at, cpu, pid, tgid: (pid > 0).then_some(if pid == 7 { 7 } else { 5 }), what });
+    };
+    let switch = |prev, left, next| Happens::Switch { prev, prev_prio: 120, left, next, next_prio: 120 };
+    add(0, 1, 0, switch(IDLE, Left::Runnable, LOGGER));
+    for (round, gap) in [3, 9, 4, 17, 1, 12, 8, 2, 6].into_iter().enumerate() {
+        let at = (round as u64 * 20 + gap) * MS;
+        add(at, 0, 0, Happens::Woken { task: CLIENT, prio: 120 });
+        add(at, 0, 0, switch(IDLE, Left::Runnable, CLIENT));
+        add(at + MS / 2, 0, 5, Happens::Woken { task: SERVER, prio: 120 });
+        add(at + MS, 0, 5, switch(CLIENT, Left::Sleeping, SERVER));
+        add(at + 2 * MS, 0, 6, switch(SERVER, Left::Sleeping, IDLE));
+    }
+    add(181 * MS, 1, 7, switch(LOGGER, Left::Sleeping, IDLE));
+    recorder
+}
+
+/// The what-if of some rules on two CPUs.
+fn applied(texts: &[&str]) -> Result<Recorded, Error> {
+    let mut rules = Rules::default();
+    for text in texts {
+        rules.add(text)?;
+    }
+    let recorded = recorder().finish(&Charges::default());
+    let mut changed = recorder().without(rules.removed(&recorded.threads)).finish(&Charges::default());
+    rules.apply(&mut changed, &recorded.threads, 2)?;
+    Ok(changed)
+}
+
+fn policy(recorded: &Recorded, name: &str) -> Option<Policy> {
+    recorded.workload.tasks.iter().find(|task| task.name == name).expect("it is there").settings.policy
+}
+
+fn ops(recorded: &Recorded, name: &str) -> Vec<Op> {
+    let task = recorded.workload.tasks.iter().find(|task| task.name == name).expect("it is there");
+    task.phases.iter().flat_map(|phase| phase.ops.iter().cloned()).collect()
+}
+
+#[test]
+fn whom_a_rule_fits() {
+    let nice_of = |who: &str| {
+        let changed = applied(&[&format!("{who}: nice=7")]).unwrap_or_else(|error| panic!("{who}: {error}"));
+        let tasks = ["web-client-5", "web server-6", "logger:0-7"];
+        tasks.map(|name| policy(&changed, name) == Some(Policy::Other { nice: 7, slice: None }))
+    };
+    assert_eq!(nice_of("web*"), [true, true, false]);
+    assert_eq!(nice_of("web server"), [false, true, false]);
+    assert_eq!(nice_of("logger:?"), [false, false, true]);
+    assert_eq!(nice_of("{logger,web}[:-]*"), [true, false, true]);
+    assert_eq!(nice_of("regex=^web.(client|x)$"), [true, false, false]);
+    assert_eq!(nice_of("pid=6-9"), [false, true, true]);
+    assert_eq!(nice_of("tgid=5"), [true, true, false]);
+    assert_eq!(nice_of("tgid=5 comm=*client"), [true, false, false]);
+}
+
+#[test]
+fn what_a_rule_does() {
+    let fifo =
+        applied(&["*: nice=3", "logger*: policy=fifo:50 cpus=1", "web server: policy=deadline:2ms/10ms"]).unwrap();
+    assert_eq!(policy(&fifo, "web-client-5"), Some(Policy::Other { nice: 3, slice: None }));
+    assert_eq!(policy(&fifo, "logger:0-7"), Some(Policy::Fifo { priority: 50 }));
+    let deadline = Policy::Deadline { runtime: 2 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+    assert_eq!(policy(&fifo, "web server-6"), Some(deadline));
+    let logger = fifo.workload.tasks.iter().find(|task| task.class == "logger:0").unwrap();
+    assert_eq!(logger.settings.cpus, Some(vec![1]));
+
+    let grouped =
+        applied(&["web*: group=/a/web weight=50 max=20ms/100ms", "logger*: group=/b max=30000 50000 nice=-3"]).unwrap();
+    let group = |path: &str| grouped.workload.groups.iter().position(|group| group.path == path).unwrap();
+    let (web, b) = (&grouped.workload.groups[group("/a/web")], &grouped.workload.groups[group("/b")]);
+    assert_eq!((web.weight, web.max), (50, Some(Bandwidth { quota: 20 * MS, period: 100 * MS, burst: 0 })));
+    assert_eq!((b.weight, b.max), (100, Some(Bandwidth { quota: 30 * MS, period: 50 * MS, burst: 0 })));
+    assert_eq!(grouped.workload.tasks[0].settings.group.map(|index| index > 0), Some(true));
+}
+
+#[test]
+fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
+    let changed = applied(&["web-client: remove"]).unwrap();
+    assert!(changed.workload.tasks.iter().all(|task| task.class != "web-client"));
+    let first = [Op::SleepUntil { at: 3 * MS + MS / 2 }, Op::Run { work: MS }];
+    assert_eq!(ops(&changed, "web server-6")[..2], first);
+}
+
+#[test]
+fn copies_wake_copies() {
+    let changed = applied(&["tgid=5: copies=3"]).unwrap();
+    assert_eq!((changed.workload.tasks.len(), changed.workload.semaphores.len()), (7, 3));
+    let posts =
+        |name: &str| ops(&changed, name).into_iter().filter(|op| matches!(op, Op::SemPost(_))).collect::<Vec<_>>();
+    for (number, name) in ["", "#2", "#3"].into_iter().enumerate() {
+        assert_eq!(posts(&format!("web-client-5{name}")), vec![Op::SemPost(number); 9]);
+        assert_eq!(ops(&changed, &format!("web server-6{name}"))[0], Op::SemWait(number));
+    }
+    // Only the server: its client wakes all of them. Only the client: just one of them wakes the server.
+    let changed = applied(&["web server: copies=3"]).unwrap();
+    assert_eq!(ops(&changed, "web-client-5")[2..5], [0, 1, 2].map(Op::SemPost));
+    let changed = applied(&["web-client: copies=2"]).unwrap();
+    let posts = |name: &str| ops(&changed, name).iter().filter(|op| matches!(op, Op::SemPost(_))).count();
+    assert_eq!((posts("web-client-5"), posts("web-client-5#2")), (9, 0));
+}
+
+#[test]
+fn a_file_says_the_same_as_lines() {
+    let file = br#"
+        [[rule]]
+        comm = "web*"
+        group = "/web"
+        nice = 5
+        cpus = [0, 1]
+
+        [[rule]]
+        regex = "^logger"
+        policy = "rr:10"
+        copies = 2
+
+        [groups."/web"]
+        weight = 30
+        max = "10ms/50ms"
+    "#;
+    let mut rules = Rules::default();
+    rules.add_file("rules.toml", file).unwrap();
+    let recorded = recorder().finish(&Charges::default());
+    let mut changed = recorded.clone();
+    rules.apply(&mut changed, &recorded.threads, 2).unwrap();
+    let lines = ["web*: group=/web nice=5 cpus=0-1 weight=30 max=10ms/50ms", "regex=^logger: policy=rr:10 copies=2"];
+    assert_eq!(changed.workload, applied(&lines).unwrap().workload);
+}
+
+/// An error's message, the text it points at, and how to mend it.
+fn told(error: &Error) -> String {
+    let span = error.span().expect("it has a place");
+    let at = error.source_text().text()[span].to_owned();
+    format!("{} | {at} | {} | {}", error.message(), error.label(), error.help().unwrap_or_default())
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let texts = [
+        "web",
+        "web: nise=3",
+        "web: nice=20",
+        "web: policy=fifo",
+        "web: policy=deadline:9ms/2ms",
+        "web: weight=3",
+        "web: remove nice=3",
+        "web: cgroup=/x",
+        "web*=nice:10",
+        "regex=(: nice=1",
+        "[a: nice=1",
+        ": nice=1",
+        "web: ",
+        "web: group=/x max=20",
+        "webb-client: nice=1",
+        "tgid=99: nice=1",
+        "web*: cpus=0-7",
+        "*: copies=10001",
+    ];
+    let all: Vec<String> =
+        texts.iter().map(|text| format!("{text}\n    {}", told(&applied(&[text]).unwrap_err()))).collect();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_with_its_place() {
+    let texts = [
+        "rule = 3",
+        "[[rule]]\nnice = 3",
+        "[[rule]]\ncomm = \"a\"\nnice = 1.5",
+        "[[rule]]\ncomm = \"a\"\nnice = 99",
+        "[groups.\"/\"]\nweight = 3",
+        "[groups.\"/a\"]\nnice = 3",
+        "[[rulez]]",
+        "[[rule",
+    ];
+    let all: Vec<String> = texts
+        .iter()
+        .map(|text| {
+            let error = Rules::default().add_file("rules.toml", text.as_bytes()).unwrap_err();
+            format!("{}\n    {}", text.replace('\n', " / "), told(&error))
+        })
+        .collect();
+    insta::assert_snapshot!(all.join("\n"));
+}

@@ -1,0 +1,179 @@
+//! The values of a rule's keys. Each reader returns why a text is none, and what was expected.
+
+use std::ops::Range;
+
+use globset::{GlobBuilder, GlobMatcher};
+use regex::RegexBuilder;
+
+use super::{Affinity, Limits, What, Who};
+use crate::groups::normalize_path;
+use crate::program::{Bandwidth, CpuMax, Policy};
+use crate::units::parse_duration;
+
+/// Keys that say who.
+pub(super) const WHO: [&str; 4] = ["comm", "regex", "pid", "tgid"];
+/// Keys that say what.
+pub(super) const WHAT: [&str; 9] = ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "remove"];
+/// Keys of a group's table.
+pub(super) const LIMITS: [&str; 3] = ["weight", "max", "idle"];
+
+/// A compiled pattern may take so much memory.
+const REGEX_BYTES: usize = 1 << 20;
+/// The kernel's range of a limit's period, and its least quota, ns.
+const PERIOD_NS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;
+const MIN_QUOTA_NS: u64 = 1_000_000;
+
+/// Why a value is wrong, and what was expected.
+pub(super) type Wrong = (String, &'static str);
+
+/// Sets what `key` says of who, if it is one of [`WHO`].
+pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
+    match key {
+        "comm" => who.comm = Some(glob(text)?),
+        "regex" => {
+            let regex = RegexBuilder::new(text).size_limit(REGEX_BYTES).build();
+            who.regex = Some(regex.map_err(|error| {
+                let error = error.to_string();
+                let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                (format!("`{text}` is no regular expression: {why}"), "a pattern such as ^web-[0-9]+$")
+            })?);
+        }
+        "pid" => who.pids = Some(ids(text)?),
+        _ => who.tgids = Some(ids(text)?),
+    }
+    Ok(())
+}
+
+/// A pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
+pub(super) fn glob(text: &str) -> Result<GlobMatcher, Wrong> {
+    let glob = GlobBuilder::new(text).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| {
+        (format!("`{text}` is no pattern: {}", error.kind()), "a name, in which * stands for anything")
+    })
+}
+
+/// Sets what `key` says of what, if it is one of [`WHAT`].
+pub(super) fn what(what: &mut What, key: &str, text: &str) -> Result<(), Wrong> {
+    match key {
+        "nice" => what.nice = Some(nice(text)?),
+        "policy" => what.policy = Some(policy(text)?),
+        "cpus" if text == "all" => what.cpus = Some(Affinity(None)),
+        "cpus" => what.cpus = Some(Affinity(Some(cpus(text)?))),
+        "group" => {
+            let path = normalize_path(text)
+                .map_err(|why| (format!("`{text}` is not a group's path: {why}"), "a path such as /batch"))?;
+            what.group = Some(path);
+        }
+        "copies" => what.copies = Some(number(text, 1, 10_000, "how many there are to be, 1 to 10000")? as u32),
+        "remove" => what.remove = flag(text)?,
+        _ => limits(&mut what.limits, key, text)?,
+    }
+    Ok(())
+}
+
+/// Sets what `key` says of a group, if it is one of [`LIMITS`].
+pub(super) fn limits(limits: &mut Limits, key: &str, text: &str) -> Result<(), Wrong> {
+    match key {
+        "weight" => limits.weight = Some(number(text, 1, 10_000, "a weight, 1 to 10000 (cpu.weight)")? as u32),
+        "idle" => limits.idle = Some(flag(text)?),
+        _ => limits.max = Some(max(text)?),
+    }
+    Ok(())
+}
+
+fn number(text: &str, low: i64, high: i64, expected: &'static str) -> Result<i64, Wrong> {
+    let number = text.parse::<i64>().ok().filter(|number| (low..=high).contains(number));
+    number.ok_or_else(|| (format!("`{text}` is no whole number in that range"), expected))
+}
+
+fn flag(text: &str) -> Result<bool, Wrong> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err((format!("`{text}` is neither true nor false"), "true or false")),
+    }
+}
+
+fn nice(text: &str) -> Result<i8, Wrong> {
+    number(text, -20, 19, "a nice value, -20 to 19").map(|nice| nice as i8)
+}
+
+fn policy(text: &str) -> Result<Policy, Wrong> {
+    const EXPECTED: &str = "other, batch, idle, fifo:50, rr:10 or deadline:2ms/10ms/10ms";
+    let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+    let wrong = || (format!("`{text}` is no policy"), EXPECTED);
+    let priority = || {
+        let text =
+            rest.ok_or_else(|| (format!("`{text}` needs a priority"), "a priority of 1 to 99, such as fifo:50"))?;
+        number(text, 1, 99, "a priority of 1 to 99, such as fifo:50").map(|priority| priority as u8)
+    };
+    let plain = |policy| if rest.is_none() { Ok(policy) } else { Err(wrong()) };
+    match name {
+        "other" | "normal" => plain(Policy::Other { nice: 0, slice: None }),
+        "batch" => plain(Policy::Batch { nice: 0, slice: None }),
+        "idle" => plain(Policy::Idle),
+        "fifo" => Ok(Policy::Fifo { priority: priority()? }),
+        "rr" => Ok(Policy::RoundRobin { priority: priority()? }),
+        "deadline" => {
+            let expected = "deadline:RUNTIME/DEADLINE/PERIOD with 1024ns <= runtime <= deadline <= period";
+            let wrong = |why: String| (format!("`{text}` is no policy: {why}"), expected);
+            let times = rest
+                .unwrap_or_default()
+                .split('/')
+                .map(parse_duration)
+                .collect::<Result<Vec<u64>, _>>()
+                .map_err(wrong)?;
+            let (runtime, deadline, period) = match times[..] {
+                [runtime, period] => (runtime, period, period),
+                [runtime, deadline, period] => (runtime, deadline, period),
+                _ => return Err(wrong("it takes three times".to_owned())),
+            };
+            if runtime < 1024 || runtime > deadline || deadline > period {
+                return Err(wrong("the kernel refuses these parameters".to_owned()));
+            }
+            Ok(Policy::Deadline { runtime, deadline, period, reclaim: false })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// `1,4-7`, the ends included.
+fn ids(text: &str) -> Result<Vec<Range<i64>>, Wrong> {
+    let wrong = || (format!("`{text}` is no list of numbers"), "numbers and ranges such as 12,20-29");
+    let one = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+        (first <= last).then_some(i64::from(first)..i64::from(last) + 1)
+    };
+    text.split(',').map(|part| one(part).ok_or_else(wrong)).collect()
+}
+
+fn cpus(text: &str) -> Result<Vec<u32>, Wrong> {
+    /// The largest NR_CPUS of any architecture.
+    const MOST: i64 = 8192;
+    let ranges = ids(text).map_err(|(why, _)| (why, "CPUs such as 0-3,6, or all"))?;
+    if let Some(range) = ranges.iter().find(|range| range.end > MOST) {
+        return Err((format!("no machine has a CPU {}", range.end - 1), "CPUs such as 0-3,6, or all"));
+    }
+    let mut cpus: Vec<u32> = ranges.into_iter().flatten().map(|cpu| cpu as u32).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// `max`, `20ms/100ms`, or as cgroup v2 has it, `20000 100000`.
+fn max(text: &str) -> Result<CpuMax, Wrong> {
+    const EXPECTED: &str = "max, or QUOTA/PERIOD such as 20ms/100ms: a quota of 1 ms or more, a period of 1 ms to 1 s";
+    if text == "max" {
+        return Ok(CpuMax::Unlimited);
+    }
+    let us = |text: &str| text.parse::<u64>().ok()?.checked_mul(1000);
+    let pair = match (text.split_once('/'), text.split_once(' ')) {
+        (Some((quota, period)), _) => parse_duration(quota).ok().zip(parse_duration(period).ok()),
+        (None, Some((quota, period))) => us(quota).zip(us(period.trim())),
+        (None, None) => parse_duration(text).ok().map(|quota| (quota, 100_000_000)),
+    };
+    let pair = pair.filter(|(quota, period)| *quota >= MIN_QUOTA_NS && PERIOD_NS.contains(period));
+    let (quota, period) = pair.ok_or_else(|| (format!("`{text}` is no limit"), EXPECTED))?;
+    Ok(CpuMax::Limited(Bandwidth { quota, period, burst: 0 }))
+}
