@@ -306,6 +306,16 @@ pub(crate) struct Machines {
     pub(crate) machine: Option<String>,
 }
 
+/// How much is recorded.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Suite {
+    /// Three runs of 3 s: two minutes
+    Quick,
+    /// Five runs of 8 s: a quarter of an hour
+    Full,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Fidelity {
     /// A folder with a folder of recordings for each kernel (default: those that come with vruntime)
@@ -317,6 +327,17 @@ pub(crate) struct Fidelity {
     /// Only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) scenario: Option<String>,
+    /// First run the scenarios that fit this machine under its own kernel, leave the recordings in this folder, and compare with those
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
+    /// With --record: how long and how often each runs
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "SUITE", default_value = "quick", requires = "record")]
+    pub(crate) suite: Suite,
+    /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or host
+    #[arg(long, value_name = "COSTS")]
+    pub(crate) costs: Option<String>,
     /// Simulate so many runs, each with the next seed, and judge the median
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,

@@ -37,11 +37,14 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// Begin even what may hang the machine.
     pub force: bool,
+    /// Timer slack of the threads, nanoseconds; none: the kernel's default, 50 us.
+    pub timer_slack_ns: Option<u64>,
 }
 
 /// What all threads share.
 pub(crate) struct Shared {
     pub(crate) workload: Workload,
+    timer_slack_ns: Option<u64>,
     pub(crate) objects: Objects,
     pub(crate) cgroups: Option<Cgroups>,
     /// The run is over: whoever waits, go.
@@ -110,6 +113,13 @@ impl Shared {
         self.stop.load(Ordering::Relaxed) || work::now() >= self.end()
     }
 
+    /// Gives the calling thread its timer slack. A refusal would be the kernel's of a call it has always had.
+    fn set_slack(&self) {
+        if let Some(ns) = self.timer_slack_ns.and_then(std::num::NonZeroU64::new) {
+            let _set = rustix::thread::set_current_timer_slack(Some(ns));
+        }
+    }
+
     /// Tells the user something, once.
     pub(crate) fn note(&self, note: String) {
         locked(&self.notes).insert(note);
@@ -131,6 +141,7 @@ impl Shared {
         let body = move || {
             let born = work::now();
             let mut this = Running::new(shared.clone(), template, name);
+            shared.set_slack();
             locked(&shared.tids).insert((template, this.measured.tid));
             this.apply(&settings);
             this.run();
@@ -154,6 +165,7 @@ impl Shared {
     fn task(self: &Arc<Self>, template: usize) {
         let task = &self.workload.tasks[template];
         let mut this = Running::new(self.clone(), template, task.name.clone());
+        self.set_slack();
         locked(&self.tids).insert((template, this.measured.tid));
         this.apply(&task.settings);
         let mut before = TaskMeasured { tid: this.measured.tid, ..TaskMeasured::default() };
@@ -266,6 +278,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     })?;
     let shared = Arc::new(Shared {
         workload: workload.clone(),
+        timer_slack_ns: options.timer_slack_ns,
         objects,
         cgroups,
         stop: AtomicBool::new(false),

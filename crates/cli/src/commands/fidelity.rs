@@ -1,5 +1,8 @@
 //! `vruntime fidelity`.
 
+#[cfg(target_os = "linux")]
+mod record;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +10,13 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, table};
+use vruntime_sim::Costs;
 use vruntime_workload::recording::{self, Observed, Recording};
 
 use crate::args::{Fidelity, Model};
 use crate::input::{Input, Says};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, output, plan, simulate};
+use crate::{Ended, machine_file, output, plan, simulate};
 
 /// The recordings that come with vruntime.
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/ground-truth");
@@ -24,23 +28,39 @@ struct Scenario {
 }
 
 pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
-    let files = match &fidelity.dir {
+    let mut files = match &fidelity.dir {
         Some(dir) => on_disk(dir)?,
         None => embedded(),
     };
+    #[cfg(target_os = "linux")]
+    if let Some(folder) = &fidelity.record {
+        if !record::record(folder, &files, fidelity)? {
+            return Ok(Ended::Interrupted);
+        }
+        files = on_disk(folder)?;
+    }
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
     for (name, bytes) in files {
         let recording = recording::parse(&name, &bytes)?;
-        let kernel = plan::short_version(&recording.kernel);
+        let mut kernel = plan::short_version(&recording.kernel);
         let wanted = fidelity.kernel.as_ref().is_none_or(|wanted| plan::short_version(wanted) == kernel)
             && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()));
         if !wanted {
             continue;
         }
         if vruntime_sched::kernel(&kernel).is_err() {
-            skipped.push(format!("{kernel} {}: this version has no kernel {kernel}", recording.name));
-            continue;
+            let Some(before) = before(&kernel) else {
+                skipped.push(format!("{kernel} {}: this version has no kernel {kernel}", recording.name));
+                continue;
+            };
+            let note = format!("{kernel} is simulated as {before}, the last before it that vruntime has");
+            if !notes.contains(&note) {
+                output::note(&note);
+                notes.push(note);
+            }
+            before.clone_into(&mut kernel);
         }
         scenarios.push(scenario(recording, &kernel, fidelity)?);
     }
@@ -102,7 +122,21 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
 
 /// By version as a number, then by name.
 fn order(recorded: &Recorded) -> (Vec<u32>, &str) {
-    (recorded.kernel.split('.').filter_map(|part| part.parse().ok()).collect(), &recorded.scenario)
+    (number(&recorded.kernel), &recorded.scenario)
+}
+
+fn number(kernel: &str) -> Vec<u32> {
+    kernel.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+/// The last kernel there is that came before `kernel`.
+fn before(kernel: &str) -> Option<&'static str> {
+    let wanted = number(kernel);
+    // Names with more than numbers are of patched kernels.
+    let plain = |name: &&str| name.split('.').all(|part| part.parse::<u32>().is_ok());
+    let earlier =
+        vruntime_sched::kernels::kernels().iter().map(|kernel| kernel.name).filter(plain).filter(|name| number(name) < wanted);
+    earlier.max_by_key(|name| number(name))
 }
 
 fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
@@ -152,7 +186,16 @@ fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miet
         says: Says::Recording(Box::new(recording)),
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };
-    let plan = plan::plan(&input, None, None, &options)?;
+    let mut plan = plan::plan(&input, Some(kernel), None, &options)?;
+    if let Some(text) = &fidelity.costs {
+        let measured = machine_file::named(text)?.map(|file| file.costs()).transpose()?.flatten();
+        let help =
+            format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
+        plan.config.machine.costs = match measured {
+            Some(costs) => costs,
+            None => Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))?,
+        };
+    }
     Ok(Scenario { recorded, input, plan })
 }
 

@@ -6,7 +6,7 @@ mod compare;
 mod fidelity;
 mod info;
 #[cfg(target_os = "linux")]
-mod real;
+pub(crate) mod real;
 mod replay;
 mod reproduce;
 mod run;

@@ -24,7 +24,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     if let Some(folder) = &real.out {
         fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
     }
-    let options = Options { duration: real.duration, trace, force: real.force };
+    let options = Options { duration: real.duration, trace, force: real.force, timer_slack_ns: None };
     let mut runs = Vec::new();
     for index in 0..real.repeat {
         let options = Options { trace: options.trace.clone().filter(|_| index == 0), ..options.clone() };
