@@ -95,6 +95,17 @@ pub(crate) enum Command {
                       line is `inside N of M cells`."
     )]
     Fidelity(Fidelity),
+    /// Tell where two traces part, and how much of them is alike
+    #[command(
+        long_about = "Compares the switches, wakeups and migrations of two traces, recorded or simulated, CPU by CPU: how many events \
+                      are alike, in their order, when the two part first, and what happened there in each. Times are not compared: the \
+                      order of events is. Tasks are known by their names, those of one name by the order in which they appear. The exit \
+                      status is 0 if all events are alike, 2 if not.",
+        after_long_help = "Examples:\n  \
+            vruntime diff real-out/trace.txt sim-out/trace.txt\n  \
+            vruntime diff 6.1/trace.txt 6.12/trace.txt --task web-0 --cpu 1 --hunks 20"
+    )]
+    Diff(Diff),
     /// Tell what is in a recorded trace and whether it can be replayed, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
@@ -348,6 +359,34 @@ pub(crate) struct Fidelity {
     #[arg(long)]
     pub(crate) misses: bool,
     /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// One trace
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// The other
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+    /// Only events that this task has a part in; can be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Vec<String>,
+    /// Only this CPU
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<u32>,
+    /// Compare at most so many events of each CPU; the time it takes grows with its square
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub(crate) limit: usize,
+    /// Events shown before and after what differs
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) context: usize,
+    /// Places shown at which they differ
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) hunks: usize,
+    /// Print an array, a CPU each: cpu, events, alike, shift_ns, first_divergence
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => commands::replay(replay),
         Command::Reproduce(reproduce) => commands::reproduce(reproduce),
         Command::Trace(trace) => commands::trace(trace),
+        Command::Diff(diff) => commands::diff(diff),
         Command::Completions(completions) => commands::completions(completions),
     };
     match ended {

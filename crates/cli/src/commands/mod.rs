@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod compare;
+mod diff;
 mod fidelity;
 mod info;
 #[cfg(target_os = "linux")]
@@ -15,6 +16,7 @@ mod trace;
 #[cfg(target_os = "linux")]
 pub(crate) use calibrate::calibrate;
 pub(crate) use compare::compare;
+pub(crate) use diff::diff;
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]

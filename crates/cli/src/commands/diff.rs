@@ -1,0 +1,243 @@
+//! `vruntime diff`: where two traces part, and what is alike after that.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use miette::miette;
+use serde_json::{Value, json};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use vruntime_report::grid;
+use vruntime_trace::read::Events;
+use vruntime_trace::{Named, TaskState, Tracepoint};
+
+use super::trace::{explain, open};
+use crate::args::Diff;
+use crate::{Ended, output};
+
+/// One event, without its time: what two traces have in common or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Step(String);
+
+/// What happened on one CPU.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Nanoseconds since the trace's beginning.
+    times: Vec<i64>,
+    steps: Vec<Step>,
+}
+
+/// A trace as far as it is compared.
+#[derive(Debug, Default)]
+struct Side {
+    lanes: BTreeMap<u32, Lane>,
+    events: usize,
+}
+
+/// Names of tasks: pids differ from run to run, so tasks of one name are numbered in the order in which they appear.
+#[derive(Debug, Default)]
+struct Names {
+    known: BTreeMap<i32, String>,
+    taken: BTreeMap<String, u32>,
+}
+
+impl Names {
+    fn of(&mut self, task: Named<'_>) -> String {
+        if task.pid == 0 {
+            return "idle".to_owned();
+        }
+        if let Some(name) = self.known.get(&task.pid) {
+            return name.clone();
+        }
+        let comm = String::from_utf8_lossy(task.comm).into_owned();
+        let count = self.taken.entry(comm.clone()).or_default();
+        *count += 1;
+        let name = if *count == 1 { comm } else { format!("{comm}#{count}") };
+        self.known.insert(task.pid, name.clone());
+        name
+    }
+}
+
+pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
+    let [one, other] = [&diff.a, &diff.b].map(|path| side(path, diff));
+    let (one, other) = (one?, other?);
+    for (path, side) in [(&diff.a, &one), (&diff.b, &other)] {
+        if side.events == 0 {
+            let help = "leave --task and --cpu out; vruntime trace info tells what is in it";
+            return Err(miette!(help = help, "{} has no event of the scheduler to compare", path.display()));
+        }
+    }
+    let lanes: Vec<Compared<'_>> = compare(&one, &other);
+    if diff.json {
+        output::print_json(&json!(lanes.iter().map(Compared::json).collect::<Vec<Value>>()));
+    } else {
+        output::print(&text(diff, &one, &other, &lanes));
+    }
+    Ok(if lanes.iter().all(|lane| lane.first.is_none()) { Ended::Well } else { Ended::Detected })
+}
+
+/// Reads what is compared of a trace.
+fn side(path: &Path, diff: &Diff) -> miette::Result<Side> {
+    let mut events: Box<dyn Events> = open(path)?;
+    let (mut side, mut names) = (Side::default(), Names::default());
+    let mut began = None;
+    let wanted = |name: &str| diff.task.is_empty() || diff.task.iter().any(|task| task == name);
+    while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
+        let (involved, step) = match record.point {
+            Tracepoint::Switch { prev, prev_state, next, .. } => {
+                let (prev, next) = (names.of(prev), names.of(next));
+                // Old kernels and some formats do not tell who was preempted from who yielded.
+                let state = if prev_state == TaskState::Preempted { "R" } else { prev_state.letters() };
+                let step = format!("switch {prev} ({state}) -> {next}");
+                (vec![prev, next], step)
+            }
+            Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => {
+                let task = names.of(wakeup.task);
+                let target = wakeup.target_cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+                (vec![task.clone()], format!("wakeup {task}{target}"))
+            }
+            Tracepoint::MigrateTask { task, orig_cpu, dest_cpu, .. } => {
+                let task = names.of(task);
+                (vec![task.clone()], format!("migrate {task} from {orig_cpu} to {dest_cpu}"))
+            }
+            _ => continue,
+        };
+        if !involved.iter().any(|name| wanted(name)) || diff.cpu.is_some_and(|cpu| cpu != record.cpu) {
+            continue;
+        }
+        let began = *began.get_or_insert(record.at);
+        let lane = side.lanes.entry(record.cpu).or_default();
+        if lane.steps.len() < diff.limit {
+            lane.times.push(record.at - began);
+            lane.steps.push(Step(step));
+            side.events += 1;
+        }
+    }
+    Ok(side)
+}
+
+/// One CPU of both.
+struct Compared<'a> {
+    cpu: u32,
+    lanes: [&'a Lane; 2],
+    ops: Vec<DiffOp>,
+    /// Events that both have, in this order.
+    alike: usize,
+    /// Where they part first: so many events after the beginning of each.
+    first: Option<(usize, usize)>,
+    /// How much later the common events come in the second: the median, nanoseconds.
+    shift_ns: i64,
+}
+
+static NOTHING: Lane = Lane { times: Vec::new(), steps: Vec::new() };
+
+fn compare<'a>(one: &'a Side, other: &'a Side) -> Vec<Compared<'a>> {
+    let mut cpus: Vec<u32> = one.lanes.keys().chain(other.lanes.keys()).copied().collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus.into_iter()
+        .map(|cpu| {
+            let lanes = [one, other].map(|side| side.lanes.get(&cpu).unwrap_or(&NOTHING));
+            let [a, b] = lanes;
+            let ops = capture_diff_slices(Algorithm::Myers, &a.steps, &b.steps);
+            let mut shifts = Vec::new();
+            for op in &ops {
+                if let DiffOp::Equal { old_index, new_index, len } = *op {
+                    shifts.extend((0..len).map(|step| b.times[new_index + step] - a.times[old_index + step]));
+                }
+            }
+            shifts.sort_unstable();
+            let first = ops.iter().find(|op| !matches!(op, DiffOp::Equal { .. }));
+            let first = first.map(|op| (op.old_range().start, op.new_range().start));
+            let shift_ns = shifts.get(shifts.len() / 2).copied().unwrap_or(0);
+            Compared { cpu, lanes, alike: shifts.len(), ops, first, shift_ns }
+        })
+        .collect()
+}
+
+impl Compared<'_> {
+    /// When they part, nanoseconds: the earlier of the two events that differ.
+    fn parts_at(&self) -> Option<i64> {
+        let (a, b) = self.first?;
+        let at = |lane: usize, index: usize| self.lanes[lane].times.get(index).copied();
+        [at(0, a), at(1, b)].into_iter().flatten().min()
+    }
+
+    fn share(&self) -> f64 {
+        let longer = self.lanes.iter().map(|lane| lane.steps.len()).max().unwrap_or(0);
+        100.0 * self.alike as f64 / longer.max(1) as f64
+    }
+
+    fn json(&self) -> Value {
+        let event = |lane: usize, index: usize| {
+            let step = self.lanes[lane].steps.get(index)?;
+            Some(json!({ "at_ns": self.lanes[lane].times[index], "event": step.0 }))
+        };
+        json!({
+            "cpu": self.cpu,
+            "events": self.lanes.map(|lane| lane.steps.len()),
+            "alike": self.alike,
+            "shift_ns": self.shift_ns,
+            "first_divergence": self.first.map(|(a, b)| json!({ "after": a, "a": event(0, a), "b": event(1, b) })),
+        })
+    }
+}
+
+fn milliseconds(ns: i64) -> String {
+    format!("{:.6}", ns as f64 / 1e6)
+}
+
+fn text(diff: &Diff, one: &Side, other: &Side, lanes: &[Compared<'_>]) -> String {
+    let mut text =
+        format!("A {}: {} events\nB {}: {} events\n\n", diff.a.display(), one.events, diff.b.display(), other.events);
+    let rows = lanes.iter().map(|lane| {
+        vec![
+            lane.cpu.to_string(),
+            lane.lanes[0].steps.len().to_string(),
+            lane.lanes[1].steps.len().to_string(),
+            lane.alike.to_string(),
+            format!("{:.1}", lane.share()),
+            lane.first.map_or_else(|| "-".to_owned(), |(after, _)| after.to_string()),
+            lane.parts_at().map_or_else(|| "never".to_owned(), milliseconds),
+            milliseconds(lane.shift_ns),
+        ]
+    });
+    let head = ["CPU", "events A", "events B", "alike", "% alike", "until event", "ms", "B later, ms"];
+    text.push_str(&grid(&head, 1, rows));
+    let Some(earliest) = lanes.iter().filter(|lane| lane.first.is_some()).min_by_key(|lane| lane.parts_at()) else {
+        text.push_str("\nThe same events in the same order on every CPU.\n");
+        return text;
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "\nThey part on CPU {} (ms since the beginning of each trace):\n", earliest.cpu);
+    hunks(&mut text, earliest, diff.context, diff.hunks);
+    text
+}
+
+/// The first places where the two differ, with what is around them.
+fn hunks(text: &mut String, lane: &Compared<'_>, context: usize, most: usize) {
+    let groups = similar::group_diff_ops(lane.ops.clone(), context);
+    let line = |text: &mut String, sign: char, side: usize, index: usize| {
+        let of = lane.lanes[side];
+        let _ = writeln!(text, "{sign} {:>14}  {}", milliseconds(of.times[index]), of.steps[index].0);
+    };
+    for (number, group) in groups.iter().take(most).enumerate() {
+        if number > 0 {
+            text.push_str("  ...\n");
+        }
+        for op in group {
+            match op {
+                DiffOp::Equal { old_index, len, .. } => {
+                    (*old_index..old_index + len).for_each(|index| line(text, ' ', 0, index));
+                }
+                _ => {
+                    op.old_range().for_each(|index| line(text, 'A', 0, index));
+                    op.new_range().for_each(|index| line(text, 'B', 1, index));
+                }
+            }
+        }
+    }
+    if groups.len() > most {
+        let _ = writeln!(text, "  ... and {} more places on this CPU (--hunks)", groups.len() - most);
+    }
+}

@@ -1,0 +1,70 @@
+//! `vruntime diff`, as a user meets it.
+
+use std::fs;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// One CPU: two tasks take turns; `second` runs when, and after whom, the caller says.
+fn trace(turns: &[(&str, f64)]) -> String {
+    let pid = |name: &str| match name {
+        "one" => 11,
+        "two" => 12,
+        _ => 13,
+    };
+    let mut prev = "one";
+    let mut text = String::new();
+    for &(next, at) in turns {
+        let (from, to) = (pid(prev), pid(next));
+        let happens = format!("{prev:>16}-{from} [000] d..2. {at:.6}: sched_switch: ");
+        let fields = format!("prev_comm={prev} prev_pid={from} prev_prio=120 prev_state=R ==> next_comm={next}");
+        text.extend([happens, fields, format!(" next_pid={to} next_prio=120\n")]);
+        prev = next;
+    }
+    text
+}
+
+fn diff(a: &str, b: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("a.txt", a), ("b.txt", b)] {
+        fs::write(folder.path().join(name), text).expect("a file");
+    }
+    let mut command = Command::cargo_bin("vruntime").expect("the command is built");
+    let output = command.current_dir(folder.path()).args(["diff", "a.txt", "b.txt"]).args(more).output();
+    let output = output.expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_same_order_at_other_times_is_the_same() {
+    let a = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);
+    let b = trace(&[("two", 7.0), ("one", 7.003), ("two", 7.006)]);
+    let (code, out, err) = diff(&a, &b, &[]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("The same events in the same order"), "{out}");
+}
+
+#[test]
+fn the_first_divergence_is_shown_and_what_follows_is_aligned() {
+    let a = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008), ("one", 1.012), ("two", 1.016)]);
+    let b = trace(&[("two", 1.0), ("one", 1.004), ("three", 1.006), ("two", 1.008), ("one", 1.012), ("two", 1.016)]);
+    let (code, out, err) = diff(&a, &b, &[]);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(out.contains("B       6.000000  switch one (R) -> three"), "{out}");
+    let (code, out, _) = diff(&a, &b, &["--json"]);
+    let json: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (code, json[0]["first_divergence"]["after"].as_u64(), json[0]["alike"].as_u64()),
+        (Some(2), Some(2), Some(4))
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_told() {
+    let (code, _, err) = diff(&trace(&[("two", 1.0)]), "nothing\n", &[]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("b.txt"), "{err}");
+    let (code, _, err) = diff(&trace(&[("two", 1.0)]), &trace(&[("two", 1.0)]), &["--task", "nobody"]);
+    assert!(code == Some(1) && err.contains("--task"), "{err}");
+}
