@@ -134,8 +134,11 @@ fn before(kernel: &str) -> Option<&'static str> {
     let wanted = number(kernel);
     // Names with more than numbers are of patched kernels.
     let plain = |name: &&str| name.split('.').all(|part| part.parse::<u32>().is_ok());
-    let earlier =
-        vruntime_sched::kernels::kernels().iter().map(|kernel| kernel.name).filter(plain).filter(|name| number(name) < wanted);
+    let earlier = vruntime_sched::kernels::kernels()
+        .iter()
+        .map(|kernel| kernel.name)
+        .filter(plain)
+        .filter(|name| number(name) < wanted);
     earlier.max_by_key(|name| number(name))
 }
 
