@@ -287,7 +287,7 @@ pub(crate) struct Real {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// rt-app files (JSON) or scenarios (TOML)
+    /// rt-app files (JSON), scenarios (TOML), or traces of real machines
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them
@@ -468,6 +468,9 @@ pub(crate) struct Replay {
     /// The kernel it was recorded under
     #[arg(long, value_name = "KERNEL", default_value = "6.18")]
     pub(crate) recorded_kernel: String,
+    /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) recorded_machine: Option<String>,
     /// What if this were the kernel, such as 6.1 or 6.12+NO_RUN_TO_PARITY
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,

@@ -36,8 +36,20 @@ pub(crate) enum Says {
     Scenario(Box<Scenario>),
     /// Where it was recorded.
     Recording(Box<Recording>),
-    /// Nothing.
-    Nothing,
+    /// It is a trace of a machine of so many CPUs.
+    Trace(usize),
+}
+
+/// Whether a file is a workload and no trace: by its name, or because it begins as JSON does, or cannot be read.
+pub(crate) fn is_workload(path: &Path) -> bool {
+    let known = path.extension().and_then(|extension| extension.to_str());
+    if path == Path::new("-") || matches!(known, Some("toml" | "json")) {
+        return true;
+    }
+    let mut start = [0; 64];
+    let read = fs::File::open(path).and_then(|mut file| file.read(&mut start));
+    let first = read.ok().and_then(|count| start[..count].iter().copied().find(|byte| !byte.is_ascii_whitespace()));
+    first.is_none_or(|first| first == b'{')
 }
 
 /// Reads a file, or standard input if it is `-`. Warnings are told; with `strict` they are errors.

@@ -9,7 +9,7 @@ use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::topology::parse_lstopo;
 use vruntime_sim::{ParseTopologyError, parse_topology};
 
-use crate::machine_file;
+use crate::{machine_file, plat_info};
 
 /// The machine of those who name none: big enough for most workloads, and no scheduling domain but one.
 pub(crate) const DEFAULT: &str = "8";
@@ -38,6 +38,12 @@ pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
         let help = "give `capacities` one number for each CPU of the topology";
         return with_capacities(&topology, &file.machine.capacities)
             .map_err(|problem| miette!(help = help, "{text}: {problem}"));
+    }
+    if path
+        .extension()
+        .is_some_and(|extension| ["yml", "yaml"].iter().any(|known| extension.eq_ignore_ascii_case(known)))
+    {
+        return plat_info::read(path);
     }
     let described = example(text).unwrap_or(text);
     parse_topology(described).map_err(|error| topology_error(&error, "machine", text))

@@ -9,6 +9,7 @@ mod machine;
 mod machine_file;
 mod output;
 mod plan;
+mod plat_info;
 mod rtapp_log;
 mod simulate;
 

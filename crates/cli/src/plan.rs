@@ -65,7 +65,7 @@ impl Plan {
 /// The kernels an input names itself.
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
     match &input.says {
-        Says::RtApp(_) | Says::Nothing => Vec::new(),
+        Says::RtApp(_) | Says::Trace(_) => Vec::new(),
         Says::Scenario(scenario) => scenario.kernel.iter().map(|kernel| kernel.value.clone()).collect(),
         Says::Recording(recording) => vec![short_version(&recording.kernel)],
     }
@@ -137,6 +137,10 @@ pub(crate) fn plan(
         set(name, *value, &mut kernel, &mut costs)?;
     }
     kernel.rt_group_sched = options.rt_group_sched || scenario.and_then(|s| s.rt_group_sched).unwrap_or(false);
+    if matches!(input.says, Says::Trace(_)) {
+        // What kernel threads did is in the trace.
+        costs.kworker_ns = 0;
+    }
     spec.costs = costs;
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
@@ -175,6 +179,11 @@ fn machine_of(
 ) -> miette::Result<(String, bool, MachineSpec)> {
     if let Some(text) = chosen {
         return Ok((text.to_owned(), false, MachineSpec::new(machine::parse(text)?)));
+    }
+    if let Says::Trace(cpus) = input.says {
+        let text = cpus.to_string();
+        let spec = MachineSpec::new(machine::parse(&text)?);
+        return Ok((text, false, spec));
     }
     if let Some(recording) = recording {
         let text = recording.topology.to_hwloc();

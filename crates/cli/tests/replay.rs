@@ -176,3 +176,43 @@ fn spinners_of_a_real_kernel_get_their_shares() {
     }
     assert!(replay["check"]["switches_off"].as_f64().expect("there are switches").abs() <= 0.1, "{}", replay["check"]);
 }
+
+/// A trace beside a workload, and under two kernels.
+#[test]
+fn traces_are_compared_as_workloads_are() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (trace, other) = (folder.path().join("spinners.txt"), folder.path().join("one.json"));
+    std::fs::write(&trace, spinners()).expect("it can be written");
+    std::fs::write(&other, r#"{"tasks":{"heavy":{"loop":-1,"run":1000}},"global":{"duration":1}}"#)
+        .expect("it can be written");
+    let (trace, other) = (trace.to_str().expect("it is UTF-8"), other.to_str().expect("it is UTF-8"));
+    let compared = json(&["compare", trace, other, "--machine", "1", "--json"], b"");
+    let text = compared.to_string();
+    assert!(text.contains("spinners") && text.contains("light"), "{text}");
+    let table = well(&["compare", trace, "--kernel", "6.1", "--kernel", "6.12"], b"");
+    assert!(table.contains("under Linux 6.1 on 1 CPU") && table.contains("under Linux 6.12 on 1 CPU"), "{table}");
+}
+
+/// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.
+#[test]
+fn a_big_little_machine_and_a_symmetric_one() {
+    let (trace, machine) = (format!("{SHARED}/lisa-juno6-rtapp.txt"), format!("{SHARED}/lisa-juno6.plat_info.yml"));
+    if !Path::new(&trace).exists() {
+        eprintln!("skipped: {trace} is not here");
+        return;
+    }
+    let arguments = ["replay", &trace, "--recorded-machine", &machine, "--machine", "6", "--json"];
+    let replay = json(&arguments, b"");
+    let ramp = |run: &str| permille(&replay, "ramp-1706", run);
+    // It worked on a little CPU, and 446 / 1024 of that time is what it takes on a big one.
+    assert!(
+        ramp("what_if").abs_diff(ramp("recorded") * 446 / 1024) <= 15,
+        "{} and {}",
+        ramp("recorded"),
+        ramp("what_if")
+    );
+    let told = replay["what_if"].as_str().expect("the difference is told");
+    assert!(told.starts_with("All tasks together get") && told.contains("instead of"), "{told}");
+    let message = fails(&["replay", &trace, "--recorded-machine", "2"], b"");
+    assert!(message.contains("events of 6 CPUs, and the machine has 2"), "{message}");
+}

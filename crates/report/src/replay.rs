@@ -147,6 +147,39 @@ impl ReplayCheck {
         Some(format!("{}{}\n{cpus}", grid(&head, 1, rows), self.rest(all)))
     }
 
+    /// What the what-if changes, in a sentence.
+    pub fn what_if_sentence(&self) -> Option<String> {
+        self.what_if_cpus.as_ref()?;
+        let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
+        let both = |task: &ReplayTask| {
+            let (before, behind) = (task.replayed, task.what_if?);
+            Some((share(before.cpu_ns, of), share(behind.cpu_ns, what_if_of), before.wakeup, behind.wakeup))
+        };
+        let sum = |pick: fn((f64, f64)) -> f64| {
+            self.tasks.iter().filter_map(both).map(|(before, behind, ..)| pick((before, behind))).sum::<f64>()
+        };
+        let (before, behind) = (sum(|pair| pair.0), sum(|pair| pair.1));
+        let mut text = format!("All tasks together get {} % of a CPU instead of {}", percent(behind), percent(before));
+        let shares = self.tasks.iter().filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
+        if let Some((by, (before, behind, ..), task)) = shares.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
+            && by.abs() >= 0.001
+        {
+            let change = format!("; most changes for {}, from {} to {} %", task.name, percent(before), percent(behind));
+            text.push_str(&change);
+        }
+        let waits = self.large().filter_map(|task| {
+            let (before, behind) = (task.replayed.wakeup?.p99_ns, task.what_if?.wakeup?.p99_ns);
+            Some((before.abs_diff(behind), before, behind, task))
+        });
+        if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by).filter(|(by, ..)| *by > 0) {
+            let (before, behind) = (time(before as f64), time(behind as f64));
+            let change = format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", task.name);
+            text.push_str(&change);
+        }
+        text.push('.');
+        Some(text)
+    }
+
     /// The tasks that had enough of a CPU to be judged by.
     fn large(&self) -> impl Iterator<Item = &ReplayTask> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
@@ -248,6 +281,7 @@ impl ReplayCheck {
                 "latencies": self.latencies_within().1,
                 "summary": self.summary(),
             },
+            "what_if": self.what_if_sentence(),
             "tasks": tasks,
         })
     }
@@ -301,5 +335,11 @@ mod tests {
         let table = check.what_if_table(false).unwrap();
         assert!(table.contains("20.15") && table.lines().last().unwrap().starts_with('1'), "{table}");
         assert_eq!(check.json()["tasks"][0]["what_if"]["switches"], 105);
+        assert_eq!(
+            check.what_if_sentence().unwrap(),
+            "All tasks together get 20.15 % of a CPU instead of 40.30; most changes for web-1, from 40.30 to 20.15 %."
+        );
+        check.what_if_cpus = None;
+        assert_eq!(check.what_if_sentence(), None);
     }
 }

@@ -1,9 +1,11 @@
 //! `vruntime compare`.
 
+use std::path::Path;
+
 use miette::miette;
 use vruntime_report::{Comparison, Variant};
 
-use super::{leave, leave_results, tell_notes};
+use super::{as_input, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::Input;
 use crate::plan::{Plan, kernels_of, plan};
@@ -18,8 +20,8 @@ struct Side<'a> {
 
 pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
-    let inputs =
-        compare.files.iter().map(|file| input::read(file, options.strict)).collect::<miette::Result<Vec<_>>>()?;
+    let inputs = compare.files.iter().map(|file| read(file, options)).collect::<miette::Result<Option<Vec<_>>>>()?;
+    let Some(inputs) = inputs else { return Ok(Ended::Interrupted) };
     let sides = sides(&inputs, compare)?;
     let mut jobs = Vec::new();
     for side in &sides {
@@ -56,6 +58,11 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         output::print(&report(&sides, &of_side, &comparison, options, compare.all));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// A workload, or a trace of one; none: Ctrl-C came before its end.
+fn read(path: &Path, options: &Options) -> miette::Result<Option<Input>> {
+    if input::is_workload(path) { input::read(path, options.strict).map(Some) } else { as_input(path, &options.model) }
 }
 
 /// Every combination of files, kernels and machines; the first is what the others are compared with.

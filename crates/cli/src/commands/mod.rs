@@ -21,7 +21,7 @@ pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
-pub(crate) use replay::replay;
+pub(crate) use replay::{as_input, replay};
 pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;
 pub(crate) use trace::trace;

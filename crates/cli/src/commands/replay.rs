@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
 use vruntime_report::{ReplayCheck, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
 use vruntime_trace::{Named, Record, TaskState, Tracepoint, Wakeup};
@@ -18,7 +19,7 @@ use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::plan::{Plan, plan};
 use crate::simulate::{self, Done, Failure, Job};
-use crate::{Ended, input, interrupt, output};
+use crate::{Ended, input, interrupt, machine, output};
 
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
@@ -31,26 +32,23 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
     let rules = rules(&arguments.map)?;
     let beside = arguments.beside.iter().map(|file| input::read(file, false)).collect::<miette::Result<Vec<_>>>()?;
-    let mut reading = Reading::default();
-    let ended = reading.read(&arguments.file, arguments.duration)?;
-    if ended == Ended::Interrupted {
-        return Ok(ended);
-    }
-    let cpus = reading.cpus;
+    let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
+    let Some(reading) = read(&arguments.file, arguments.duration, described.as_ref())? else {
+        return Ok(Ended::Interrupted);
+    };
+    let cpus = described.as_ref().map_or(reading.cpus, Topology::nr_cpus);
     let empty = |name: &str| Input {
         name: name.to_owned(),
         folder: PathBuf::new(),
         workload: Workload::default(),
-        says: Says::Nothing,
+        says: Says::Trace(cpus),
     };
     let input = empty("replay");
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
     let changes: Vec<String> = rules.texts().map(str::to_owned).chain(neighbours).collect();
     let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
-    let machine = cpus.to_string();
-    let mut as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &model)?;
-    // What kernel threads did is in the trace.
-    as_recorded.config.machine.costs.kworker_ns = 0;
+    let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
+    let as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &model)?;
     let asks = arguments.kernel.is_some()
         || arguments.machine.is_some()
         || !(rules.is_empty()
@@ -60,29 +58,15 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let what_if = asks
         .then(|| {
             let kernel = arguments.kernel.as_deref().unwrap_or(&arguments.recorded_kernel);
-            let mut what_if =
-                plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &arguments.model)?;
-            what_if.config.machine.costs.kworker_ns = 0;
-            Ok::<Plan, miette::Report>(what_if)
+            plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &arguments.model)
         })
         .transpose()?;
-    let finish = |recorder: Recorder| {
-        let recorder = if arguments.wakeups == Wakeups::Recorded { recorder.keep_times() } else { recorder };
-        let mut recorded = recorder.finish(&charges(&as_recorded.config));
-        if !arguments.model.autogroup {
-            recorded.workload.sessions.clear();
-            recorded.workload.tasks.iter_mut().for_each(|task| task.session = None);
-        }
-        recorded
-    };
+    let keep_times = arguments.wakeups == Wakeups::Recorded;
+    let finish = |recorder| finish(recorder, &as_recorded.config, keep_times);
     let again = rules.removes().then(|| reading.recorder.clone());
     let recorded = finish(reading.recorder);
     if recorded.workload.tasks.is_empty() {
-        return Err(miette!(
-            help = "record while something runs",
-            "nothing but the idle tasks ran in {}",
-            arguments.file.display()
-        ));
+        return Err(nothing_ran(&arguments.file));
     }
     let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
     let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, &beside, plan, without)).transpose()?;
@@ -122,6 +106,64 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         ));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// A trace as a workload beside others; none: Ctrl-C came before its end.
+pub(crate) fn as_input(path: &Path, model: &Model) -> miette::Result<Option<Input>> {
+    let Some(reading) = read(path, None, None)? else { return Ok(None) };
+    let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
+    let says = Says::Trace(reading.cpus);
+    let mut input = Input { name, folder: PathBuf::new(), workload: Workload::default(), says };
+    let config = plan(&input, None, None, model)?.config;
+    input.workload = finish(reading.recorder, &config, false).workload;
+    if input.workload.tasks.is_empty() {
+        return Err(nothing_ran(path));
+    }
+    Ok(Some(input))
+}
+
+fn nothing_ran(path: &Path) -> miette::Report {
+    miette!(help = "record while something runs", "nothing but the idle tasks ran in {}", path.display())
+}
+
+/// The programs of a trace, for a machine of this kind.
+fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
+    let recorder = if keep_times { recorder.keep_times() } else { recorder };
+    let mut recorded = recorder.finish(&charges(config));
+    if !config.autogroup {
+        recorded.workload.sessions.clear();
+        for task in &mut recorded.workload.tasks {
+            task.session = None;
+        }
+    }
+    recorded
+}
+
+/// Reads a trace of a machine; none: Ctrl-C came before its end.
+fn read(path: &Path, duration: Option<u64>, machine: Option<&Topology>) -> miette::Result<Option<Reading>> {
+    let capacities: Vec<u32> =
+        machine.map(|machine| machine.cpus().iter().map(|cpu| cpu.capacity).collect()).unwrap_or_default();
+    let recorder = || Recorder::new().with_capacities(capacities.clone());
+    let mut reading = Reading { recorder: recorder(), ..Reading::default() };
+    if reading.read(path, duration)? == Ended::Interrupted {
+        return Ok(None);
+    }
+    // What full speed is comes out on the way, and a file can be read again.
+    if reading.recorder.frequencies_were_raised() && path != Path::new("-") {
+        let recorder = recorder().with_highest_frequencies_of(&reading.recorder);
+        reading = Reading { recorder, ..Reading::default() };
+        if reading.read(path, duration)? == Ended::Interrupted {
+            return Ok(None);
+        }
+    }
+    if let Some(machine) = machine
+        && reading.cpus > machine.nr_cpus()
+    {
+        let help = "describe all CPUs with --recorded-machine";
+        let (has, said) = (reading.cpus, machine.nr_cpus());
+        return Err(miette!(help = help, "{} has events of {has} CPUs, and the machine has {said}", path.display()));
+    }
+    Ok(Some(reading))
 }
 
 /// A trace that is being read.
@@ -219,6 +261,7 @@ fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
         Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
         Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
         Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
+        Tracepoint::CpuFrequency { cpu_id, khz } => What::Frequency { cpu: *cpu_id, khz: *khz },
         Tracepoint::Lost { .. } => What::Lost,
         _ => return None,
     })
@@ -349,6 +392,10 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
         counts.sharing,
         "tasks wake at the very times of others: which of them comes first is chance, and can stay so for long; judge them together",
     );
+    tell(
+        counts.frequencies,
+        "changes of CPU frequency: work is counted at the highest of each CPU, and the replay runs at that, so that it takes less time",
+    );
     tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
     tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
     tell(counts.left_out, "migration threads are left out: the simulator has its own");
@@ -404,6 +451,7 @@ fn text(
         }
         text.push('\n');
         text.push_str(&table);
+        text.push_str(&check.what_if_sentence().map_or_else(String::new, |sentence| format!("\n{sentence}\n")));
     }
     text
 }

@@ -122,7 +122,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
 fn log_settings(input: &Input) -> Global {
     match &input.says {
         Says::RtApp(global) => (**global).clone(),
-        Says::Scenario(_) | Says::Recording(_) | Says::Nothing => Global::default(),
+        Says::Scenario(_) | Says::Recording(_) | Says::Trace(_) => Global::default(),
     }
 }
 

@@ -32,7 +32,7 @@ fn disturbed(stretch: &Stretch, time: u64, charges: &Charges) -> Disturbed {
     let (passed, last) = (stretch.ended - stretch.began, stretch.ended - stretch.resumed);
     Disturbed {
         by_clock: passed.abs_diff(time) <= allowed || (passed > time && last <= allowed),
-        by_work: stretch.work.abs_diff(time) <= allowed,
+        by_work: stretch.time.abs_diff(time) <= allowed,
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn by_the_clock(stretch: &Stretch, time: u64, charges: &Charges) -> b
 /// then the less the more others have the CPU meanwhile: what it does when it is disturbed tells.
 pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
     let whole = || thread.stretches.iter().filter(|stretch| matches!(stretch.end, End::Sleep | End::Device));
-    let mut alone: Vec<u64> = whole().filter(|stretch| stretch.runs == 1).map(|stretch| stretch.work).collect();
+    let mut alone: Vec<u64> = whole().filter(|stretch| stretch.runs == 1).map(|stretch| stretch.time).collect();
     if alone.len() < MIN_SLEEPS {
         return None;
     }

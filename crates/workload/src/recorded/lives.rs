@@ -48,7 +48,8 @@ pub(super) struct Stretch {
     /// When it first came onto a CPU, and when it last did.
     pub(super) began: u64,
     pub(super) resumed: u64,
-    /// Time on a CPU.
+    /// Time on a CPU, and what that is at full speed.
+    pub(super) time: u64,
     pub(super) work: u64,
     /// How often it came onto a CPU.
     pub(super) runs: u64,
@@ -130,6 +131,7 @@ impl Thread {
             cpu: cpu as u32,
             began: woken,
             resumed: woken,
+            time: 0,
             work: 0,
             runs: 0,
             acts: Vec::new(),
@@ -169,6 +171,10 @@ struct Cpu {
     /// What `sched_stat_runtime` has told of it since then.
     charged: u64,
     busy: u64,
+    /// It has been idle.
+    rested: bool,
+    /// Its frequency, kHz; 0: not told.
+    khz: u32,
     /// How long it was the only idle one.
     sole: u64,
 }
@@ -183,6 +189,12 @@ pub(super) struct Lives {
     /// How long any CPU was idle.
     any_idle: u64,
     now: u64,
+    /// What each CPU is capable of at its highest frequency, of 1024; those that are not here have that.
+    pub(super) capacities: Vec<u32>,
+    /// The highest frequency of each CPU that was seen, or is known, kHz.
+    pub(super) highest_khz: Vec<u32>,
+    /// One of those was raised after another had been told.
+    pub(super) raised: bool,
     pub(super) counts: Counts,
 }
 
@@ -197,7 +209,7 @@ impl Lives {
         }
         self.pass(at);
         if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
-            self.cpus[cpu].current = Current::Idle;
+            (self.cpus[cpu].current, self.cpus[cpu].rested) = (Current::Idle, true);
             self.idle += 1;
         }
         if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {
@@ -256,6 +268,7 @@ impl Lives {
                     self.cpus[cpu].charged += ns;
                 }
             }
+            What::Frequency { cpu, khz } => self.clocked(cpu, khz),
             What::Lost => {
                 self.counts.losses += 1;
                 self.forget(at, cpu);
@@ -286,6 +299,40 @@ impl Lives {
                 sole.sole += passed;
             }
         }
+    }
+
+    /// A CPU has another frequency from now on.
+    fn clocked(&mut self, cpu: u32, khz: u32) {
+        let cpu = cpu as usize;
+        if cpu >= self.cpus.len() || khz == 0 {
+            return;
+        }
+        if let Current::Thread(thread) = self.cpus[cpu].current {
+            self.charge(cpu, thread, self.now);
+        }
+        if cpu >= self.highest_khz.len() {
+            self.highest_khz.resize(cpu + 1, 0);
+        }
+        let highest = &mut self.highest_khz[cpu];
+        self.raised |= *highest > 0 && khz > *highest;
+        *highest = khz.max(*highest);
+        self.cpus[cpu].khz = khz;
+        self.counts.frequencies += 1;
+    }
+
+    /// What `time` on a CPU is at full speed of a CPU of capacity 1024.
+    fn at_full_speed(&self, cpu: usize, time: u64) -> u64 {
+        let capacity = self.capacities.get(cpu).copied().unwrap_or(1024);
+        let highest = self.highest_khz.get(cpu).copied().unwrap_or(0);
+        let khz = self.cpus[cpu].khz;
+        if capacity == 1024 && (khz == highest || khz == 0) {
+            return time;
+        }
+        let mut work = u128::from(time) * u128::from(capacity) / 1024;
+        if khz > 0 {
+            work = work * u128::from(khz) / u128::from(highest.max(1));
+        }
+        work as u64
     }
 
     /// How long any CPU but this one has been idle.
@@ -329,8 +376,8 @@ impl Lives {
     fn act(&mut self, by: Option<usize>, act: Act) {
         let Some(by) = by else { return };
         // What the thread has worked since it came onto the CPU is not booked yet.
-        let running = self.cpus.iter().find(|cpu| cpu.current == Current::Thread(by));
-        let more = running.map_or(0, |cpu| self.now - cpu.since);
+        let running = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(by));
+        let more = running.map_or(0, |cpu| self.at_full_speed(cpu, self.now - self.cpus[cpu].since));
         if let Some(stretch) = self.threads[by].stretches.last_mut() {
             stretch.acts.push((stretch.work + more, act));
         }
@@ -363,13 +410,15 @@ impl Lives {
     }
 
     fn charge(&mut self, cpu: usize, thread: usize, at: u64) {
+        let work = self.at_full_speed(cpu, at - self.cpus[cpu].since);
         let this = &mut self.cpus[cpu];
         let ran = at - this.since;
         (this.since, this.busy) = (at, this.busy + ran);
         let this = &mut self.threads[thread];
         this.cpu_ns += ran;
         if let Some(stretch) = this.stretches.last_mut() {
-            stretch.work += ran;
+            stretch.time += ran;
+            stretch.work += work;
             stretch.ended = at;
         }
     }
@@ -445,12 +494,14 @@ impl Lives {
         (self.cpus[cpu].since, self.cpus[cpu].charged) = (at, 0);
         if next.pid == 0 {
             self.cpus[cpu].current = Current::Idle;
+            self.cpus[cpu].rested = true;
             self.idle += 1;
             return;
         }
         let thread = self.thread(next);
         self.cpus[cpu].current = Current::Thread(thread);
         let idle = self.others_idle(cpu as u32);
+        let rested = self.cpus[cpu].rested;
         let this = &mut self.threads[thread];
         match this.state {
             State::Waiting { since, woken, beside_idle } => {
@@ -465,6 +516,10 @@ impl Lives {
             State::Asleep => {
                 // It sleeps, and yet it runs: whoever woke it is not in the trace. At the start it may have waited.
                 let first = this.stretches.is_empty();
+                if first && this.born.is_none() && rested {
+                    // It did not wait for this CPU, which has been idle: it is new, and nobody told of its birth.
+                    this.born = Some((at, None));
+                }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
                 self.counts.unwoken += u64::from(!first);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);

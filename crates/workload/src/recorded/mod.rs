@@ -106,6 +106,13 @@ pub enum What<'a> {
         /// The task.
         task: Named<'a>,
     },
+    /// `cpu_frequency`.
+    Frequency {
+        /// The CPU.
+        cpu: u32,
+        /// Its frequency from now on.
+        khz: u32,
+    },
     /// Events of this CPU are missing before this point.
     Lost,
 }
@@ -172,6 +179,8 @@ pub struct Counts {
     pub confined: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
+    /// Changes of CPUs' frequencies.
+    pub frequencies: u64,
     /// Tasks whose timers are set to the same times as another's.
     pub sharing: u64,
 }
@@ -243,6 +252,26 @@ impl Recorder {
     /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The trace is of CPUs of these capacities, of 1024: work done on a small one is less.
+    #[must_use]
+    pub fn with_capacities(mut self, capacities: Vec<u32>) -> Self {
+        self.lives.capacities = capacities;
+        self
+    }
+
+    /// The highest frequencies of the CPUs are those of `other`, which has read the same trace before: full speed is what comes to them.
+    #[must_use]
+    pub fn with_highest_frequencies_of(mut self, other: &Self) -> Self {
+        self.lives.highest_khz.clone_from(&other.lives.highest_khz);
+        self
+    }
+
+    /// Whether a CPU had a higher frequency later than one at which work has been counted as done at full speed. Then the trace is better
+    /// read again, [with what is known now](Self::with_highest_frequencies_of).
+    pub fn frequencies_were_raised(&self) -> bool {
+        self.lives.raised
     }
 
     /// Takes the next event.

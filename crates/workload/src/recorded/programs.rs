@@ -29,7 +29,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         .map(|thread| {
             thread.stretches.last().is_some_and(|last| {
                 matches!(last.end, End::Trace | End::Exit)
-                    && last.ended - last.woken >= duration_ns / 2
+                    && last.ended - last.began >= duration_ns / 2
                     && last.ended >= duration_ns - duration_ns / 10
                     && last.work > 0
             })
@@ -277,12 +277,15 @@ impl Builder<'_> {
             + interrupts as u64 * interrupt
             + if matches!(stretch.end, End::Sleep | End::Device) { sleep } else { 0 }
             + acts.iter().map(|(_, op)| if matches!(op, Op::Fork(_)) { fork } else { wake }).sum::<u64>()
-            + (u128::from(stretch.work) * u128::from(ticks) / 1_000_000_000) as u64;
+            + (u128::from(stretch.time) * u128::from(ticks) / 1_000_000_000) as u64;
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.charges));
-        let work = match pace {
+        let work = if let Some(time) = pace {
             // Whatever comes between is part of that time.
-            Some(time) => time.saturating_sub(switch + sleep),
-            None => stretch.work.saturating_sub(charged),
+            time.saturating_sub(switch + sleep)
+        } else {
+            // What the kernel takes is time, at whatever speed.
+            let own = u128::from(stretch.time.saturating_sub(charged));
+            (own * u128::from(stretch.work) / u128::from(stretch.time.max(1))) as u64
         };
         let run = |time: u64| if pace.is_some() { Op::Runtime { time } } else { Op::Run { work: time } };
         // Where the acts are in what is left: as far along as they were.

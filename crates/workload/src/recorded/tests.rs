@@ -250,3 +250,43 @@ fn what_the_simulator_charges_for_is_taken_out_of_the_work() {
     ];
     assert_eq!(ops(&recorded, 5), expected);
 }
+
+/// Work is what it would be at full speed: a CPU of half the capacity does half as much, and so does one of half the frequency.
+#[test]
+fn work_is_counted_at_full_speed() {
+    let record = |recorder: Recorder| {
+        let mut script = Script { recorder, ..Script::default() };
+        script.burst(MS, 0, task(5, "small"), 8 * MS).burst(10 * MS, 1, task(6, "large"), 8 * MS);
+        script.event(20 * MS, 1, What::Frequency { cpu: 1, khz: 1_000_000 });
+        script.burst(21 * MS, 1, task(6, "large"), 8 * MS);
+        script.event(40 * MS, 1, What::Frequency { cpu: 1, khz: 2_000_000 });
+        script.wake(41 * MS, 1, task(6, "large")).switch(41 * MS, 1, Left::Runnable, Some(task(6, "large")));
+        script.event(45 * MS, 1, What::Frequency { cpu: 1, khz: 1_500_000 });
+        script.switch(49 * MS, 1, Left::Sleeping, None);
+        script.recorder
+    };
+    let first = record(Recorder::new().with_capacities(vec![512, 1024]));
+    assert!(first.frequencies_were_raised(), "half of the full frequency was taken for full");
+    let again = record(Recorder::new().with_capacities(vec![512, 1024]).with_highest_frequencies_of(&first));
+    assert!(!again.frequencies_were_raised());
+    let recorded = again.finish(&Charges::default());
+    let work = |pid| ops(&recorded, pid).into_iter().filter(|op| matches!(op, Op::Run { .. })).collect::<Vec<_>>();
+    assert_eq!(work(5), [Op::Run { work: 4 * MS }]);
+    assert_eq!(work(6), [8 * MS, 4 * MS, 7 * MS].map(|work| Op::Run { work }));
+    assert_eq!(recorded.threads[1].cpu_ns, 24 * MS, "time is time");
+}
+
+/// Of the birth of a task that comes from nowhere onto a CPU which was idle nobody told; one that comes onto a busy one had waited.
+#[test]
+fn who_comes_from_nowhere_is_new_or_has_waited() {
+    let mut script = Script { running: [None, Some(task(9, "busy"))], ..Script::default() };
+    script.burst(MS, 0, task(5, "first"), MS).switch(50 * MS, 0, Left::Runnable, Some(task(6, "new")));
+    script.switch(52 * MS, 0, Left::Sleeping, None).switch(60 * MS, 1, Left::Runnable, Some(task(7, "waited")));
+    script.switch(62 * MS, 1, Left::Sleeping, Some(task(9, "busy"))).switch(100 * MS, 1, Left::Runnable, None);
+    let recorded = script.finish();
+    let start = |pid: i32| {
+        let thread = recorded.threads.iter().find(|thread| thread.pid == pid).unwrap();
+        recorded.workload.tasks[thread.task.unwrap()].start
+    };
+    assert_eq!((start(6), start(7)), (Some(50 * MS), Some(0)));
+}

@@ -1,0 +1,159 @@
+//! Machines as LISA describes them (`plat_info.yml`): capacities, and which CPUs have their clock, hence their cache, in common.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use miette::{IntoDiagnostic, LabeledSpan, NamedSource, WrapErr, miette};
+use vruntime_sched::{CpuPlace, Topology};
+use yaml_rust2::parser::{Event, EventReceiver, Parser};
+
+/// What there is to find.
+#[derive(Debug, Default)]
+struct Found {
+    capacities: BTreeMap<u32, u32>,
+    /// The clock domain of each CPU.
+    domains: BTreeMap<u32, u32>,
+    path: Vec<Place>,
+}
+
+/// Where in the document an event is.
+#[derive(Debug)]
+enum Place {
+    /// In a mapping, at this key if it has been read.
+    Key(Option<String>),
+    /// In a list, at this entry.
+    Entry(u32),
+}
+
+impl Found {
+    /// The value at hand is complete.
+    fn next(&mut self) {
+        match self.path.last_mut() {
+            Some(Place::Key(key)) => *key = None,
+            Some(Place::Entry(index)) => *index += 1,
+            None => {}
+        }
+    }
+
+    fn scalar(&mut self, text: String) {
+        if let Some(Place::Key(key @ None)) = self.path.last_mut() {
+            *key = Some(text);
+            return;
+        }
+        let key = |place: &Place| match place {
+            Place::Key(key) => key.clone().unwrap_or_default(),
+            Place::Entry(index) => index.to_string(),
+        };
+        let path: Vec<String> = self.path.iter().map(key).collect();
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        match names[..] {
+            [.., "cpu-capacities", "orig" | "rtapp", cpu] | [.., "cpu-capacities", cpu] => {
+                // Measured ones go before those of the firmware, wherever they stand.
+                if let (Ok(cpu), Ok(capacity)) = (cpu.parse(), text.parse()) {
+                    if names.contains(&"rtapp") {
+                        self.capacities.insert(cpu, capacity);
+                    } else {
+                        self.capacities.entry(cpu).or_insert(capacity);
+                    }
+                }
+            }
+            [.., "freq-domains", domain, _] => {
+                if let (Ok(domain), Ok(cpu)) = (domain.parse(), text.parse()) {
+                    self.domains.insert(cpu, domain);
+                }
+            }
+            _ => {}
+        }
+        self.next();
+    }
+}
+
+impl EventReceiver for Found {
+    // The events, not the document: what aliases stand for is never built, however often they are nested.
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::MappingStart(..) => self.path.push(Place::Key(None)),
+            Event::SequenceStart(..) => self.path.push(Place::Entry(0)),
+            Event::MappingEnd | Event::SequenceEnd => {
+                self.path.pop();
+                self.next();
+            }
+            Event::Scalar(text, ..) => self.scalar(text),
+            Event::Alias(_) => self.next(),
+            _ => {}
+        }
+    }
+}
+
+/// The machine that a file describes.
+pub(crate) fn read(path: &Path) -> miette::Result<Topology> {
+    let name = path.display().to_string();
+    let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
+    parse(&name, &String::from_utf8_lossy(&bytes))
+}
+
+fn parse(name: &str, text: &str) -> miette::Result<Topology> {
+    let mut found = Found::default();
+    Parser::new_from_str(text).load(&mut found, false).map_err(|error| {
+        // Counted in characters.
+        let at = text.char_indices().nth(error.marker().index()).map_or(text.len(), |(at, _)| at);
+        miette!(
+            labels = vec![LabeledSpan::at(at..at, "here")],
+            help = "a plat_info.yml of LISA was expected",
+            "{name} is no YAML: {error}"
+        )
+        .with_source_code(NamedSource::new(name, text.to_owned()))
+    })?;
+    let count = found.capacities.len() as u32;
+    let help =
+        "expected `cpu-capacities:` with a capacity of 1 to 1024 for each CPU from 0 on, as in LISA's plat_info.yml";
+    let Some((cpus, first)) = found.capacities.keys().max().map(|last| (last + 1, found.capacities.contains_key(&0)))
+    else {
+        return Err(miette!(help = help, "{name} has no capacities of CPUs"));
+    };
+    if cpus != count || !first {
+        return Err(miette!(
+            help = help,
+            "{name} has capacities of {count} CPUs, but not of all from 0 to {}",
+            cpus - 1
+        ));
+    }
+    if let Some((cpu, capacity)) = found.capacities.iter().find(|(_, capacity)| !(1..=1024).contains(*capacity)) {
+        return Err(miette!(help = help, "{name} gives CPU {cpu} a capacity of {capacity}"));
+    }
+    let place = |(&cpu, &capacity): (&u32, &u32)| {
+        // A clock of its own: a cluster of its own behind those that are told.
+        let cluster = found.domains.get(&cpu).copied().unwrap_or(cpus + cpu);
+        CpuPlace { core: cpu, cluster, llc: cluster, package: 0, node: 0, capacity }
+    };
+    Topology::new(found.capacities.iter().map(place).collect(), None)
+        .map_err(|error| miette!(help = help, "{name} describes no machine: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JUNO: &str = "platform-info:\n    conf:\n        cpu-capacities:\n            orig:\n                0: 446\n                1: 1024\n\
+        \x20               2: 446\n        freq-domains:\n        -   - 0\n            - 2\n        -   - 1\n        name: !!python/tuple &a\n\
+        \x20       - *a\n";
+
+    #[test]
+    fn a_machine_with_its_clusters() {
+        let juno = parse("juno.yml", JUNO).unwrap();
+        let cpus: Vec<(u32, u32)> = juno.cpus().iter().map(|cpu| (cpu.capacity, cpu.llc)).collect();
+        assert_eq!(cpus, [(446, 0), (1024, 1), (446, 0)]);
+    }
+
+    #[test]
+    fn what_is_no_machine() {
+        let message = |text: &str| parse("x.yml", text).unwrap_err().to_string();
+        assert!(message("a: [").contains("is no YAML"));
+        assert!(message("a: 3").contains("no capacities"));
+        assert!(message("cpu-capacities: {1: 1024}").contains("not of all from 0 to 1"));
+        assert!(message("cpu-capacities: {0: 2048}").contains("capacity of 2048"));
+        let bomb = (1..20)
+            .fold("a0: &a0 [x, x]\n".to_owned(), |text, n| format!("{text}a{n}: &a{n} [*a{m}, *a{m}]\n", m = n - 1));
+        assert!(message(&bomb).contains("no capacities"), "nothing is built of it");
+    }
+}
