@@ -226,14 +226,11 @@ fn hunks(text: &mut String, lane: &Compared<'_>, context: usize, most: usize) {
             text.push_str("  ...\n");
         }
         for op in group {
-            match op {
-                DiffOp::Equal { old_index, len, .. } => {
-                    (*old_index..old_index + len).for_each(|index| line(text, ' ', 0, index));
-                }
-                _ => {
-                    op.old_range().for_each(|index| line(text, 'A', 0, index));
-                    op.new_range().for_each(|index| line(text, 'B', 1, index));
-                }
+            if let DiffOp::Equal { old_index, len, .. } = *op {
+                (old_index..old_index + len).for_each(|index| line(text, ' ', 0, index));
+            } else {
+                op.old_range().for_each(|index| line(text, 'A', 0, index));
+                op.new_range().for_each(|index| line(text, 'B', 1, index));
             }
         }
     }
