@@ -203,7 +203,7 @@ proptest! {
     // Of random mixes one in a thousand is short of its guarantee by 2.0 to 2.3 points: always the same ones, then.
     #![proptest_config(ProptestConfig {
         cases: 100,
-        rng_seed: RngSeed::Fixed(0x6370_7572_63),
+        rng_seed: RngSeed::Fixed(0x63_7075_7263),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -12,7 +12,7 @@ pub struct Workload {
     /// Every task the workload can contain. Those with `start: None` exist only once forked.
     pub tasks: Vec<Task>,
     /// Indices in [`Self::tasks`] of those that the run does not wait for: without a duration it is over when all others have ended.
-    pub background: std::collections::BTreeSet<usize>,
+    pub background: BTreeSet<usize>,
     /// Task groups, parents before their children. Index 0 is always the root (path `/`).
     pub groups: Vec<Group>,
     /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.

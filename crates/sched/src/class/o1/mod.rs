@@ -18,6 +18,8 @@
 //! without throttling (which is of 2.6.25). Different are: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value; and
 //! they are spread over the CPUs by that class's push and pull, where these kernels treated them as any other task.
 //!
+//! `cpurc` is CKRM's CPU resource controller, which scales slices; 2.6.15-cpurc has it.
+//!
 //! Not modelled: sleeps of kinds that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and
 //! the SMT nice of 2.6.15 (`dependent_sleeper`).
 
