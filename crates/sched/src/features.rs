@@ -74,6 +74,16 @@ pub enum Feature {
     SkipInitial,
     /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher for who may pull.
     LbBias,
+    /// CPU resource controller: a class with less than its guarantee is hungry only if its tasks wait.
+    CpuRcHungry,
+    /// CPU resource controller: timeslices are scaled.
+    CpuRcScaling,
+    /// CPU resource controller: tasks of starving classes go back to the active array.
+    CpuRcRequeue,
+    /// CPU resource controller: loads are counted by ticks, not taken when slices end.
+    CpuRcTick,
+    /// CPU resource controller: those who still wait are looked at, not only those who run at last.
+    CpuRcWaiting,
     /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted Cores", 3.1).
     OldGroupAvg,
     /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same, 3.2).
@@ -267,6 +277,36 @@ pub const FEATURES: &[FeatureRow] = &[
         "LB_BIAS",
         Some(("3.10", "3.18")),
         "the balancer takes the lower load of busy CPUs, the higher of its own",
+    ),
+    row(
+        Feature::CpuRcHungry,
+        "CPU_RC_HUNGRY",
+        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        "a class below its guarantee is hungry only if its tasks wait for long",
+    ),
+    row(
+        Feature::CpuRcScaling,
+        "CPU_RC_SCALING",
+        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        "while a class is hungry the timeslices of the others are scaled down",
+    ),
+    row(
+        Feature::CpuRcRequeue,
+        "CPU_RC_REQUEUE",
+        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        "tasks of a class that stays hungry go back to the active array",
+    ),
+    row(
+        Feature::CpuRcTick,
+        "CPU_RC_TICK",
+        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        "ours: count loads tick by tick, not (as documented) when slices end",
+    ),
+    row(
+        Feature::CpuRcWaiting,
+        "CPU_RC_WAITING",
+        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        "ours: a class may be hungry before its waiting tasks run at last",
     ),
     row(
         Feature::OldGroupAvg,

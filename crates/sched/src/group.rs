@@ -8,6 +8,7 @@ use once_cell::race::OnceBox;
 use spin::Mutex;
 
 use crate::class::fair::bandwidth::{self, BandwidthStat, Limit, Pool};
+use crate::class::o1::Class;
 use crate::class::rt::GroupRt;
 use crate::ids::GroupId;
 use crate::kernels::Throttle;
@@ -27,12 +28,21 @@ pub struct TaskGroup {
     pub(crate) uclamp: GroupUclamp,
     /// What its real-time tasks may have.
     pub(crate) rt: GroupRt,
+    /// What the CPU resource controller keeps of it: of the root and the groups below it, under kernels that have one.
+    pub(crate) cpu_rc: Option<Box<Class>>,
     /// The run time its CPUs draw on; made when it gets its first limit.
     pool: OnceBox<Mutex<Pool>>,
 }
 
 impl TaskGroup {
-    pub(crate) fn new(parent: GroupId, depth: u32, shares: u64, idle: bool, uclamp: GroupUclamp) -> Self {
+    pub(crate) fn new(
+        parent: GroupId,
+        depth: u32,
+        shares: u64,
+        idle: bool,
+        uclamp: GroupUclamp,
+        cpu_rc: Option<Box<Class>>,
+    ) -> Self {
         Self {
             parent,
             depth,
@@ -41,6 +51,7 @@ impl TaskGroup {
             load_avg: AtomicI64::new(0),
             uclamp,
             rt: GroupRt::default(),
+            cpu_rc,
             pool: OnceBox::new(),
         }
     }

@@ -10,6 +10,7 @@ use core::fmt;
 use crate::balance::Balancer;
 use crate::class::cfs_2007::Tunables2007;
 use crate::class::deadline::{DlTunables, Grub};
+use crate::class::o1::CpuRcTunables;
 use crate::class::rt::Limit;
 use crate::cpuset::Rules;
 use crate::features::{FEATURES, Feature, Features};
@@ -143,6 +144,26 @@ static KERNELS: &[KernelRow] = &[
         cpusets: Rules::V6_1,
         change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
                  priority array; who sleeps much is interactive and stays in the active one. Balancing counts tasks.",
+    },
+    KernelRow {
+        name: "2.6.15-cpurc",
+        policy: PolicyKind::O1,
+        eevdf: Eevdf::V6_6,
+        features: Features::of(&[
+            Feature::CpuRcHungry,
+            Feature::CpuRcScaling,
+            Feature::CpuRcRequeue,
+            Feature::CpuRcTick,
+            Feature::CpuRcWaiting,
+        ]),
+        base_slice_ns: 100 * MS,
+        balancer: Balancer::V2_6_15,
+        rt_limit: Limit::Nothing,
+        grub: Grub::V4_13,
+        throttle: Throttle::V6_1,
+        cpusets: Rules::V6_1,
+        change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes with guarantees; \
+                 if one is hungry, the others' slices are scaled down, and its own tasks stay in the active array if need be.",
     },
     KernelRow {
         name: "2.6.22",
@@ -445,6 +466,12 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("sched_runtime_limit_ns", "2.6.23: nobody is owed, or owes, more than that"),
     ("sched_child_runs_first", "2.6.23: whether a forked task runs before its parent, 0 or 1"),
     ("sched_compat_yield", "2.6.23: whether one that yields goes behind all others, 0 or 1"),
+    ("CPU_RC_SPREAD_PERIOD", "2.6.15-cpurc: loads of classes are averages over so many milliseconds"),
+    ("CPU_RC_RECALC_INTERVAL", "2.6.15-cpurc: milliseconds between two looks at who is hungry"),
+    ("CPU_RC_LOAD_SCALE", "2.6.15-cpurc: load of a class that has all of a CPU, 1 to 2^22"),
+    ("CPU_RC_TSFACTOR_INC", "2.6.15-cpurc: scaling factors rise by so much while nobody is hungry"),
+    ("CPU_RC_TSFACTOR_MAX", "2.6.15-cpurc: the scaling factor of a whole timeslice, 1 to 2^20"),
+    ("CPU_RC_STARVE_THRESHOLD", "2.6.15-cpurc: a class that is hungry in more looks than that starves"),
     ("sched_util_clamp_min", "highest util_min that anybody gets, of 1024"),
     ("sched_util_clamp_max", "highest util_max that anybody gets, of 1024"),
     ("sched_util_clamp_min_rt_default", "util_min of real-time tasks that ask for none, of 1024"),
@@ -501,6 +528,7 @@ impl Kernel {
             deadline: DlTunables::default(),
             cfs_2007: Tunables2007::scaled(cpus, hz),
             uclamp: UclampTunables::default(),
+            cpu_rc: CpuRcTunables::default(),
         };
         let clamp = |value: u64| value.min(u64::from(SCALE)) as u16;
         for (name, value) in &self.overrides {
@@ -529,6 +557,12 @@ impl Kernel {
                 "sched_runtime_limit_ns" => knobs.cfs_2007.runtime_limit_ns = (*value).max(1),
                 "sched_child_runs_first" => knobs.cfs_2007.child_runs_first = *value != 0,
                 "sched_compat_yield" => knobs.cfs_2007.compat_yield = *value != 0,
+                "CPU_RC_SPREAD_PERIOD" => knobs.cpu_rc.spread_period_ms = (*value).clamp(1, 1_000_000),
+                "CPU_RC_RECALC_INTERVAL" => knobs.cpu_rc.recalc_interval_ms = (*value).clamp(1, 1_000_000),
+                "CPU_RC_LOAD_SCALE" => knobs.cpu_rc.load_scale = (*value).clamp(1, 1 << 22),
+                "CPU_RC_TSFACTOR_INC" => knobs.cpu_rc.tsfactor_inc = (*value).min(1_000_000) as u32,
+                "CPU_RC_TSFACTOR_MAX" => knobs.cpu_rc.tsfactor_max = (*value).clamp(1, 1 << 20) as u32,
+                "CPU_RC_STARVE_THRESHOLD" => knobs.cpu_rc.starve_threshold = (*value).min(1_000_000) as u32,
                 "fair_server/runtime" => knobs.deadline.server.runtime = *value,
                 "fair_server/period" => knobs.deadline.server.period = (*value).clamp(MS / 10, (1 << 22) * 1000),
                 _ => {}

@@ -123,7 +123,7 @@ fn a_waker_of_a_task_that_ends_comes_before_or_in_vain() {
 #[test]
 fn a_group_s_load_is_the_sum_of_what_cpus_add() {
     loom::model(|| {
-        let group = Arc::new(TaskGroup::new(GroupId::ROOT, 1, 1024, false, GroupUclamp::root(Clamps::NONE)));
+        let group = Arc::new(TaskGroup::new(GroupId::ROOT, 1, 1024, false, GroupUclamp::root(Clamps::NONE), None));
         let other = group.clone();
         let cpu = thread::spawn(move || {
             other.add_load_avg(700);

@@ -21,6 +21,7 @@ use crate::balance::roots::Root;
 use crate::balance::sums::CacheSums;
 use crate::balance::{Balancer, DomainSets};
 use crate::class::deadline::{DlShared, Grub};
+use crate::class::o1;
 use crate::class::rt::{Cpupri, Limit};
 use crate::cpumask::{AtomicCpuMask, CpuMask};
 use crate::cpuset::{CpusetView, Cpusets, Populated, Rules};
@@ -441,7 +442,12 @@ impl<P: Policy> Shared<P> {
             let parent = self.group(parent);
             (parent.depth + 1, parent.uclamp.child())
         };
-        let group = TaskGroup::new(parent, depth, shares, idle, uclamp);
+        let class = (depth <= 1 && o1::cpu_rc_is_on(self.config.features)).then(|| {
+            // What is guaranteed to nobody is the root's.
+            let guarantee = if depth == 0 { 100 } else { 0 };
+            Box::new(o1::Class::new(self.nr_cpus(), guarantee, self.config.tunables.cpu_rc().tsfactor_max))
+        });
+        let group = TaskGroup::new(parent, depth, shares, idle, uclamp, class);
         self.cpusets.lock().add_group(id, parent);
         // Nobody else has this id: the cell is empty.
         let _ = self.groups.entry(id.0, OnceBox::new).set(Box::new(group));

@@ -7,6 +7,7 @@ use core::fmt::Debug;
 
 use crate::class::cfs_2007::Tunables2007;
 use crate::class::deadline::DlTunables;
+use crate::class::o1::CpuRcTunables;
 use crate::uclamp::UclampTunables;
 
 /// Numbers that shape the scheduler. Times are nanoseconds.
@@ -56,6 +57,11 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn uclamp(&self) -> UclampTunables {
         UclampTunables::default()
     }
+    /// Those of the CPU resource controller.
+    #[inline]
+    fn cpu_rc(&self) -> CpuRcTunables {
+        CpuRcTunables::default()
+    }
 }
 
 /// Tunables as values that a run can set.
@@ -89,6 +95,8 @@ pub struct Knobs {
     pub cfs_2007: Tunables2007,
     /// See [`Tunables::uclamp`].
     pub uclamp: UclampTunables,
+    /// See [`Tunables::cpu_rc`].
+    pub cpu_rc: CpuRcTunables,
 }
 
 impl Tunables for Knobs {
@@ -147,6 +155,10 @@ impl Tunables for Knobs {
     #[inline]
     fn uclamp(&self) -> UclampTunables {
         self.uclamp
+    }
+    #[inline]
+    fn cpu_rc(&self) -> CpuRcTunables {
+        self.cpu_rc
     }
 }
 

@@ -182,6 +182,8 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         {
             let parent = bench.groups[parent];
             let group = bench.with(|scheduler| scheduler.new_group(parent, weight, idle));
+            // Refused where there are no guarantees, and where there is no class.
+            let _ = bench.with(|scheduler| scheduler.set_group_guarantee(group, 30));
             bench.groups.push(group);
         }
         bench
@@ -683,7 +685,7 @@ proptest! {
     #[test]
     fn invariants_hold_after_every_call(
         topology in machines(),
-        name in prop::sample::select(vec!["2.6.15", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(vec!["2.6.15", "2.6.15-cpurc", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18"]),
         isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {

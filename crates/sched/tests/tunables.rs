@@ -28,6 +28,7 @@ fn knobs() -> Knobs {
         cfs_bandwidth_slice_ns: Defaults.cfs_bandwidth_slice_ns(),
         cfs_2007: Defaults.cfs_2007(),
         uclamp: Defaults.uclamp(),
+        cpu_rc: Defaults.cpu_rc(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use vruntime_sched::UclampError;
 use vruntime_sched::class::deadline::SchedError;
+use vruntime_sched::class::o1::GuaranteeError;
 use vruntime_sched::class::rt::RtLimitError;
 
 use crate::frequency::FrequencyError;
@@ -60,6 +61,38 @@ pub enum Error {
         task: String,
         /// Its group's path.
         group: String,
+    },
+    /// A guarantee, and no CPU resource controller.
+    #[error(
+        "group `{group}` asks for a guarantee, which Linux {kernel} does not have: it is of the CPU resource controller; choose \
+         2.6.15-cpurc with --kernel, or give the group a `weight` under 2.6.24 or later"
+    )]
+    NoGuarantees {
+        /// Path of the group.
+        group: String,
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A class within a class.
+    #[error(
+        "group `{group}` is inside another group, and the CPU resource controller of {kernel} knows one level of them; put it right \
+         below the root, or choose 2.6.24 or later with --kernel"
+    )]
+    Nested {
+        /// Path of the group.
+        group: String,
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A guarantee that the CPU resource controller does not give.
+    #[error("group `{group}` is to be guaranteed {percent} % of the machine: {error}; lower it, or move the group")]
+    BadGuarantee {
+        /// Path of the group.
+        group: String,
+        /// What it asks for.
+        percent: u32,
+        /// Why it cannot be.
+        error: GuaranteeError,
     },
     /// Something the simulated scheduler does not do yet.
     #[error("{who} asks for {what}, which this version does not simulate")]

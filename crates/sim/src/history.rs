@@ -1,7 +1,9 @@
 //! What old kernels do not have is refused under them, with the kernel that brought it.
 
 use vruntime_sched::Kernel;
-use vruntime_workload::program::{Changed, CpuMax, Partition, Policy, Settings, Workload};
+use vruntime_sched::features::Feature;
+use vruntime_sched::kernels::has_feature;
+use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Settings, Workload};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -31,6 +33,7 @@ const fn novelty(what: &'static str, version: [u32; 3], since: &'static str) -> 
 
 const BATCH: Novelty = novelty("SCHED_BATCH", [2, 6, 16], "2.6.16");
 const IDLE: Novelty = novelty("SCHED_IDLE", [2, 6, 23], "2.6.23");
+const WEIGHT: Novelty = novelty("a weight (cpu.weight)", [2, 6, 24], "2.6.24");
 const GROUPS: Novelty = novelty("a task group", [2, 6, 24], "2.6.24");
 const RT_GROUPS: Novelty = novelty("real-time scheduling of groups", [2, 6, 25], "2.6.25");
 const AUTOGROUP: Novelty = novelty("autogroups", [2, 6, 38], "2.6.38");
@@ -45,6 +48,8 @@ const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
 /// Refuses what the kernel does not have.
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     let kernel = &config.kernel;
+    // The groups of the CPU resource controller are classes.
+    let has_classes = has_feature(kernel.name, Feature::CpuRcScaling);
     let ask = |novelty: &Novelty, who: &dyn Fn() -> String| {
         if is_at_least(kernel, novelty.version) {
             return Ok(());
@@ -64,7 +69,7 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
             }
             _ => {}
         }
-        if settings.group.is_some_and(|group| group != 0) {
+        if settings.group.is_some_and(|group| group != 0) && !has_classes {
             ask(&GROUPS, who)?;
         }
         if settings.util_min.is_some() || settings.util_max.is_some() {
@@ -80,7 +85,25 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     }
     for group in workload.groups.iter().skip(1) {
         let who = || format!("group `{}`", group.path);
-        ask(&GROUPS, &who)?;
+        if has_classes {
+            if group.parent != Some(0) {
+                return Err(Error::Nested { group: group.path.clone(), kernel: kernel.name });
+            }
+            if group.weight != Group::default().weight {
+                ask(&WEIGHT, &who)?;
+            }
+            if group.max.is_some() {
+                ask(&LIMITS, &who)?;
+            }
+            if group.rt.is_some() {
+                ask(&RT_GROUPS, &who)?;
+            }
+        } else {
+            ask(&GROUPS, &who)?;
+            if group.guarantee.is_some() {
+                return Err(Error::NoGuarantees { group: group.path.clone(), kernel: kernel.name });
+            }
+        }
         if group.idle {
             ask(&IDLE_GROUP, &who)?;
         }
@@ -109,6 +132,15 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         match &change.what {
             Changed::Tasks { settings: changed, .. } => settings(changed, &who)?,
             Changed::Group { to, .. } => {
+                if to.weight.is_some() {
+                    ask(&WEIGHT, &who)?;
+                }
+                if to.max.is_some() {
+                    ask(&LIMITS, &who)?;
+                }
+                if to.rt.is_some() {
+                    ask(&RT_GROUPS, &who)?;
+                }
                 if to.idle == Some(true) {
                     ask(&IDLE_GROUP, &who)?;
                 }

@@ -330,7 +330,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Settings(settings) => self.change_settings(cpu, task, settings as usize),
             Code::Exit => {
                 self.core.emit(cpu, &Event::Exit { task: TaskId(task) });
-                self.live -= 1;
+                let template = self.tasks[task as usize].template as usize;
+                self.live -= usize::from(self.is_waited_for(template));
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }

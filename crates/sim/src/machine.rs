@@ -171,8 +171,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 && task.phases.iter().any(|phase| times(phase.repeat) == FOREVER || times(task.repeat) == FOREVER)
                 && times(task.repeat) > 0
         };
+        // If the run waits for nobody, it waits for all.
+        let starts = |task: usize| workload.tasks[task].start.is_some();
+        let any = (0..own).any(|task| starts(task) && !workload.background.contains(&task));
+        let waited = |task: &usize| !any || !workload.background.contains(task);
         if end.is_none()
-            && let Some(task) = workload.tasks[..own].iter().find(|task| loops_for_ever(task))
+            && let Some(task) =
+                (0..own).filter(waited).map(|task| &workload.tasks[task]).find(|task| loops_for_ever(task))
         {
             return Err(Error::NeverEnds { task: task.name.clone() });
         }
@@ -314,6 +319,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             }
         }
         for (index, group) in self.workload.groups.iter().enumerate() {
+            if let Some(percent) = group.guarantee {
+                let set = sched!(self, 0).set_group_guarantee(self.groups[index], percent);
+                set.map_err(|error| Error::BadGuarantee { group: group.path.clone(), percent, error })?;
+            }
             if let Some(rt) = group.rt {
                 self.set_group_rt(0, index, rt)?;
             }
@@ -374,7 +383,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             self.clamp(cpu, id.0, &initial);
         }
         // The machine's own threads do not keep it running.
-        self.live += usize::from(template < self.own);
+        self.live += usize::from(self.is_waited_for(template));
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice, policy, rt_priority });
         let (allowed, fits) = self.shared.cpus_allowed(group, &attrs.affinity);
         if !per_cpu && !fits {
@@ -384,6 +393,11 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             self.core.sink.affinity(self.core.now, id, Some(&cpus));
         }
         id.0
+    }
+
+    /// Whether the run goes on until an instance of that task of the workload has ended.
+    pub(crate) fn is_waited_for(&self, template: usize) -> bool {
+        template < self.own && !self.workload.background.contains(&template)
     }
 
     /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root group that

@@ -20,6 +20,8 @@ pub(crate) struct Placement {
     pub(crate) session: Option<String>,
     /// How much later its tasks start, ns.
     pub(crate) start: u64,
+    /// The run does not wait for them.
+    pub(crate) background: bool,
 }
 
 /// A group with its path takes the memory of a few operations.
@@ -92,6 +94,11 @@ impl Merged {
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
         };
         into.kernel_threads.extend(added.kernel_threads.iter().map(|task| task + offsets.tasks));
+        let background = added.background.iter().map(|task| offsets.tasks + task);
+        into.background.extend(background);
+        if placement.background {
+            into.background.extend(offsets.tasks..offsets.tasks + added.tasks.len());
+        }
         into.mutexes.extend(added.mutexes.iter().cloned());
         into.conditions.extend(added.conditions.iter().cloned());
         into.barriers.extend(added.barriers.iter().cloned());

@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 pub struct Workload {
     /// Every task the workload can contain. Those with `start: None` exist only once forked.
     pub tasks: Vec<Task>,
+    /// Indices in [`Self::tasks`] of those that the run does not wait for: without a duration it is over when all others have ended.
+    pub background: BTreeSet<usize>,
     /// Task groups, parents before their children. Index 0 is always the root (path `/`).
     pub groups: Vec<Group>,
     /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.
@@ -101,6 +103,8 @@ pub struct Group {
     pub cpuset: Cpuset,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us` (real-time scheduling of groups); none: neither is set.
     pub rt: Option<RtBandwidth>,
+    /// What the CPU resource controller of 2.6.15-cpurc guarantees it, percent of the whole machine, 0..=100; none: nothing.
+    pub guarantee: Option<u32>,
 }
 
 /// What a group's real-time tasks may have of each CPU. What is `None` stays as it was: at first nothing, in the machine's
@@ -134,6 +138,7 @@ impl Default for Group {
             uclamp: None,
             cpuset: Cpuset::default(),
             rt: None,
+            guarantee: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use vruntime_report::grid;
 use vruntime_sched::class::rt::Limit;
-use vruntime_sched::features::{FEATURES, FeatureRow};
+use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
 use vruntime_sched::kernels::{TUNABLES, has_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 
@@ -54,7 +54,7 @@ fn features(name: &str) -> miette::Result<String> {
         vec![row.name.to_owned(), state, what(row)]
     });
     let mut text = format!("Linux {name}, {}\n\n", policy(kernel.policy));
-    if kernel.policy == PolicyKind::O1 {
+    if kernel.policy == PolicyKind::O1 && !has_classes(&kernel) {
         text.push_str("it has no features to switch: they came with CFS\n");
     } else {
         text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state", "what"], 3, lines));
@@ -87,10 +87,16 @@ const IN_2007: [&str; 7] = [
     "sched_compat_yield",
 ];
 
+/// Whether it has the CPU resource controller.
+fn has_classes(kernel: &Kernel) -> bool {
+    has_feature(kernel.name, Feature::CpuRcScaling)
+}
+
 /// Whether a tunable means something to a kernel.
 fn applies(kernel: &Kernel, name: &str) -> bool {
     match name {
         "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
+        _ if name.starts_with("CPU_RC_") => has_classes(kernel),
         // Numbers of the O(1) scheduler were compiled in.
         _ if kernel.policy == PolicyKind::O1 => false,
         _ if IN_2007.contains(&name) => kernel.policy == PolicyKind::Cfs2007,
@@ -127,6 +133,12 @@ fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
         "sched_util_clamp_min" => knobs.uclamp.system.min.into(),
         "sched_util_clamp_max" => knobs.uclamp.system.max.into(),
         "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default.into(),
+        "CPU_RC_SPREAD_PERIOD" => knobs.cpu_rc.spread_period_ms,
+        "CPU_RC_RECALC_INTERVAL" => knobs.cpu_rc.recalc_interval_ms,
+        "CPU_RC_LOAD_SCALE" => knobs.cpu_rc.load_scale,
+        "CPU_RC_TSFACTOR_INC" => knobs.cpu_rc.tsfactor_inc.into(),
+        "CPU_RC_TSFACTOR_MAX" => knobs.cpu_rc.tsfactor_max.into(),
+        "CPU_RC_STARVE_THRESHOLD" => knobs.cpu_rc.starve_threshold.into(),
         _ => knobs.base_slice_ns,
     }
 }

@@ -16,6 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::active::Push;
 use crate::balance::{self, Balancing};
+use crate::class::o1::{GuaranteeError, set_guarantee};
 use crate::class::rt::{self, RtTask};
 use crate::class::{self, ClassKind, deadline};
 use crate::event::Running;
@@ -191,6 +192,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return;
         }
         self.set_group_shares(group, weight::of_cgroup(weight));
+    }
+
+    /// Guarantees a group right below the root so many percent of the machine (2.6.15-cpurc); the root's own tasks have the rest.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no CPU resource controller, if the group is another one, or if it would be more than 100 % with the others.
+    pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
+        let shared = self.shared;
+        let groups = (0..shared.nr_groups() as u32).map(|id| shared.group(GroupId(id)));
+        set_guarantee(groups, shared.group(group), percent)
     }
 
     /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does; the root is neither.

@@ -5,6 +5,7 @@
 
 mod args;
 mod hogs;
+mod make;
 mod messages;
 mod periodic;
 
@@ -48,6 +49,12 @@ const MODELS: &[Model] = &[
         usage: "hackbench [-pipe] GROUPS [process|thread] [LOOPS]",
         what: "GROUPS times 20 senders and 20 receivers: each sender sends LOOPS (100) messages of 100 bytes to each receiver",
         build: messages::hackbench,
+    },
+    Model {
+        name: "kernbench",
+        usage: "kernbench [-j N] [--files=N]",
+        what: "a kernel of 1536 files is compiled by make -j N (8): gcc, cc1 and as for each, with reads from a disk, and a link",
+        build: make::kernbench,
     },
     Model {
         name: "sysbench",

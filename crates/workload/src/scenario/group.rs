@@ -103,6 +103,7 @@ fn parse_one(
     }
     let uclamp = uclamp::parse(&mut fields, path, uclamp::NONE);
     let rt = rt::parse(&mut fields);
+    let guarantee = fields.integer("guarantee", 0..=100, "percent of the machine");
     let cpus = cpuset::parse(&mut fields, path);
     fields.finish();
     let group = groups.get_mut(index);
@@ -111,6 +112,7 @@ fn parse_one(
     group.max = max;
     group.uclamp = uclamp;
     group.rt = rt;
+    group.guarantee = guarantee.map(|percent| percent as u32);
     group.cpuset = cpus.cpuset.clone();
     cpus
 }

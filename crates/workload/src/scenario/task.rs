@@ -31,6 +31,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let group = group_path(&mut fields);
     let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
+    let background = fields.boolean("background").unwrap_or(false);
     let exec = fields.boolean("exec").unwrap_or(false);
     let run = fields.duration("run");
     let sleep = fields.duration("sleep");
@@ -78,7 +79,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     });
     let workload = Workload { tasks: tasks.collect(), groups: groups.into_groups(), ..Workload::default() };
     let places = SourceMap { sites: vec![ClassSite { tasks: 0..workload.tasks.len(), source, span, phases: sites }] };
-    let placement = Placement { session, ..Placement::default() };
+    let placement = Placement { session, background, ..Placement::default() };
     merged.add(&workload, places, &placement);
 }
 

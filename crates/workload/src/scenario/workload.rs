@@ -48,6 +48,7 @@ pub(super) fn parse(
     let group = group_path(&mut fields);
     let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
+    let background = fields.boolean("background").unwrap_or(false);
     let mut built = None;
     if let Some((command, span)) = &model {
         match model::parse(command) {
@@ -116,7 +117,7 @@ pub(super) fn parse(
         (None, true) => Some(stem.unwrap_or("workload")),
         (None, false) => None,
     };
-    let place = Place { group: group.as_deref(), session: session.as_deref(), start };
+    let place = Place { group: group.as_deref(), session: session.as_deref(), start, background };
     add_copies(merged, &read, name, copies, &place);
     Ok(Some(Added { duration: read.workload.duration, warnings: read.warnings }))
 }
@@ -126,6 +127,7 @@ struct Place<'a> {
     group: Option<&'a str>,
     session: Option<&'a str>,
     start: u64,
+    background: bool,
 }
 
 /// What is in the file, or the model.
@@ -153,7 +155,8 @@ fn add_copies(merged: &mut Merged, read: &Read, name: Option<&str>, copies: i64,
         let numbered = |name: &str| name.replace("{copy}", &copy.to_string());
         let group = place.group.and_then(|path| normalize_path(&numbered(path)).ok());
         let session = place.session.map(numbered);
-        let placement = Placement { task_prefix, class_prefix, group, session, start: place.start };
+        let placement =
+            Placement { task_prefix, class_prefix, group, session, start: place.start, background: place.background };
         merged.add(&read.workload, read.places.clone(), &placement);
     }
 }

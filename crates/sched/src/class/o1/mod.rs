@@ -18,14 +18,21 @@
 //! without throttling (which is of 2.6.25). Different are: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value; and
 //! they are spread over the CPUs by that class's push and pull, where these kernels treated them as any other task.
 //!
+//! `cpurc` is CKRM's CPU resource controller, which scales slices; 2.6.15-cpurc has it.
+//!
 //! Not modelled: sleeps of kinds that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and
 //! the SMT nice of 2.6.15 (`dependent_sleeper`).
 
+mod cpurc;
 mod interactivity;
 mod prio_array;
 
 use core::marker::PhantomData;
 
+pub(crate) use self::cpurc::{Class, is_on as cpu_rc_is_on, set_guarantee};
+pub use self::cpurc::{CpuRcTunables, GuaranteeError};
+
+use self::cpurc::{CpuRc, class_of};
 use self::interactivity::{Activated, Interactivity};
 use self::prio_array::{MAX_PRIO, PrioArray};
 use crate::balance::{Balancer, early};
@@ -45,6 +52,10 @@ pub struct O1<T = Knobs>(PhantomData<T>);
 #[derive(Debug)]
 pub struct O1Rq {
     rules: Interactivity,
+    /// The CPU resource controller.
+    cpu_rc: Option<CpuRc>,
+    /// In which tick it looked at those who wait.
+    looked: u64,
     arrays: [PrioArray; 2],
     /// Which of the arrays is the active one.
     active: usize,
@@ -79,6 +90,11 @@ pub struct O1Task {
     activated: Activated,
     /// Ticks left of its slice.
     time_slice: u32,
+    /// What it was given, and in which tick. (Only the CPU resource controller asks for these three.)
+    last_slice: u32,
+    ts_alloced: u64,
+    /// In which tick it was activated, or its slice ended, if it has not run since.
+    last_activated: Option<u64>,
     /// It is in the slice it was born with.
     first_time_slice: bool,
     parent: Option<TaskId>,
@@ -159,23 +175,45 @@ impl<T: Tunables> Rq<O1<T>> {
         if self.static_prio(curr) > self.class.best_expired_prio {
             return true;
         }
+        self.expired_too_long(rules)
+    }
+
+    /// Whether those in the expired array have waited too long even for a starving class.
+    fn expired_too_long(&self, rules: Interactivity) -> bool {
         let limit = rules.starvation_limit() * u64::from(self.nr_running);
         let since = self.class.expired_timestamp.map(|since| (self.clock.now() / rules.tick_ns).saturating_sub(since));
         since.is_some_and(|ticks| ticks > limit)
     }
 
     /// The running task's slice is over.
-    fn expire(&mut self, rules: Interactivity, task: u32) {
+    fn expire(&mut self, rules: Interactivity, shared: &Shared<O1<T>>, task: u32) {
         self.dequeue_task(task);
         let static_prio = self.static_prio(task);
         let prio = self.effective_prio(rules, task);
+        let tick = self.clock.now() / rules.tick_ns;
+        let mut slice = rules.timeslice(static_prio);
+        let mut starves = false;
+        if let Some(rc) = self.class.cpu_rc {
+            let class = class_of(shared, self.tasks[task].group);
+            let this = &mut self.tasks[task].class;
+            if !rc.by_tick() {
+                rc.account(class, self.cpu, this.last_slice, this.ts_alloced, tick);
+            }
+            slice = rc.scale(class, slice);
+            starves = rc.starves(shared, class, tick);
+            (this.last_slice, this.ts_alloced, this.last_activated) = (slice, tick, Some(tick));
+        }
         let this = &mut self.tasks[task].class;
         this.prio = prio;
-        this.time_slice = rules.timeslice(static_prio);
+        this.time_slice = slice;
         this.first_time_slice = false;
-        let tick = self.clock.now() / rules.tick_ns;
         self.class.expired_timestamp.get_or_insert(tick);
-        let expires = !rules.is_interactive(static_prio, prio) || self.expired_starving(rules, task);
+        let stays = if starves {
+            !self.expired_too_long(rules)
+        } else {
+            rules.is_interactive(static_prio, prio) && !self.expired_starving(rules, task)
+        };
+        let expires = !stays;
         if expires {
             self.class.best_expired_prio = self.class.best_expired_prio.min(static_prio);
         }
@@ -183,13 +221,39 @@ impl<T: Tunables> Rq<O1<T>> {
         self.resched();
     }
 
+    /// The controller's part of a tick.
+    fn cpu_rc_tick(&mut self, rc: CpuRc, rules: Interactivity, shared: &Shared<O1<T>>, task: u32) {
+        let now = self.clock.now() / rules.tick_ns;
+        if rc.by_tick() {
+            let class = class_of(shared, self.tasks[task].group);
+            class.used(self.cpu);
+            // What has been scaled down meanwhile is cut at once.
+            let most = rc.scale(class, rules.timeslice(self.static_prio(task)));
+            let this = &mut self.tasks[task].class;
+            this.time_slice = this.time_slice.min(most);
+        }
+        if rc.looks_at_waiting(shared, self.class.looked, now) {
+            self.class.looked = now;
+            let cpus = shared.nr_online() as u64;
+            for index in self.listed() {
+                let this = &self.tasks[index];
+                if let Some(since) = this.class.last_activated {
+                    let class = class_of(shared, this.group);
+                    rc.detect_hungry(class, self.cpu, cpus, this.class.last_slice, now.saturating_sub(since));
+                }
+            }
+        }
+        rc.recalc(shared, now);
+    }
+
     /// A task is made while `parent` runs: it takes half of what is left of his slice, and his average with it.
-    fn fork(&mut self, parent: u32, child: u32) {
+    fn fork(&mut self, shared: &Shared<O1<T>>, parent: u32, child: u32) {
         let rules = self.class.rules;
         self.charge(rules, parent);
         let id = self.tasks[parent].id;
         let old = &mut self.tasks[parent].class;
         let (slice, sleep_avg) = (old.time_slice, old.sleep_avg);
+        let (last_slice, ts_alloced) = (old.last_slice, old.ts_alloced);
         old.time_slice = slice / 2;
         old.sleep_avg = rules.forked_parent(sleep_avg);
         let ends = old.time_slice == 0;
@@ -197,8 +261,10 @@ impl<T: Tunables> Rq<O1<T>> {
         new.time_slice = slice.div_ceil(2);
         new.sleep_avg = rules.forked_child(sleep_avg);
         new.parent = Some(id);
+        // A copy of its parent's, as all of it: nobody reckons loads here.
+        (new.last_slice, new.ts_alloced) = (last_slice, ts_alloced);
         if ends && self.tasks[parent].on_rq {
-            self.expire(rules, parent);
+            self.expire(rules, shared, parent);
         }
     }
 
@@ -222,7 +288,10 @@ impl<T: Tunables> Rq<O1<T>> {
     /// A task ends: its parent gets back what is left of its first slice, and is judged by it.
     fn reap(&mut self, shared: &Shared<O1<T>>, child: u32) {
         let Some(parent) = self.tasks[child].class.parent.and_then(|parent| self.find(shared, parent)) else { return };
-        let full = self.class.rules.timeslice(self.static_prio(child));
+        let mut full = self.class.rules.timeslice(self.static_prio(child));
+        if let Some(rc) = self.class.cpu_rc {
+            full = rc.scale(class_of(shared, self.tasks[child].group), full);
+        }
         let O1Task { first_time_slice, time_slice, sleep_avg, .. } = self.tasks[child].class;
         let old = &mut self.tasks[parent].class;
         if first_time_slice {
@@ -239,7 +308,17 @@ impl<T: Tunables> Policy for O1<T> {
 
     fn new_rq(shared: &Shared<Self>, _cpu: CpuId) -> O1Rq {
         let arrays = [PrioArray::default(), PrioArray::default()];
-        O1Rq { rules: rules(shared), arrays, active: 0, expired_timestamp: None, best_expired_prio: MAX_PRIO, load: 0 }
+        let cpu_rc = CpuRc::new(shared.config.features, &shared.config.tunables);
+        O1Rq {
+            rules: rules(shared),
+            cpu_rc,
+            looked: 0,
+            arrays,
+            active: 0,
+            expired_timestamp: None,
+            best_expired_prio: MAX_PRIO,
+            load: 0,
+        }
     }
 
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> O1Task {
@@ -256,6 +335,9 @@ impl<T: Tunables> Policy for O1<T> {
             timestamp: 0,
             activated: Activated::Not,
             time_slice: rules.timeslice(static_prio),
+            last_slice: rules.timeslice(static_prio),
+            ts_alloced: 0,
+            last_activated: None,
             first_time_slice: true,
             parent: None,
             born: false,
@@ -274,6 +356,9 @@ impl<T: Tunables> Policy for O1<T> {
         }
         let rules = rq.class.rules;
         let now = rq.clock.now();
+        if rq.class.cpu_rc.is_some() && why != Enqueue::Move && why != Enqueue::Restore {
+            rq.tasks[task].class.last_activated = Some(now / rules.tick_ns);
+        }
         let expired = match why {
             Enqueue::New => {
                 let prio = rq.effective_prio(rules, task);
@@ -324,7 +409,7 @@ impl<T: Tunables> Policy for O1<T> {
         true
     }
 
-    fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
+    fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32> {
         let rules = rq.class.rules;
         if let Some(prev) = rq.curr {
             rq.charge(rules, prev);
@@ -352,7 +437,18 @@ impl<T: Tunables> Policy for O1<T> {
                 rq.requeue_task(next);
             }
         }
-        rq.tasks[next].class.activated = Activated::Not;
+        let this = &mut rq.tasks[next].class;
+        this.activated = Activated::Not;
+        if let Some(rc) = rq.class.cpu_rc
+            && let Some(since) = this.last_activated.take()
+        {
+            let waited = (now / rules.tick_ns).saturating_sub(since);
+            if waited > 0 {
+                let slice = this.last_slice;
+                let class = class_of(shared, rq.tasks[next].group);
+                rc.detect_hungry(class, rq.cpu, shared.nr_online() as u64, slice, waited);
+            }
+        }
         Some(next)
     }
 
@@ -375,16 +471,20 @@ impl<T: Tunables> Policy for O1<T> {
             return;
         }
         let rules = rq.class.rules;
+        if let Some(rc) = rq.class.cpu_rc {
+            rq.cpu_rc_tick(rc, rules, shared, task);
+        }
         let static_prio = rq.static_prio(task);
         let this = &mut rq.tasks[task].class;
         this.time_slice = this.time_slice.saturating_sub(1);
         if this.time_slice == 0 {
-            rq.expire(rules, task);
+            rq.expire(rules, shared, task);
             return;
         }
         let left = u64::from(this.time_slice);
         let granularity = rules.granularity(this.sleep_avg, shared.nr_online() as u64);
-        let used = u64::from(rules.timeslice(static_prio)).saturating_sub(left);
+        let whole = if rq.class.cpu_rc.is_some() { this.last_slice } else { rules.timeslice(static_prio) };
+        let used = u64::from(whole).saturating_sub(left);
         if rules.is_interactive(static_prio, this.prio) && used.is_multiple_of(granularity) && left >= granularity {
             rq.requeue_task(task);
             rq.resched();
@@ -404,6 +504,9 @@ impl<T: Tunables> Policy for O1<T> {
 
     fn yield_task(rq: &mut Rq<Self>, _shared: &Shared<Self>) {
         let Some(curr) = rq.curr.filter(|&curr| rq.tasks[curr].on_rq) else { return };
+        if rq.class.cpu_rc.is_some() {
+            rq.tasks[curr].class.last_activated = Some(rq.clock.now() / rq.class.rules.tick_ns);
+        }
         rq.dequeue_task(curr);
         rq.enqueue_task(curr, true);
     }
@@ -419,14 +522,16 @@ impl<T: Tunables> Policy for O1<T> {
         early::select_cpu_exec(rq, shared, task)
     }
 
-    fn attach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
+    fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        let tick = rq.clock.now() / rq.class.rules.tick_ns;
         let this = &mut rq.tasks[task].class;
         // What becomes a real-time task comes back into the active array.
         this.expired &= !this.saved;
-        if !core::mem::replace(&mut this.born, true)
-            && let Some(parent) = rq.curr
-        {
-            rq.fork(parent, task);
+        if !core::mem::replace(&mut this.born, true) {
+            this.ts_alloced = tick;
+            if let Some(parent) = rq.curr {
+                rq.fork(shared, parent, task);
+            }
         }
     }
 
