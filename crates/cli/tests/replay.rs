@@ -216,3 +216,92 @@ fn a_big_little_machine_and_a_symmetric_one() {
     let message = fails(&["replay", &trace, "--recorded-machine", "2"], b"");
     assert!(message.contains("events of 6 CPUs, and the machine has 2"), "{message}");
 }
+
+/// One line of a trace.
+fn line(cpu: u32, at: &str, context: &str, what: &str) -> String {
+    format!("  {context} [{cpu:03}] {at}: {what}\n")
+}
+
+fn switch(cpu: u32, at: &str, prev: &str, state: &str, next: &str) -> String {
+    let split =
+        |task: &str| task.rsplit_once('-').map(|(comm, pid)| (comm.to_owned(), pid.to_owned())).expect("comm-pid");
+    let ((prev_comm, prev_pid), (next_comm, next_pid)) = (split(prev), split(next));
+    let what = format!(
+        "sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 prev_state={state} ==> next_comm={next_comm} \
+         next_pid={next_pid} next_prio=120"
+    );
+    line(cpu, at, prev, &what)
+}
+
+/// A child is born, gets another name, ends; its pid is given to another child.
+#[test]
+fn births_ends_names_and_pids() {
+    let mut text = line(0, "1.000000", "<idle>-0", "sched_waking: comm=sh pid=4 prio=120 target_cpu=000");
+    text += &switch(0, "1.000010", "swapper/0-0", "R", "sh-4");
+    for (child, name, at) in [(1, "ls", 100_u64), (2, "make", 300)] {
+        let time = |us: u64| format!("1.{us:06}");
+        let at = at * 1000;
+        text += &line(0, &time(at), "sh-4", "sched_process_fork: comm=sh pid=4 child_comm=sh child_pid=7");
+        text += &line(0, &time(at + 10), "sh-4", "sched_wakeup_new: comm=sh pid=7 prio=120 target_cpu=001");
+        text += &switch(1, &time(at + 20), "swapper/1-0", "R", "sh-7");
+        text +=
+            &line(1, &time(at + 50), "sh-7", &format!("task_rename: pid=7 oldcomm=sh newcomm={name} oom_score_adj=0"));
+        text += &switch(1, &time(at + 20 + child * 20_000), &format!("{name}-7"), "X", "swapper/1-0");
+    }
+    text += &switch(0, "1.400000", "sh-4", "S", "swapper/0-0");
+    let replay = json(&["replay", "-", "--json", "--costs", "zero", "--map", "make: copies=2"], text.as_bytes());
+    let cpu = |name: &str, run: &str| {
+        let tasks = replay["tasks"].as_array().expect("there are tasks");
+        let task = tasks.iter().find(|task| task["name"] == name).unwrap_or_else(|| panic!("no {name}: {replay}"));
+        task[run]["cpu_ns"].as_u64().unwrap_or(0)
+    };
+    // Two tasks of one pid, each with its last name, which work as long as they did.
+    for (name, worked) in [("ls-7", 20_000_000), ("make-7", 40_000_000), ("sh-4", 399_990_000)] {
+        assert_eq!(cpu(name, "recorded"), worked, "{name}");
+        assert!(cpu(name, "replayed").abs_diff(worked) <= worked / 1000, "{name}: {}", cpu(name, "replayed"));
+    }
+    assert_eq!((cpu("make-7", "what_if"), cpu("make-7#2", "what_if")), (40_000_000, 40_000_000));
+    let notes = replay["notes"].to_string();
+    assert!(notes.contains("1 pids were given to a second task"), "{notes}");
+    // The shell is not woken again: it ends when it has done what it did.
+    assert!(replay["duration_ns"]["replayed"].as_u64().expect("it has a length") <= 401_000_000);
+}
+
+#[test]
+fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
+    // All at one time: nobody works, and nothing goes on for ever.
+    let mut at_once = line(0, "5.000000", "<idle>-0", "sched_waking: comm=a pid=1 prio=120 target_cpu=000");
+    for _ in 0..5_000 {
+        at_once += &switch(0, "5.000000", "a-1", "S", "b-2");
+        at_once += &line(0, "5.000000", "b-2", "sched_waking: comm=a pid=1 prio=120 target_cpu=000");
+        at_once += &switch(0, "5.000000", "b-2", "S", "a-1");
+        at_once += &line(0, "5.000000", "a-1", "sched_waking: comm=b pid=2 prio=120 target_cpu=000");
+    }
+    let replay = json(&["replay", "-", "--json", "--kernel", "6.1"], at_once.as_bytes());
+    assert_eq!(replay["tasks"][0]["recorded"]["cpu_ns"], 0, "{}", replay["tasks"]);
+
+    let far = switch(100_000, "5.000000", "a-1", "S", "b-2");
+    assert!(fails(&["replay", "-"], far.as_bytes()).contains("events of CPU 100000, and no Linux has so many"));
+
+    // Times before the beginning, far jumps, and a loss.
+    let mut odd = spinners();
+    odd += &switch(0, "0.000001", "light-6", "R", "heavy-5");
+    odd += &switch(0, "99999999.000000", "heavy-5", "R", "light-6");
+    odd += "CPU:0 [LOST 77 EVENTS]\n";
+    odd += &switch(0, "99999999.100000", "heavy-5", "S", "swapper/0-0");
+    let notes = json(&["replay", "-", "--json"], odd.as_bytes())["notes"].to_string();
+    for told in ["earlier than those before", "the clock jumped", "lost events"] {
+        assert!(notes.contains(told), "{told}: {notes}");
+    }
+    // A line of 50 MB is no event, and no harm.
+    let mut long = vec![b'x'; 50_000_000];
+    long.push(b'\n');
+    long.extend(spinners().into_bytes());
+    assert!(permille(&json(&["replay", "-", "--json"], &long), "heavy-5", "recorded") > 700);
+    // Cut off anywhere, it is replayed as far as it goes, or refused for what it lacks.
+    let whole = spinners();
+    for cut in (0..2_000).step_by(37) {
+        let output = vruntime(&["replay", "-"], &whole.as_bytes()[..cut]);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{cut}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

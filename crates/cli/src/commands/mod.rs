@@ -9,6 +9,7 @@ mod info;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
 mod replay;
+mod replayed;
 mod reproduce;
 mod run;
 mod trace;

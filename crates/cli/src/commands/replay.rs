@@ -9,11 +9,11 @@ use vruntime_report::{ReplayCheck, ReplayMeasure, ReplayTask, Results, latency_o
 use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
-use vruntime_trace::{Named, Record, TaskState, Tracepoint, Wakeup};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{self, Charges, Event, Left, Recorded, Recorder, What};
+use vruntime_workload::recorded::{self, Charges, Event, Recorded, Recorder};
 
+use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
@@ -23,10 +23,6 @@ use crate::{Ended, input, interrupt, machine, output};
 
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
-/// No machine schedules nothing for so long: the clock has jumped.
-const JUMP_NS: i64 = 10_000_000_000;
-/// The largest NR_CPUS of any architecture.
-const MAX_CPUS: usize = 8192;
 
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
@@ -88,7 +84,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if arguments.json {
         let mut json = check.json();
         if let serde_json::Value::Object(fields) = &mut json {
-            fields.insert("notes".to_owned(), json!(notes(&recorded, reading.jumps)));
+            fields.insert("notes".to_owned(), json!(notes(&recorded, reading.clock.jumps)));
             fields.insert(
                 "digests".to_owned(),
                 json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()),
@@ -101,7 +97,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
             &as_recorded,
             what_if.as_ref().map(|plan| (plan, &changes[..])),
             &recorded,
-            reading.jumps,
+            reading.clock.jumps,
             &check,
         ));
     }
@@ -172,9 +168,7 @@ struct Reading {
     recorder: Recorder,
     summary: Summary,
     cpus: usize,
-    /// The time before, as recorded and since the start.
-    last: Option<(i64, u64)>,
-    jumps: u64,
+    clock: Clock,
 }
 
 impl Reading {
@@ -186,7 +180,7 @@ impl Reading {
             if self.summary.events().is_multiple_of(ROUND) && interrupt::asked() {
                 return Ok(Ended::Interrupted);
             }
-            let at = self.time(&record);
+            let at = self.clock.time(&record);
             if duration.is_some_and(|duration| at > duration) {
                 break;
             }
@@ -210,61 +204,6 @@ impl Reading {
         }
         Ok(Ended::Well)
     }
-
-    /// The time of an event since the first one; where the clock jumps, no time passes.
-    fn time(&mut self, record: &Record<'_>) -> u64 {
-        // What perf tells of tasks has no time of its own.
-        if record.name.starts_with(b"PERF_RECORD_") {
-            return self.last.map_or(0, |(_, at)| at);
-        }
-        let Some((before, at)) = self.last else {
-            self.last = Some((record.at, 0));
-            return 0;
-        };
-        let passed = record.at.saturating_sub(before);
-        let at = if !(-JUMP_NS..=JUMP_NS).contains(&passed) {
-            self.jumps += 1;
-            at
-        } else if passed < 0 {
-            // Merged from several CPUs, a trace may go back a little: the recorder counts that.
-            return at.saturating_sub(passed.unsigned_abs());
-        } else {
-            at + passed.unsigned_abs()
-        };
-        self.last = Some((record.at, at));
-        at
-    }
-}
-
-/// What an event means to a replay, if anything.
-fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
-    let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
-    let woken = |wakeup: &Wakeup<'a>| wakeup.success.then(|| (named(wakeup.task), wakeup.prio));
-    Some(match point {
-        Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => What::Switch {
-            prev: named(*prev),
-            prev_prio: *prev_prio,
-            left: match prev_state {
-                state if state.is_runnable() => Left::Runnable,
-                state if state.is_gone() => Left::Dead,
-                TaskState::DiskSleep => Left::Uninterruptible,
-                _ => Left::Sleeping,
-            },
-            next: named(*next),
-            next_prio: *next_prio,
-        },
-        Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) => {
-            let (task, prio) = woken(wakeup)?;
-            What::Woken { task, prio }
-        }
-        Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
-        Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
-        Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
-        Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
-        Tracepoint::CpuFrequency { cpu_id, khz } => What::Frequency { cpu: *cpu_id, khz: *khz },
-        Tracepoint::Lost { .. } => What::Lost,
-        _ => return None,
-    })
 }
 
 /// What the simulated machine charges for by itself.

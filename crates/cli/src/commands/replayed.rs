@@ -1,0 +1,75 @@
+//! What a trace's records mean to a replay: their times and what happened. The fuzz target `replay` has this file, too.
+
+use vruntime_trace::{Named, Record, TaskState, Tracepoint, Wakeup};
+use vruntime_workload::recorded::{self, Left, What};
+
+/// No machine schedules nothing for so long: the clock has jumped.
+const JUMP_NS: i64 = 10_000_000_000;
+/// The largest NR_CPUS of any architecture.
+pub(crate) const MAX_CPUS: usize = 8192;
+
+/// Times since a trace's beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// The time before, as recorded and since the start.
+    last: Option<(i64, u64)>,
+    /// How often it jumped.
+    pub(crate) jumps: u64,
+}
+
+impl Clock {
+    /// The time of an event since the first one; where the clock jumps, no time passes.
+    pub(crate) fn time(&mut self, record: &Record<'_>) -> u64 {
+        // What perf tells of tasks has no time of its own.
+        if record.name.starts_with(b"PERF_RECORD_") {
+            return self.last.map_or(0, |(_, at)| at);
+        }
+        let Some((before, at)) = self.last else {
+            self.last = Some((record.at, 0));
+            return 0;
+        };
+        let passed = record.at.saturating_sub(before);
+        let at = if !(-JUMP_NS..=JUMP_NS).contains(&passed) {
+            self.jumps += 1;
+            at
+        } else if passed < 0 {
+            // Merged from several CPUs, a trace may go back a little: the recorder counts that.
+            return at.saturating_sub(passed.unsigned_abs());
+        } else {
+            at + passed.unsigned_abs()
+        };
+        self.last = Some((record.at, at));
+        at
+    }
+}
+
+/// What an event means to a replay, if anything.
+pub(crate) fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
+    let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
+    let woken = |wakeup: &Wakeup<'a>| wakeup.success.then(|| (named(wakeup.task), wakeup.prio));
+    Some(match point {
+        Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => What::Switch {
+            prev: named(*prev),
+            prev_prio: *prev_prio,
+            left: match prev_state {
+                state if state.is_runnable() => Left::Runnable,
+                state if state.is_gone() => Left::Dead,
+                TaskState::DiskSleep => Left::Uninterruptible,
+                _ => Left::Sleeping,
+            },
+            next: named(*next),
+            next_prio: *next_prio,
+        },
+        Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) => {
+            let (task, prio) = woken(wakeup)?;
+            What::Woken { task, prio }
+        }
+        Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
+        Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
+        Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
+        Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
+        Tracepoint::CpuFrequency { cpu_id, khz } => What::Frequency { cpu: *cpu_id, khz: *khz },
+        Tracepoint::Lost { .. } => What::Lost,
+        _ => return None,
+    })
+}
