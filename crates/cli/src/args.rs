@@ -196,6 +196,9 @@ pub(crate) struct Model {
     /// Schedule real-time tasks by groups, as kernels built with CONFIG_RT_GROUP_SCHED do
     #[arg(long)]
     pub(crate) rt_group_sched: bool,
+    /// Have the scheduler count switches away from the tasks of each group; `nr_switches_counted` with --json
+    #[arg(long)]
+    pub(crate) group_switches: bool,
 }
 
 /// Everything that decides how a workload is run.
@@ -510,6 +513,9 @@ pub(crate) struct Reproduce {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    /// What the program does of itself when it is run under callgrind
+    #[arg(long, value_name = "TASK", hide = true)]
+    pub(crate) counted: Option<String>,
 }
 
 /// Which experiments to run again.
@@ -523,7 +529,13 @@ pub(crate) enum Which {
 
 impl ValueEnum for Which {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::All, Self::One(Experiment::IdleGroups), Self::One(Experiment::SpuriousMigration)]
+        &[
+            Self::All,
+            Self::One(Experiment::IdleGroups),
+            Self::One(Experiment::Ctxsw),
+            Self::One(Experiment::SpuriousMigration),
+            Self::One(Experiment::GroupSwitches),
+        ]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {

@@ -141,6 +141,7 @@ pub(crate) fn plan(
         // What kernel threads did is in the trace.
         costs.kworker_ns = 0;
     }
+    kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);

@@ -34,6 +34,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
             entitled_ns: 0,
             run_delay_ns: group.run_delay_ns,
             switches: group.switches,
+            counted_switches: None,
             limit: group.limit,
             nr_rt_throttled: group.nr_rt_throttled,
             rt_throttled_ns: group.rt_throttled_ns,

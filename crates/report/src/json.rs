@@ -65,6 +65,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 entitled_s: seconds(group.entitled_ns),
                 run_delay_s: seconds(group.run_delay_ns),
                 nr_switches: group.switches,
+                nr_switches_counted: group.counted_switches,
                 cpu_stat: CpuStat::new(group.cpu_ns, group.system_ns),
                 pressure: Stalls::new(&group.pressure),
                 cpuset: group.cpuset.as_ref().map(Cpuset::new),
@@ -337,6 +338,8 @@ struct Group {
     entitled_s: f64,
     run_delay_s: f64,
     nr_switches: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nr_switches_counted: Option<u64>,
     #[serde(rename = "cpu.stat")]
     cpu_stat: CpuStat,
     #[serde(rename = "cpu.pressure")]

@@ -26,6 +26,7 @@
 //! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
 
 mod accounts;
+mod assets;
 mod collector;
 mod compare;
 mod conservation;

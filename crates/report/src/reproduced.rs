@@ -1,5 +1,7 @@
 //! A published experiment run again: the document's tables with ours beside them, and whether its claims hold.
 
+mod page;
+
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -21,6 +23,8 @@ pub struct Reproduced {
     pub charts: Vec<Chart>,
     /// What it must show, and whether it does.
     pub claims: Vec<Claim>,
+    /// What it says besides, a sentence or two each.
+    pub findings: Vec<String>,
     /// What is measured how, a paragraph each.
     pub method: Vec<String>,
 }
@@ -114,6 +118,10 @@ impl Reproduced {
             let verdict = format!("{:<14}", format!("{}:", claim.verdict()));
             text.push_str(&wrapped(&format!("{}. {}", claim.claim, claim.found), &verdict, "              "));
         }
+        for (index, finding) in self.findings.iter().enumerate() {
+            let gap = if index == 0 { "\n" } else { "" };
+            let _ = write!(text, "{gap}{}", wrapped(finding, "- ", "  "));
+        }
         text.push_str("\nHow it is measured\n");
         for paragraph in &self.method {
             text.push_str(&wrapped(paragraph, "  ", "  "));
@@ -162,6 +170,7 @@ mod tests {
                 ),
                 Claim::open("it is hot", "there is no thermometer"),
             ],
+            findings: vec!["Milk helps.".to_owned()],
             method: vec!["By counting cups.".to_owned()],
         }
     }
@@ -171,6 +180,7 @@ mod tests {
         let text = example().text();
         assert!(text.contains("\nmet:          more with milk. 3 against 2\n"), "{text}");
         assert!(text.contains("\nnot met:      at least four"), "{text}");
+        assert!(text.contains("\n\n- Milk helps.\n\nHow"), "{text}");
         assert!(text.contains("\nnot measured: it is hot. there is no thermometer\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= usize::from(WIDTH)), "{text}");
         assert_eq!(example().met(), (1, 3));

@@ -210,6 +210,8 @@ pub struct GroupResult {
     pub run_delay_ns: u64,
     /// Switches away from its tasks, groups below included.
     pub switches: u64,
+    /// The same as the scheduler counted it, where it was asked to and who ran the machine told it.
+    pub counted_switches: Option<u64>,
     /// How much of the time its tasks, groups below included, waited for a CPU (`cpu.pressure`).
     pub pressure: Pressure,
     /// What its own CPU limit did, if it has one.

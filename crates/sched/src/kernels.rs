@@ -335,6 +335,8 @@ pub struct Kernel {
     pub cpusets: Rules,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`): off, as distributions build their kernels.
     pub rt_group_sched: bool,
+    /// Count switches away from the tasks of each group: off.
+    pub group_switches: bool,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -429,6 +431,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         throttle: row.throttle,
         cpusets: row.cpusets,
         rt_group_sched: false,
+        group_switches: false,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })

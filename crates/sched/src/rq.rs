@@ -12,7 +12,7 @@ use crate::class::rt::RtRq;
 use crate::clock::Clock;
 use crate::event::{Event, Running};
 use crate::host::Timer;
-use crate::ids::{CpuId, TaskId};
+use crate::ids::{CpuId, GroupId, TaskId};
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
 use crate::policy::Policy;
@@ -73,6 +73,8 @@ pub struct Rq<P: Policy> {
     movable: TaskList,
     /// What is to be told to the host when this run queue is let go of.
     pub(crate) outbox: Vec<Notice>,
+    /// Switches away from the tasks of each group, without those below it, by its id; empty: nobody counts.
+    group_switches: Vec<u64>,
     pub(crate) balance: RqBalance,
     pub(crate) load: RqLoad,
     /// Its real-time tasks.
@@ -107,6 +109,7 @@ impl<P: Policy> Rq<P> {
             uclamp: None,
             movable: TaskList::default(),
             outbox: Vec::new(),
+            group_switches: alloc::vec![0; usize::from(shared.config.group_switches)],
         }
     }
 
@@ -190,6 +193,29 @@ impl<P: Policy> Rq<P> {
         self.load.nr_uninterruptible += i64::from(self.tasks[task].blocked);
         self.unlist(task);
         self.nr_running -= 1;
+    }
+
+    /// A switch away from a task of `group`: counted, if anything is.
+    #[inline]
+    pub(crate) fn count_switch(&mut self, group: GroupId) {
+        if !self.group_switches.is_empty() {
+            let group = group.index();
+            match self.group_switches.get_mut(group) {
+                Some(count) => *count += 1,
+                None => self.count_first_switch(group),
+            }
+        }
+    }
+
+    #[cold]
+    fn count_first_switch(&mut self, group: usize) {
+        self.group_switches.resize(group + 1, 0);
+        self.group_switches[group] = 1;
+    }
+
+    /// What [`Self::count_switch`] has counted here, by group.
+    pub(crate) fn group_switches(&self) -> &[u64] {
+        &self.group_switches
     }
 
     /// Has a timer armed, or (`None`) cancelled, when this run queue is let go of.

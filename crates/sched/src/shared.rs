@@ -63,6 +63,8 @@ pub struct Config<T> {
     pub rt_limit: Limit,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
+    /// Count switches away from the tasks of each group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
+    pub group_switches: bool,
     /// How deadline tasks reclaim.
     pub grub: Grub,
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
@@ -86,6 +88,7 @@ impl Config<Knobs> {
             newidle_cost_ns: 5_000,
             rt_limit: kernel.rt_limit,
             rt_group_sched: kernel.rt_group_sched,
+            group_switches: kernel.group_switches,
             grub: kernel.grub,
             rt_period_phase_ns: None,
             cpusets: kernel.cpusets,

@@ -66,6 +66,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
         newidle_cost_ns: like.newidle_cost_ns,
         rt_limit: like.rt_limit,
         rt_group_sched: like.rt_group_sched,
+        group_switches: like.group_switches,
         grub: like.grub,
         rt_period_phase_ns: like.rt_period_phase_ns,
         cpusets: like.cpusets,

@@ -155,6 +155,9 @@ pub struct Outcome {
     pub cpus: Vec<CpuTime>,
     /// The load averages at the end.
     pub loadavg: LoadAvg,
+    /// How often a CPU switched away from a task of each group or of one below it, by group id; empty unless
+    /// [`Kernel::group_switches`] is on.
+    pub group_switches: Vec<u64>,
     /// The snapshot that was asked for; none if the run ended before.
     pub debug: Option<Snapshot>,
 }

@@ -514,6 +514,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
         self.core.sink.finish(end);
         let loadavg = sched!(self, 0).loadavg();
+        let group_switches = sched!(self, 0).group_switches();
         let mut notes = std::mem::take(&mut self.notes);
         crate::notes::blocked(&self, stuck, &mut notes);
         self.affinity_notes(&mut notes);
@@ -525,6 +526,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             notes,
             cpus: self.core.cpus.iter().map(|cpu| cpu.time).collect(),
             loadavg,
+            group_switches,
             debug: self.debug,
         }
     }

@@ -56,6 +56,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let searches = self.core.balancing_ns();
         if curr != prev {
             self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns);
+        } else if curr < STOPPER {
+            self.core.sink.stays(self.core.now, CpuId(cpu as u32));
         }
         self.core.charge(cpu, OverheadKind::Switch, searches);
         if curr < STOPPER {

@@ -6,6 +6,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::*;
+use vruntime_report::Collector;
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::CpuId;
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt, parse_topology};
@@ -189,6 +190,8 @@ impl Sink for NobodyOffline {
     }
 }
 
+const NONE: Vec<u64> = Vec::new();
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -197,15 +200,25 @@ proptest! {
         (config, tasks, hotplug) in
             config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus), hotplug(cpus))),
         groups in groups(),
+        counts in any::<bool>(),
     ) {
+        let mut config = config;
+        config.kernel.group_switches = counts;
         let workload = Workload { groups, hotplug, ..workload(tasks) };
-        let mut sinks = (Ledger::default(), Digest::default(), NobodyOffline::default());
+        let mut sinks = (
+            (Ledger::default(), Collector::new(config.machine.topology.nr_cpus())),
+            Digest::default(),
+            NobodyOffline::default(),
+        );
         let costs = &config.machine.costs;
         sinks.2.most = 1_000_000_000 / u64::from(config.machine.hz) + 2 * (costs.exec_ns + costs.fork_ns);
         let outcome = simulate(&workload, &config, &mut sinks).unwrap();
-        let (mut ledger, digest, _) = sinks;
+        let ((mut ledger, collector), digest, _) = sinks;
         prop_assert!(outcome.end <= 60 * MS + MS);
         ledger.check(&outcome);
+        // Whoever counts in the scheduler counts what the events say, going idle included.
+        let traced: Vec<u64> = collector.into_results().groups.iter().map(|group| group.switches).collect();
+        prop_assert_eq!(&outcome.group_switches, if counts { &traced } else { &NONE });
         let mut again = Digest::default();
         let second = simulate(&workload, &config, &mut again).unwrap();
         prop_assert_eq!(digest.value(), again.value());

@@ -155,6 +155,9 @@ pub trait Sink {
     fn loop_end(&mut self, _at: u64, _task: TaskId, _duration: u64, _times: &LoopTimes) {}
     /// Something happened on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
+    /// `cpu` rescheduled, and the task that had it goes on: there is no event for that.
+    #[inline]
+    fn stays(&mut self, _at: u64, _cpu: CpuId) {}
     /// The run ended.
     fn finish(&mut self, _at: u64) {}
 }
@@ -202,6 +205,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     #[inline]
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         (**self).event(at, cpu, event);
+    }
+    #[inline]
+    fn stays(&mut self, at: u64, cpu: CpuId) {
+        (**self).stays(at, cpu);
     }
     fn finish(&mut self, at: u64) {
         (**self).finish(at);
@@ -263,6 +270,12 @@ impl<S: Sink> Sink for Option<S> {
             sink.event(at, cpu, event);
         }
     }
+    #[inline]
+    fn stays(&mut self, at: u64, cpu: CpuId) {
+        if let Some(sink) = self {
+            sink.stays(at, cpu);
+        }
+    }
     fn finish(&mut self, at: u64) {
         if let Some(sink) = self {
             sink.finish(at);
@@ -306,6 +319,10 @@ macro_rules! tuple_sink {
             #[inline]
             fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
                 $(self.$index.event(at, cpu, event);)+
+            }
+            #[inline]
+            fn stays(&mut self, at: u64, cpu: CpuId) {
+                $(self.$index.stays(at, cpu);)+
             }
             fn finish(&mut self, at: u64) {
                 $(self.$index.finish(at);)+

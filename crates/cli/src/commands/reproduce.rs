@@ -2,7 +2,10 @@
 //!
 //! One file an experiment; the documents' own figures are in `published`.
 
+mod ctxsw;
+mod group_switches;
 mod idle_groups;
+mod native;
 mod published;
 mod spurious_migration;
 
@@ -23,18 +26,24 @@ use crate::{Ended, interrupt, output};
 pub(crate) enum Experiment {
     /// Document 000.
     IdleGroups,
+    /// Document 001.
+    Ctxsw,
     /// Document 002.
     SpuriousMigration,
+    /// Document 004.
+    GroupSwitches,
 }
 
 impl Experiment {
     /// All, in the order of the documents.
-    const ALL: [Self; 2] = [Self::IdleGroups, Self::SpuriousMigration];
+    const ALL: [Self; 4] = [Self::IdleGroups, Self::Ctxsw, Self::SpuriousMigration, Self::GroupSwitches];
 
     /// What users call it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::IdleGroups => "idle-groups",
+            Self::Ctxsw => "ctxsw",
+            Self::GroupSwitches => "group-switches",
             Self::SpuriousMigration => "spurious-migration",
         }
     }
@@ -42,6 +51,8 @@ impl Experiment {
     /// What it is about.
     pub(crate) fn what(self) -> &'static str {
         match self {
+            Self::Ctxsw => "What a context switch costs, with knobs and with constants (2.6.22, 2.6.23, 6.12)",
+            Self::GroupSwitches => "What it costs to count context switches by group, 30 levels deep (3.10, 6.12)",
             Self::IdleGroups => "What ten thousand idle groups cost (3.10, 3.12)",
             Self::SpuriousMigration => "Five threads that should stay where they are (3.17, 3.18, 6.12)",
         }
@@ -50,12 +61,18 @@ impl Experiment {
     fn run(self) -> miette::Result<Reproduced> {
         match self {
             Self::IdleGroups => idle_groups::reproduce(),
+            Self::Ctxsw => ctxsw::reproduce(),
+            Self::GroupSwitches => group_switches::reproduce(),
             Self::SpuriousMigration => spurious_migration::reproduce(),
         }
     }
 }
 
 pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
+    if let Some(task) = &reproduce.counted {
+        native::instructions::perform(task)?;
+        return Ok(Ended::Well);
+    }
     let one = match reproduce.name {
         Which::All => None,
         Which::One(experiment) => Some(experiment),
@@ -80,6 +97,9 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     let json = serde_json::to_value(&all).into_diagnostic()?;
     if let Some(folder) = &reproduce.out {
         leave(folder, "reproduce.json", &format!("{json:#}\n"))?;
+        let page =
+            Reproduced::page(&all, &machine()).map_err(|error| miette::miette!("cannot make a page: {error}"))?;
+        leave(folder, "reproduce.html", &page)?;
     }
     let (met, claims) = all.iter().map(Reproduced::met).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     if reproduce.json {
@@ -94,6 +114,15 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     } else {
         Ended::Well
     })
+}
+
+/// This machine, as far as it says what it is.
+fn machine() -> String {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or("a machine", |(_, name)| name.trim());
+    format!("{model}, {cpus} CPUs")
 }
 
 /// A scenario of `scenarios/` that is part of the program, under a kernel; the seed is its own or the default.
@@ -120,6 +149,11 @@ fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
 
 fn table(title: &str, head: &[&str], left: usize, rows: Vec<Vec<String>>) -> FigureTable {
     FigureTable { title: title.to_owned(), head: head.iter().map(|&name| name.to_owned()).collect(), left, rows }
+}
+
+/// `+11.5 %` of 1.115.
+fn percent_more(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
 /// `892`, or `892 to 927`.

@@ -12,6 +12,7 @@ pub use attrs::SchedAttr;
 pub use hotplug::HotplugError;
 pub use switch::NextTask;
 
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::active::Push;
@@ -414,6 +415,28 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn tick_restarted(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
+    }
+
+    /// How often a CPU switched away from a task of each group or of one below it, by group id, going idle included; empty unless
+    /// [`group_switches`](crate::shared::Config::group_switches) is on.
+    ///
+    /// At a switch only the task's own group on that CPU counts, at any depth; who reads adds up, over the CPUs and then up
+    /// the tree.
+    pub fn group_switches(&mut self) -> Vec<u64> {
+        if !self.shared.config.group_switches {
+            return Vec::new();
+        }
+        let mut counts = alloc::vec![0; self.shared.nr_groups()];
+        for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
+            for (sum, count) in counts.iter_mut().zip(self.rqs.rq(cpu).group_switches()) {
+                *sum += count;
+            }
+        }
+        // A group is made after the one it is in.
+        for group in (1..counts.len()).rev() {
+            counts[self.shared.group(GroupId(group as u32)).parent.index()] += counts[group];
+        }
+        counts
     }
 
     /// The load averages, as a program that reads `/proc/loadavg` now would see them.

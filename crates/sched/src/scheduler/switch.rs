@@ -103,7 +103,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             class::switch(&mut rq, shared, next, kind);
             let now = self.now;
             if let Some(index) = curr {
-                rq.tasks[index].last_ran = now;
+                let task = &mut rq.tasks[index];
+                task.last_ran = now;
+                let group = task.group;
+                rq.count_switch(group);
             }
             if let Some(index) = next {
                 migrated = core::mem::replace(&mut rq.tasks[index].migrated, false);
@@ -169,7 +172,10 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.current;
     if let Some(index) = prev {
-        rq.tasks[index].last_ran = now;
+        let task = &mut rq.tasks[index];
+        task.last_ran = now;
+        let group = task.group;
+        rq.count_switch(group);
         class::switch(rq, shared, None, ClassKind::Fair);
     }
     rq.newidle = true;

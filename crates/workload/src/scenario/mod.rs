@@ -145,6 +145,8 @@ pub struct Scenario {
     pub autogroup: Option<bool>,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED). A group with `rt_runtime` switches it on, too.
     pub rt_group_sched: Option<bool>,
+    /// Whether the scheduler counts switches away from the tasks of each group.
+    pub group_switches: Option<bool>,
     /// Costs.
     pub costs: Option<Costs>,
     /// Seed of the run.
@@ -253,6 +255,7 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
         preempt: None,
         autogroup: None,
         rt_group_sched: None,
+        group_switches: None,
         costs: None,
         seed: None,
         features: Vec::new(),
@@ -286,6 +289,7 @@ impl Scenario {
         self.preempt = preempt(fields).or(self.preempt);
         self.autogroup = fields.boolean("autogroup").or(self.autogroup);
         self.rt_group_sched = fields.boolean("rt_group_sched").or(self.rt_group_sched);
+        self.group_switches = fields.boolean("group_switches").or(self.group_switches);
         self.costs = costs(fields).or(self.costs.take());
         self.seed = fields.integer("seed", 0..=i64::MAX, "a seed").map(|seed| seed as u64).or(self.seed);
         let duration = fields.duration("duration");

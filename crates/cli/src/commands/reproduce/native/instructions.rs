@@ -1,0 +1,106 @@
+//! Instructions, counted by valgrind's callgrind: numbers that hold still where times do not.
+//!
+//! The program runs itself under callgrind, twice: once it stops in the middle. The difference is what the second half takes, without
+//! getting ready and without symbols to look for, so that an installed program can be counted, too.
+
+use std::io::Write as _;
+use std::process::Command;
+
+use miette::IntoDiagnostic;
+
+use super::{Script, Side};
+use crate::simulate::parallel;
+
+/// So many calls of a script are made; the second half of them counts.
+const CALLS: usize = 12_000;
+
+/// What was counted of some subjects, in their order; or why not.
+#[derive(Debug)]
+pub(crate) struct Counted(Vec<Result<f64, String>>);
+
+impl Counted {
+    pub(crate) fn get(&self, index: usize) -> Option<f64> {
+        self.0.get(index)?.as_ref().ok().copied()
+    }
+
+    /// How many times as many one takes as the other.
+    pub(crate) fn ratio(&self, this: usize, that: usize) -> Option<f64> {
+        Some(self.get(this)? / self.get(that)?)
+    }
+
+    /// How they were counted, or why they were not.
+    pub(crate) fn method(&self) -> String {
+        match self.0.iter().find_map(|count| count.as_ref().err()) {
+            Some(error) => format!("Instructions: {error}. Install valgrind, such as with apt-get install valgrind."),
+            None => format!(
+                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. They decide where there are any: \
+                 they are the same each time, while times on a machine that others use differ by a few per cent."
+            ),
+        }
+    }
+}
+
+/// Instructions a switch, of each side, in the second half of the beginning of its script.
+pub(crate) fn per_switch(sides: &[Side<'_>]) -> Counted {
+    Counted(parallel(sides, |_, side| one(*side)))
+}
+
+fn one(side: Side<'_>) -> Result<f64, String> {
+    let calls = side.script.steps.len().min(CALLS);
+    let half = calls / 2;
+    let switches = side.script.steps[half..calls].iter().filter(|step| step.switches()).count();
+    let mut file = tempfile::NamedTempFile::new().map_err(|error| format!("cannot make a file: {error}"))?;
+    let mut beginning = side.script.clone();
+    beginning.steps.truncate(calls);
+    let bytes = beginning.write().map_err(|error| error.to_string())?;
+    file.write_all(&bytes).and_then(|()| file.flush()).map_err(|error| format!("cannot write a file: {error}"))?;
+    let (constant, counts) = (u8::from(side.constant), u8::from(side.counts));
+    let count_until = |end: usize| count(&format!("play;{end};{constant};{counts};{}", file.path().display()));
+    let (whole, first) = (count_until(calls)?, count_until(half)?);
+    Ok(whole.saturating_sub(first) as f64 / switches.max(1) as f64)
+}
+
+/// What this program takes for a task of [`perform`].
+pub(crate) fn count(task: &str) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["reproduce", "--counted", task])
+        .output()
+        .map_err(|error| format!("instructions are not counted: cannot start valgrind ({error})"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let collected = told.lines().find_map(|line| line.split("Collected :").nth(1)?.trim().parse::<u64>().ok());
+    match collected {
+        Some(count) if output.status.success() => Ok(count),
+        _ => Err(format!("instructions are not counted: valgrind failed: {}", told.lines().last().unwrap_or_default())),
+    }
+}
+
+/// What is counted: run under callgrind, by `--counted`.
+pub(crate) fn perform(task: &str) -> miette::Result<()> {
+    let wrong = || miette::miette!("there is nothing to count that is called `{task}`");
+    let (kind, rest) = task.split_once(';').ok_or_else(wrong)?;
+    let (number, rest) = rest.split_once(';').ok_or_else(wrong)?;
+    let number: usize = number.parse().map_err(|_| wrong())?;
+    match kind {
+        "play" => {
+            let mut parts = rest.splitn(3, ';');
+            let mut next = || parts.next().ok_or_else(wrong);
+            let (constant, counts, path) = (next()? == "1", next()? == "1", next()?);
+            let bytes = std::fs::read(path).into_diagnostic()?;
+            let script = Script::read(&bytes)?;
+            Side { script: &script, constant, counts }.ready(number)();
+            Ok(())
+        }
+        "idle-groups" => {
+            let (kernel, groups) = rest.split_once(';').ok_or_else(wrong)?;
+            let ([without, with], config) = super::super::idle_groups::workloads(kernel)?;
+            let workload = if groups == "0" { without } else { with };
+            let config = vruntime_sim::Config { duration: Some(number as u64), ..config };
+            super::super::simulate(&workload, &config, &mut vruntime_trace::NoSink)?;
+            Ok(())
+        }
+        _ => Err(wrong()),
+    }
+}

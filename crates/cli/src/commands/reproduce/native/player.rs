@@ -1,0 +1,132 @@
+//! Makes the calls of a script: the scheduler alone, with a host that does nothing.
+
+use std::hint::black_box;
+
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::CpuId;
+use vruntime_sched::shared::Config;
+use vruntime_sched::{Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology};
+
+use super::script::{Call, Script, Step};
+
+/// The only CPU there is.
+const CPU: CpuId = CpuId(0);
+/// A machine on which nothing takes time and nobody watches.
+#[derive(Debug)]
+struct Nobody;
+
+impl Host for Nobody {
+    #[inline]
+    fn resched(&mut self, _cpu: CpuId) {}
+    #[inline]
+    fn kick_nohz(&mut self, _cpu: CpuId) {}
+    #[inline]
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+    #[inline]
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+}
+
+/// A scheduler of one CPU, about to do what a script says.
+#[derive(Debug)]
+pub(crate) struct Player<P: Policy> {
+    shared: Shared<P>,
+    rqs: Vec<Rq<P>>,
+    host: Nobody,
+}
+
+impl<P: Policy> Player<P> {
+    /// The scheduler of the script's kernel with `tunables`, and the script's groups and tasks. `counts`: it counts switches by group.
+    pub(crate) fn new(script: &Script, tunables: P::Tunables, counts: bool) -> Self {
+        let topology = Topology::flat(1);
+        let like = Config::new(&script.kernel, &topology, script.hz);
+        let config = Config {
+            tunables,
+            features: like.features,
+            eevdf: like.eevdf,
+            balancer: like.balancer,
+            throttle: like.throttle,
+            newidle_cost_ns: like.newidle_cost_ns,
+            rt_limit: like.rt_limit,
+            rt_group_sched: like.rt_group_sched,
+            group_switches: counts,
+            grub: like.grub,
+            rt_period_phase_ns: like.rt_period_phase_ns,
+            cpusets: like.cpusets,
+            isolated: like.isolated,
+        };
+        let shared = Shared::<P>::new(topology, config);
+        let rqs = Rq::all(&shared);
+        let mut player = Self { shared, rqs, host: Nobody };
+        player.sched(0).tick_stopped(CPU);
+        for &(parent, weight) in &script.groups {
+            let _ = player.sched(0).new_group(parent, weight, false);
+        }
+        for made in &script.tasks {
+            let attrs = TaskAttrs { group: made.group, nice: made.nice, ..TaskAttrs::default() };
+            let _ = player.sched(0).new_task(&attrs, CPU);
+        }
+        player
+    }
+
+    #[inline]
+    fn sched(&mut self, now: u64) -> Scheduler<'_, P, Vec<Rq<P>>, Nobody> {
+        Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.host, now }
+    }
+
+    /// One call; who runs then, if it was about that.
+    #[inline]
+    fn step(&mut self, step: &Step) -> Option<Running> {
+        let mut sched = self.sched(step.at);
+        match step.call {
+            Call::Start(task) => sched.wake_new(task, CPU),
+            Call::Wake { task, sync, irq } => {
+                black_box(sched.wake(task, CPU, sync, irq));
+            }
+            Call::Schedule(..) | Call::Again => {
+                let state = if let Call::Schedule(state, _) = step.call { state } else { PrevState::Preempted };
+                let NextTask { prev, next, .. } = sched.schedule(CPU, state);
+                match (prev == Running::Idle, next == Running::Idle) {
+                    (false, true) => sched.tick_stopped(CPU),
+                    (true, false) => sched.tick_restarted(CPU),
+                    _ => {}
+                }
+                return Some(next);
+            }
+            Call::Tick => {
+                if sched.tick(CPU) {
+                    sched.balance(CPU);
+                }
+            }
+        }
+        None
+    }
+
+    /// All of it.
+    #[inline(never)]
+    pub(crate) fn play(&mut self, steps: &[Step]) {
+        for step in steps {
+            black_box(self.step(step));
+        }
+    }
+
+    /// Plays a script to see whether everybody gets the CPU in the turn that was recorded. `Err`: the call at which somebody else does.
+    pub(crate) fn rehearse(mut self, script: &Script) -> Result<(), usize> {
+        let mut running = Running::Idle;
+        for (index, step) in script.steps.iter().enumerate() {
+            let next = self.step(step);
+            if let Call::Schedule(_, expected) = step.call {
+                running = expected;
+            }
+            if next.is_some_and(|next| next != running) {
+                return Err(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// What it has counted.
+    #[cfg(test)]
+    pub(crate) fn group_switches(&mut self) -> Vec<u64> {
+        self.sched(0).group_switches()
+    }
+}

@@ -1,0 +1,153 @@
+//! What is measured, by name: a benchmark under a kernel, some levels of groups deep.
+
+use miette::miette;
+use vruntime_sim::{Config, MachineSpec, parse_topology};
+use vruntime_workload::model;
+use vruntime_workload::program::{Group, Workload};
+
+use super::{Script, Side, at_constants, script};
+
+/// So long a benchmark takes from one call of the scheduler to the next on average, or less, nanoseconds.
+const CALL_NS: u64 = 4_000;
+
+/// A benchmark under a kernel on one CPU at HZ=250.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Subject {
+    pub(crate) kernel: String,
+    /// The benchmark's command line.
+    pub(crate) command: String,
+    /// Levels of groups above its tasks.
+    pub(crate) depth: usize,
+    /// Tunables are constants.
+    pub(crate) constant: bool,
+    /// Switches are counted by group.
+    pub(crate) counts: bool,
+}
+
+impl Subject {
+    pub(crate) fn new(kernel: &str, command: &str) -> Self {
+        Self { kernel: kernel.to_owned(), command: command.to_owned(), depth: 0, constant: false, counts: false }
+    }
+
+    /// Its script, at most so many calls; the same for every side of the same benchmark, kernel and depth.
+    pub(crate) fn script(&self, most: usize) -> miette::Result<Script> {
+        let kernel = vruntime_sched::kernel(&self.kernel).map_err(|error| miette!("{error}"))?;
+        let topology = parse_topology("1").map_err(|error| miette!("{}", error.message))?;
+        let mut config = Config::new(at_constants(kernel), MachineSpec::new(topology));
+        config.duration = Some(most as u64 * CALL_NS);
+        script(&self.workload()?, &config, most)
+    }
+
+    /// Its tasks.
+    pub(crate) fn workload(&self) -> miette::Result<Workload> {
+        let workload = model::parse(&self.command).map_err(|error| miette!("{error}"))?;
+        Ok(nested(workload, self.depth))
+    }
+
+    /// How it plays its script.
+    pub(crate) fn side<'a>(&self, script: &'a Script) -> Side<'a> {
+        Side { script, constant: self.constant, counts: self.counts }
+    }
+}
+
+/// The workload with all its tasks `depth` groups deep.
+pub(crate) fn nested(mut workload: Workload, depth: usize) -> Workload {
+    for level in 1..=depth {
+        let parent = workload.groups.len() - 1;
+        let above = workload.groups[parent].path.trim_end_matches('/').to_owned();
+        workload.groups.push(Group {
+            path: format!("{above}/{level}"),
+            parent: Some(parent),
+            weight: 100,
+            ..Group::default()
+        });
+    }
+    if depth > 0 {
+        let deepest = workload.groups.len() - 1;
+        for task in &mut workload.tasks {
+            task.settings.group = Some(deepest);
+        }
+    }
+    workload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Turnable;
+    use super::super::player::Player;
+    use super::super::script::Call;
+    use super::*;
+    use vruntime_sched::class::fair::{Cfs, Eevdf};
+    use vruntime_sched::event::Running;
+    use vruntime_sched::tunables::{Knobs, Tunables};
+
+    const CALLS: usize = 30_000;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let subject = Subject { depth: 3, ..Subject::new("3.10", "lat_ctx -s 0 2") };
+        let script = subject.script(1000).unwrap();
+        let read = Script::read(&script.write().unwrap()).unwrap();
+        assert_eq!((read.kernel.name, read.hz, read.switches), (script.kernel.name, script.hz, script.switches));
+        assert_eq!((read.groups, read.tasks, read.steps), (script.groups, script.tasks, script.steps));
+        assert!(Script::read(b"[]").is_err());
+    }
+
+    /// Whoever is measured decides as the recorded run did, with knobs or constants: else the two do not do the same work.
+    #[test]
+    fn every_benchmark_can_be_played() {
+        for kernel in ["2.6.22", "2.6.23", "3.10", "6.12"] {
+            for command in ["lat_ctx -s 0 2", "lat_ctx -s 0 50", "pipe-test", "hackbench -pipe 1 process 4000"] {
+                if command.starts_with("hackbench") && kernel != "3.10" {
+                    // Messages gather; nobody measures that.
+                    continue;
+                }
+                for depth in if kernel.starts_with('2') { vec![0] } else { vec![0, 3] } {
+                    let subject = Subject { depth, ..Subject::new(kernel, command) };
+                    let script = subject.script(CALLS).unwrap_or_else(|error| panic!("{subject:?}: {error}"));
+                    assert!(script.steps.len() > CALLS / 2, "{subject:?}: {}", script.steps.len());
+                    assert!(script.switches > CALLS as u64 / 10, "{subject:?}: {}", script.switches);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn constants_are_what_the_knobs_say() {
+        for kernel in ["6.12", "2.6.23"] {
+            let kernel = at_constants(vruntime_sched::kernel(kernel).unwrap());
+            let (knobs, constant) = (kernel.tunables(1, 250), super::super::Constant);
+            if kernel.name == "2.6.23" {
+                assert_eq!(knobs.cfs_2007(), constant.cfs_2007());
+                continue;
+            }
+            assert_eq!(knobs.base_slice_ns(), constant.base_slice_ns());
+            assert_eq!(knobs.latency_ns(), constant.latency_ns());
+            assert_eq!(knobs.wakeup_granularity_ns(), constant.wakeup_granularity_ns());
+            assert_eq!(knobs.idle_min_granularity_ns(), constant.idle_min_granularity_ns());
+            assert_eq!(knobs.migration_cost_ns(), constant.migration_cost_ns());
+            assert_eq!(knobs.tick_ns(), constant.tick_ns());
+        }
+    }
+
+    /// In the scheduler alone, too, what is counted is what happened, up to the root.
+    #[test]
+    fn a_player_counts_the_switches_of_its_script() {
+        fn counted<P: vruntime_sched::Policy>(kernel: &str, tunables: fn(Knobs) -> P::Tunables) {
+            let subject = Subject { depth: 3, ..Subject::new(kernel, "lat_ctx -s 0 20") };
+            let script = subject.script(CALLS).unwrap();
+            let mut player = Player::<P>::new(&script, tunables(script.kernel.tunables(1, script.hz)), true);
+            player.play(&script.steps);
+            let mut running = Running::Idle;
+            let mut left = 0;
+            for step in &script.steps {
+                if let Call::Schedule(_, next) = step.call {
+                    left += u64::from(std::mem::replace(&mut running, next) != Running::Idle);
+                }
+            }
+            assert_eq!(player.group_switches(), vec![left; 4], "{kernel}");
+        }
+        counted::<Cfs>("3.10", |knobs| knobs);
+        counted::<Eevdf<Turnable>>("6.12", Turnable);
+    }
+}
