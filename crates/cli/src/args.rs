@@ -534,6 +534,7 @@ impl ValueEnum for Which {
             Self::One(Experiment::IdleGroups),
             Self::One(Experiment::Ctxsw),
             Self::One(Experiment::SpuriousMigration),
+            Self::One(Experiment::Cpurc),
             Self::One(Experiment::GroupSwitches),
         ]
     }

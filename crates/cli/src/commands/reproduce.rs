@@ -2,6 +2,7 @@
 //!
 //! One file an experiment; the documents' own figures are in `published`.
 
+mod cpurc;
 mod ctxsw;
 mod group_switches;
 mod idle_groups;
@@ -30,19 +31,22 @@ pub(crate) enum Experiment {
     Ctxsw,
     /// Document 002.
     SpuriousMigration,
+    /// Document 003.
+    Cpurc,
     /// Document 004.
     GroupSwitches,
 }
 
 impl Experiment {
     /// All, in the order of the documents.
-    const ALL: [Self; 4] = [Self::IdleGroups, Self::Ctxsw, Self::SpuriousMigration, Self::GroupSwitches];
+    const ALL: [Self; 5] = [Self::IdleGroups, Self::Ctxsw, Self::SpuriousMigration, Self::Cpurc, Self::GroupSwitches];
 
     /// What users call it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::IdleGroups => "idle-groups",
             Self::Ctxsw => "ctxsw",
+            Self::Cpurc => "cpurc",
             Self::GroupSwitches => "group-switches",
             Self::SpuriousMigration => "spurious-migration",
         }
@@ -51,6 +55,7 @@ impl Experiment {
     /// What it is about.
     pub(crate) fn what(self) -> &'static str {
         match self {
+            Self::Cpurc => "A compilation gets the share it is guaranteed (2.6.15-cpurc, and weights under 6.12)",
             Self::Ctxsw => "What a context switch costs, with knobs and with constants (2.6.22, 2.6.23, 6.12)",
             Self::GroupSwitches => "What it costs to count context switches by group, 30 levels deep (3.10, 6.12)",
             Self::IdleGroups => "What ten thousand idle groups cost (3.10, 3.12)",
@@ -62,6 +67,7 @@ impl Experiment {
         match self {
             Self::IdleGroups => idle_groups::reproduce(),
             Self::Ctxsw => ctxsw::reproduce(),
+            Self::Cpurc => cpurc::reproduce(),
             Self::GroupSwitches => group_switches::reproduce(),
             Self::SpuriousMigration => spurious_migration::reproduce(),
         }

@@ -13,7 +13,7 @@ pub(super) mod subject;
 use vruntime_sched::class::cfs_2007::{Cfs2007, Tunables2007};
 use vruntime_sched::class::deadline::DlTunables;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
-use vruntime_sched::class::o1::O1;
+use vruntime_sched::class::o1::{CpuRcTunables, O1};
 use vruntime_sched::tunables::{Knobs, Tunables};
 use vruntime_sched::uclamp::UclampTunables;
 use vruntime_sched::{Kernel, Policy, PolicyKind};
@@ -117,6 +117,10 @@ impl Tunables for Turnable {
     #[inline]
     fn uclamp(&self) -> UclampTunables {
         self.0.uclamp
+    }
+    #[inline]
+    fn cpu_rc(&self) -> CpuRcTunables {
+        self.0.cpu_rc
     }
 }
 

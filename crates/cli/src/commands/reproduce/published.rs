@@ -77,6 +77,51 @@ pub(super) mod spurious_migration {
     ];
 }
 
+/// 003: KUROSAWA Takahiro, the CPU resource controller for CKRM, ckrm-tech and linux-kernel, January 2006 (Linux 2.6.15).
+pub(super) mod cpurc {
+    pub(crate) const DOCUMENT: &str =
+        "KUROSAWA Takahiro: CPU resource controller for CKRM (cpurc v0.3, for Linux 2.6.15), 2006";
+
+    /// "(2) accuracy of share": share in per cent, elapsed, user and system seconds, %CPU.
+    pub(crate) const KERNBENCH: [(u32, f64, f64, f64, f64); 10] = [
+        (10, 2515.5, 571.8, 61.6, 24.8),
+        (20, 1349.3, 578.1, 59.7, 46.8),
+        (30, 905.5, 575.7, 59.8, 69.8),
+        (40, 706.9, 574.1, 60.1, 89.4),
+        (50, 586.8, 572.4, 60.1, 107.2),
+        (60, 494.2, 572.6, 60.1, 127.2),
+        (70, 430.0, 572.4, 60.9, 146.6),
+        (80, 368.4, 571.2, 60.5, 171.0),
+        (90, 328.4, 572.1, 60.6, 192.2),
+        (100, 320.5, 571.8, 60.6, 196.8),
+    ];
+    /// "(1) overhead": N of `lat_ctx -s 0 -W 100 -N 1000 N`, microseconds under 2.6.15, and with the controller.
+    pub(crate) const LAT_CTX_US: [(usize, f64, f64); 22] = [
+        (2, 0.48, 0.50),
+        (3, 0.69, 0.70),
+        (4, 0.65, 0.71),
+        (5, 0.68, 0.70),
+        (6, 0.66, 0.73),
+        (7, 0.74, 0.69),
+        (8, 0.67, 0.76),
+        (9, 0.68, 0.71),
+        (10, 0.66, 0.71),
+        (20, 0.72, 0.74),
+        (30, 0.75, 0.77),
+        (40, 0.77, 0.79),
+        (50, 0.83, 0.84),
+        (60, 0.86, 0.86),
+        (70, 0.90, 0.86),
+        (80, 0.92, 0.89),
+        (90, 1.00, 0.92),
+        (100, 0.96, 1.03),
+        (200, 1.55, 1.65),
+        (300, 2.30, 2.23),
+        (400, 2.80, 2.85),
+        (500, 3.12, 3.20),
+    ];
+}
+
 /// 004: Glauber Costa, "[PATCH v3 4/6] add a new scheduler hook for context switch", 30 May 2012.
 pub(super) mod group_switches {
     pub(crate) const DOCUMENT: &str =
