@@ -234,6 +234,9 @@ pub(crate) struct Run {
     /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
     #[arg(long)]
     pub(crate) detect: bool,
+    /// Analyse the events as `vruntime trace analyse` does: latency, antagonists, ...; separated by commas
+    #[arg(long, value_name = "ANALYSIS", value_delimiter = ',', value_parser = crate::commands::analysis_word)]
+    pub(crate) analyse: Vec<crate::commands::Asked>,
     /// Leave a log for each task in this folder, in rt-app's own form
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
@@ -412,6 +415,26 @@ pub(crate) enum TraceCommand {
             vruntime trace info trace.txt --json | jq .events_by_name"
     )]
     Info(TraceInfo),
+    /// Who waited how long, and for whom; idle CPUs beside waiting tasks; run queues; migrations
+    #[command(
+        long_about = "Reads a trace of any kind that `vruntime trace info` reads, and analyses it in one pass:\n\n  \
+                      latency             delays from runnable to running, as `perf sched latency` prints them\n  \
+                      timehist            every switch, as `perf sched timehist` prints it\n  \
+                      summary             run time of each task, as `perf sched timehist --summary`\n  \
+                      antagonists         who waited while whom had its CPU\n  \
+                      idle-while-waiting  who waited while another CPU was idle that could have run him\n  \
+                      runqueue            runnable tasks on each CPU, over time\n  \
+                      migrations          migrations by cause\n  \
+                      critical-path:TASK  what a task did, and in its sleeps those who at last woke it\n\n\
+                      Without a word: latency, antagonists, idle-while-waiting, runqueue and migrations. The same words go \
+                      after `vruntime run --analyse`.",
+        after_long_help = "Examples:\n  \
+            vruntime trace analyse trace.dat\n  \
+            vruntime trace analyse perf.data latency --each-task --all\n  \
+            vruntime trace analyse perf.data critical-path:Compositor\n  \
+            vruntime trace analyse trace.txt antagonists --json | jq .tables.antagonists"
+    )]
+    Analyse(TraceAnalyse),
     /// Write a trace as ftrace text, or for Perfetto
     #[command(
         long_about = "Reads a trace of any kind that `vruntime trace info` reads, and writes its events as ftrace text (as \
@@ -423,6 +446,28 @@ pub(crate) enum TraceCommand {
             vruntime trace convert perf.data - --to text | grep sched_switch"
     )]
     Convert(TraceConvert),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceAnalyse {
+    /// The trace, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to look for, such as latency; several are done in one pass
+    #[arg(value_name = "ANALYSIS", value_parser = crate::commands::analysis_word)]
+    pub(crate) what: Vec<crate::commands::Asked>,
+    /// A row for each task, rather than for all tasks of one name
+    #[arg(long)]
+    pub(crate) each_task: bool,
+    /// Show so many rows of each table
+    #[arg(long, value_name = "N", default_value = "25")]
+    pub(crate) rows: usize,
+    /// Show every row
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

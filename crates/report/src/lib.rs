@@ -26,10 +26,12 @@
 //! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
 
 mod accounts;
+mod analysis;
 mod collector;
 mod compare;
 mod conservation;
 mod cputime;
+mod data;
 mod detect;
 mod entitlement;
 pub mod fidelity;
@@ -48,9 +50,11 @@ mod table;
 mod units;
 mod violation;
 
+pub use analysis::{Analyses, AnalysisKind, AnalysisOptions};
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_table};
 pub use cputime::CpuTimes;
+pub use data::{Cell, Column, DataTable, Kind};
 pub use detect::{Detected, Detector};
 pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};

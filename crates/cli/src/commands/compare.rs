@@ -29,6 +29,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             let seed = side.plan.config.seed.wrapping_add(u64::from(index));
             jobs.push(Job {
                 detect: false,
+                analyse: None,
                 workload: &side.input.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),

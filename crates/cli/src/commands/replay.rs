@@ -72,6 +72,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         traces: None,
         rtapp_log: None,
         detect: false,
+        analyse: None,
         kernel: plan.kernel.clone(),
     };
     let mut jobs = vec![job(&recorded.workload, &as_recorded)];

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use vruntime_report::{proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
 use vruntime_workload::rtapp::Global;
 
+use super::analyses::{asked, check};
 use super::{digests, leave_results, runs_json, tell_notes};
 use crate::args::Run;
 use crate::input::{Input, Says};
@@ -20,6 +21,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
+    let analyse = (!run.analyse.is_empty()).then(|| asked(&run.analyse, false)).transpose()?;
     let jobs: Vec<Job<'_>> = (0..options.repeat)
         .map(|index| Job {
             workload: &input.workload,
@@ -31,6 +33,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             traces: options.out.clone().filter(|_| index == 0),
             rtapp_log: run.rtapp_log.clone().filter(|_| index == 0).map(|folder| (folder, log_settings(&input))),
             detect: run.detect,
+            analyse: analyse.clone(),
             kernel: plan.kernel.clone(),
         })
         .collect();
@@ -39,6 +42,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         leave_results(folder, &input.name, &plan, &runs)?;
     }
     tell_notes(&runs);
+    if let (Some((_, options)), Some(analyses)) = (&analyse, runs.first().and_then(|run| run.analyses.as_ref())) {
+        check(analyses, options)?;
+    }
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
         output::print(&debug(at, &run.task, done)?);
     } else if options.json {
@@ -62,6 +68,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
+/// So many rows of a table of an analysis are shown; JSON has all.
+const ANALYSED_ROWS: usize = 25;
 /// So many violations of a run are told; JSON has more.
 const TOLD: usize = 8;
 
@@ -135,6 +143,9 @@ fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {
         parts.push(spread_table(&results));
     }
     parts.extend(runs.iter().filter_map(detections));
+    if let Some(analyses) = &first.analyses {
+        parts.push(format!("Analyses of seed {}:\n\n{}", first.seed, analyses.text(ANALYSED_ROWS)));
+    }
     parts.push(digests(runs));
     parts.join("\n")
 }
