@@ -206,7 +206,9 @@ impl Analysis for CriticalPath {
                 State::Asleep => {
                     let links = self.walk(world, target, change.was.since, at, waker);
                     let ns = at.saturating_sub(change.was.since).max(0) as u64;
-                    links.iter().for_each(|&link| self.add(link));
+                    for &link in &links {
+                        self.add(link);
+                    }
                     if ns > self.longest.0 {
                         self.longest = (ns, links);
                     }

@@ -107,7 +107,7 @@ impl Latencies {
         };
         let runtime = |delays: &Delays| if world.has_charges { delays.charged } else { delays.ran };
         let key = |delays: &Delays| (delays.average(), delays.max, delays.count, runtime(delays));
-        all.sort_by(|a, b| key(&b.3).cmp(&key(&a.3)));
+        all.sort_by_key(|row| std::cmp::Reverse(key(&row.3)));
         all
     }
 }

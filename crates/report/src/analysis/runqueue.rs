@@ -1,5 +1,7 @@
 //! How many tasks were runnable on each CPU, over time; and how busy it was.
 
+use std::fmt::Write as _;
+
 use super::bins::{Bins, Load};
 use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
@@ -85,7 +87,8 @@ impl RunQueues {
         let mut text = String::new();
         let most = self.queues.iter().map(|queue| queue.max).max().unwrap_or(1).max(1);
         for (cpu, row) in self.bins.rows.iter().enumerate().take(64) {
-            text.push_str(&format!("{cpu:>4} "));
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{cpu:>4} ");
             for column in 0..columns {
                 let range = column * used / columns..((column + 1) * used / columns).max(column * used / columns + 1);
                 let max = range.filter_map(|bin| row.get(bin)).map(|bin| bin.max).max().unwrap_or(0);

@@ -227,7 +227,7 @@ proptest! {
         let who = |index: u32| (names[index as usize], index);
         let mut text = String::new();
         for (kind, cpu, one, other, at) in events {
-            text += &match kind {
+            let line = match kind {
                 0 | 1 => switch(cpu, at, who(one), ["R", "R+", "S", "D", "X"][other as usize % 5], who(other)),
                 2 => wake("sched_waking", cpu, at, who(one), who(other), cpu),
                 3 => wake("sched_wakeup", cpu, at, who(one), who(other), cpu),
@@ -235,6 +235,7 @@ proptest! {
                 5 => migrate(cpu, at, who(one), who(other), cpu, one),
                 _ => format!("CPU:{cpu} [LOST 1 EVENTS]\n"),
             };
+            text.push_str(&line);
         }
         if text.contains("sched_") {
             let options = AnalysisOptions { each_task: true, task: Some("a".to_owned()) };
