@@ -220,6 +220,32 @@ pub(crate) struct Options {
     pub(crate) strict: bool,
 }
 
+/// Files that people and their tools read.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Reports {
+    /// Write a page with charts and tables, to open in a browser or send to somebody
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Leave every table in this folder, a file each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tables: Option<PathBuf>,
+    /// What to write the tables as
+    #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "tables")]
+    pub(crate) format: TableFormat,
+}
+
+/// What tables are written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// Comma-separated, a head of names
+    #[default]
+    Csv,
+    /// An array of objects
+    Json,
+    /// Apache Parquet
+    Parquet,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
@@ -248,6 +274,8 @@ pub(crate) struct Run {
     pub(crate) task: Vec<String>,
     #[command(flatten)]
     pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[cfg(target_os = "linux")]
@@ -304,6 +332,8 @@ pub(crate) struct Compare {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]
@@ -468,6 +498,8 @@ pub(crate) struct TraceAnalyse {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]
@@ -542,6 +574,8 @@ pub(crate) struct Replay {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]

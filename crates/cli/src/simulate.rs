@@ -35,6 +35,8 @@ pub(crate) struct Job<'a> {
     pub(crate) detect: bool,
     /// What to look for in its events.
     pub(crate) analyse: Option<(Vec<AnalysisKind>, AnalysisOptions)>,
+    /// Whether to watch for the charts of a page.
+    pub(crate) overview: bool,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
 }
@@ -127,7 +129,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
         ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
         log.transpose().map_err(Failure::Output)?,
-        (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| Analyses::new(kinds, options))),
+        (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
     );
     let mut watch = |progress| {
         watch(progress);
@@ -156,6 +158,11 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         stat,
         analyses: analyses.map(Arc::new),
     })
+}
+
+fn watched(job: &Job<'_>, kinds: &[AnalysisKind], options: &AnalysisOptions) -> Analyses {
+    let analyses = Analyses::new(kinds, options);
+    if job.overview { analyses.with_overview() } else { analyses }
 }
 
 fn create(folder: &Path, name: &str) -> miette::Result<File> {

@@ -1,5 +1,7 @@
 //! Tables as data: columns with a key and a kind, rows of values. What is printed, exported and put on a page is made of them.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::table::grid;
@@ -26,9 +28,9 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name in JSON, CSV and Parquet, with its unit: `max_delay_ns`.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     /// What people read above it: `Max delay`.
-    pub head: &'static str,
+    pub head: Cow<'static, str>,
     /// What its values are.
     pub kind: Kind,
 }
@@ -150,7 +152,8 @@ pub struct DataTable {
 impl DataTable {
     /// A table without rows. Each column: key, head, kind.
     pub fn new(name: &'static str, title: impl Into<String>, columns: &[(&'static str, &'static str, Kind)]) -> Self {
-        let columns = columns.iter().map(|&(key, head, kind)| Column { key, head, kind }).collect();
+        let columns =
+            columns.iter().map(|&(key, head, kind)| Column { key: key.into(), head: head.into(), kind }).collect();
         Self { name, title: title.into(), columns, rows: Vec::new() }
     }
 
@@ -169,7 +172,7 @@ impl DataTable {
             return format!("{}: none\n", self.title);
         }
         let left = self.columns.iter().take_while(|column| column.kind == Kind::Text).count();
-        let heads: Vec<&str> = self.columns.iter().map(|column| column.head).collect();
+        let heads: Vec<&str> = self.columns.iter().map(|column| column.head.as_ref()).collect();
         let lines = self.rows.iter().take(rows).map(|row| {
             row.iter().zip(&self.columns).map(|(cell, column)| printable(&cell.text(column.kind))).collect::<Vec<_>>()
         });
@@ -184,7 +187,7 @@ impl DataTable {
     /// An array with an object for each row.
     pub fn json(&self) -> Value {
         let object = |row: &Vec<Cell>| {
-            let fields = self.columns.iter().zip(row).map(|(column, cell)| (column.key.to_owned(), cell.json()));
+            let fields = self.columns.iter().zip(row).map(|(column, cell)| (column.key.to_string(), cell.json()));
             Value::Object(fields.collect::<Map<String, Value>>())
         };
         Value::Array(self.rows.iter().map(object).collect())
@@ -209,7 +212,7 @@ mod tests {
         table.push(vec!["a\nb".into(), 1_500_000_u64.into(), 0.25.into()]);
         table.push(vec!["c".into(), None::<u64>.into(), f64::NAN.into()]);
         let text = table.text(1);
-        assert!(text.contains("a?b  1.50 ms  25.00 %") && text.ends_with("and 1 more (--all shows them)\n"), "{text}");
+        assert!(text.contains("a?b   1.50 ms  25.00 %") && text.ends_with("and 1 more (--all shows them)\n"), "{text}");
         assert_eq!(table.json()[0], json!({ "task": "a\nb", "delay_ns": 1_500_000, "part": 0.25 }));
         assert_eq!(table.json()[1]["part"], Value::Null);
     }

@@ -27,6 +27,7 @@
 
 mod accounts;
 mod analysis;
+mod assets;
 mod collector;
 mod compare;
 mod conservation;
@@ -39,10 +40,12 @@ mod frequency;
 mod groups;
 mod json;
 mod latency;
+mod page;
 mod procfs;
 mod psi;
 mod replay;
 mod reproduced;
+mod result_tables;
 mod results;
 mod rt_throttle;
 mod schedstat;
@@ -59,6 +62,7 @@ pub use detect::{Detected, Detector};
 pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
+pub use page::{Bar, Bars, Page, TableGroup};
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};

@@ -6,6 +6,7 @@ mod calibrate;
 mod compare;
 mod diff;
 mod fidelity;
+mod html;
 mod info;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;

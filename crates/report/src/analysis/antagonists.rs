@@ -108,7 +108,7 @@ impl Antagonists {
             IDLE => "(idle)".to_owned(),
             UNKNOWN => "(unknown)".to_owned(),
             OTHERS => "(others)".to_owned(),
-            task if by_name => world.comm(task),
+            task if by_name => world.class(task),
             task => world.name(task),
         }
     }

@@ -4,8 +4,8 @@ use vruntime_trace::{
     CpuId, CpuMask, Event, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo, TaskState, stopper_pid, task_pid,
 };
 
-use super::Analyses;
 use super::world::{On, Step, What};
+use super::{Analyses, Analysis};
 
 impl Analyses {
     fn who(&mut self, task: TaskId) -> Option<u32> {
@@ -56,10 +56,15 @@ impl Sink for Analyses {
         for (_, analysis) in &mut self.chosen {
             analysis.simulated(info.cpus);
         }
+        if let Some(overview) = &mut self.overview {
+            overview.simulated(info.cpus);
+        }
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
-        self.world.task(task_pid(id), info.name.as_bytes());
+        if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
+            self.world.set_class(task, info.class);
+        }
     }
 
     fn affinity(&mut self, _at: u64, task: TaskId, cpus: Option<&CpuMask>) {

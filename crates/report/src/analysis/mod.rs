@@ -25,8 +25,10 @@ mod idle_waiting;
 mod latency;
 mod live;
 mod migrations;
+mod overview;
 mod recorded;
 mod runqueue;
+mod said;
 mod timehist;
 mod world;
 
@@ -140,6 +142,7 @@ trait Analysis: fmt::Debug + Send + Sync {
 pub struct Analyses {
     world: World,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
+    overview: Option<Box<overview::Overview>>,
 }
 
 impl Analyses {
@@ -162,7 +165,19 @@ impl Analyses {
             };
             chosen.push((kind, analysis));
         }
-        Self { world: World::default(), chosen }
+        Self { world: World::default(), chosen, overview: None }
+    }
+
+    /// Watches for the charts of a [`Page`](crate::Page) as well.
+    #[must_use]
+    pub fn with_overview(mut self) -> Self {
+        self.overview = Some(Box::default());
+        self
+    }
+
+    /// What the charts of a page are made of; none without [`Analyses::with_overview`].
+    pub(crate) fn overview_json(&self) -> Option<Value> {
+        self.overview.as_ref().map(|overview| overview.json(&self.world))
     }
 
     /// The next event of a recorded trace.
@@ -178,6 +193,9 @@ impl Analyses {
             for (_, analysis) in &mut self.chosen {
                 analysis.step(&step, &self.world);
             }
+            if let Some(overview) = &mut self.overview {
+                overview.step(&step, &self.world);
+            }
         }
     }
 
@@ -185,6 +203,9 @@ impl Analyses {
     pub fn end(&mut self) {
         for (_, analysis) in &mut self.chosen {
             analysis.finish(&self.world);
+        }
+        if let Some(overview) = &mut self.overview {
+            overview.finish(&self.world);
         }
     }
 
@@ -205,11 +226,13 @@ impl Analyses {
     /// Everything for a terminal, with at most so many rows of each table.
     pub fn text(&self, rows: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows));
-        parts.chain(self.notes()).collect::<Vec<String>>().join("\n")
+        let notes = self.notes();
+        let known = (!notes.is_empty()).then(|| format!("To know:\n  {}\n", notes.join("\n  ")));
+        parts.chain(known).collect::<Vec<String>>().join("\n")
     }
 
-    /// What to know of the events before trusting what was made of them.
-    fn notes(&self) -> Option<String> {
+    /// What to know of the events before trusting what was made of them, a line each.
+    pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
         let told = [
             (faults.losses, "places where events were lost"),
@@ -219,9 +242,7 @@ impl Analyses {
             (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
         ];
-        let lines: Vec<String> =
-            told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("  {what}: {count}\n")).collect();
-        (!lines.is_empty()).then(|| format!("To know:\n{}", lines.concat()))
+        told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect()
     }
 
     /// Every table by its name, and what to know of the events.

@@ -41,6 +41,11 @@ impl RunQueues {
         Self::default()
     }
 
+    /// How busy CPUs were, and how long their queues.
+    pub(super) fn bins(&self) -> &Bins {
+        &self.bins
+    }
+
     fn queue(&mut self, cpu: u32) -> &mut Queue {
         if cpu as usize >= self.queues.len() {
             let begun = self.begun.unwrap_or(0);

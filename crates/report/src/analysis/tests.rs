@@ -60,7 +60,7 @@ const C: (&str, u32) = ("c", 9);
 
 fn cell(table: &DataTable, task: &str, key: &str) -> Value {
     let rows = table.json();
-    let first = table.columns[0].key;
+    let first = table.columns[0].key.as_ref();
     let row = rows.as_array().and_then(|rows| rows.iter().find(|row| row[first] == task).cloned());
     row.unwrap_or_else(|| panic!("{task} is in {rows}"))[key].clone()
 }

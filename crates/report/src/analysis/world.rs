@@ -100,6 +100,8 @@ pub(crate) struct Span {
     pub(crate) cpu: u32,
     /// Of a wait: it began with a wakeup, and nobody has put the task on a run queue since, as far as is known.
     pub(crate) placing: bool,
+    /// Of a wait: it began with a wakeup.
+    pub(crate) woken: bool,
     /// Of a wait: it began with a fork.
     pub(crate) new: bool,
 }
@@ -116,6 +118,8 @@ pub(crate) struct Change {
 struct Task {
     pid: i32,
     tgid: Option<i32>,
+    /// The class of identical tasks it is one of, in our own runs.
+    class: Option<String>,
     /// Its names, the last one being today's.
     comms: Vec<Vec<u8>>,
     span: Span,
@@ -246,6 +250,15 @@ impl World {
         self.tasks[task as usize].tgid = Some(tgid);
     }
 
+    pub(crate) fn set_class(&mut self, task: u32, class: &str) {
+        self.tasks[task as usize].class = Some(class.to_owned());
+    }
+
+    /// The class of identical tasks it is one of; its name where there are no classes.
+    pub(crate) fn class(&self, task: u32) -> String {
+        self.tasks[task as usize].class.clone().unwrap_or_else(|| self.comm(task))
+    }
+
     pub(crate) fn tgid(&self, task: u32) -> Option<i32> {
         self.tasks[task as usize].tgid
     }
@@ -282,7 +295,7 @@ impl World {
     }
 
     fn enter(&mut self, at: i64, task: u32, state: State, cpu: u32) {
-        self.put(task, Span { state, since: at, cpu, placing: false, new: false });
+        self.put(task, Span { state, since: at, cpu, ..Span::default() });
     }
 
     fn put(&mut self, task: u32, now: Span) {
@@ -441,7 +454,7 @@ impl World {
         // One that still runs has not slept; if it is about to, the wakeup that follows tells.
         if matches!(span.state, State::Asleep | State::Unknown) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
-            self.put(task, Span { state: State::Waiting, since: at, cpu, placing, new: span.new });
+            self.put(task, Span { state: State::Waiting, since: at, cpu, placing, woken: true, new: span.new });
         }
     }
 
@@ -477,7 +490,7 @@ mod tests {
         assert!(world.state(b).placing);
         world.apply(&step(11, 0, On::Task(a), What::Migrate { task: b, from: 1, to: 0, cause: None, realtime: false }));
         world.apply(&step(12, 0, On::Task(a), What::Woken { task: b, cpu: Some(0), new: false }));
-        let wait = Span { state: State::Waiting, since: 10, cpu: 0, placing: false, new: false };
+        let wait = Span { state: State::Waiting, since: 10, woken: true, ..Span::default() };
         assert_eq!(world.state(b), wait, "the wait is one, wherever it goes on");
         let switch = What::Switch { prev: On::Task(a), state: TaskState::Preempted, next: On::Task(b) };
         world.apply(&step(20, 0, On::Task(a), switch));
