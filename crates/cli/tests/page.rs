@@ -33,7 +33,7 @@ fn load(page: &Path, dark: bool) -> Option<String> {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=8000"])
         .args(["--enable-logging=stderr", "--dump-dom"])
-        .arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }))
+        .arg(format!("--blink-settings=preferredColorScheme={}", i32::from(!dark)))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("file://{}", page.display()))
         .output()
@@ -96,7 +96,7 @@ fn a_task_called_like_markup_breaks_nothing() {
     let mut trace = String::new();
     for round in 0..20_u32 {
         let at = |us: u32| format!("0.{:06}", round * 1000 + us);
-        trace += &format!(
+        let lines = format!(
             "  <idle>-0 [000] {}: sched_waking: comm={nasty} pid=5 prio=120 target_cpu=000\n\
              <idle>-0 [000] {}: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm={nasty} next_pid=5 next_prio=120\n\
              {nasty}-5 [000] {}: sched_switch: prev_comm={nasty} prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n",
@@ -104,6 +104,7 @@ fn a_task_called_like_markup_breaks_nothing() {
             at(110 + round),
             at(700)
         );
+        trace.push_str(&lines);
     }
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");

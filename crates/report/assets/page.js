@@ -192,7 +192,7 @@ if (names.length) {
 
 // How busy each CPU was: a row a CPU, a column a bin.
 if (runs.length) {
-  const part = section("How busy each CPU was", "A row is a CPU. The darker, the more of that time a task ran there; hatched, nobody knows.");
+  const part = section("How busy each CPU was", "A row is a CPU. The stronger its colour, the more of that time a task ran there; struck through, nobody knows.");
   for (const run of runs) {
     const { cpus, bin_ns: bin, elapsed_ns: elapsed } = run.overview;
     const rowHeight = Math.max(6, Math.min(24, 420 / Math.max(1, cpus.length)));

@@ -124,7 +124,10 @@ impl Page {
         let bars: Vec<Value> = self.bars.iter().map(bars_json).collect();
         let data = json!({ "runs": self.runs, "bars": bars, "tables": tables });
         let made = format!("Made by vruntime {}. All data is in this page.", env!("CARGO_PKG_VERSION"));
-        let summary: String = self.summary.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
+        let mut summary = String::new();
+        for sentence in &self.summary {
+            summary.extend(["<li>", &escape(sentence), "</li>"]);
+        }
         let parts = [
             ("TITLE", escape(&self.title)),
             ("CSS", format!("{UPLOT_CSS}\n{STYLE}")),

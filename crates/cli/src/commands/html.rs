@@ -32,11 +32,17 @@ fn charts(page: &mut Page, runs: &[(String, &Analyses)]) {
 pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     let mut page = Page::new(name, lead.trim().replace('\n', ", "));
     let analyses = done.analyses.as_deref();
-    analyses.map(Analyses::sentences).unwrap_or_default().into_iter().for_each(|sentence| page.say(sentence));
-    if let Some(detected) = &done.detected {
-        detected.violations.iter().take(8).for_each(|violation| page.say(violation.to_string()));
+    for sentence in analyses.map(Analyses::sentences).unwrap_or_default() {
+        page.say(sentence);
     }
-    done.outcome.notes.iter().for_each(|note| page.say(note.as_str()));
+    if let Some(detected) = &done.detected {
+        for violation in detected.violations.iter().take(8) {
+            page.say(violation.to_string());
+        }
+    }
+    for note in &done.outcome.notes {
+        page.say(note.as_str());
+    }
     page.bars(done.results.share_bars());
     let runs: Vec<(String, &Analyses)> = analyses.map(|analyses| (name.to_owned(), analyses)).into_iter().collect();
     charts(&mut page, &runs);
@@ -60,7 +66,9 @@ fn results(page: &mut Page, runs: &[(String, &Results)]) {
             }
         }
     }
-    groups.into_iter().for_each(|group| page.tables(group));
+    for group in groups {
+        page.tables(group);
+    }
 }
 
 /// A page of all runs that were compared, by the first seed of each; the comparison itself is of all seeds.
@@ -71,7 +79,9 @@ pub(crate) fn compare_page(lead: &str, comparison: &Comparison, runs: &[(String,
     let watched: Vec<(String, &Analyses)> =
         runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
     for (label, analyses) in &watched {
-        analyses.sentences().into_iter().take(2).for_each(|sentence| page.say(format!("{label}: {sentence}")));
+        for sentence in analyses.sentences().into_iter().take(2) {
+            page.say(format!("{label}: {sentence}"));
+        }
     }
     for (label, done) in runs {
         let mut bars = done.results.share_bars();
@@ -104,9 +114,13 @@ pub(crate) fn replay_page(
     let watched: Vec<(String, &Analyses)> =
         runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
     for (label, analyses) in &watched {
-        analyses.sentences().into_iter().take(2).for_each(|sentence| page.say(format!("{label}: {sentence}")));
+        for sentence in analyses.sentences().into_iter().take(2) {
+            page.say(format!("{label}: {sentence}"));
+        }
     }
-    notes.iter().for_each(|note| page.say(note.as_str()));
+    for note in notes {
+        page.say(note.as_str());
+    }
     page.bars(check.share_bars());
     charts(&mut page, &watched);
     for table in check.tables() {
@@ -120,8 +134,12 @@ pub(crate) fn replay_page(
 /// A page of a trace that was analysed.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
     let mut page = Page::new(file.display().to_string(), "What the events of this trace say.");
-    analyses.sentences().into_iter().for_each(|sentence| page.say(sentence));
-    analyses.notes().into_iter().for_each(|note| page.say(format!("To know: {note}.")));
+    for sentence in analyses.sentences() {
+        page.say(sentence);
+    }
+    for note in analyses.notes() {
+        page.say(format!("To know: {note}."));
+    }
     let runs = [(file.display().to_string(), analyses)];
     charts(&mut page, &runs);
     page.analyses(&runs);
