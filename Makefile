@@ -35,10 +35,13 @@ demo: setup
 
 test: setup lint doc unit loom fuzz-corpus
 
-# The example files of Debian's rt-app package are among what is tested; without them that one test has less to read.
+# The example files of Debian's rt-app package are among what is tested; without them that one test has less to read. Pages are
+# loaded in Chromium; without it those tests say so and are skipped.
 unit: setup
 	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
 		|| echo "no rt-app package here: its examples are not tested"
+	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y chromium; } \
+		|| echo "no Chromium here: pages are not loaded in a browser"
 	$(CARGO) test --workspace
 
 lint: setup

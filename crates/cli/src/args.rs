@@ -223,6 +223,32 @@ pub(crate) struct Options {
     pub(crate) strict: bool,
 }
 
+/// Files that people and their tools read.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Reports {
+    /// Write a page with charts and tables, to open in a browser or send to somebody
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Leave every table in this folder, a file each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tables: Option<PathBuf>,
+    /// What to write the tables as
+    #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "tables")]
+    pub(crate) format: TableFormat,
+}
+
+/// What tables are written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// Comma-separated, a head of names
+    #[default]
+    Csv,
+    /// An array of objects
+    Json,
+    /// Apache Parquet
+    Parquet,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
@@ -237,6 +263,9 @@ pub(crate) struct Run {
     /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
     #[arg(long)]
     pub(crate) detect: bool,
+    /// Analyse the events as `vruntime trace analyse` does: latency, antagonists, ...; separated by commas
+    #[arg(long, value_name = "ANALYSIS", value_delimiter = ',', value_parser = crate::commands::analysis_word)]
+    pub(crate) analyse: Vec<crate::commands::Asked>,
     /// Leave a log for each task in this folder, in rt-app's own form
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
@@ -248,6 +277,8 @@ pub(crate) struct Run {
     pub(crate) task: Vec<String>,
     #[command(flatten)]
     pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[cfg(target_os = "linux")]
@@ -304,6 +335,8 @@ pub(crate) struct Compare {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]
@@ -415,6 +448,26 @@ pub(crate) enum TraceCommand {
             vruntime trace info trace.txt --json | jq .events_by_name"
     )]
     Info(TraceInfo),
+    /// Who waited how long, and for whom; idle CPUs beside waiting tasks; run queues; migrations
+    #[command(
+        long_about = "Reads a trace of any kind that `vruntime trace info` reads, and analyses it in one pass:\n\n  \
+                      latency             delays from runnable to running, as `perf sched latency` prints them\n  \
+                      timehist            every switch, as `perf sched timehist` prints it\n  \
+                      summary             run time of each task, as `perf sched timehist --summary`\n  \
+                      antagonists         who waited while whom had its CPU\n  \
+                      idle-while-waiting  who waited while another CPU was idle that could have run him\n  \
+                      runqueue            runnable tasks on each CPU, over time\n  \
+                      migrations          migrations by cause\n  \
+                      critical-path:TASK  what a task did, and in its sleeps those who at last woke it\n\n\
+                      Without a word: latency, antagonists, idle-while-waiting, runqueue and migrations. The same words go \
+                      after `vruntime run --analyse`.",
+        after_long_help = "Examples:\n  \
+            vruntime trace analyse trace.dat\n  \
+            vruntime trace analyse perf.data latency --each-task --all\n  \
+            vruntime trace analyse perf.data critical-path:Compositor\n  \
+            vruntime trace analyse trace.txt antagonists --json | jq .tables.antagonists"
+    )]
+    Analyse(TraceAnalyse),
     /// Write a trace as ftrace text, or for Perfetto
     #[command(
         long_about = "Reads a trace of any kind that `vruntime trace info` reads, and writes its events as ftrace text (as \
@@ -426,6 +479,30 @@ pub(crate) enum TraceCommand {
             vruntime trace convert perf.data - --to text | grep sched_switch"
     )]
     Convert(TraceConvert),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceAnalyse {
+    /// The trace, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to look for, such as latency; several are done in one pass
+    #[arg(value_name = "ANALYSIS", value_parser = crate::commands::analysis_word)]
+    pub(crate) what: Vec<crate::commands::Asked>,
+    /// A row for each task, rather than for all tasks of one name
+    #[arg(long)]
+    pub(crate) each_task: bool,
+    /// Show so many rows of each table
+    #[arg(long, value_name = "N", default_value = "25")]
+    pub(crate) rows: usize,
+    /// Show every row
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]
@@ -500,6 +577,8 @@ pub(crate) struct Replay {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]

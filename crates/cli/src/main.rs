@@ -12,6 +12,7 @@ mod plan;
 mod plat_info;
 mod rtapp_log;
 mod simulate;
+mod tables;
 
 use std::process::ExitCode;
 

@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Collector, Detected, Detector, Results, SchedStat};
+use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat};
 use vruntime_sim::{Config, Outcome, Progress};
 use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
 use vruntime_workload::program::Workload;
@@ -33,6 +33,10 @@ pub(crate) struct Job<'a> {
     pub(crate) rtapp_log: Option<(PathBuf, Global)>,
     /// Whether to look for lost work conservation.
     pub(crate) detect: bool,
+    /// What to look for in its events.
+    pub(crate) analyse: Option<(Vec<AnalysisKind>, AnalysisOptions)>,
+    /// Whether to watch for the charts of a page.
+    pub(crate) overview: bool,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Done {
     pub(crate) seed: u64,
     /// Counters up to the snapshot, if one was asked for.
     pub(crate) stat: Option<SchedStat>,
+    /// What the analyses found.
+    pub(crate) analyses: Option<Arc<Analyses>>,
 }
 
 /// Why a run was not done.
@@ -123,14 +129,14 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
         ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
         log.transpose().map_err(Failure::Output)?,
-        job.detect.then(Detector::new),
+        (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
     );
     let mut watch = |progress| {
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let outcome = vruntime_sim::run(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
-    let ((digest, stat), collector, perfetto, ftrace, log, detector) = sink;
+    let ((digest, stat), collector, perfetto, ftrace, log, (detector, analyses)) = sink;
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
@@ -146,7 +152,20 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         group.counted_switches = Some(*count);
     }
     let detected = detector.map(Detector::into_detected);
-    Ok(Done { results, outcome, detected, digest: digest.value(), seed: job.config.seed, stat })
+    Ok(Done {
+        results,
+        outcome,
+        detected,
+        digest: digest.value(),
+        seed: job.config.seed,
+        stat,
+        analyses: analyses.map(Arc::new),
+    })
+}
+
+fn watched(job: &Job<'_>, kinds: &[AnalysisKind], options: &AnalysisOptions) -> Analyses {
+    let analyses = Analyses::new(kinds, options);
+    if job.overview { analyses.with_overview() } else { analyses }
 }
 
 fn create(folder: &Path, name: &str) -> miette::Result<File> {

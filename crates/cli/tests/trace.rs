@@ -33,6 +33,7 @@ fn help() {
         ("trace", &["trace", "--help"][..]),
         ("trace-info", &["trace", "info", "--help"]),
         ("trace-convert", &["trace", "convert", "--help"]),
+        ("trace-analyse", &["trace", "analyse", "--help"]),
     ] {
         let help = well(arguments, b"");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
@@ -113,4 +114,49 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "trace-v6.dat", &out("c")], b"").contains("--to"));
     assert!(fails(&["trace", "convert", &out("a.txt"), &out("a.txt")], b"").contains("over itself"));
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
+}
+
+#[test]
+fn analyses_of_a_real_trace() {
+    insta::assert_snapshot!("analyse-perf-script", well(&["trace", "analyse", "perf-script.txt", "--rows", "4"], b""));
+    let json = |arguments: &[&str]| -> serde_json::Value { serde_json::from_str(&well(arguments, b"")).unwrap() };
+    let latency = |file: &str| json(&["trace", "analyse", file, "latency", "--json"])["tables"]["latency"].take();
+    let (binary, text) = (latency("perf.data"), latency("perf-data.txt"));
+    assert_eq!(binary, text, "the same events in another format");
+    let task = binary[0]["task"].as_str().unwrap().to_owned();
+    let path = json(&["trace", "analyse", "perf.data", &format!("critical-path:{task}"), "--json"]);
+    assert!(!path["tables"]["critical_path"].as_array().unwrap().is_empty(), "{path}");
+    assert!(fails(&["trace", "analyse", "perf.data", "critical-path:nobody"], b"").contains("no task with the name"));
+    assert!(fails(&["trace", "analyse", "perf.data", "lateness"], b"").contains("there is no analysis `lateness`"));
+    assert!(fails(&["trace", "analyse", "-"], b"").contains("no event"));
+}
+
+/// What a run's own events say, and what is read from the trace it leaves.
+#[test]
+fn a_run_and_its_trace_are_analysed_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/demo.toml");
+    let json = |arguments: &[&str]| -> serde_json::Value { serde_json::from_str(&well(arguments, b"")).unwrap() };
+    let words = "latency,antagonists,runqueue,migrations,critical-path:web/database-0";
+    let run = ["run", scenario, "--duration", "1s", "--out", &out, "--json", "--analyse", words];
+    let live = json(&run)["observed"][0]["analyses"]["tables"].take();
+    let file = format!("{out}/trace.perfetto-trace");
+    let words: Vec<&str> = words.split(',').collect();
+    let read = json(&[&["trace", "analyse", &file, "--json"], &words[..]].concat())["tables"].take();
+    for name in ["latency", "antagonists", "runqueue", "critical_path"] {
+        assert!(live[name].as_array().is_some_and(|rows| !rows.is_empty()), "{name}: {live}");
+    }
+    assert_eq!(live["latency"], read["latency"]);
+    // The cause of a migration is only told from the events around it there.
+    let count = |tables: &serde_json::Value, causes: &[&str]| -> u64 {
+        let rows = tables["migrations"].as_array().unwrap();
+        let fitting = rows.iter().filter(|row| causes.contains(&row["cause"].as_str().unwrap()));
+        fitting.map(|row| row["count"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(count(&live, &["wakeup"]), count(&read, &["wakeup"]));
+    let causes = ["newidle", "periodic", "nohz_idle", "idle"];
+    assert_eq!(count(&live, &causes), count(&read, &causes), "{live} {read}");
+    let newidle = (count(&live, &["newidle"]), count(&read, &["newidle"]));
+    assert!(newidle.0 > 10 && newidle.0.abs_diff(newidle.1) * 20 <= newidle.0, "{newidle:?}");
 }

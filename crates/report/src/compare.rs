@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::data::{Cell, Column, DataTable, Kind};
 use crate::results::{ClassResult, Results};
 use crate::table::{grid, name_of};
 use crate::units::{count, percent, three, time};
@@ -416,6 +417,73 @@ impl Comparison {
             format(other),
             format(base),
         )
+    }
+
+    /// Every metric of every class: for each variant the mean over its runs, and the range of them.
+    pub fn data_table(&self) -> DataTable {
+        let columns = [
+            ("class", "Tasks", Kind::Text),
+            ("metric", "Metric", Kind::Text),
+            ("unit", "Unit", Kind::Text),
+            ("variant", "Run", Kind::Text),
+            ("mean", "Mean", Kind::Number),
+            ("min", "Least", Kind::Number),
+            ("max", "Most", Kind::Number),
+            ("change", "Change", Kind::Share),
+        ];
+        let mut table = DataTable::new("comparison", "What differs", &columns);
+        for row in self.rows() {
+            for (cell, variant) in row.cells.iter().zip(&self.variants) {
+                let base = row.cells[0].map(|base| base.mean).filter(|mean| *mean != 0.0);
+                let change = base.and_then(|base| Some(cell.as_ref()?.mean / base - 1.0));
+                table.push(vec![
+                    row.class.into(),
+                    row.metric.name.into(),
+                    row.metric.unit.into(),
+                    variant.label.as_str().into(),
+                    cell.map(|spread| spread.mean).into(),
+                    cell.map(|spread| spread.min).into(),
+                    cell.map(|spread| spread.max).into(),
+                    change.into(),
+                ]);
+            }
+        }
+        table
+    }
+
+    /// The rows that differ as people read them: a column a variant, and its change against the first.
+    pub fn page_table(&self) -> DataTable {
+        let columns = [("class", "Tasks", Kind::Text), ("metric", "", Kind::Text)];
+        let mut table = DataTable::new("comparison_page", "What differs", &columns);
+        for (index, variant) in self.variants.iter().enumerate() {
+            let column = |key: &str, head: &str, kind| Column {
+                key: format!("{key}_{index}").into(),
+                head: head.to_owned().into(),
+                kind,
+            };
+            table.columns.push(column("value", &variant.label, Kind::Text));
+            if index > 0 {
+                table.columns.push(column("change", "Change", Kind::Share));
+                table.columns.push(column("certain", "", Kind::Text));
+            }
+        }
+        for row in self.differing() {
+            let mut cells: Vec<Cell> = vec![name_of(row.class, row.tasks).into(), row.metric.name.into()];
+            for (index, cell) in row.cells.iter().enumerate() {
+                cells.push(value(row.metric, *cell).into());
+                if index > 0 {
+                    let change = match (row.cells[0], cell) {
+                        (Some(base), Some(other)) if base.mean != 0.0 => Some(other.mean / base.mean - 1.0),
+                        _ => None,
+                    };
+                    let chance = matches!((row.cells[0], cell), (Some(base), Some(other)) if !base.apart(*other) && !base.is(*other));
+                    cells.push(change.into());
+                    cells.push(if chance && self.repeats() > 1 { "within the spread" } else { "" }.into());
+                }
+            }
+            table.push(cells);
+        }
+        table
     }
 
     /// The comparison as JSON: a list of `{class, metric, unit, values: [{variant, mean, min, max}]}` and the sentence.

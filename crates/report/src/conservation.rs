@@ -21,7 +21,7 @@ const NONE: u32 = u32::MAX;
 
 /// Indices in the order in which something began for them: a list through an array.
 #[derive(Clone, Debug)]
-struct Since {
+pub(crate) struct Since {
     nodes: Vec<Node>,
     oldest: u32,
     newest: u32,
@@ -44,7 +44,7 @@ impl Default for Since {
 impl Since {
     /// It begins for `index`, not before it began for any other; nothing happens if it has begun already.
     #[inline]
-    fn begin(&mut self, index: usize, at: u64) {
+    pub(crate) fn begin(&mut self, index: usize, at: u64) {
         if index >= self.nodes.len() {
             self.nodes.resize(index + 1, Node { since: 0, older: NONE, newer: NONE, listed: false });
         }
@@ -62,7 +62,7 @@ impl Since {
 
     /// It ends for `index`: since when it has been so, if it has.
     #[inline]
-    fn end(&mut self, index: usize) -> Option<u64> {
+    pub(crate) fn end(&mut self, index: usize) -> Option<u64> {
         let node = self.nodes.get_mut(index).filter(|node| node.listed)?;
         node.listed = false;
         let Node { since, older, newer, .. } = *node;
@@ -78,7 +78,7 @@ impl Since {
     }
 
     /// Those for which it has lasted longest first, with since when.
-    fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let node = |index: u32| (index != NONE).then_some(index);
         std::iter::successors(node(self.oldest), move |&index| node(self.nodes[index as usize].newer))
             .map(|index| (index as usize, self.nodes[index as usize].since))
@@ -294,7 +294,7 @@ impl Conservation {
 }
 
 /// Adds an interval that ends no earlier than all of them.
-fn add(parts: &mut Vec<(u64, u64)>, mut begin: u64, end: u64) {
+pub(crate) fn add(parts: &mut Vec<(u64, u64)>, mut begin: u64, end: u64) {
     while let Some(&(earlier, until)) = parts.last()
         && until >= begin
     {

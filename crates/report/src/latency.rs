@@ -52,6 +52,23 @@ impl Recorder {
         let _in_range = self.histogram.get_or_insert_with(new_histogram).add(theirs);
     }
 
+    /// The distribution in at most about `points` points: a time, and the part that is at most that; the last is the longest.
+    pub(crate) fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
+        let Some(histogram) = &self.histogram else { return Vec::new() };
+        let (all, mut below, mut told) = (histogram.len().max(1), 0_u64, 0.0);
+        let mut out: Vec<(u64, f64)> = Vec::new();
+        for value in histogram.iter_recorded() {
+            below += value.count_since_last_iteration();
+            let part = below as f64 / all as f64;
+            // The tail is told in full: what is beyond 99 % is what people look for.
+            if out.is_empty() || part - told >= 1.0 / points as f64 || part > 0.99 {
+                out.push((value.value_iterated_to().min(self.max), part));
+                told = part;
+            }
+        }
+        out
+    }
+
     pub(crate) fn latency(&self) -> Option<Latency> {
         let histogram = self.histogram.as_ref()?;
         let at = |quantile| histogram.value_at_quantile(quantile).min(self.max);

@@ -26,11 +26,13 @@
 //! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
 
 mod accounts;
+mod analysis;
 mod assets;
 mod collector;
 mod compare;
 mod conservation;
 mod cputime;
+mod data;
 mod detect;
 mod entitlement;
 pub mod fidelity;
@@ -38,10 +40,12 @@ mod frequency;
 mod groups;
 mod json;
 mod latency;
+mod page;
 mod procfs;
 mod psi;
 mod replay;
 mod reproduced;
+mod result_tables;
 mod results;
 mod rt_throttle;
 mod schedstat;
@@ -49,13 +53,16 @@ mod table;
 mod units;
 mod violation;
 
+pub use analysis::{Analyses, AnalysisKind, AnalysisOptions};
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_table};
 pub use cputime::CpuTimes;
+pub use data::{Cell, Column, DataTable, Kind};
 pub use detect::{Detected, Detector};
 pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
+pub use page::{Bar, Bars, Page, TableGroup};
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};

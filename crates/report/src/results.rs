@@ -376,7 +376,7 @@ impl MigrationCount {
 
     /// Every cause with its count and its name in JSON and tables.
     pub fn iter(&self) -> impl Iterator<Item = (MigrateCause, &'static str, u64)> + '_ {
-        CAUSES.into_iter().map(|cause| (cause, name(cause), self.get(cause)))
+        CAUSES.into_iter().map(|cause| (cause, cause_name(cause), self.get(cause)))
     }
 
     #[inline]
@@ -385,7 +385,7 @@ impl MigrationCount {
     }
 }
 
-const fn name(cause: MigrateCause) -> &'static str {
+pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
     match cause {
         MigrateCause::Wakeup => "wakeup",
         MigrateCause::Fork => "fork",

@@ -5,12 +5,12 @@ use std::path::Path;
 use miette::miette;
 use vruntime_report::{Comparison, Variant};
 
-use super::{as_input, leave, leave_results, tell_notes};
+use super::{as_input, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::Input;
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, output, simulate};
+use crate::{Ended, input, output, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -29,6 +29,8 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             let seed = side.plan.config.seed.wrapping_add(u64::from(index));
             jobs.push(Job {
                 detect: false,
+                analyse: Some(html::watch(None)).filter(|_| index == 0 && compare.reports.html.is_some()),
+                overview: index == 0,
                 workload: &side.input.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
@@ -52,6 +54,18 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         leave(out, "comparison.json", &format!("{:#}\n", comparison.json()))?;
     }
     tell_notes(&runs);
+    let firsts = || sides.iter().zip(&of_side).filter_map(|(side, runs)| Some((side.label.clone(), runs.first()?)));
+    if let Some(path) = &compare.reports.html {
+        let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
+        html::write(&html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>()), path)?;
+    }
+    if let Some(folder) = &compare.reports.tables {
+        tables::write(folder, compare.reports.format, "", &[comparison.data_table()])?;
+        for (label, done) in firsts() {
+            let prefix = format!("{}-", folder_name(&label));
+            tables::write(folder, compare.reports.format, &prefix, &done.results.tables())?;
+        }
+    }
     if options.json {
         output::print_json(&comparison.json());
     } else {

@@ -74,6 +74,8 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         .flat_map(|scenario| {
             (0..fidelity.repeat).map(|index| Job {
                 detect: false,
+                analyse: None,
+                overview: false,
                 workload: &scenario.input.workload,
                 config: vruntime_sim::Config {
                     seed: fidelity.seed.wrapping_add(u64::from(index)),

@@ -1,10 +1,12 @@
 //! One file a command.
 
+mod analyses;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod compare;
 mod diff;
 mod fidelity;
+mod html;
 mod info;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
@@ -14,6 +16,7 @@ mod reproduce;
 mod run;
 mod trace;
 
+pub(crate) use analyses::{Asked, word as analysis_word};
 #[cfg(target_os = "linux")]
 pub(crate) use calibrate::calibrate;
 pub(crate) use compare::compare;
@@ -45,6 +48,9 @@ fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
             fields.insert("notes".to_owned(), json!(run.outcome.notes));
             if let Some(detected) = &run.detected {
                 fields.insert("detected".to_owned(), json!(detected));
+            }
+            if let Some(analyses) = &run.analyses {
+                fields.insert("analyses".to_owned(), analyses.json());
             }
             fields.insert("interrupted".to_owned(), json!(run.outcome.interrupted));
         }

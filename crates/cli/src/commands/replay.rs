@@ -72,6 +72,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         traces: None,
         rtapp_log: None,
         detect: false,
+        analyse: arguments.reports.html.is_some().then(|| super::html::watch(None)),
+        overview: true,
         kernel: plan.kernel.clone(),
     };
     let mut jobs = vec![job(&recorded.workload, &as_recorded)];
@@ -81,6 +83,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
+    report(arguments, &as_recorded, what_if.as_ref(), &check, &notes(&recorded, reading.clock.jumps), &runs)?;
     if arguments.json {
         let mut json = check.json();
         if let serde_json::Value::Object(fields) = &mut json {
@@ -102,6 +105,31 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         ));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Writes what is asked for in files.
+fn report(
+    arguments: &Replay,
+    as_recorded: &Plan,
+    what_if: Option<&Plan>,
+    check: &ReplayCheck,
+    notes: &[String],
+    runs: &[Done],
+) -> miette::Result<()> {
+    if let Some(path) = &arguments.reports.html {
+        let labels = ["as recorded".to_owned(), "what if".to_owned()];
+        let labelled: Vec<(String, &Done)> = labels.into_iter().zip(runs).collect();
+        let mut lead = format!("Replayed as recorded: {} under {}.", as_recorded.machine_words, as_recorded.kernel);
+        if let Some(plan) = what_if {
+            lead.extend([" What if: ", &plan.machine_words, " under ", &plan.kernel, "."]);
+        }
+        let title = format!("Replay of {}", arguments.file.display());
+        super::html::write(&super::html::replay_page(&title, &lead, check, notes, &labelled), path)?;
+    }
+    if let Some(folder) = &arguments.reports.tables {
+        crate::tables::write(folder, arguments.reports.format, "", &check.tables())?;
+    }
+    Ok(())
 }
 
 /// A trace as a workload beside others; none: Ctrl-C came before its end.

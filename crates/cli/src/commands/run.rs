@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use vruntime_report::{proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
 use vruntime_workload::rtapp::Global;
 
+use super::analyses::{asked, check};
+use super::html;
 use super::{digests, leave_results, runs_json, tell_notes};
 use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, output, simulate};
+use crate::{Ended, input, output, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -20,6 +22,11 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
+    let wanted = (!run.analyse.is_empty()).then(|| asked(&run.analyse, false)).transpose()?;
+    let watched = |index: u16| match &wanted {
+        asked if index == 0 && run.reports.html.is_some() => Some(html::watch(asked.clone())),
+        asked => asked.clone(),
+    };
     let jobs: Vec<Job<'_>> = (0..options.repeat)
         .map(|index| Job {
             workload: &input.workload,
@@ -31,6 +38,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             traces: options.out.clone().filter(|_| index == 0),
             rtapp_log: run.rtapp_log.clone().filter(|_| index == 0).map(|folder| (folder, log_settings(&input))),
             detect: run.detect,
+            analyse: watched(index),
+            overview: index == 0 && run.reports.html.is_some(),
             kernel: plan.kernel.clone(),
         })
         .collect();
@@ -39,12 +48,24 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         leave_results(folder, &input.name, &plan, &runs)?;
     }
     tell_notes(&runs);
+    if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
+        check(analyses, options)?;
+    }
+    if let Some(done) = runs.first() {
+        if let Some(path) = &run.reports.html {
+            html::write(&html::run_page(&input.name, &head(&input.name, &plan, &runs), done), path)?;
+        }
+        if let Some(folder) = &run.reports.tables {
+            let found = done.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
+            tables::write(folder, run.reports.format, "", &[done.results.tables(), found].concat())?;
+        }
+    }
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
         output::print(&debug(at, &run.task, done)?);
     } else if options.json {
         output::print_json(&runs_json(&input.name, &plan, &runs));
     } else {
-        output::print(&report(&input.name, &plan, &runs));
+        output::print(&report(&input.name, &plan, &runs, wanted.is_some()));
         if let Some(folder) = &options.out {
             let folder = folder.display();
             output::print(&format!(
@@ -62,6 +83,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
+/// So many rows of a table of an analysis are shown; JSON has all.
+const ANALYSED_ROWS: usize = 25;
 /// So many violations of a run are told; JSON has more.
 const TOLD: usize = 8;
 
@@ -126,7 +149,7 @@ fn log_settings(input: &Input) -> Global {
     }
 }
 
-fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {
+fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut parts = vec![head(name, plan, runs), results_table(&first.results)];
     if runs.len() > 1 {
@@ -135,6 +158,9 @@ fn report(name: &str, plan: &Plan, runs: &[Done]) -> String {
         parts.push(spread_table(&results));
     }
     parts.extend(runs.iter().filter_map(detections));
+    if let Some(analyses) = first.analyses.as_ref().filter(|_| analysed) {
+        parts.push(format!("Analyses of seed {}:\n\n{}", first.seed, analyses.text(ANALYSED_ROWS)));
+    }
     parts.push(digests(runs));
     parts.join("\n")
 }

@@ -1,5 +1,6 @@
 //! `vruntime trace`: what is in recorded traces.
 
+mod analyse;
 mod convert;
 
 use std::io::{self, Cursor, Read};
@@ -21,6 +22,7 @@ const ROUND: u64 = 1 << 16;
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
     match &trace.command {
         TraceCommand::Info(arguments) => info(arguments),
+        TraceCommand::Analyse(arguments) => analyse::analyse(arguments),
         TraceCommand::Convert(arguments) => convert::convert(arguments),
     }
 }

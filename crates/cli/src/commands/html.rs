@@ -1,0 +1,147 @@
+//! `--html FILE`: what a command found, as a page to send to somebody.
+
+use std::fs;
+use std::path::Path;
+
+use miette::{IntoDiagnostic, WrapErr};
+use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, Results, TableGroup};
+
+use crate::simulate::Done;
+
+/// What to look for in a run that is to be shown on a page, and what was asked for besides.
+pub(crate) fn watch(asked: Option<(Vec<AnalysisKind>, AnalysisOptions)>) -> (Vec<AnalysisKind>, AnalysisOptions) {
+    let (mut kinds, options) = asked.unwrap_or_default();
+    kinds.extend(AnalysisKind::USUAL);
+    kinds.retain(|kind| *kind != AnalysisKind::TimeHist);
+    (kinds, options)
+}
+
+/// Writes a page.
+pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
+    fs::write(path, page.html()).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
+}
+
+/// Adds what the analyses of several runs found, each with its label.
+fn charts(page: &mut Page, runs: &[(String, &Analyses)]) {
+    for (label, analyses) in runs {
+        page.run(label, analyses);
+    }
+}
+
+/// A page of one run; of several seeds, the first.
+pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
+    let mut page = Page::new(name, lead.trim().replace('\n', ", "));
+    let analyses = done.analyses.as_deref();
+    for sentence in analyses.map(Analyses::sentences).unwrap_or_default() {
+        page.say(sentence);
+    }
+    if let Some(detected) = &done.detected {
+        for violation in detected.violations.iter().take(8) {
+            page.say(violation.to_string());
+        }
+    }
+    for note in &done.outcome.notes {
+        page.say(note.as_str());
+    }
+    page.bars(done.results.share_bars());
+    let runs: Vec<(String, &Analyses)> = analyses.map(|analyses| (name.to_owned(), analyses)).into_iter().collect();
+    charts(&mut page, &runs);
+    results(&mut page, &[(String::new(), &done.results)]);
+    page.analyses(&runs);
+    page
+}
+
+/// The tables of results of several runs, those of one kind together.
+fn results(page: &mut Page, runs: &[(String, &Results)]) {
+    let mut groups: Vec<TableGroup> = Vec::new();
+    for (label, results) in runs {
+        for table in results.tables() {
+            match groups.iter_mut().find(|group| group.title == table.title) {
+                Some(group) => group.tables.push((label.clone(), table)),
+                None => groups.push(TableGroup {
+                    title: table.title.clone(),
+                    sub: String::new(),
+                    tables: vec![(label.clone(), table)],
+                }),
+            }
+        }
+    }
+    for group in groups {
+        page.tables(group);
+    }
+}
+
+/// A page of all runs that were compared, by the first seed of each; the comparison itself is of all seeds.
+pub(crate) fn compare_page(lead: &str, comparison: &Comparison, runs: &[(String, &Done)]) -> Page {
+    let labels: Vec<&str> = runs.iter().map(|(label, _)| label.as_str()).collect();
+    let mut page = Page::new(labels.join(" against "), lead);
+    page.say(comparison.sentence().replace('\n', " "));
+    let watched: Vec<(String, &Analyses)> =
+        runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
+    for (label, analyses) in &watched {
+        for sentence in analyses.sentences().into_iter().take(2) {
+            page.say(format!("{label}: {sentence}"));
+        }
+    }
+    for (label, done) in runs {
+        let mut bars = done.results.share_bars();
+        bars.label.clone_from(label);
+        page.bars(bars);
+    }
+    charts(&mut page, &watched);
+    let sub = "The mean over the seeds, and half the range of them where there are several.".to_owned();
+    page.tables(TableGroup {
+        title: "What differs".to_owned(),
+        sub,
+        tables: vec![(String::new(), comparison.page_table())],
+    });
+    let all: Vec<(String, &Results)> = runs.iter().map(|(label, done)| (label.clone(), &done.results)).collect();
+    results(&mut page, &all);
+    page.analyses(&watched);
+    page
+}
+
+/// A page of a recording beside its replays.
+pub(crate) fn replay_page(
+    title: &str,
+    lead: &str,
+    check: &ReplayCheck,
+    notes: &[String],
+    runs: &[(String, &Done)],
+) -> Page {
+    let mut page = Page::new(title, lead);
+    page.say(check.summary());
+    let watched: Vec<(String, &Analyses)> =
+        runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
+    for (label, analyses) in &watched {
+        for sentence in analyses.sentences().into_iter().take(2) {
+            page.say(format!("{label}: {sentence}"));
+        }
+    }
+    for note in notes {
+        page.say(note.as_str());
+    }
+    page.bars(check.share_bars());
+    charts(&mut page, &watched);
+    for table in check.tables() {
+        let title = table.title.clone();
+        page.tables(TableGroup { title, sub: String::new(), tables: vec![(String::new(), table)] });
+    }
+    page.analyses(&watched);
+    page
+}
+
+/// A page of a trace that was analysed.
+pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
+    let mut page = Page::new(file.display().to_string(), "What the events of this trace say.");
+    for sentence in analyses.sentences() {
+        page.say(sentence);
+    }
+    for note in analyses.notes() {
+        page.say(format!("To know: {note}."));
+    }
+    let runs = [(file.display().to_string(), analyses)];
+    charts(&mut page, &runs);
+    page.analyses(&runs);
+    page
+}

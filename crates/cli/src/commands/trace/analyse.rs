@@ -1,0 +1,52 @@
+//! `vruntime trace analyse`: what a trace says of delays, of who caused them, of idle CPUs and migrations.
+
+use miette::miette;
+use serde_json::json;
+use vruntime_report::Analyses;
+
+use super::{ROUND, explain, open};
+use crate::args::TraceAnalyse;
+use crate::commands::analyses::{asked, check};
+use crate::commands::html;
+use crate::{Ended, interrupt, output, tables};
+
+pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
+    let mut chosen = asked(&arguments.what, arguments.each_task)?;
+    if arguments.reports.html.is_some() && arguments.what.is_empty() {
+        chosen = html::watch(Some(chosen));
+    }
+    let (kinds, options) = chosen;
+    let mut events = open(&arguments.file)?;
+    let mut analyses = Analyses::new(&kinds, &options);
+    if arguments.reports.html.is_some() {
+        analyses = analyses.with_overview();
+    }
+    let (mut count, mut ended) = (0_u64, Ended::Well);
+    while let Some(record) = events.next_record().map_err(|error| explain(&arguments.file, &error))? {
+        analyses.add(&record);
+        count += 1;
+        if count.is_multiple_of(ROUND) && interrupt::asked() {
+            ended = Ended::Interrupted;
+            break;
+        }
+    }
+    analyses.end();
+    if count == 0 {
+        return Err(miette!("there is no event in {}", arguments.file.display()));
+    }
+    check(&analyses, &options)?;
+    if let Some(path) = &arguments.reports.html {
+        html::write(&html::trace_page(&arguments.file, &analyses), path)?;
+    }
+    if let Some(folder) = &arguments.reports.tables {
+        tables::write(folder, arguments.reports.format, "", &analyses.tables())?;
+    }
+    if arguments.json {
+        let mut json = analyses.json();
+        json["file"] = json!(arguments.file.display().to_string());
+        output::print_json(&json);
+    } else {
+        output::print(&analyses.text(if arguments.all { usize::MAX } else { arguments.rows }));
+    }
+    Ok(ended)
+}

@@ -1,0 +1,285 @@
+//! The critical path of a task: what it did, and while it slept, what those did who at last woke it.
+//!
+//! Every instant of the task's life is given to one task and what that was doing. While it runs, or waits for a CPU, it is itself.
+//! A sleep is walked backwards from the wakeup: whoever woke it ran until then; before that he waited for a CPU; or he slept, and
+//! then it is his waker's turn, back to where the sleep began. A wakeup by an interrupt (the CPU was idle) ends a sleep that
+//! nobody else is to blame for. Who runs when an interrupt wakes is taken for the waker: a trace does not tell the two apart.
+//!
+//! What others did is remembered for one sleep of the task only, so memory is bounded by that.
+
+use std::collections::BTreeMap;
+
+use super::world::{On, Span, State, Step, What, World};
+use super::{Analysis, Options};
+use crate::data::{DataTable, Kind};
+
+/// So much of what others did is remembered in one sleep; a longer one is given to `(not kept)`.
+const MOST_PIECES: usize = 1 << 20;
+/// Steps of one walk.
+const MOST_STEPS: usize = 1 << 14;
+/// Steps of the longest sleep that are shown.
+const SHOWN_STEPS: usize = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doing {
+    Runs,
+    Waits,
+    Sleeps,
+    Unknown,
+}
+
+impl Doing {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Waits => "waits for a CPU",
+            Self::Sleeps => "sleeps until an interrupt",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A state that is over.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    state: State,
+    begin: i64,
+    end: i64,
+    /// Who ended it, if it was a sleep.
+    waker: On,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Past {
+    /// The sleep of the task this is of.
+    sleep: u64,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    task: u32,
+    doing: Doing,
+    begin: i64,
+    end: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    ns: u64,
+    count: u64,
+    longest: u64,
+    longest_at: i64,
+}
+
+/// The analysis.
+#[derive(Debug)]
+pub(super) struct CriticalPath {
+    wanted: String,
+    target: Option<u32>,
+    asleep: bool,
+    sleeps: u64,
+    past: Vec<Past>,
+    kept: usize,
+    sums: BTreeMap<(u32, Doing), Sum>,
+    /// The links of the longest sleep.
+    longest: (u64, Vec<Link>),
+}
+
+impl CriticalPath {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            wanted: options.task.clone().unwrap_or_default(),
+            target: None,
+            asleep: false,
+            sleeps: 0,
+            past: Vec::new(),
+            kept: 0,
+            sums: BTreeMap::new(),
+            longest: (0, Vec::new()),
+        }
+    }
+
+    fn is_wanted(&self, world: &World, task: u32) -> bool {
+        self.wanted.parse() == Ok(world.pid(task)) || self.wanted == world.comm(task) || self.wanted == world.name(task)
+    }
+
+    fn add(&mut self, link: Link) {
+        let ns = link.end.saturating_sub(link.begin).max(0) as u64;
+        if ns == 0 {
+            return;
+        }
+        let sum = self.sums.entry((link.task, link.doing)).or_default();
+        sum.ns += ns;
+        sum.count += 1;
+        if ns > sum.longest {
+            (sum.longest, sum.longest_at) = (ns, link.begin);
+        }
+    }
+
+    /// Remembers what a task did, if that may matter to the sleep that goes on.
+    fn remember(&mut self, task: u32, was: Span, at: i64, waker: On) {
+        if self.kept >= MOST_PIECES || at <= was.since {
+            return;
+        }
+        if task as usize >= self.past.len() {
+            self.past.resize_with(task as usize + 1, Past::default);
+        }
+        let past = &mut self.past[task as usize];
+        if past.sleep != self.sleeps {
+            past.sleep = self.sleeps;
+            past.pieces.clear();
+        }
+        past.pieces.push(Piece { state: was.state, begin: was.since, end: at, waker });
+        self.kept += 1;
+    }
+
+    /// What a task did at a time just before `cursor`.
+    fn piece(&self, world: &World, task: u32, cursor: i64) -> Option<Piece> {
+        let now = world.state(task);
+        if now.since < cursor {
+            return Some(Piece { state: now.state, begin: now.since, end: cursor, waker: On::Unknown });
+        }
+        let past = self.past.get(task as usize).filter(|past| past.sleep == self.sleeps)?;
+        let after = past.pieces.partition_point(|piece| piece.begin < cursor);
+        past.pieces.get(after.checked_sub(1)?).copied()
+    }
+
+    /// Who is to thank for what happened between the beginning of the target's sleep and its end.
+    fn walk(&self, world: &World, target: u32, floor: i64, at: i64, waker: On) -> Vec<Link> {
+        let mut links = Vec::new();
+        let On::Task(mut who) = waker else {
+            let doing = if waker == On::Idle { Doing::Sleeps } else { Doing::Unknown };
+            return vec![Link { task: target, doing, begin: floor, end: at }];
+        };
+        let mut cursor = at;
+        for _ in 0..MOST_STEPS {
+            if cursor <= floor {
+                return links;
+            }
+            let Some(piece) = self.piece(world, who, cursor).filter(|piece| piece.end >= cursor) else { break };
+            let begin = piece.begin.max(floor);
+            let doing = match (piece.state, piece.waker) {
+                (State::Running, _) => Doing::Runs,
+                (State::Waiting, _) => Doing::Waits,
+                // One never heard of before was woken, so it slept.
+                (State::Asleep | State::Unknown, On::Task(other)) if other != who && other != target => {
+                    who = other;
+                    continue;
+                }
+                (State::Asleep, _) => Doing::Sleeps,
+                _ => Doing::Unknown,
+            };
+            links.push(Link { task: who, doing, begin, end: cursor });
+            cursor = begin;
+        }
+        if cursor > floor {
+            links.push(Link { task: who, doing: Doing::Unknown, begin: floor, end: cursor });
+        }
+        links
+    }
+}
+
+impl Analysis for CriticalPath {
+    fn step(&mut self, step: &Step, world: &World) {
+        let at = step.at;
+        if self.target.is_none() {
+            self.target = world.changes.iter().map(|change| change.task).find(|&task| self.is_wanted(world, task));
+        }
+        let Some(target) = self.target else { return };
+        let waker = match step.what {
+            What::Waking { .. } | What::Woken { .. } => step.by,
+            _ => On::Unknown,
+        };
+        for change in &world.changes {
+            if change.task != target {
+                if self.asleep {
+                    self.remember(change.task, change.was, at, waker);
+                }
+                continue;
+            }
+            let link = |doing| Link { task: target, doing, begin: change.was.since, end: at };
+            match change.was.state {
+                State::Running => self.add(link(Doing::Runs)),
+                State::Waiting if change.now.state == State::Waiting => {}
+                State::Waiting => self.add(link(Doing::Waits)),
+                State::Asleep => {
+                    let links = self.walk(world, target, change.was.since, at, waker);
+                    let ns = at.saturating_sub(change.was.since).max(0) as u64;
+                    for &link in &links {
+                        self.add(link);
+                    }
+                    if ns > self.longest.0 {
+                        self.longest = (ns, links);
+                    }
+                }
+                State::Unknown | State::Gone => {}
+            }
+            self.asleep = change.now.state == State::Asleep;
+            if self.asleep {
+                self.sleeps += 1;
+                self.kept = 0;
+            }
+        }
+    }
+
+    fn finish(&mut self, world: &World) {
+        let (Some(target), Some((_, end))) = (self.target, world.span) else { return };
+        let span = world.state(target);
+        let doing = match span.state {
+            State::Running => Doing::Runs,
+            State::Waiting => Doing::Waits,
+            // Nothing ended it: nobody can be told to have.
+            State::Asleep => Doing::Unknown,
+            State::Unknown | State::Gone => return,
+        };
+        self.add(Link { task: target, doing, begin: span.since, end });
+    }
+
+    fn tables(&self, world: &World) -> Vec<DataTable> {
+        let name = self.target.map_or_else(|| self.wanted.clone(), |target| world.name(target));
+        let columns = [
+            ("task", "Task", Kind::Text),
+            ("doing", "Doing", Kind::Text),
+            ("total_ns", "Together", Kind::Nanoseconds),
+            ("share", "Of its life", Kind::Share),
+            ("count", "Times", Kind::Count),
+            ("longest_ns", "Longest", Kind::Nanoseconds),
+            ("longest_start_ns", "From", Kind::Instant),
+        ];
+        let title = format!("Critical path of {name}: what it did, and in its sleeps those who at last woke it");
+        let mut table = DataTable::new("critical_path", title, &columns);
+        let total: u64 = self.sums.values().map(|sum| sum.ns).sum();
+        let mut rows: Vec<(&(u32, Doing), &Sum)> = self.sums.iter().collect();
+        rows.sort_by_key(|&(key, sum)| (std::cmp::Reverse(sum.ns), *key));
+        for (&(task, doing), sum) in rows {
+            table.push(vec![
+                world.name(task).into(),
+                doing.text().into(),
+                sum.ns.into(),
+                (sum.ns as f64 / total.max(1) as f64).into(),
+                sum.count.into(),
+                sum.longest.into(),
+                sum.longest_at.into(),
+            ]);
+        }
+        let columns = [
+            ("task", "Task", Kind::Text),
+            ("doing", "Doing", Kind::Text),
+            ("start_ns", "From", Kind::Instant),
+            ("duration_ns", "For", Kind::Nanoseconds),
+        ];
+        let mut longest = DataTable::new("critical_path_longest", format!("The longest sleep of {name}"), &columns);
+        let links = &self.longest.1;
+        let shown = links.len().min(SHOWN_STEPS);
+        for link in links[..shown].iter().rev() {
+            longest.push(vec![
+                world.name(link.task).into(),
+                link.doing.text().into(),
+                link.begin.into(),
+                (link.end - link.begin).into(),
+            ]);
+        }
+        vec![table, longest]
+    }
+}

@@ -1,0 +1,233 @@
+//! Time in which a task waited while a CPU was idle that could have run it.
+//!
+//! A wait and an idle interval of another CPU overlap until the first of them ends; only overlaps of a millisecond and more are
+//! looked at, for no balancer looks more often, and most of the shorter ones are a wakeup on its way. Nothing counts while the
+//! CPU the task waits on is idle itself: it is being woken for it. Where a task may run, simulated runs tell. Recordings do
+//! not: there it *could* run where it has been seen by the end of the wait, and *might* elsewhere, kernel threads that
+//! belong to a CPU (`name/N`) excepted.
+
+use vruntime_trace::CpuMask;
+
+use super::world::{On, State, Step, World};
+use super::{Analysis, Options};
+use crate::conservation::{Since, add};
+use crate::data::{DataTable, Kind};
+
+/// Shorter overlaps are not looked at.
+const LEAST_NS: u64 = 1_000_000;
+
+type Parts = Vec<(u64, u64)>;
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    /// Where it has been seen.
+    seen: CpuMask,
+    /// Where it may run, if that was told.
+    allowed: Option<CpuMask>,
+    /// The overlaps of the wait that goes on: with CPUs it could run on, with all it might.
+    could: Parts,
+    might: Parts,
+    waits: u64,
+    could_ns: u64,
+    might_ns: u64,
+    worst: u64,
+    worst_start: i64,
+    worst_end: i64,
+    worst_cpu: u32,
+}
+
+/// The analysis.
+#[derive(Debug, Default)]
+pub(super) struct IdleWaiting {
+    waiting: Since,
+    idle: Since,
+    tasks: Vec<Task>,
+    /// Where each waiting task is.
+    places: Vec<u32>,
+    /// Affinities are told: nobody might run where he was not seen.
+    told: bool,
+}
+
+impl IdleWaiting {
+    pub(super) fn new(_options: &Options) -> Self {
+        Self::default()
+    }
+
+    fn task(&mut self, task: u32) -> &mut Task {
+        if task as usize >= self.tasks.len() {
+            self.tasks.resize_with(task as usize + 1, Task::default);
+            self.places.resize(task as usize + 1, 0);
+        }
+        &mut self.tasks[task as usize]
+    }
+
+    /// A wait and an idle interval overlapped.
+    fn overlap(&mut self, task: u32, cpu: usize, begin: u64, end: u64, world: &World) {
+        let cpu = vruntime_trace::CpuId(cpu as u32);
+        let told = self.told;
+        let it = self.task(task);
+        let (could, might) = match (&it.allowed, told) {
+            (Some(mask), _) => (mask.contains(cpu), false),
+            (None, true) => (true, false),
+            (None, false) => (it.seen.contains(cpu), true),
+        };
+        let bound = might && !could && per_cpu(&world.comm(task)).is_some_and(|own| own != cpu.0);
+        if could {
+            add(&mut it.could, begin, end);
+        }
+        if could || (might && !bound) {
+            add(&mut it.might, begin, end);
+        }
+    }
+
+    /// A CPU is not idle any more, or the task whose CPU it is shall not count: the overlaps until now are over.
+    fn idle_ends(&mut self, at: u64, cpu: usize, world: &World) {
+        let Some(since) = self.idle.end(cpu) else { return };
+        if at.saturating_sub(since) < LEAST_NS {
+            return;
+        }
+        let waiting: Vec<(usize, u64)> =
+            self.waiting.iter().take_while(|&(_, waits)| at.saturating_sub(waits.max(since)) >= LEAST_NS).collect();
+        for (task, waits) in waiting {
+            if self.places[task] as usize != cpu {
+                self.overlap(task as u32, cpu, waits.max(since), at, world);
+            }
+        }
+    }
+
+    /// A wait, or the part of it on one CPU, is over.
+    fn wait_ends(&mut self, at: u64, task: u32, world: &World) {
+        let Some(since) = self.waiting.end(task as usize) else { return };
+        if at.saturating_sub(since) < LEAST_NS {
+            return;
+        }
+        let place = self.places[task as usize] as usize;
+        let idle: Vec<(usize, u64)> =
+            self.idle.iter().take_while(|&(_, idle)| at.saturating_sub(idle.max(since)) >= LEAST_NS).collect();
+        if idle.iter().any(|&(cpu, _)| cpu == place) {
+            return;
+        }
+        for (cpu, idle_since) in idle {
+            self.overlap(task, cpu, idle_since.max(since), at, world);
+        }
+    }
+
+    /// The whole wait is over.
+    fn book(&mut self, at: i64, task: u32, since: i64, cpu: u32) {
+        let it = self.task(task);
+        let sum = |parts: &mut Parts| parts.drain(..).map(|(begin, end)| end - begin).sum::<u64>();
+        let (could, might) = (sum(&mut it.could), sum(&mut it.might));
+        if might.max(could) == 0 {
+            return;
+        }
+        it.waits += 1;
+        it.could_ns += could;
+        it.might_ns += might;
+        if might.max(could) > it.worst {
+            (it.worst, it.worst_start, it.worst_end, it.worst_cpu) = (might.max(could), since, at, cpu);
+        }
+    }
+}
+
+/// The CPU a kernel thread belongs to, by its name: `ksoftirqd/3`, `kworker/1:0`.
+pub(super) fn per_cpu(comm: &str) -> Option<u32> {
+    let rest = comm.split_once('/')?.1;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+impl Analysis for IdleWaiting {
+    fn step(&mut self, step: &Step, world: &World) {
+        // Counts from the first event, and never goes back.
+        let at = world.elapsed();
+        for change in &world.changes {
+            if change.was.state == State::Waiting {
+                self.task(change.task);
+                // It has been where it runs now, by the end of the wait.
+                if change.now.state == State::Running {
+                    self.task(change.task).seen.insert(vruntime_trace::CpuId(change.now.cpu));
+                }
+                self.wait_ends(at, change.task, world);
+                if change.now.state != State::Waiting {
+                    self.book(step.at, change.task, change.was.since, change.was.cpu);
+                }
+            }
+            if change.now.state == State::Running {
+                self.task(change.task).seen.insert(vruntime_trace::CpuId(change.now.cpu));
+            }
+        }
+        if let Some((cpu, was)) = world.cpu_was {
+            let on = world.cpus()[cpu as usize].on;
+            if was.on == On::Idle {
+                self.idle_ends(at, cpu as usize, world);
+            }
+            if on == On::Idle {
+                self.idle.begin(cpu as usize, at);
+            }
+        }
+        for change in world.changes.iter().filter(|change| change.now.state == State::Waiting) {
+            self.task(change.task);
+            self.places[change.task as usize] = change.now.cpu;
+            self.waiting.begin(change.task as usize, at);
+        }
+    }
+
+    fn affinity(&mut self, task: u32, cpus: Option<&CpuMask>, world: &World) {
+        self.told = true;
+        let at = world.elapsed();
+        self.task(task);
+        let waits = world.state(task).state == State::Waiting;
+        self.wait_ends(at, task, world);
+        self.task(task).allowed = cpus.cloned();
+        if waits {
+            self.waiting.begin(task as usize, at);
+        }
+    }
+
+    fn simulated(&mut self, cpus: usize) {
+        self.told = true;
+        (0..cpus).for_each(|cpu| self.idle.begin(cpu, 0));
+    }
+
+    fn finish(&mut self, world: &World) {
+        let Some((_, end)) = world.span else { return };
+        let at = world.elapsed();
+        for task in 0..self.tasks.len().min(world.tasks()) as u32 {
+            let span = world.state(task);
+            self.wait_ends(at, task, world);
+            if span.state == State::Waiting {
+                self.book(end, task, span.since, span.cpu);
+            }
+        }
+    }
+
+    fn tables(&self, world: &World) -> Vec<DataTable> {
+        let mut columns = vec![
+            ("task", "Task", Kind::Text),
+            ("waits", "Waits", Kind::Count),
+            ("could_ns", "Could run elsewhere", Kind::Nanoseconds),
+        ];
+        if !self.told {
+            columns.push(("might_ns", "Might", Kind::Nanoseconds));
+        }
+        columns.extend([
+            ("worst_ns", "Worst", Kind::Nanoseconds),
+            ("worst_start_ns", "From", Kind::Instant),
+            ("worst_end_ns", "Until", Kind::Instant),
+            ("worst_cpu", "On CPU", Kind::Count),
+        ]);
+        let title = "Who waited for 1 ms or more while another CPU was idle that could have run him";
+        let mut table = DataTable::new("idle_while_waiting", title, &columns);
+        let mut rows: Vec<(u32, &Task)> = (0..).zip(&self.tasks).filter(|(_, task)| task.waits > 0).collect();
+        rows.sort_by_key(|&(index, task)| (std::cmp::Reverse((task.could_ns, task.might_ns)), index));
+        for (index, task) in rows {
+            let mut row = vec![world.name(index).into(), task.waits.into(), task.could_ns.into()];
+            if !self.told {
+                row.push(task.might_ns.into());
+            }
+            row.extend([task.worst.into(), task.worst_start.into(), task.worst_end.into(), task.worst_cpu.into()]);
+            table.push(row);
+        }
+        vec![table]
+    }
+}

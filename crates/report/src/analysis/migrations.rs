@@ -1,0 +1,159 @@
+//! Migrations by cause. Our own runs tell the cause; recordings have `sched_migrate_task`, and the cause is told from what is
+//! around it:
+//!
+//! | cause | told by |
+//! |---|---|
+//! | `wakeup` | it follows `sched_waking` of the task on the same CPU, where interrupts are off until the task is placed; without `sched_waking`: the task slept |
+//! | `fork` | the task is new |
+//! | `newidle` | recorded on the CPU that gets the task, and the next switch there is away from one that sleeps or is gone |
+//! | `idle` | the same, while the CPU is idle |
+//! | `periodic` | the same, and who runs there goes on or is preempted |
+//! | `nohz_idle` | recorded on a third CPU, which is idle and balances for the one that gets the task |
+//! | `stopper` | `migration/N` runs on the CPU that loses the task: active balancing, a changed affinity, or exec |
+//! | `rt_push`, `rt_pull` | a real-time or deadline task that its CPU pushes, or another pulls |
+//! | `asleep` | the task sleeps: its affinity changed, or its CPU went |
+//! | `other` | anything else; mostly affinity |
+
+use std::collections::BTreeMap;
+
+use vruntime_trace::MigrateCause;
+
+use super::world::{On, State, Step, What, World};
+use super::{Analysis, Options};
+use crate::data::{Cell, DataTable, Kind};
+use crate::results::cause_name;
+
+/// The last event of a CPU, as far as it matters.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    /// The task just being woken here.
+    waking: Option<u32>,
+    /// Tasks pulled since the last switch, each once for every pull.
+    pulled: Vec<u32>,
+}
+
+/// The analysis.
+#[derive(Debug, Default)]
+pub(super) struct Migrations {
+    cpus: Vec<Cpu>,
+    causes: BTreeMap<&'static str, u64>,
+    /// By task: all, at wakeup or fork, by balancing.
+    tasks: Vec<[u64; 3]>,
+    told: bool,
+}
+
+impl Migrations {
+    pub(super) fn new(_options: &Options) -> Self {
+        Self::default()
+    }
+
+    fn count(&mut self, task: u32, cause: &'static str) {
+        *self.causes.entry(cause).or_default() += 1;
+        if task as usize >= self.tasks.len() {
+            self.tasks.resize(task as usize + 1, [0; 3]);
+        }
+        let row = &mut self.tasks[task as usize];
+        row[0] += 1;
+        match cause {
+            "wakeup" | "fork" => row[1] += 1,
+            "newidle" | "idle" | "periodic" | "nohz_idle" | "active" => row[2] += 1,
+            _ => {}
+        }
+    }
+
+    /// Those pulled since the last switch of a CPU: why.
+    fn settle(&mut self, cpu: u32, cause: &'static str) {
+        for task in std::mem::take(&mut self.cpus[cpu as usize].pulled) {
+            self.count(task, cause);
+        }
+    }
+
+    fn migrate(&mut self, step: &Step, world: &World, task: u32, from: u32, to: u32, realtime: bool) {
+        let span = world.state(task);
+        let waking = self.cpus[step.cpu as usize].waking == Some(task);
+        let stopper = match step.by {
+            On::Task(by) => world.comm(by).starts_with("migration/"),
+            On::Idle | On::Unknown => false,
+        };
+        let cause = match span.state {
+            _ if waking => "wakeup",
+            State::Asleep if span.new => "fork",
+            State::Asleep if !world.has_waking => "wakeup",
+            State::Asleep => "asleep",
+            _ if stopper && step.cpu == from => "stopper",
+            _ if realtime && step.cpu == from => "rt_push",
+            _ if realtime && step.cpu == to => "rt_pull",
+            _ if step.cpu == to && step.by == On::Idle => "idle",
+            _ if step.cpu == to => return self.cpus[to as usize].pulled.push(task),
+            _ if step.cpu != from && step.by == On::Idle => "nohz_idle",
+            _ => "other",
+        };
+        self.count(task, cause);
+    }
+}
+
+impl Analysis for Migrations {
+    fn step(&mut self, step: &Step, world: &World) {
+        if world.cpus().len() > self.cpus.len() {
+            self.cpus.resize_with(world.cpus().len(), Cpu::default);
+        }
+        match step.what {
+            What::Migrate { task, cause: Some(cause), .. } => {
+                self.told = true;
+                // Not a migration to the kernel, which only then gives the task its first CPU.
+                if cause != MigrateCause::Fork {
+                    self.count(task, cause_name(cause));
+                }
+            }
+            What::Migrate { task, from, to, cause: None, realtime } if (to as usize) < self.cpus.len() => {
+                self.migrate(step, world, task, from, to, realtime);
+            }
+            What::Migrate { task, .. } => self.count(task, "other"),
+            What::Switch { prev, state, .. } => {
+                let cause = match prev {
+                    On::Idle => "idle",
+                    _ if state.is_runnable() => "periodic",
+                    _ => "newidle",
+                };
+                self.settle(step.cpu, cause);
+            }
+            _ => {}
+        }
+        self.cpus[step.cpu as usize].waking = match step.what {
+            What::Waking { task, .. } => Some(task),
+            _ => None,
+        };
+    }
+
+    fn finish(&mut self, _world: &World) {
+        (0..self.cpus.len() as u32).for_each(|cpu| self.settle(cpu, "periodic"));
+    }
+
+    fn tables(&self, world: &World) -> Vec<DataTable> {
+        let total: u64 = self.causes.values().sum();
+        let columns =
+            [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Of all", Kind::Share)];
+        let told = if self.told { "" } else { ", told from what is around them" };
+        let mut causes = DataTable::new("migrations", format!("Migrations by cause{told}"), &columns);
+        let mut rows: Vec<(&str, u64)> = self.causes.iter().map(|(&cause, &count)| (cause, count)).collect();
+        rows.sort_by_key(|&(cause, count)| (std::cmp::Reverse(count), cause));
+        for (cause, count) in rows {
+            causes.push(vec![cause.into(), count.into(), (count as f64 / total.max(1) as f64).into()]);
+        }
+        let columns = [
+            ("task", "Task", Kind::Text),
+            ("migrations", "Migrations", Kind::Count),
+            ("at_wakeup", "At wakeup", Kind::Count),
+            ("by_balancing", "By balancing", Kind::Count),
+        ];
+        let mut tasks = DataTable::new("migrations_by_task", "Who was moved", &columns);
+        let mut rows: Vec<(u32, &[u64; 3])> = (0..).zip(&self.tasks).filter(|(_, counts)| counts[0] > 0).collect();
+        rows.sort_by_key(|&(task, counts)| (std::cmp::Reverse(counts[0]), task));
+        for (task, counts) in rows {
+            let mut row: Vec<Cell> = vec![world.name(task).into()];
+            row.extend(counts.iter().map(|&count| Cell::from(count)));
+            tasks.push(row);
+        }
+        vec![causes, tasks]
+    }
+}

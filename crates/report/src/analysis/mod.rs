@@ -1,0 +1,269 @@
+//! Analyses of any trace, recorded or simulated, one file each. All that are asked for look at the events in one pass, and keep
+//! sums, not events.
+//!
+//! ```
+//! use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};
+//! use vruntime_trace::read::TextReader;
+//!
+//! let text = b"  bash-7 [001] 0.000001: sched_waking: comm=make pid=8 prio=120 target_cpu=001\n\
+//!   bash-7 [001] 0.000005: sched_switch: prev_comm=bash prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=make next_pid=8 next_prio=120\n";
+//! let mut reader = TextReader::new(&text[..]);
+//! let mut analyses = Analyses::new(&[AnalysisKind::Latency], &AnalysisOptions::default());
+//! while let Some(record) = reader.next_record()? {
+//!     analyses.add(&record);
+//! }
+//! analyses.end();
+//! let latency = &analyses.tables()[0];
+//! assert_eq!(latency.json()[0]["max_delay_ns"], 4_000);
+//! # Ok::<(), vruntime_trace::read::Error>(())
+//! ```
+
+mod antagonists;
+mod bins;
+mod critical;
+mod idle_waiting;
+mod latency;
+mod live;
+mod migrations;
+mod overview;
+mod recorded;
+mod runqueue;
+mod said;
+mod timehist;
+mod world;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::{Map, Value, json};
+use vruntime_trace::{CpuMask, Record};
+
+use crate::data::DataTable;
+use world::{Step, World};
+
+/// What there is to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AnalysisKind {
+    /// Delays from runnable to running, as `perf sched latency` prints them.
+    Latency,
+    /// Every switch, as `perf sched timehist` prints it.
+    TimeHist,
+    /// Its summary, as `perf sched timehist --summary` prints it.
+    Summary,
+    /// Who waited while whom had its CPU.
+    Antagonists,
+    /// Who waited while another CPU was idle.
+    IdleWhileWaiting,
+    /// Runnable tasks on each CPU, over time.
+    RunQueue,
+    /// Migrations by cause.
+    Migrations,
+    /// What one task, and those who woke it, did.
+    CriticalPath,
+}
+
+impl AnalysisKind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Latency,
+        Self::TimeHist,
+        Self::Summary,
+        Self::Antagonists,
+        Self::IdleWhileWaiting,
+        Self::RunQueue,
+        Self::Migrations,
+        Self::CriticalPath,
+    ];
+
+    /// Those that say what matters in a page or less, without being told more.
+    pub const USUAL: [Self; 5] =
+        [Self::Latency, Self::Antagonists, Self::IdleWhileWaiting, Self::RunQueue, Self::Migrations];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::TimeHist => "timehist",
+            Self::Summary => "summary",
+            Self::Antagonists => "antagonists",
+            Self::IdleWhileWaiting => "idle-while-waiting",
+            Self::RunQueue => "runqueue",
+            Self::Migrations => "migrations",
+            Self::CriticalPath => "critical-path",
+        }
+    }
+}
+
+impl fmt::Display for AnalysisKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for AnalysisKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no analysis `{name}`; there are {names}")
+        })
+    }
+}
+
+/// How to look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnalysisOptions {
+    /// A row for each task, rather than for all tasks of one name (`perf sched latency --pids`).
+    pub each_task: bool,
+    /// The task of the critical path: its pid, its name, or `name-pid`.
+    pub task: Option<String>,
+}
+
+use AnalysisOptions as Options;
+
+/// One of them: sees every step after the world has taken note of it.
+trait Analysis: fmt::Debug + Send + Sync {
+    fn step(&mut self, step: &Step, world: &World);
+    /// It is a run of ours: affinities will be told, and all CPUs are idle at 0.
+    fn simulated(&mut self, _cpus: usize) {}
+    fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
+    fn finish(&mut self, _world: &World) {}
+    fn tables(&self, world: &World) -> Vec<DataTable>;
+    /// For a terminal, with so many rows of each table.
+    fn text(&self, world: &World, rows: usize) -> String {
+        let tables = self.tables(world);
+        tables.iter().map(|table| table.text(rows)).collect::<Vec<String>>().join("\n")
+    }
+}
+
+/// Analyses of one trace, in one pass: fed with [`Analyses::add`], or as the [`Sink`](vruntime_trace::Sink) of a run.
+#[derive(Debug)]
+pub struct Analyses {
+    world: World,
+    chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
+    overview: Option<Box<overview::Overview>>,
+}
+
+impl Analyses {
+    /// These, each once.
+    pub fn new(kinds: &[AnalysisKind], options: &AnalysisOptions) -> Self {
+        let mut chosen: Vec<(AnalysisKind, Box<dyn Analysis>)> = Vec::new();
+        for &kind in kinds {
+            if chosen.iter().any(|&(other, _)| other == kind) {
+                continue;
+            }
+            let analysis: Box<dyn Analysis> = match kind {
+                AnalysisKind::Latency => Box::new(latency::Latencies::new(options)),
+                AnalysisKind::TimeHist => Box::new(timehist::TimeHist::new(options)),
+                AnalysisKind::Summary => Box::new(timehist::TimeHist::summary(options)),
+                AnalysisKind::Antagonists => Box::new(antagonists::Antagonists::new(options)),
+                AnalysisKind::IdleWhileWaiting => Box::new(idle_waiting::IdleWaiting::new(options)),
+                AnalysisKind::RunQueue => Box::new(runqueue::RunQueues::new(options)),
+                AnalysisKind::Migrations => Box::new(migrations::Migrations::new(options)),
+                AnalysisKind::CriticalPath => Box::new(critical::CriticalPath::new(options)),
+            };
+            chosen.push((kind, analysis));
+        }
+        Self { world: World::default(), chosen, overview: None }
+    }
+
+    /// Watches for the charts of a [`Page`](crate::Page) as well.
+    #[must_use]
+    pub fn with_overview(mut self) -> Self {
+        self.overview = Some(Box::default());
+        self
+    }
+
+    /// What the charts of a page are made of; none without [`Analyses::with_overview`].
+    pub(crate) fn overview_json(&self) -> Option<Value> {
+        self.overview.as_ref().map(|overview| overview.json(&self.world))
+    }
+
+    /// The next event of a recorded trace.
+    pub fn add(&mut self, record: &Record<'_>) {
+        if let Some(step) = recorded::step(&mut self.world, record) {
+            self.step(&step);
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let step = Step { at: self.world.time(step.at), ..*step };
+        if self.world.apply(&step) {
+            for (_, analysis) in &mut self.chosen {
+                analysis.step(&step, &self.world);
+            }
+            if let Some(overview) = &mut self.overview {
+                overview.step(&step, &self.world);
+            }
+        }
+    }
+
+    /// The trace is over. To be called once, after the last event; a run does so by itself.
+    pub fn end(&mut self) {
+        for (_, analysis) in &mut self.chosen {
+            analysis.finish(&self.world);
+        }
+        if let Some(overview) = &mut self.overview {
+            overview.finish(&self.world);
+        }
+    }
+
+    /// Whether a task has this pid or name.
+    pub fn has_task(&self, wanted: &str) -> bool {
+        (0..self.world.tasks() as u32).any(|task| {
+            wanted.parse() == Ok(self.world.pid(task))
+                || wanted == self.world.comm(task)
+                || wanted == self.world.name(task)
+        })
+    }
+
+    /// Every table of every analysis, in the order they were asked for.
+    pub fn tables(&self) -> Vec<DataTable> {
+        self.chosen.iter().flat_map(|(_, analysis)| analysis.tables(&self.world)).collect()
+    }
+
+    /// Everything for a terminal, with at most so many rows of each table.
+    pub fn text(&self, rows: usize) -> String {
+        let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows));
+        let notes = self.notes();
+        let known = (!notes.is_empty()).then(|| format!("To know:\n  {}\n", notes.join("\n  ")));
+        parts.chain(known).collect::<Vec<String>>().join("\n")
+    }
+
+    /// What to know of the events before trusting what was made of them, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        let faults = self.world.faults;
+        let told = [
+            (faults.losses, "places where events were lost"),
+            (faults.broken, "switches from a task that had not come, so that something is missing before"),
+            (faults.unwoken, "times a task ran after a sleep that no event ended"),
+            (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
+            (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
+            (faults.impossible, "mentions of pids or CPUs that no Linux has"),
+        ];
+        told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect()
+    }
+
+    /// Every table by its name, and what to know of the events.
+    pub fn json(&self) -> Value {
+        let tables: Map<String, Value> =
+            self.tables().iter().map(|table| (table.name.to_owned(), table.json())).collect();
+        let faults = self.world.faults;
+        json!({
+            "elapsed_ns": self.world.elapsed(),
+            "tables": tables,
+            "faults": {
+                "losses": faults.losses,
+                "broken_switches": faults.broken,
+                "unwoken": faults.unwoken,
+                "clock_jumps": faults.jumps,
+                "unordered": faults.unordered,
+                "impossible": faults.impossible,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What the analyses found, in sentences: for the top of a page.
+
+use super::Analyses;
+use crate::data::{Cell, DataTable};
+use crate::units::{percent, time};
+
+/// A value of a row, by its column's key.
+fn cell<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a Cell> {
+    let column = table.columns.iter().position(|column| column.key == key)?;
+    table.rows.get(row)?.get(column)
+}
+
+fn number(table: &DataTable, row: usize, key: &str) -> Option<f64> {
+    match cell(table, row, key)? {
+        Cell::Int(value) => Some(*value as f64),
+        Cell::Float(value) => Some(*value),
+        Cell::Nothing | Cell::Text(_) => None,
+    }
+}
+
+fn text<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a str> {
+    match cell(table, row, key)? {
+        Cell::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+impl Analyses {
+    /// What stands out, a sentence each, of the analyses that were asked for.
+    pub fn sentences(&self) -> Vec<String> {
+        let tables = self.tables();
+        let of = |name: &str| tables.iter().find(|table| table.name == name);
+        let parts = [
+            of("runqueue").and_then(busy),
+            of("latency").and_then(delays),
+            of("antagonists").and_then(antagonist),
+            of("idle_while_waiting").map(idle),
+            of("migrations").and_then(migrations),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+fn busy(table: &DataTable) -> Option<String> {
+    let rows: Vec<f64> = (0..table.rows.len()).filter_map(|row| number(table, row, "busy")).collect();
+    let most = rows.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let least = rows.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mean = rows.iter().sum::<f64>() / rows.len() as f64;
+    Some(match rows.len() {
+        1 => format!("The CPU was busy {} % of the time.", percent(mean)),
+        _ => format!(
+            "The CPUs were busy {} % of the time: CPU {} most ({} %), CPU {} least ({} %).",
+            percent(mean),
+            most.0,
+            percent(most.1),
+            least.0,
+            percent(least.1)
+        ),
+    })
+}
+
+fn delays(table: &DataTable) -> Option<String> {
+    let worst = (0..table.rows.len()).max_by(|&a, &b| {
+        let of = |row| number(table, row, "max_delay_ns").unwrap_or(0.0);
+        of(a).total_cmp(&of(b))
+    })?;
+    let (sum, count) = (0..table.rows.len()).fold((0.0, 0.0), |(sum, count), row| {
+        let number = |key| number(table, row, key).unwrap_or(0.0);
+        (sum + number("avg_delay_ns") * number("count"), count + number("count"))
+    });
+    Some(format!(
+        "Tasks waited {} for a CPU in the mean of {count} times; the longest wait was one of {}: {}.",
+        time(sum / f64::max(count, 1.0)),
+        text(table, worst, "task")?,
+        time(number(table, worst, "max_delay_ns")?),
+    ))
+}
+
+fn antagonist(table: &DataTable) -> Option<String> {
+    let row =
+        (0..table.rows.len()).find(|&row| text(table, row, "for_task").is_some_and(|who| !who.starts_with('(')))?;
+    let (waited, who) = (text(table, row, "waited")?, text(table, row, "for_task")?);
+    let who = if who == waited { "others of that name" } else { who };
+    Some(format!(
+        "Most waiting was of {waited} for {who}: {} together, {} % of all that {waited} waited.",
+        time(number(table, row, "total_ns")?),
+        percent(number(table, row, "share")?)
+    ))
+}
+
+fn idle(table: &DataTable) -> String {
+    let sum = |key: &str| (0..table.rows.len()).filter_map(|row| number(table, row, key)).sum::<f64>();
+    match (table.rows.len(), text(table, 0, "task"), number(table, 0, "worst_ns")) {
+        (count, Some(first), Some(worst)) if sum("could_ns") > 0.0 => format!(
+            "{count} tasks waited for 1 ms or more while another CPU was idle that could have run them, {} together; most {first}, once for {}.",
+            time(sum("could_ns")),
+            time(worst)
+        ),
+        (_, Some(first), Some(_)) => format!(
+            "Some tasks, {first} most, waited while CPUs were idle on which they had not been seen ({}); whether they might have run there, the trace does not tell.",
+            time(sum("might_ns"))
+        ),
+        _ => "No task waited for 1 ms or more while another CPU was idle that could have run it.".to_owned(),
+    }
+}
+
+fn migrations(table: &DataTable) -> Option<String> {
+    let total: f64 = (0..table.rows.len()).filter_map(|row| number(table, row, "count")).sum();
+    let (cause, share) = (text(table, 0, "cause")?, number(table, 0, "share")?);
+    Some(format!("There were {total} migrations, {} % of them by cause {cause}.", percent(share)))
+}

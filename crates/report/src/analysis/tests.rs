@@ -1,0 +1,257 @@
+use proptest::prelude::*;
+use vruntime_trace::read::TextReader;
+
+use super::*;
+
+/// `CPU at_us who -> what` lines as ftrace prints them.
+fn analyse(kinds: &[AnalysisKind], options: &AnalysisOptions, text: &str) -> Analyses {
+    let mut reader = TextReader::new(text.as_bytes());
+    let mut analyses = Analyses::new(kinds, options);
+    while let Some(record) = reader.next_record().expect("it is a trace") {
+        analyses.add(&record);
+    }
+    analyses.end();
+    analyses
+}
+
+fn switch(cpu: u32, at: u64, prev: (&str, u32), state: &str, next: (&str, u32)) -> String {
+    format!(
+        "  {}-{} [{cpu:03}] {}.{:06}: sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> \
+         next_comm={} next_pid={} next_prio=120\n",
+        prev.0,
+        prev.1,
+        at / 1_000_000,
+        at % 1_000_000,
+        prev.0,
+        prev.1,
+        next.0,
+        next.1
+    )
+}
+
+fn wake(event: &str, cpu: u32, at: u64, by: (&str, u32), who: (&str, u32), target: u32) -> String {
+    format!(
+        "  {}-{} [{cpu:03}] {}.{:06}: {event}: comm={} pid={} prio=120 target_cpu={target:03}\n",
+        by.0,
+        by.1,
+        at / 1_000_000,
+        at % 1_000_000,
+        who.0,
+        who.1
+    )
+}
+
+fn migrate(cpu: u32, at: u64, by: (&str, u32), who: (&str, u32), from: u32, to: u32) -> String {
+    format!(
+        "  {}-{} [{cpu:03}] {}.{:06}: sched_migrate_task: comm={} pid={} prio=120 orig_cpu={from} dest_cpu={to}\n",
+        by.0,
+        by.1,
+        at / 1_000_000,
+        at % 1_000_000,
+        who.0,
+        who.1
+    )
+}
+
+const IDLE: (&str, u32) = ("swapper", 0);
+const A: (&str, u32) = ("a", 7);
+const B: (&str, u32) = ("b", 8);
+const C: (&str, u32) = ("c", 9);
+
+fn cell(table: &DataTable, task: &str, key: &str) -> Value {
+    let rows = table.json();
+    let first = table.columns[0].key.as_ref();
+    let row = rows.as_array().and_then(|rows| rows.iter().find(|row| row[first] == task).cloned());
+    row.unwrap_or_else(|| panic!("{task} is in {rows}"))[key].clone()
+}
+
+/// A runs; B is woken and waits 3 ms for it and 1 ms for C, then runs.
+fn story() -> String {
+    [
+        switch(0, 1_000, IDLE, "R", A),
+        wake("sched_waking", 0, 2_000, A, B, 0),
+        wake("sched_wakeup", 0, 2_001, A, B, 0),
+        wake("sched_waking", 0, 2_500, A, C, 0),
+        switch(0, 5_000, A, "R+", C),
+        switch(0, 6_000, C, "S", B),
+        switch(0, 8_000, B, "S", A),
+        switch(0, 9_000, A, "S", IDLE),
+    ]
+    .concat()
+}
+
+#[test]
+fn latencies_and_who_caused_them() {
+    let kinds = [AnalysisKind::Latency, AnalysisKind::Antagonists, AnalysisKind::RunQueue];
+    let analyses = analyse(&kinds, &AnalysisOptions::default(), &story());
+    let tables = analyses.tables();
+    let latency = &tables[0];
+    assert_eq!(cell(latency, "b", "max_delay_ns"), 4_000_000);
+    assert_eq!(cell(latency, "b", "max_delay_start_ns"), 2_000_000);
+    // Its first coming had no delay, as far as the trace knows; then it was preempted for 3 ms.
+    assert_eq!((cell(latency, "a", "count"), cell(latency, "a", "avg_delay_ns")), (2.into(), 1_500_000.into()));
+    assert_eq!(cell(latency, "a", "runtime_ns"), 5_000_000, "by its switches: nothing was charged");
+    let antagonists = tables[1].json();
+    let pair = |waited: &str, of: &str| -> u64 {
+        let rows = antagonists.as_array().unwrap();
+        let row = rows.iter().find(|row| row["waited"] == waited && row["for_task"] == of);
+        row.map_or(0, |row| row["total_ns"].as_u64().unwrap())
+    };
+    assert_eq!((pair("b", "a"), pair("b", "c"), pair("c", "a")), (3_000_000, 1_000_000, 2_500_000));
+    assert_eq!((pair("a", "c"), pair("a", "b"), pair("b", "b")), (1_000_000, 2_000_000, 0));
+    let queue = tables[2].json()[0].clone();
+    assert_eq!((&queue["max"], &queue["max_at_ns"]), (&3.into(), &2_500_000.into()));
+    // 8 ms: 1 alone, 0.5 with B, 2.5 with C, 1 all three (A preempted), 2 A and B, 1 A.
+    assert_eq!(queue["length_3"], 3.5 / 8.0);
+    let text = analyses.text(10);
+    assert!(text.contains("  b:8                   |      2.000 ms |        1 | avg:   4.000 ms"), "{text}");
+}
+
+#[test]
+fn timehist_has_a_line_a_switch_and_a_summary() {
+    let analyses = analyse(&[AnalysisKind::TimeHist], &AnalysisOptions::default(), &story());
+    let tables = analyses.tables();
+    assert_eq!(tables[0].rows.len(), 5);
+    let text = analyses.text(10);
+    // B: woken at 2 ms, ran from 6 to 8.
+    assert!(
+        text.contains("       0.008000 [0000]  b[8]                                0.000      4.000      2.000"),
+        "{text}"
+    );
+    assert_eq!(cell(&tables[1], "a", "run_ns"), 5_000_000);
+    assert_eq!(cell(&tables[1], "a", "avg_run_ns"), 2_500_000);
+}
+
+#[test]
+fn an_idle_cpu_beside_a_wait_counts_where_the_task_has_been() {
+    let text = [
+        switch(1, 1_000, IDLE, "R", B),
+        switch(0, 1_000, IDLE, "R", A),
+        switch(1, 2_000, B, "S", IDLE),
+        wake("sched_waking", 0, 3_000, A, B, 0),
+        wake("sched_waking", 0, 3_000, A, C, 0),
+        switch(0, 13_000, A, "S", B),
+        switch(0, 14_000, B, "S", C),
+        switch(0, 15_000, C, "S", IDLE),
+    ]
+    .concat();
+    let analyses = analyse(&[AnalysisKind::IdleWhileWaiting], &AnalysisOptions::default(), &text);
+    let table = &analyses.tables()[0];
+    assert_eq!(cell(table, "b-8", "could_ns"), 10_000_000, "{}", table.json());
+    assert_eq!((cell(table, "c-9", "could_ns"), cell(table, "c-9", "might_ns")), (0.into(), 11_000_000.into()));
+}
+
+#[test]
+fn migrations_by_what_is_around_them() {
+    let stopper = ("migration/0", 18);
+    let text = [
+        switch(0, 1_000, IDLE, "R", A),
+        switch(1, 1_000, IDLE, "R", C),
+        // Placed at its wakeup.
+        wake("sched_waking", 0, 2_000, A, B, 0),
+        migrate(0, 2_001, A, B, 0, 1),
+        wake("sched_wakeup", 0, 2_002, A, B, 1),
+        // Pulled, and then C sleeps: newly idle. Pulled back while A goes on: periodic.
+        wake("sched_waking", 0, 2_100, A, ("d", 10), 0),
+        wake("sched_wakeup", 0, 2_101, A, ("d", 10), 0),
+        migrate(1, 3_000, C, ("d", 10), 0, 1),
+        switch(1, 3_001, C, "S", ("d", 10)),
+        migrate(0, 4_000, A, B, 1, 0),
+        switch(0, 4_001, A, "R", stopper),
+        migrate(0, 4_002, stopper, A, 0, 1),
+        switch(0, 4_003, stopper, "S", B),
+    ]
+    .concat();
+    let analyses = analyse(&[AnalysisKind::Migrations], &AnalysisOptions::default(), &text);
+    let tables = analyses.tables();
+    for cause in ["wakeup", "newidle", "periodic", "stopper"] {
+        assert_eq!(cell(&tables[0], cause, "count"), 1, "{}", tables[0].json());
+    }
+    assert_eq!(cell(&tables[1], "b-8", "migrations"), 2);
+}
+
+#[test]
+fn a_critical_path_goes_through_those_who_woke() {
+    // A sleeps from 2 to 10 ms: C worked from 3 to 6 and woke B, who waited to 7 and worked to 10.
+    let text = [
+        switch(0, 1_000, IDLE, "R", A),
+        switch(0, 2_000, A, "S", IDLE),
+        wake("sched_waking", 1, 3_000, IDLE, C, 1),
+        switch(1, 3_000, IDLE, "R", C),
+        wake("sched_waking", 1, 6_000, C, B, 1),
+        switch(1, 7_000, C, "S", B),
+        wake("sched_waking", 1, 10_000, B, A, 0),
+        switch(0, 10_500, IDLE, "R", A),
+        switch(0, 11_000, A, "S", IDLE),
+    ]
+    .concat();
+    let options = AnalysisOptions { task: Some("a".to_owned()), ..AnalysisOptions::default() };
+    let analyses = analyse(&[AnalysisKind::CriticalPath], &options, &text);
+    let tables = analyses.tables();
+    let rows = tables[0].json();
+    let sum = |task: &str, doing: &str| {
+        let row = rows.as_array().unwrap().iter().find(|row| row["task"] == task && row["doing"] == doing);
+        row.map_or(0, |row| row["total_ns"].as_u64().unwrap())
+    };
+    assert_eq!(sum("b-8", "runs"), 3_000_000, "{rows}");
+    assert_eq!(sum("b-8", "waits for a CPU"), 1_000_000);
+    assert_eq!(sum("c-9", "runs"), 3_000_000);
+    assert_eq!((sum("a-7", "runs"), sum("a-7", "waits for a CPU")), (1_500_000, 500_000));
+    assert_eq!(tables[1].rows.len(), 4, "{}", tables[1].json());
+    let all: u64 = rows.as_array().unwrap().iter().map(|row| row["total_ns"].as_u64().unwrap()).sum();
+    assert_eq!(all, 10_000_000, "every instant is given to somebody, once");
+    assert!(analyses.has_task("a") && analyses.has_task("7") && !analyses.has_task("x"));
+}
+
+#[test]
+fn losses_and_jumps_are_told() {
+    let text = format!(
+        "{}CPU:0 [LOST 12 EVENTS]\n{}{}",
+        switch(0, 1_000, IDLE, "R", A),
+        switch(0, 5_000, B, "S", A),
+        switch(0, 900_000_000, A, "S", IDLE)
+    );
+    let analyses = analyse(&AnalysisKind::USUAL, &AnalysisOptions::default(), &text);
+    let text = analyses.text(5);
+    assert!(text.contains("places where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
+    assert_eq!(analyses.json()["elapsed_ns"], 4_000_000, "no time passes in a jump");
+}
+
+proptest! {
+    /// Events in any order, of any CPU and task: nothing panics, and sums stay within what passed.
+    #[test]
+    fn any_events_at_all(
+        events in prop::collection::vec((0_u8..7, 0_u32..4, 0_u32..6, 0_u32..6, 0_u64..40_000_000), 0..80),
+    ) {
+        let names = ["swapper", "a", "b", "migration/0", "kworker/1", "e"];
+        let who = |index: u32| (names[index as usize], index);
+        let mut text = String::new();
+        for (kind, cpu, one, other, at) in events {
+            let line = match kind {
+                0 | 1 => switch(cpu, at, who(one), ["R", "R+", "S", "D", "X"][other as usize % 5], who(other)),
+                2 => wake("sched_waking", cpu, at, who(one), who(other), cpu),
+                3 => wake("sched_wakeup", cpu, at, who(one), who(other), cpu),
+                4 => wake("sched_wakeup_new", cpu, at, who(one), who(other), cpu),
+                5 => migrate(cpu, at, who(one), who(other), cpu, one),
+                _ => format!("CPU:{cpu} [LOST 1 EVENTS]\n"),
+            };
+            text.push_str(&line);
+        }
+        if text.contains("sched_") {
+            let options = AnalysisOptions { each_task: true, task: Some("a".to_owned()) };
+            let analyses = analyse(&AnalysisKind::ALL, &options, &text);
+            let elapsed = analyses.json()["elapsed_ns"].as_u64().unwrap();
+            prop_assert!(!analyses.text(100).is_empty());
+            for table in analyses.tables() {
+                for row in table.json().as_array().unwrap() {
+                    if let Some(could) = row.get("could_ns").and_then(Value::as_u64) {
+                        prop_assert!(could <= elapsed, "{}", row);
+                    }
+                    if let Some(worst) = row.get("worst_ns").and_then(Value::as_u64) {
+                        prop_assert!(worst <= elapsed, "{}", row);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! Who is where, and in which state, as the events tell: what every analysis looks at.
+//!
+//! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a second task
+//! gets a second index.
+
+use vruntime_trace::{MigrateCause, TaskState};
+
+/// The largest pid of any Linux (`PID_MAX_LIMIT`).
+const MAX_PID: i32 = 4_194_304;
+/// The largest NR_CPUS of any architecture.
+pub(crate) const MAX_CPUS: u32 = 8192;
+/// No machine schedules nothing for so long: the clock has jumped.
+const JUMP_NS: i64 = 10_000_000_000;
+/// Names are kept up to this length; the kernel's are at most 15 bytes.
+const MAX_COMM: usize = 256;
+/// So many names of a task are told apart; later ones take the place of the last.
+const MAX_COMMS: usize = 8;
+
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum On {
+    /// Nobody knows: nothing is known yet, or events are lost.
+    #[default]
+    Unknown,
+    Idle,
+    Task(u32),
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Nanoseconds.
+    pub(crate) at: i64,
+    pub(crate) cpu: u32,
+    /// Who ran there.
+    pub(crate) by: On,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Switch {
+        prev: On,
+        state: TaskState,
+        next: On,
+    },
+    /// Somebody wakes it; `cpu` is where it was last.
+    Waking {
+        task: u32,
+        cpu: Option<u32>,
+    },
+    /// It is on the run queue of `cpu`.
+    Woken {
+        task: u32,
+        cpu: Option<u32>,
+        new: bool,
+    },
+    /// `realtime`: its priority is one of real-time or deadline tasks.
+    Migrate {
+        task: u32,
+        from: u32,
+        to: u32,
+        cause: Option<MigrateCause>,
+        realtime: bool,
+    },
+    /// It was charged CPU time.
+    Charged {
+        task: u32,
+        ns: u64,
+    },
+    Fork {
+        child: u32,
+    },
+    Exit,
+    /// Events of this CPU are missing.
+    Lost,
+    /// The CPU comes or goes.
+    Online(bool),
+    /// Anything else: only its time counts.
+    Other,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    #[default]
+    Unknown,
+    Running,
+    /// Runnable, and somebody else runs.
+    Waiting,
+    Asleep,
+    Gone,
+}
+
+/// A state, since when, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) state: State,
+    pub(crate) since: i64,
+    pub(crate) cpu: u32,
+    /// Of a wait: it began with a wakeup, and nobody has put the task on a run queue since, as far as is known.
+    pub(crate) placing: bool,
+    /// Of a wait: it began with a wakeup.
+    pub(crate) woken: bool,
+    /// Of a wait: it began with a fork.
+    pub(crate) new: bool,
+}
+
+/// A task went from one state, or one CPU, to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) task: u32,
+    pub(crate) was: Span,
+    pub(crate) now: Span,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    pid: i32,
+    tgid: Option<i32>,
+    /// The class of identical tasks it is one of, in our own runs.
+    class: Option<String>,
+    /// Its names, the last one being today's.
+    comms: Vec<Vec<u8>>,
+    span: Span,
+}
+
+impl Task {
+    #[cold]
+    fn rename(&mut self, comm: &[u8]) {
+        let comm = comm[..comm.len().min(MAX_COMM)].to_vec();
+        if self.comms.len() < MAX_COMMS {
+            self.comms.push(comm);
+        } else {
+            self.comms[MAX_COMMS - 1] = comm;
+        }
+    }
+}
+
+/// A CPU, and since when it has been like that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cpu {
+    pub(crate) on: On,
+    pub(crate) since: i64,
+    /// Any event came from it.
+    pub(crate) seen: bool,
+}
+
+/// What is not as it should be in the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    /// Switches from a task that had not come.
+    pub(crate) broken: u64,
+    /// Tasks that ran after a sleep nothing ended.
+    pub(crate) unwoken: u64,
+    pub(crate) losses: u64,
+    pub(crate) jumps: u64,
+    /// Events earlier than those before them.
+    pub(crate) unordered: u64,
+    /// Events of tasks or CPUs no Linux has.
+    pub(crate) impossible: u64,
+}
+
+/// All tasks and CPUs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    tasks: Vec<Task>,
+    /// For each pid its index, plus one; 0: there is none.
+    by_pid: Vec<u32>,
+    cpus: Vec<Cpu>,
+    /// What the last step changed.
+    pub(crate) changes: Vec<Change>,
+    /// The CPU whose task the last step changed, as it was before.
+    pub(crate) cpu_was: Option<(u32, Cpu)>,
+    /// The first and the last time.
+    pub(crate) span: Option<(i64, i64)>,
+    pub(crate) faults: Faults,
+    /// What times are moved by since the clock jumped.
+    moved_by: i64,
+    /// It has, since the last step.
+    jumped: bool,
+    /// Any `sched_waking`, and any `sched_stat_runtime`.
+    pub(crate) has_waking: bool,
+    pub(crate) has_charges: bool,
+}
+
+impl World {
+    /// A machine whose CPUs are all idle at 0.
+    pub(crate) fn all_idle(&mut self, cpus: usize) {
+        self.cpus = vec![Cpu { on: On::Idle, since: 0, seen: true }; cpus.min(MAX_CPUS as usize)];
+        self.span = Some((0, 0));
+    }
+
+    /// The index of the task with this pid, which has this name from now on. None for pids no Linux gives, and 0.
+    pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
+        if !(1..=MAX_PID).contains(&pid) {
+            self.faults.impossible += u64::from(pid != 0 && pid != -1);
+            return None;
+        }
+        let slot = pid as usize;
+        if slot >= self.by_pid.len() {
+            self.by_pid.resize(slot + 1, 0);
+        }
+        if self.by_pid[slot] == 0 {
+            self.tasks.push(Task { pid, ..Task::default() });
+            self.by_pid[slot] = self.tasks.len() as u32;
+        }
+        let index = self.by_pid[slot] - 1;
+        let task = &mut self.tasks[index as usize];
+        if task.comms.last().is_none_or(|last| last != comm) && !comm.is_empty() && comm != b"<...>" {
+            task.rename(comm);
+        }
+        Some(index)
+    }
+
+    /// A task that was just forked: not the one that had its pid before.
+    pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
+        let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
+        if let Some(slot) = slot
+            && *slot > 0
+            && self.tasks[*slot as usize - 1].span.state != State::Unknown
+        {
+            *slot = 0;
+        }
+        self.task(pid, comm)
+    }
+
+    /// Who that is on a CPU.
+    pub(crate) fn on(&mut self, pid: i32, comm: &[u8]) -> On {
+        match pid {
+            0 => On::Idle,
+            _ => self.task(pid, comm).map_or(On::Unknown, On::Task),
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(crate) fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+
+    /// Where a task is, and in which state.
+    pub(crate) fn state(&self, task: u32) -> Span {
+        self.tasks[task as usize].span
+    }
+
+    pub(crate) fn set_tgid(&mut self, task: u32, tgid: i32) {
+        self.tasks[task as usize].tgid = Some(tgid);
+    }
+
+    pub(crate) fn set_class(&mut self, task: u32, class: &str) {
+        self.tasks[task as usize].class = Some(class.to_owned());
+    }
+
+    /// The class of identical tasks it is one of; its name where there are no classes.
+    pub(crate) fn class(&self, task: u32) -> String {
+        self.tasks[task as usize].class.clone().unwrap_or_else(|| self.comm(task))
+    }
+
+    pub(crate) fn tgid(&self, task: u32) -> Option<i32> {
+        self.tasks[task as usize].tgid
+    }
+
+    pub(crate) fn pid(&self, task: u32) -> i32 {
+        self.tasks[task as usize].pid
+    }
+
+    /// Its name as it is now.
+    pub(crate) fn comm(&self, task: u32) -> String {
+        self.comm_then(task, u8::MAX)
+    }
+
+    /// Which of its names a task has now, for [`World::comm_then`].
+    pub(crate) fn comm_number(&self, task: u32) -> u8 {
+        self.tasks[task as usize].comms.len().saturating_sub(1) as u8
+    }
+
+    /// Its name as it was.
+    pub(crate) fn comm_then(&self, task: u32, number: u8) -> String {
+        let comms = &self.tasks[task as usize].comms;
+        let comm = comms.get(usize::from(number)).or(comms.last());
+        comm.map_or_else(|| "<...>".to_owned(), |comm| String::from_utf8_lossy(comm).into_owned())
+    }
+
+    /// `comm-pid`.
+    pub(crate) fn name(&self, task: u32) -> String {
+        format!("{}-{}", self.comm(task), self.pid(task))
+    }
+
+    /// Length of all there is, nanoseconds.
+    pub(crate) fn elapsed(&self) -> u64 {
+        self.span.map_or(0, |(first, last)| last.saturating_sub(first).max(0) as u64)
+    }
+
+    fn enter(&mut self, at: i64, task: u32, state: State, cpu: u32) {
+        self.put(task, Span { state, since: at, cpu, ..Span::default() });
+    }
+
+    fn put(&mut self, task: u32, now: Span) {
+        let was = std::mem::replace(&mut self.tasks[task as usize].span, now);
+        if was != now {
+            self.changes.push(Change { task, was, now });
+        }
+    }
+
+    fn set_cpu(&mut self, at: i64, cpu: u32, on: On) {
+        let row = &mut self.cpus[cpu as usize];
+        let now = Cpu { on, since: at, seen: true };
+        let was = std::mem::replace(row, now);
+        if was.on != on || !was.seen {
+            self.cpu_was = Some((cpu, was));
+        } else {
+            row.since = was.since;
+        }
+    }
+
+    /// Nothing is known any more of a CPU, and who was on it.
+    fn forget(&mut self, at: i64, cpu: u32) {
+        if let On::Task(task) = self.cpus[cpu as usize].on {
+            self.enter(at, task, State::Unknown, cpu);
+        }
+        self.set_cpu(at, cpu, On::Unknown);
+    }
+
+    /// The clock has jumped: nothing is known of anybody.
+    fn forget_all(&mut self, at: i64) {
+        self.faults.jumps += 1;
+        for task in 0..self.tasks.len() as u32 {
+            if self.state(task).state != State::Unknown {
+                self.enter(at, task, State::Unknown, self.state(task).cpu);
+            }
+        }
+        for cpu in &mut self.cpus {
+            (cpu.on, cpu.since) = (On::Unknown, at);
+        }
+    }
+
+    /// The time of an event that comes now, which never goes back: one slightly earlier than those before it, as text merged from
+    /// several CPUs may have, is taken to be simultaneous. Where the clock jumps, no time passes, and all later times are moved
+    /// by as much; nothing is known of anybody there.
+    pub(crate) fn time(&mut self, at: i64) -> i64 {
+        let moved = at.saturating_add(self.moved_by);
+        let Some((_, last)) = self.span else { return moved };
+        let apart = moved.saturating_sub(last);
+        if !(-JUMP_NS..=JUMP_NS).contains(&apart) {
+            self.moved_by = last.saturating_sub(at);
+            self.jumped = true;
+            return last;
+        }
+        self.faults.unordered += u64::from(apart < 0);
+        moved.max(last)
+    }
+
+    /// Takes note of a step. False if it is of a CPU no Linux has, and nothing is to be made of it.
+    pub(crate) fn apply(&mut self, step: &Step) -> bool {
+        self.changes.clear();
+        self.cpu_was = None;
+        let Step { at, cpu, by, what } = *step;
+        if cpu >= MAX_CPUS {
+            self.faults.impossible += 1;
+            return false;
+        }
+        let (first, last) = self.span.unwrap_or((at, at));
+        self.span = Some((first, last.max(at)));
+        if std::mem::take(&mut self.jumped) {
+            self.forget_all(at);
+        }
+        if cpu as usize >= self.cpus.len() {
+            self.cpus.resize(cpu as usize + 1, Cpu::default());
+        }
+        if what == What::Lost {
+            self.faults.losses += 1;
+            self.forget(at, cpu);
+            return true;
+        }
+        if !self.cpus[cpu as usize].seen && by != On::Unknown {
+            self.arrive(at, cpu, by);
+        }
+        match what {
+            What::Switch { prev, state, next } => self.switch(at, cpu, prev, state, next),
+            What::Waking { task, cpu: target } => {
+                self.has_waking = true;
+                self.wake(at, task, target, true);
+            }
+            What::Woken { task, cpu: target, new } => self.woken(at, task, target, new),
+            What::Migrate { task, to, .. } if to < MAX_CPUS => {
+                let span = self.state(task);
+                if span.state != State::Running {
+                    self.put(task, Span { cpu: to, ..span });
+                }
+            }
+            What::Charged { .. } => self.has_charges = true,
+            What::Fork { child } => {
+                let span = self.state(child);
+                self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
+            }
+            What::Online(online) => self.set_cpu(at, cpu, if online { On::Idle } else { On::Unknown }),
+            What::Migrate { .. } | What::Exit | What::Lost | What::Other => {}
+        }
+        true
+    }
+
+    /// Somebody has a CPU who is not known to have come there by a switch.
+    fn arrive(&mut self, at: i64, cpu: u32, on: On) {
+        if let On::Task(task) = on {
+            self.leave_elsewhere(at, task, cpu);
+            self.enter(at, task, State::Running, cpu);
+        }
+        self.set_cpu(at, cpu, on);
+    }
+
+    /// A task that runs here does not run elsewhere, whatever is missing in the events.
+    fn leave_elsewhere(&mut self, at: i64, task: u32, cpu: u32) {
+        let span = self.state(task);
+        if span.state == State::Running && span.cpu != cpu {
+            self.faults.broken += 1;
+            if self.cpus.get(span.cpu as usize).is_some_and(|elsewhere| elsewhere.on == On::Task(task)) {
+                let row = &mut self.cpus[span.cpu as usize];
+                (row.on, row.since) = (On::Unknown, at);
+            }
+        }
+    }
+
+    fn switch(&mut self, at: i64, cpu: u32, prev: On, state: TaskState, next: On) {
+        let before = self.cpus[cpu as usize].on;
+        if before != prev && before != On::Unknown {
+            self.faults.broken += 1;
+            if let On::Task(task) = before {
+                self.enter(at, task, State::Unknown, cpu);
+            }
+        }
+        if let On::Task(task) = prev {
+            let to = if state.is_runnable() {
+                State::Waiting
+            } else if state.is_gone() {
+                State::Gone
+            } else {
+                State::Asleep
+            };
+            self.enter(at, task, to, cpu);
+        }
+        if let On::Task(task) = next {
+            self.faults.unwoken += u64::from(matches!(self.state(task).state, State::Asleep | State::Gone));
+            self.leave_elsewhere(at, task, cpu);
+            self.enter(at, task, State::Running, cpu);
+        }
+        self.set_cpu(at, cpu, next);
+    }
+
+    fn wake(&mut self, at: i64, task: u32, target: Option<u32>, placing: bool) {
+        let span = self.state(task);
+        // One that still runs has not slept; if it is about to, the wakeup that follows tells.
+        if matches!(span.state, State::Asleep | State::Unknown) {
+            let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
+            self.put(task, Span { state: State::Waiting, since: at, cpu, placing, woken: true, new: span.new });
+        }
+    }
+
+    fn woken(&mut self, at: i64, task: u32, target: Option<u32>, new: bool) {
+        let span = self.state(task);
+        if span.state == State::Waiting {
+            let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
+            self.put(task, Span { cpu, placing: false, ..span });
+        } else if new && span.state == State::Gone {
+            // A pid that came again without its fork.
+            self.put(task, Span { state: State::Asleep, ..span });
+            self.wake(at, task, target, false);
+        } else {
+            self.wake(at, task, target, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(at: i64, cpu: u32, by: On, what: What) -> Step {
+        Step { at, cpu, by, what }
+    }
+
+    #[test]
+    fn a_life_as_the_events_tell_it() {
+        let mut world = World::default();
+        let (a, b) = (world.task(7, b"a").unwrap(), world.task(8, b"b").unwrap());
+        world.apply(&step(10, 0, On::Task(a), What::Waking { task: b, cpu: Some(1) }));
+        assert_eq!(world.state(a).state, State::Running, "who runs when the trace begins is told by its first event");
+        assert!(world.state(b).placing);
+        world.apply(&step(11, 0, On::Task(a), What::Migrate { task: b, from: 1, to: 0, cause: None, realtime: false }));
+        world.apply(&step(12, 0, On::Task(a), What::Woken { task: b, cpu: Some(0), new: false }));
+        let wait = Span { state: State::Waiting, since: 10, woken: true, ..Span::default() };
+        assert_eq!(world.state(b), wait, "the wait is one, wherever it goes on");
+        let switch = What::Switch { prev: On::Task(a), state: TaskState::Preempted, next: On::Task(b) };
+        world.apply(&step(20, 0, On::Task(a), switch));
+        assert_eq!(world.changes.len(), 2);
+        assert_eq!((world.state(a).state, world.state(b).state), (State::Waiting, State::Running));
+        world.apply(&step(25, 0, On::Unknown, What::Lost));
+        assert_eq!((world.state(b).state, world.cpus()[0].on), (State::Unknown, On::Unknown));
+        assert_eq!(world.faults, Faults { losses: 1, ..Faults::default() });
+    }
+
+    #[test]
+    fn what_cannot_be_is_counted_and_breaks_nothing() {
+        let mut world = World::default();
+        assert_eq!(world.task(-5, b"x"), None);
+        assert_eq!(world.task(i32::MAX, b"x"), None);
+        let a = world.task(7, b"a").unwrap();
+        assert!(!world.apply(&step(0, u32::MAX, On::Idle, What::Other)));
+        for (at, cpu) in [(0, 0), (5, 1), (i64::MIN, 0), (i64::MAX, 1)] {
+            let switch = What::Switch { prev: On::Idle, state: TaskState::Running, next: On::Task(a) };
+            let at = world.time(at);
+            world.apply(&step(at, cpu, On::Idle, switch));
+        }
+        assert_eq!(world.faults.impossible, 3);
+        assert!(world.faults.broken > 0 && world.faults.jumps == 2, "{:?}", world.faults);
+        let again = world.new_task(7, b"b").unwrap();
+        assert_ne!(again, a, "a pid given again is another task");
+    }
+}

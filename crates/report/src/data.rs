@@ -1,0 +1,225 @@
+//! Tables as data: columns with a key and a kind, rows of values. What is printed, exported and put on a page is made of them.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use crate::table::grid;
+use crate::units::{count, percent, time};
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A name.
+    Text,
+    /// How many, or a number that identifies something (a CPU, a pid).
+    Count,
+    /// A length of time, nanoseconds.
+    Nanoseconds,
+    /// A point of time, nanoseconds of the trace's clock, or since the run began.
+    Instant,
+    /// A part of something: 1.0 is all of it.
+    Share,
+    /// Any other number.
+    Number,
+}
+
+/// A column of a [`DataTable`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name in JSON, CSV and Parquet, with its unit: `max_delay_ns`.
+    pub key: Cow<'static, str>,
+    /// What people read above it: `Max delay`.
+    pub head: Cow<'static, str>,
+    /// What its values are.
+    pub kind: Kind,
+}
+
+/// One value. The variant is what the column's [`Kind`] asks for: `Text` for text, `Int` for counts and times, `Float` for shares
+/// and numbers; `Nothing` where there is none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Cell {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// A name.
+    Text(String),
+    /// A count or a time.
+    Int(i64),
+    /// A share or another number; finite.
+    Float(f64),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<i32> for Cell {
+    fn from(value: i32) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        if value.is_finite() { Self::Float(value) } else { Self::Nothing }
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Nothing, Into::into)
+    }
+}
+
+impl Cell {
+    /// As people read it.
+    pub fn text(&self, kind: Kind) -> String {
+        match (self, kind) {
+            (Self::Nothing, _) => "-".to_owned(),
+            (Self::Text(text), _) => text.clone(),
+            (Self::Int(value), Kind::Nanoseconds) => time(*value as f64),
+            (Self::Int(value), Kind::Instant) => instant(*value),
+            (Self::Int(value), _) => value.to_string(),
+            (Self::Float(value), Kind::Share) => format!("{} %", percent(*value)),
+            (Self::Float(value), Kind::Nanoseconds) => time(*value),
+            (Self::Float(value), _) => count(*value),
+        }
+    }
+
+    /// For JSON.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Nothing => Value::Null,
+            Self::Text(text) => json!(text),
+            Self::Int(value) => json!(value),
+            Self::Float(value) => json!(value),
+        }
+    }
+}
+
+/// Seconds with all nine digits.
+pub(crate) fn instant(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{}.{:09}", ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
+}
+
+/// A table: what it is called, its columns, its rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DataTable {
+    /// Its name in files and JSON, such as `latency`: letters, digits, `_`.
+    pub name: &'static str,
+    /// A line above it, which says what it shows.
+    pub title: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows, each with a cell a column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl DataTable {
+    /// A table without rows. Each column: key, head, kind.
+    pub fn new(name: &'static str, title: impl Into<String>, columns: &[(&'static str, &'static str, Kind)]) -> Self {
+        let columns =
+            columns.iter().map(|&(key, head, kind)| Column { key: key.into(), head: head.into(), kind }).collect();
+        Self { name, title: title.into(), columns, rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If it does not have a cell for each column.
+    pub fn push(&mut self, row: Vec<Cell>) {
+        assert_eq!(row.len(), self.columns.len(), "a row of the table {} has a cell a column", self.name);
+        self.rows.push(row);
+    }
+
+    /// The title and the first `rows` rows for a terminal of 100 columns; what is left out is said.
+    pub fn text(&self, rows: usize) -> String {
+        if self.rows.is_empty() {
+            return format!("{}: none\n", self.title);
+        }
+        let left = self.columns.iter().take_while(|column| column.kind == Kind::Text).count();
+        let heads: Vec<&str> = self.columns.iter().map(|column| column.head.as_ref()).collect();
+        let lines = self.rows.iter().take(rows).map(|row| {
+            row.iter().zip(&self.columns).map(|(cell, column)| printable(&cell.text(column.kind))).collect::<Vec<_>>()
+        });
+        let table = grid(&heads, left, lines);
+        let more = match self.rows.len().saturating_sub(rows) {
+            0 => String::new(),
+            more => format!("and {more} more (--all shows them)\n"),
+        };
+        format!("{}:\n{table}{more}", self.title)
+    }
+
+    /// An array with an object for each row.
+    pub fn json(&self) -> Value {
+        let object = |row: &Vec<Cell>| {
+            let fields = self.columns.iter().zip(row).map(|(column, cell)| (column.key.to_string(), cell.json()));
+            Value::Object(fields.collect::<Map<String, Value>>())
+        };
+        Value::Array(self.rows.iter().map(object).collect())
+    }
+}
+
+/// Names are any bytes; what would break a table or a terminal is replaced.
+pub(crate) fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_by_people_and_by_programs() {
+        let columns =
+            [("task", "Task", Kind::Text), ("delay_ns", "Delay", Kind::Nanoseconds), ("part", "Part", Kind::Share)];
+        let mut table = DataTable::new("delays", "Who waited", &columns);
+        assert_eq!(table.text(5), "Who waited: none\n");
+        table.push(vec!["a\nb".into(), 1_500_000_u64.into(), 0.25.into()]);
+        table.push(vec!["c".into(), None::<u64>.into(), f64::NAN.into()]);
+        let text = table.text(1);
+        assert!(text.contains("a?b   1.50 ms  25.00 %") && text.ends_with("and 1 more (--all shows them)\n"), "{text}");
+        assert_eq!(table.json()[0], json!({ "task": "a\nb", "delay_ns": 1_500_000, "part": 0.25 }));
+        assert_eq!(table.json()[1]["part"], Value::Null);
+    }
+
+    #[test]
+    fn instants_have_all_digits_on_both_sides_of_zero() {
+        assert_eq!(instant(56_127_109_749_001), "56127.109749001");
+        assert_eq!(instant(-1_500_000_000), "-1.500000000");
+    }
+}

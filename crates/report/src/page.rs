@@ -1,0 +1,262 @@
+//! A report as one page: works offline, light and dark, from the keyboard and on paper.
+//!
+//! Everything a page shows is in it: the script and the styles of `assets/`, uPlot for charts, and the data as JSON in an element of
+//! its own. Names of tasks are any bytes; nothing of the data can end that element, and the script shows it as text only.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::analysis::Analyses;
+use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
+use crate::data::{Column, DataTable, Kind};
+
+const TEMPLATE: &str = include_str!("../assets/page.html");
+const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
+
+/// Rows of a table on a page; what is beyond is said, and in the JSON and the other files.
+const MOST_ROWS: usize = 2_000;
+
+/// One bar: a part of something, and a mark to compare it with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Whose.
+    pub name: String,
+    /// How long it is.
+    pub share: f64,
+    /// Where the mark is, in the same unit.
+    pub mark: Option<f64>,
+    /// What stands behind it.
+    pub text: String,
+}
+
+/// Bars under a heading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bars {
+    /// The heading.
+    pub title: String,
+    /// What they show.
+    pub sub: String,
+    /// What tells them from others of the same heading, such as the run; may be empty.
+    pub label: String,
+    /// One a line.
+    pub rows: Vec<Bar>,
+}
+
+/// Tables under a heading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableGroup {
+    /// The heading.
+    pub title: String,
+    /// What they show.
+    pub sub: String,
+    /// Each with what tells it from the others, such as the run it is of; may be empty.
+    pub tables: Vec<(String, DataTable)>,
+}
+
+/// What a page is made of. Texts are plain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    title: String,
+    lead: String,
+    summary: Vec<String>,
+    bars: Vec<Bars>,
+    runs: Vec<Value>,
+    tables: Vec<TableGroup>,
+}
+
+impl Page {
+    /// A page with a heading, and a line that says what was run.
+    pub fn new(title: impl Into<String>, lead: impl Into<String>) -> Self {
+        Self { title: title.into(), lead: lead.into(), ..Self::default() }
+    }
+
+    /// Adds a sentence to the summary.
+    pub fn say(&mut self, sentence: impl Into<String>) {
+        self.summary.push(sentence.into());
+    }
+
+    /// Adds bars, if there are any.
+    pub fn bars(&mut self, bars: Bars) {
+        if !bars.rows.is_empty() {
+            self.bars.push(bars);
+        }
+    }
+
+    /// Adds the charts of a run or a trace that was watched with [`Analyses::with_overview`].
+    pub fn run(&mut self, label: &str, analyses: &Analyses) {
+        if let Some(overview) = analyses.overview_json() {
+            self.runs.push(json!({ "label": label, "overview": overview }));
+        }
+    }
+
+    /// Adds tables, if there are any.
+    pub fn tables(&mut self, group: TableGroup) {
+        if !group.tables.is_empty() {
+            self.tables.push(group);
+        }
+    }
+
+    /// Adds the tables of the same analyses of several runs, those of one name together.
+    pub fn analyses(&mut self, runs: &[(String, &Analyses)]) {
+        let mut groups: Vec<TableGroup> = Vec::new();
+        for (label, analyses) in runs {
+            // What the charts show is no table to read.
+            for table in analyses.tables().into_iter().filter(|table| table.name != "runqueue_over_time") {
+                let label = if runs.len() > 1 { label.clone() } else { String::new() };
+                match groups.iter_mut().find(|group| group.title == table.title) {
+                    Some(group) => group.tables.push((label, table)),
+                    None => groups.push(TableGroup {
+                        title: table.title.clone(),
+                        sub: String::new(),
+                        tables: vec![(label, table)],
+                    }),
+                }
+            }
+        }
+        self.tables.extend(groups);
+    }
+
+    /// The whole page.
+    pub fn html(&self) -> String {
+        let tables: Vec<Value> = self.tables.iter().map(group_json).collect();
+        let bars: Vec<Value> = self.bars.iter().map(bars_json).collect();
+        let data = json!({ "runs": self.runs, "bars": bars, "tables": tables });
+        let made = format!("Made by vruntime {}. All data is in this page.", env!("CARGO_PKG_VERSION"));
+        let mut summary = String::new();
+        for sentence in &self.summary {
+            summary.extend(["<li>", &escape(sentence), "</li>"]);
+        }
+        let parts = [
+            ("TITLE", escape(&self.title)),
+            ("CSS", format!("{UPLOT_CSS}\n{STYLE}")),
+            ("LEAD", escape(&self.lead)),
+            ("SUMMARY", summary),
+            ("MADE", escape(&made)),
+            ("LICENCE", escape(UPLOT_LICENSE)),
+            ("DATA", in_script(&data.to_string())),
+            ("LIBRARY", UPLOT_JS.to_owned()),
+            ("SCRIPT", SCRIPT.to_owned()),
+        ];
+        let mut html = String::new();
+        // Between two @ there is a name; what is put there is not looked at again.
+        for (index, piece) in TEMPLATE.split('@').enumerate() {
+            match parts.iter().find(|(name, _)| index % 2 == 1 && *name == piece) {
+                Some((_, text)) => html.push_str(text),
+                None => html.push_str(piece),
+            }
+        }
+        html
+    }
+}
+
+fn group_json(group: &TableGroup) -> Value {
+    let mut sub = group.sub.clone();
+    let tables: Vec<Value> = group
+        .tables
+        .iter()
+        .map(|(label, table)| {
+            if table.rows.len() > MOST_ROWS {
+                // Writing to a String cannot fail.
+                let _ = write!(sub, " The first {MOST_ROWS} of {} rows.", table.rows.len());
+            }
+            json!({ "label": label, "table": table_json(table) })
+        })
+        .collect();
+    json!({ "title": group.title, "sub": sub.trim(), "tables": tables })
+}
+
+fn table_json(table: &DataTable) -> Value {
+    let kind = |kind| match kind {
+        Kind::Text => "text",
+        Kind::Count => "count",
+        Kind::Nanoseconds => "ns",
+        Kind::Instant => "instant",
+        Kind::Share => "share",
+        Kind::Number => "number",
+    };
+    let kind_of = |column: &Column| match column.key.as_ref() {
+        "pid" => "id",
+        key if key.starts_with("change") => "change",
+        _ => kind(column.kind),
+    };
+    let columns: Vec<Value> =
+        table.columns.iter().map(|column| json!({ "head": column.head, "kind": kind_of(column) })).collect();
+    let rows: Vec<Vec<Value>> =
+        table.rows.iter().take(MOST_ROWS).map(|row| row.iter().map(crate::data::Cell::json).collect()).collect();
+    json!({ "title": table.title, "columns": columns, "rows": rows })
+}
+
+fn bars_json(bars: &Bars) -> Value {
+    let rows: Vec<Value> = bars
+        .rows
+        .iter()
+        .map(|bar| json!({ "name": bar.name, "share": bar.share, "mark": bar.mark, "text": bar.text }))
+        .collect();
+    json!({ "title": bars.title, "sub": bars.sub, "label": bars.label, "rows": rows })
+}
+
+/// Text between tags.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c if c.is_control() && c != '\n' => safe.push('?'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// JSON inside a script element: nothing in it looks like a tag, or ends a line of script.
+fn in_script(json: &str) -> String {
+    // Outside of strings JSON has none of these.
+    let escaped = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    escaped.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_ever_markup() {
+        let nasty = "</script><script>alert(1)</script>&amp;\"'\u{2028}";
+        let mut page = Page::new(nasty, nasty);
+        page.say(nasty);
+        let mut table = DataTable::new("t", nasty, &[("task", "Task", Kind::Text)]);
+        table.push(vec![nasty.into()]);
+        page.tables(TableGroup {
+            title: nasty.to_owned(),
+            sub: String::new(),
+            tables: vec![(nasty.to_owned(), table)],
+        });
+        page.bars(Bars {
+            title: nasty.to_owned(),
+            rows: vec![Bar { name: nasty.to_owned(), share: 0.5, mark: None, text: String::new() }],
+            ..Bars::default()
+        });
+        let html = page.html();
+        assert!(!html.contains("<script>alert"), "it is escaped everywhere");
+        let data = html.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["tables"][0]["tables"][0]["table"]["rows"][0][0], nasty, "and read back as it was");
+        assert_eq!(html.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn a_page_is_whole_and_small_without_data() {
+        let html = Page::new("t", "l").html();
+        assert!(html.len() < 200_000, "{} bytes", html.len());
+        assert!(html.contains("uPlot") && html.contains("Permission is hereby granted"), "the licence is in it");
+        for outside in ["src=", "@import", "<link", "url(http"] {
+            assert!(!html.contains(outside), "{outside}: nothing is fetched");
+        }
+    }
+}
