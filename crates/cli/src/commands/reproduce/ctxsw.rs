@@ -186,7 +186,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
         )],
         findings: vec![
             format!(
-                "Constants against knobs: published {} on average, {} at best, {} at worst; here {}. The knobs are fields of one \
+                "Constants against knobs: published {} on average, {} of the least, {} of the greatest; here {}. The knobs are fields of one \
                  structure, read where they are needed; next to what else a switch does, that is little on a machine of today.",
                 percent_more(published(0)),
                 percent_more(published(1)),
