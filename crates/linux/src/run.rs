@@ -19,8 +19,10 @@ use crate::objects::Objects;
 use crate::program::{self, Running};
 use crate::{stat, work};
 
-/// From when all are ready to when they begin, nanoseconds: long enough for the last to have gone to sleep.
+/// From when all are ready to when they begin, nanoseconds: long enough for each to look at its counters and go to sleep; and so
+/// much more for each thread.
 const LEAD_NS: u64 = 20_000_000;
+const LEAD_EACH_NS: u64 = 200_000;
 /// How often it is looked whether somebody wants the run to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// Threads beyond this are refused.
@@ -168,10 +170,10 @@ impl Shared {
         self.set_slack();
         locked(&self.tids).insert((template, this.measured.tid));
         this.apply(&task.settings);
-        let mut before = TaskMeasured { tid: this.measured.tid, ..TaskMeasured::default() };
-        stat::read_own(&mut before);
         self.gate.change(|gate| gate.ready += 1);
         self.gate.wait(|gate| gate.open);
+        let mut before = TaskMeasured { tid: this.measured.tid, ..TaskMeasured::default() };
+        stat::read_own(&mut before);
         let born = self.start() + task.start.unwrap_or(0);
         if self.start() > 0 && born < self.end() {
             let _slept =
@@ -181,12 +183,12 @@ impl Shared {
         this.measured.life_ns = work::now().min(self.end()).saturating_sub(born);
         this.note_attributes();
         let mut measured = std::mem::take(&mut this.measured);
-        // Kept until the thread has been looked at: what is not the workload's own. Between `before` and the start it slept twice,
-        // at the gate and until the common start. At its end it sleeps once more; that counts if it has ended, as an exit does.
+        // Kept until the thread has been looked at: what is not the workload's own. Between `before` and the start it slept once.
+        // At its end it sleeps once more; that counts if it has ended, as an exit does.
         let (cpu_ns, run_delay_ns) = (before.cpu_ns, before.run_delay_ns);
         measured.cpu_ns = cpu_ns;
         measured.run_delay_ns = run_delay_ns;
-        measured.voluntary = before.voluntary + 2 + u64::from(!measured.ended);
+        measured.voluntary = before.voluntary + 1 + u64::from(!measured.ended);
         measured.involuntary = before.involuntary;
         measured.migrations = before.migrations;
         self.live.fetch_sub(1, Ordering::SeqCst);
@@ -197,6 +199,7 @@ impl Shared {
     /// Reads the counters of a parked thread; it carries what they were before.
     fn measure(before: &TaskMeasured) -> TaskMeasured {
         let mut task = before.clone();
+        stat::wait_for_sleep(task.tid);
         if stat::read(task.tid, &mut task) {
             task.cpu_ns = task.cpu_ns.saturating_sub(before.cpu_ns);
             task.run_delay_ns = task.run_delay_ns.saturating_sub(before.run_delay_ns);
@@ -353,7 +356,8 @@ fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
 
 /// Opens the gate, and waits until the run is over. Whether somebody stopped it.
 fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool) -> bool {
-    let start = work::now() + LEAD_NS;
+    let threads = locked(&shared.threads).len() as u64;
+    let start = work::now() + LEAD_NS + threads * LEAD_EACH_NS;
     let end = duration.map_or(u64::MAX, |duration| start.saturating_add(duration));
     shared.start.store(start, Ordering::SeqCst);
     shared.end.store(end, Ordering::SeqCst);

@@ -27,6 +27,17 @@ pub(crate) fn read(tid: u32, task: &mut TaskMeasured) -> bool {
     true
 }
 
+/// Waits until a thread that is about to sleep does.
+pub(crate) fn wait_for_sleep(tid: u32) {
+    for _ in 0..1000 {
+        let Ok(status) = fs::read_to_string(format!("/proc/self/task/{tid}/status")) else { return };
+        if status.lines().any(|line| line.starts_with("State:\tS")) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+}
+
 fn switches(status: &str) -> (u64, u64) {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

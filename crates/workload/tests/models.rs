@@ -19,6 +19,7 @@ fn all_that_are_offered_exist() {
         "idle-groups 100",
         "schbench",
         "cyclictest",
+        "kernbench -j 4",
     ];
     for (usage, what) in models() {
         let name = usage.split(' ').next().unwrap();
