@@ -5,8 +5,8 @@
 //! returned. It is how far the simulator is from the truth, on the machine of whoever asks.
 //!
 //! Work is computation without system calls, in a loop that looks at the monotonic clock (which is read in user space) and does not
-//! count gaps in which something else ran; how much was done in the end the thread's own CPU clock says. A thread that kept reading
-//! that clock would be scheduled otherwise: the read brings the kernel's accounts up to date, as a tick does.
+//! count gaps in which something else ran. A thread that read its own CPU clock instead would be scheduled otherwise: the read brings
+//! the kernel's accounts up to date, as a tick does.
 //!
 //! What the kernel refuses (no root: real-time policies, negative nice values, cgroups) is left out, and [`Measured::notes`] says
 //! so. What would hang the machine is not begun ([`Error::Hangs`]) unless [`Options::force`] is set.
