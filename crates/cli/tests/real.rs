@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -13,10 +14,13 @@ const WORKLOAD: &str = r#"{ "tasks" : {
     "beat" : { "loop" : -1, "run" : 200, "sleep" : 1800 }
 } }"#;
 
+const HANGS: Duration = Duration::from_secs(300);
+
 fn vruntime(folder: &Path, arguments: &[&str]) -> (bool, String, String) {
     let mut command = Command::cargo_bin("vruntime").expect("the command is built");
-    let output = command.current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME").args(arguments).output();
-    let output = output.expect("it starts");
+    command.current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME").args(arguments);
+    // Seconds even on a busy machine: one that hangs should say so and not hold up all the others.
+    let output = command.timeout(HANGS).output().expect("it starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     (output.status.success(), text(output.stdout), text(output.stderr))
 }

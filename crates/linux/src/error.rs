@@ -27,6 +27,8 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// It was asked to stop.
+    Interrupted,
     /// The kernel refused something without which nothing can be run.
     Io {
         /// What was being done.
@@ -49,7 +51,7 @@ impl Error {
             }
             Self::Endless => "give it a duration: in the file, or with --duration 5s",
             Self::TooMany { .. } => "let the tasks end, or fork fewer",
-            Self::Io { .. } => "",
+            Self::Interrupted | Self::Io { .. } => "",
         }
     }
 }
@@ -67,6 +69,7 @@ impl fmt::Display for Error {
             ),
             Self::Endless => f.write_str("the workload never ends"),
             Self::TooMany { limit } => write!(f, "the workload needs more than {limit} threads"),
+            Self::Interrupted => f.write_str("interrupted"),
             Self::Io { what, path, source } => match path {
                 Some(path) => write!(f, "{what} ({}): {source}", path.display()),
                 None => write!(f, "{what}: {source}"),

@@ -6,10 +6,13 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::leave;
 use crate::args::Calibrate;
-use crate::{Ended, machine_file, output};
+use crate::{Ended, interrupt, machine_file, output};
 
 pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
-    let calibration = vruntime_linux::calibrate().into_diagnostic().wrap_err("this machine could not be measured")?;
+    let calibration = match vruntime_linux::calibrate(&interrupt::asked) {
+        Err(vruntime_linux::Error::Interrupted) => return Ok(Ended::Interrupted),
+        measured => measured.into_diagnostic().wrap_err("this machine could not be measured")?,
+    };
     for note in calibration.notes.iter().chain(&calibration.host.notes) {
         output::note(note);
     }

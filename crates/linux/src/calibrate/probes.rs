@@ -1,0 +1,375 @@
+//! The measurements themselves: threads made for each, pinned, and many rounds of the same.
+//!
+//! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end, however busy the
+//! machine is: on one that is, there are fewer rounds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::thread::futex::{self, Flags};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::ClockId;
+
+use crate::error::Error;
+use crate::sys::{self, SchedAttr};
+use crate::work;
+
+/// Rounds of a measurement.
+const ROUNDS: usize = 4000;
+/// Of those that sleep in each.
+const SLEEPS: usize = 400;
+/// What a measurement may take, nanoseconds.
+const BUDGET: u64 = 1_000_000_000;
+
+/// The CPUs this process may use.
+pub(super) fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+pub(super) fn pin(cpu: usize) {
+    unpin(&[cpu]);
+}
+
+pub(super) fn unpin(cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu);
+    }
+    // Among the CPUs allowed: only their going offline makes this fail, and then the figures are those of another CPU.
+    let _pinned = sched_setaffinity(None, &set);
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+/// What `rounds` rounds gave, or those the budget has room for: one at least.
+fn sample(rounds: usize, mut once: impl FnMut() -> Option<u64>) -> Vec<u64> {
+    let until = work::now() + BUDGET;
+    let mut got = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        got.extend(once());
+        if work::now() >= until {
+            break;
+        }
+    }
+    got
+}
+
+/// A pipe both ends of which are ours.
+#[derive(Debug)]
+pub(super) struct Pipe(crate::objects::Pipe);
+
+impl Pipe {
+    pub(super) fn new() -> Result<Self, Error> {
+        let made = crate::objects::Pipe::new(1 << 16);
+        made.map(Self).map_err(|source| Error::Io { what: "cannot make a pipe".to_owned(), path: None, source })
+    }
+
+    fn write(&self, message: &[u8]) {
+        // Nobody stops these; an error of a pipe of ours would be one of the kernel's.
+        let _wrote = self.0.write(message, &AtomicBool::new(false));
+    }
+
+    fn read(&self, message: &mut [u8]) {
+        let _read = self.0.read(message, &AtomicBool::new(false));
+    }
+
+    /// Median time of writing and reading a message by oneself.
+    pub(super) fn to_myself(&self, bytes: usize) -> u64 {
+        let mut message = vec![0; bytes];
+        median(sample(ROUNDS, || {
+            let began = work::now();
+            self.write(&message);
+            self.read(&mut message);
+            Some(work::now() - began)
+        }))
+    }
+}
+
+/// Median time one way between threads of two CPUs (or one).
+pub(super) fn ping_pong(here: usize, there: usize) -> Result<u64, Error> {
+    const GO_ON: [u8; 1] = [0];
+    const LAST: [u8; 1] = [1];
+    let (to, from) = (Arc::new(Pipe::new()?), Arc::new(Pipe::new()?));
+    let echo = {
+        let (to, from) = (to.clone(), from.clone());
+        thread::spawn(move || {
+            pin(there);
+            let mut byte = GO_ON;
+            while byte == GO_ON {
+                to.read(&mut byte);
+                from.write(&byte);
+            }
+        })
+    };
+    pin(here);
+    let round = |message: [u8; 1]| {
+        let mut byte = message;
+        let began = work::now();
+        to.write(&byte);
+        from.read(&mut byte);
+        (work::now() - began) / 2
+    };
+    let times = sample(ROUNDS, || Some(round(GO_ON)));
+    round(LAST);
+    let _ended = echo.join();
+    Ok(median(times))
+}
+
+/// A thread that computes in the idle class: whoever else wants its CPU has it at once.
+struct Hog {
+    over: Arc<AtomicBool>,
+    tid: u32,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hog {
+    fn new(cpu: usize) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (tell, told) = mpsc::channel();
+        let thread = {
+            let over = over.clone();
+            thread::spawn(move || {
+                pin(cpu);
+                let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_IDLE, ..SchedAttr::default() });
+                let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+                while !over.load(Ordering::Relaxed) {}
+            })
+        };
+        // The calling thread itself, if that one is gone already: nothing is then changed by giving it its own policy.
+        Self { over, tid: told.recv().unwrap_or(0), thread: Some(thread) }
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // Beside others who compute, a thread of the idle class would notice that only seconds later.
+        let _set = sys::set_attr(self.tid, SchedAttr { policy: sys::SCHED_OTHER, ..SchedAttr::default() });
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// A thread that waits on a word until it changes, over and over, and says when it was back.
+///
+/// It compares the word with the value it answered last, never with one read after a change, so that a wakeup which comes before it
+/// sleeps is not lost: it then does not sleep.
+struct Waiter {
+    word: Arc<AtomicU32>,
+    answer: Arc<Answer>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Which value of the word a [`Waiter`] has seen, and when.
+#[derive(Default)]
+struct Answer {
+    value: AtomicU32,
+    at: AtomicU64,
+}
+
+impl Waiter {
+    fn new(cpu: usize) -> Self {
+        let (word, answer) = (Arc::new(AtomicU32::new(0)), Arc::new(Answer::default()));
+        let over = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (word, answer, over) = (word.clone(), answer.clone(), over.clone());
+            thread::spawn(move || {
+                pin(cpu);
+                let mut seen = 0;
+                while !over.load(Ordering::SeqCst) {
+                    let _woken = futex::wait(&word, Flags::PRIVATE, seen, None);
+                    let at = work::now();
+                    let value = word.load(Ordering::SeqCst);
+                    if value != seen {
+                        seen = value;
+                        answer.at.store(at, Ordering::SeqCst);
+                        answer.value.store(value, Ordering::SeqCst);
+                    }
+                }
+            })
+        };
+        Self { word, answer, over, thread: Some(thread) }
+    }
+
+    /// Changes the word and wakes it: the new value, and when that began.
+    fn wake(&self) -> (u32, u64) {
+        let began = work::now();
+        let value = self.word.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        let _woken = futex::wake(&self.word, Flags::PRIVATE, 1);
+        (value, began)
+    }
+
+    /// Wakes it and spins until it has answered: how long it took to be back.
+    fn round(&self) -> u64 {
+        let (value, began) = self.wake();
+        while self.answer.value.load(Ordering::SeqCst) != value {
+            std::hint::spin_loop();
+        }
+        self.answer.at.load(Ordering::SeqCst).saturating_sub(began)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Median time of waking a thread of the same CPU that does not preempt the waker, one of many; none if they never all slept.
+pub(super) fn wakeup(cpu: usize) -> Option<u64> {
+    const WAITERS: usize = 32;
+    let word = Arc::new(AtomicU32::new(0));
+    let over = Arc::new(AtomicBool::new(false));
+    let waiter = || {
+        let (word, over) = (word.clone(), over.clone());
+        thread::spawn(move || {
+            pin(cpu);
+            let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_BATCH, ..SchedAttr::default() });
+            let mut seen = 0;
+            while !over.load(Ordering::SeqCst) {
+                let _woken = futex::wait(&word, Flags::PRIVATE, seen, None);
+                seen = word.load(Ordering::SeqCst);
+            }
+        })
+    };
+    let waiters: Vec<_> = (0..WAITERS).map(|_| waiter()).collect();
+    let wake = || {
+        word.fetch_add(1, Ordering::SeqCst);
+        let began = work::now();
+        let woken = futex::wake(&word, Flags::PRIVATE, WAITERS as u32).unwrap_or(0);
+        (work::now() - began, woken)
+    };
+    let times = sample(SLEEPS, || {
+        // They run while this sleeps, and wait again.
+        thread::sleep(Duration::from_micros(500));
+        let (took, woken) = wake();
+        (woken > WAITERS / 2).then(|| took / woken as u64)
+    });
+    over.store(true, Ordering::SeqCst);
+    wake();
+    for waiter in waiters {
+        let _ended = waiter.join();
+    }
+    (!times.is_empty()).then(|| median(times))
+}
+
+/// Median time from waking a thread of another CPU, where it preempts one that computes, to its running.
+pub(super) fn wake_busy(here: usize, there: usize) -> u64 {
+    let _hog = Hog::new(there);
+    pin(here);
+    let waiter = Waiter::new(there);
+    median(sample(SLEEPS, || {
+        thread::sleep(Duration::from_micros(200));
+        Some(waiter.round())
+    }))
+}
+
+/// How late short sleeps return on a CPU that an idle-class thread keeps busy: the least (a tenth is below), and the mean of the lower
+/// nine tenths; none if they do not.
+pub(super) fn late(cpu: usize) -> Option<(u64, u64)> {
+    let _hog = Hog::new(cpu);
+    let _shortest = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let mut times = sample(SLEEPS, || {
+        let due = work::now() + 500_000;
+        let _slept = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &work::timespec(due));
+        Some(work::now().saturating_sub(due))
+    });
+    let _default = rustix::thread::set_current_timer_slack(None);
+    times.sort_unstable();
+    let nine = &times[..times.len() * 9 / 10];
+    let least = *nine.get(nine.len() / 10)?;
+    Some((least, (nine.iter().sum::<u64>() / nine.len() as u64).max(least)))
+}
+
+/// What is lost at each tick: the median of the longest gap in each period of the tick.
+pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
+    const PERIODS: u64 = 200;
+    pin(cpu);
+    let period = 1_000_000_000 / u64::from(hz.max(1));
+    let mut longest = vec![0; PERIODS as usize];
+    let began = work::now();
+    let (mut last, mut usual) = (began, u64::MAX);
+    loop {
+        let now = work::now();
+        let Some(slot) = longest.get_mut(((now - began) / period) as usize) else { break };
+        *slot = (now - last).max(*slot);
+        usual = usual.min(now - last);
+        last = now;
+    }
+    let gap = median(longest).saturating_sub(usual);
+    // Below this it is the loop itself: the CPU has no tick while it runs one thread (NO_HZ_FULL).
+    (gap > 200).then_some(gap)
+}
+
+/// How much longer reading 64 KiB takes on another CPU than the one that has read them last.
+pub(super) fn migration(one: usize, other: usize) -> u64 {
+    let buffer = vec![1_u8; 64 << 10];
+    let read = || {
+        let began = work::now();
+        let sum = buffer.iter().step_by(64).fold(0_u64, |sum, &byte| sum + u64::from(byte));
+        std::hint::black_box(sum);
+        work::now() - began
+    };
+    let mut here = false;
+    let extra = sample(200, || {
+        here = !here;
+        pin(if here { one } else { other });
+        let cold = read();
+        Some(cold.saturating_sub(read()))
+    });
+    pin(one);
+    median(extra)
+}
+
+/// Median time of making a thread.
+pub(super) fn fork() -> u64 {
+    median(sample(200, || {
+        let began = work::now();
+        let made = thread::spawn(|| {});
+        let took = work::now() - began;
+        let _ended = made.join();
+        Some(took)
+    }))
+}
+
+/// Nanoseconds for each KiB of memory written in order.
+pub(super) fn memory() -> u64 {
+    const KIB: u64 = 4096;
+    let mut buffer = vec![0_u8; (KIB << 10) as usize];
+    let mut value = 0_u8;
+    let times = sample(50, || {
+        value = value.wrapping_add(1);
+        let began = work::now();
+        buffer.fill(value);
+        std::hint::black_box(&mut buffer);
+        Some(work::now() - began)
+    });
+    median(times) / KIB
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wakeups that come before the waiter sleeps, as on a machine that gives its threads the CPU late: none is lost.
+    #[test]
+    fn no_wakeup_is_lost() {
+        let waiter = Waiter::new(allowed()[0]);
+        for _ in 0..20_000 {
+            waiter.round();
+        }
+    }
+}
