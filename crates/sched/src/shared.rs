@@ -95,6 +95,26 @@ impl Config<Knobs> {
             isolated: CpuMask::new(),
         }
     }
+
+    /// The same with other tunables, such as constants ([`Defaults`](crate::tunables::Defaults)).
+    #[must_use]
+    pub fn with_tunables<T: Tunables>(self, tunables: T) -> Config<T> {
+        Config {
+            tunables,
+            features: self.features,
+            eevdf: self.eevdf,
+            balancer: self.balancer,
+            throttle: self.throttle,
+            newidle_cost_ns: self.newidle_cost_ns,
+            rt_limit: self.rt_limit,
+            rt_group_sched: self.rt_group_sched,
+            group_switches: self.group_switches,
+            grub: self.grub,
+            rt_period_phase_ns: self.rt_period_phase_ns,
+            cpusets: self.cpusets,
+            isolated: self.isolated,
+        }
+    }
 }
 
 /// What a change of cpusets, or of the CPUs that are online, has changed.

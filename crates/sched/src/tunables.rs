@@ -19,11 +19,20 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     /// CFS: a waking task preempts only if it is this much behind (`wakeup_granularity_ns`).
     fn wakeup_granularity_ns(&self) -> u64;
     /// CFS: granularity of SCHED_IDLE entities (`idle_min_granularity_ns`).
-    fn idle_min_granularity_ns(&self) -> u64;
+    #[inline]
+    fn idle_min_granularity_ns(&self) -> u64 {
+        750_000
+    }
     /// A task that ran less than this ago is cache-hot.
-    fn migration_cost_ns(&self) -> u64;
+    #[inline]
+    fn migration_cost_ns(&self) -> u64 {
+        500_000
+    }
     /// The most tasks a balancing pass looks at (`nr_migrate`).
-    fn nr_migrate(&self) -> u32;
+    #[inline]
+    fn nr_migrate(&self) -> u32 {
+        32
+    }
     /// Nanoseconds between two ticks.
     fn tick_ns(&self) -> u64;
     /// The slice of a SCHED_RR task (`sched_rr_timeslice_ms`).
@@ -178,18 +187,6 @@ impl Tunables for Defaults {
     #[inline]
     fn wakeup_granularity_ns(&self) -> u64 {
         4_000_000
-    }
-    #[inline]
-    fn idle_min_granularity_ns(&self) -> u64 {
-        750_000
-    }
-    #[inline]
-    fn migration_cost_ns(&self) -> u64 {
-        500_000
-    }
-    #[inline]
-    fn nr_migrate(&self) -> u32 {
-        32
     }
     #[inline]
     fn tick_ns(&self) -> u64 {

@@ -56,22 +56,7 @@ impl Host for Recorder {
 /// Four CPUs, and the calls that the numbers of `seed` stand for.
 fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u64, CpuId, Event)> {
     let topology = Topology::flat(4);
-    let like = Config::new(&kernel(name).unwrap(), &topology, 250);
-    let config = Config {
-        tunables,
-        features: like.features,
-        eevdf: like.eevdf,
-        balancer: like.balancer,
-        throttle: like.throttle,
-        newidle_cost_ns: like.newidle_cost_ns,
-        rt_limit: like.rt_limit,
-        rt_group_sched: like.rt_group_sched,
-        group_switches: like.group_switches,
-        grub: like.grub,
-        rt_period_phase_ns: like.rt_period_phase_ns,
-        cpusets: like.cpusets,
-        isolated: like.isolated,
-    };
+    let config = Config::new(&kernel(name).unwrap(), &topology, 250).with_tunables(tunables);
     let shared = Shared::<P>::new(topology, config);
     let mut rqs = Rq::all(&shared);
     let mut host = Recorder::default();

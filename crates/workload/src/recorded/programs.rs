@@ -1,6 +1,7 @@
 //! Lives become programs.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use super::clocks;
 use super::habits::{Rhythm, rhythm};
@@ -195,26 +196,27 @@ impl Builder<'_> {
             ops: Vec::new(),
         };
         let mut settings = self.settings(thread, 0);
-        let mut phases = vec![phase(0, Settings::default())];
+        let (mut phases, mut current) = (Vec::new(), phase(0, Settings::default()));
         for (index, stretch) in this.stretches.iter().enumerate() {
             let now = self.settings(thread, index);
             if now != settings {
-                phases.push(phase(phases.len(), now.clone()));
+                let next = phase(phases.len() + 1, now.clone());
+                phases.push(mem::replace(&mut current, next));
                 settings = now;
             }
             let last = endless && index + 1 == this.stretches.len();
-            let ops = &mut phases.last_mut().expect("there is one from the start").ops;
-            self.sleep(thread, index, semaphores, ops);
+            self.sleep(thread, index, semaphores, &mut current.ops);
             if last {
                 // What it did to others while it computed was done by interrupts that hit it.
-                let mut rest = phase(phases.len(), Settings::default());
+                let mut rest = phase(phases.len() + 1, Settings::default());
                 rest.repeat = Repeat::Forever;
                 rest.ops.push(Op::Run { work: ENDLESS_NS });
-                phases.push(rest);
+                phases.push(mem::replace(&mut current, rest));
             } else {
-                self.work(thread, stretch, numbers, semaphores, ops);
+                self.work(thread, stretch, numbers, semaphores, &mut current.ops);
             }
         }
+        phases.push(current);
         phases.retain(|phase| !phase.ops.is_empty() || phase.settings != Settings::default());
         phases
     }

@@ -8,13 +8,13 @@ use vruntime_workload::model;
 use super::native::instructions::per_switch;
 use super::native::measure::{Times, measure};
 use super::native::subject::Subject;
-use super::published::ctxsw::{DOCUMENT, HACKBENCH_S, LAT_CTX_US, PIPE_TEST_US, SUMMARY_US};
+use super::published::ctxsw::{DOCUMENT, LAT_CTX_US, MESSAGING_S, PIPE_TEST_US, SUMMARY_US};
 use super::{percent_more, simulate, table};
 use crate::simulate::parallel;
 
 const LAT_CTX: &str = "lat_ctx -s 0 2";
 const PIPE_TEST: &str = "pipe-test";
-const HACKBENCH: &str = "hackbench 50";
+const MESSAGING: &str = "hackbench 50";
 /// Rows of the document's table.
 const RUNS: usize = 10;
 /// Each of ours is the mean of so many turns.
@@ -90,20 +90,20 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
         PIPE_TEST_US.iter().copied().fold(f64::INFINITY, f64::min),
         PIPE_TEST_US.iter().copied().fold(0.0, f64::max)
     );
-    let hackbench_rows = (0..HACKBENCH_S.len()).map(|run| {
+    let hackbench_rows = (0..MESSAGING_S.len()).map(|run| {
         let of = |kernel: usize| seconds[kernel].get(run).map_or_else(dash, |seconds| format!("{seconds:.3}"));
         vec![
             format!("run {}", run + 1),
-            format!("{:.3}", HACKBENCH_S[run][0]),
+            format!("{:.3}", MESSAGING_S[run][0]),
             of(0),
-            format!("{:.3}", HACKBENCH_S[run][1]),
+            format!("{:.3}", MESSAGING_S[run][1]),
             of(1),
         ]
     });
     let published = |row: usize| SUMMARY_US[row].1[2] / SUMMARY_US[row].1[1];
     let knobs = counted.ratio(3, 4).unwrap_or_else(|| ratio(3, 4));
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let published_hackbench = mean(&HACKBENCH_S.map(|run| run[1])) / mean(&HACKBENCH_S.map(|run| run[0]));
+    let published_hackbench = mean(&MESSAGING_S.map(|run| run[1])) / mean(&MESSAGING_S.map(|run| run[0]));
     let ours_hackbench = mean(&seconds[1]) / mean(&seconds[0]);
     Ok(Reproduced {
         name: "ctxsw".to_owned(),
@@ -168,7 +168,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                     Series {
                         name: "published".to_owned(),
                         published: true,
-                        values: [0, 1].map(|kernel| Some(mean(&HACKBENCH_S.map(|run| run[kernel])))).to_vec(),
+                        values: [0, 1].map(|kernel| Some(mean(&MESSAGING_S.map(|run| run[kernel])))).to_vec(),
                     },
                     Series {
                         name: "here, simulated".to_owned(),
@@ -219,7 +219,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
 
 /// Simulated seconds under O(1) and CFS, a run a seed.
 fn hackbench() -> miette::Result<[Vec<f64>; 2]> {
-    let workload = model::parse(HACKBENCH).map_err(|error| miette::miette!("{error}"))?;
+    let workload = model::parse(MESSAGING).map_err(|error| miette::miette!("{error}"))?;
     let mut jobs = Vec::new();
     for kernel in ["2.6.22", "2.6.23"] {
         let kernel = vruntime_sched::kernel(kernel).map_err(|error| miette::miette!("{error}"))?;

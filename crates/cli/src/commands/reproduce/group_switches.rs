@@ -7,18 +7,18 @@ use vruntime_workload::model;
 use super::native::instructions::per_switch;
 use super::native::measure::{Times, measure};
 use super::native::subject::{Subject, nested};
-use super::published::group_switches::{DOCUMENT, HACKBENCH_S};
+use super::published::group_switches::{DOCUMENT, MESSAGING_S};
 use super::{percent_more, simulate, table};
 use crate::simulate::parallel;
 
-const HACKBENCH: &str = "hackbench -pipe 1 process 4000";
+const MESSAGING: &str = "hackbench -pipe 1 process 4000";
 /// The whole of it is simulated only so far: what is counted is the same at any length.
 const SIMULATED_NS: u64 = 500_000_000;
 const DEPTHS: [usize; 3] = [0, 3, 30];
 /// The nearest to the document's kernel, and a recent one; and what is measured natively: under 6.12 messages of hackbench gather, so that it
 /// hardly switches.
 const KERNELS: [&str; 2] = ["3.10", "6.12"];
-const MEASURED: [&str; 2] = [HACKBENCH, "lat_ctx -s 0 20"];
+const MEASURED: [&str; 2] = [MESSAGING, "lat_ctx -s 0 20"];
 /// Calls of a script, and rounds.
 const CALLS: usize = 30_000;
 const ROUNDS: usize = 40;
@@ -56,7 +56,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let instructions = |side: usize| counted.get(side).map_or_else(|| "-".to_owned(), |count| format!("{count:.0}"));
 
     let mut rows = Vec::new();
-    for (index, (depth, without, with, difference)) in HACKBENCH_S.into_iter().enumerate() {
+    for (index, (depth, without, with, difference)) in MESSAGING_S.into_iter().enumerate() {
         let ours = |kernel: usize| {
             let (off, on) = (at(kernel, index, 0), at(kernel, index, 1));
             [
@@ -78,7 +78,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
         }
     }
     let to_root = |kernel: usize, depth: usize| more(at(kernel, depth, 0), at(kernel, 0, 0));
-    let published_ratio = |depth: usize| HACKBENCH_S[depth].1 / HACKBENCH_S[0].1;
+    let published_ratio = |depth: usize| MESSAGING_S[depth].1 / MESSAGING_S[0].1;
     let ratios = (1..DEPTHS.len()).map(|depth| {
         vec![
             format!("{} deep", DEPTHS[depth]),
@@ -156,12 +156,12 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                 Series {
                     name: "published, off".to_owned(),
                     published: true,
-                    values: HACKBENCH_S.iter().map(|row| Some(row.1 / HACKBENCH_S[0].1)).collect(),
+                    values: MESSAGING_S.iter().map(|row| Some(row.1 / MESSAGING_S[0].1)).collect(),
                 },
                 Series {
                     name: "published, on".to_owned(),
                     published: true,
-                    values: HACKBENCH_S.iter().map(|row| Some(row.2 / HACKBENCH_S[0].1)).collect(),
+                    values: MESSAGING_S.iter().map(|row| Some(row.2 / MESSAGING_S[0].1)).collect(),
                 },
                 Series {
                     name: "3.10 here, off".to_owned(),
@@ -223,7 +223,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
 
 /// CPU time of the published benchmark in the root, microseconds a message: 20 senders send 4000 to each of 20 receivers.
 fn message_us() -> f64 {
-    HACKBENCH_S[0].1 * 4.0 * 1e6 / (20.0 * 20.0 * 4000.0)
+    MESSAGING_S[0].1 * 4.0 * 1e6 / (20.0 * 20.0 * 4000.0)
 }
 
 /// A run of each kernel at each depth, counted both ways.
@@ -235,7 +235,7 @@ fn counts() -> miette::Result<Vec<Counts>> {
         let topology = parse_topology("4").map_err(|error| miette::miette!("{}", error.message))?;
         let config = Config { duration: Some(SIMULATED_NS), ..Config::new(kernel, MachineSpec::new(topology)) };
         for depth in DEPTHS {
-            let workload = model::parse(HACKBENCH).map_err(|error| miette::miette!("{error}"))?;
+            let workload = model::parse(MESSAGING).map_err(|error| miette::miette!("{error}"))?;
             jobs.push((name, depth, nested(workload, depth), config.clone()));
         }
     }

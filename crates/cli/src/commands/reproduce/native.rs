@@ -40,18 +40,6 @@ impl Tunables for Constant {
         1_000_000
     }
     #[inline]
-    fn idle_min_granularity_ns(&self) -> u64 {
-        750_000
-    }
-    #[inline]
-    fn migration_cost_ns(&self) -> u64 {
-        500_000
-    }
-    #[inline]
-    fn nr_migrate(&self) -> u32 {
-        32
-    }
-    #[inline]
     fn tick_ns(&self) -> u64 {
         4_000_000
     }

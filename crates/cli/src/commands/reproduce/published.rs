@@ -47,7 +47,7 @@ pub(super) mod ctxsw {
     /// What `pipe-test` printed, microseconds a loop; under CFS.
     pub(crate) const PIPE_TEST_US: [f64; 6] = [4.67, 4.41, 4.46, 4.46, 4.44, 4.41];
     /// `hackbench 50`, five runs, seconds: v2.6.22, v2.6.23-cfs.
-    pub(crate) const HACKBENCH_S: [[f64; 2]; 5] =
+    pub(crate) const MESSAGING_S: [[f64; 2]; 5] =
         [[3.019, 2.842], [2.994, 2.878], [2.977, 2.882], [3.012, 2.864], [2.996, 2.882]];
 }
 
@@ -129,6 +129,6 @@ pub(super) mod group_switches {
 
     /// `hackbench -pipe 1 process 4000` on 4 CPUs, seconds: levels of groups, without the patches, with them, and the difference in per
     /// cent as it is written there.
-    pub(crate) const HACKBENCH_S: [(usize, f64, f64, &str); 3] =
+    pub(crate) const MESSAGING_S: [(usize, f64, f64, &str); 3] =
         [(0, 4.857_700, 4.863_700, "0.12"), (3, 5.120_867, 5.113_800, "0.13"), (30, 8.829_385, 9.975_467, "12")];
 }

@@ -38,22 +38,8 @@ impl<P: Policy> Player<P> {
     /// The scheduler of the script's kernel with `tunables`, and the script's groups and tasks. `counts`: it counts switches by group.
     pub(crate) fn new(script: &Script, tunables: P::Tunables, counts: bool) -> Self {
         let topology = Topology::flat(1);
-        let like = Config::new(&script.kernel, &topology, script.hz);
-        let config = Config {
-            tunables,
-            features: like.features,
-            eevdf: like.eevdf,
-            balancer: like.balancer,
-            throttle: like.throttle,
-            newidle_cost_ns: like.newidle_cost_ns,
-            rt_limit: like.rt_limit,
-            rt_group_sched: like.rt_group_sched,
-            group_switches: counts,
-            grub: like.grub,
-            rt_period_phase_ns: like.rt_period_phase_ns,
-            cpusets: like.cpusets,
-            isolated: like.isolated,
-        };
+        let mut config = Config::new(&script.kernel, &topology, script.hz).with_tunables(tunables);
+        config.group_switches = counts;
         let shared = Shared::<P>::new(topology, config);
         let rqs = Rq::all(&shared);
         let mut player = Self { shared, rqs, host: Nobody };
