@@ -20,6 +20,8 @@ pub struct Host {
     pub preempt: Option<String>,
     /// Whether autogroup is on.
     pub autogroup: bool,
+    /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as long.
+    pub emulated: bool,
     /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
     pub features: Vec<String>,
     /// Tunables beside them.
@@ -50,6 +52,12 @@ fn first_of(list: &str) -> Option<u32> {
     list.split([',', '-']).next()?.trim().parse().ok()
 }
 
+/// QEMU's emulator names itself in its CPUs, unless told to name a real one.
+fn is_emulated(cpuinfo: &str) -> bool {
+    let mut models = cpuinfo.lines().filter(|line| line.starts_with("model name"));
+    models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))
+}
+
 /// Describes this machine: the CPUs this process may use.
 pub fn describe() -> Host {
     let mut host = Host {
@@ -57,6 +65,7 @@ pub fn describe() -> Host {
         hz: hz(),
         preempt: preempt(),
         autogroup: number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1),
+        emulated: read("/proc/cpuinfo").is_some_and(|info| is_emulated(&info)),
         ..Host::default()
     };
     let allowed = sched_getaffinity(None).unwrap_or_default();
@@ -182,6 +191,12 @@ mod tests {
     fn this_machine_is_described() {
         let host = describe();
         assert!(host.hz >= 24 && !host.topology.is_empty() && !host.kernel.is_empty(), "{host:?}");
+    }
+
+    #[test]
+    fn emulators_are_told_from_machines() {
+        assert!(is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n"));
+        assert!(!is_emulated("model name\t: AMD EPYC\nflags\t: fpu hypervisor\n"));
     }
 
     #[test]

@@ -339,6 +339,9 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
 
 /// Makes the threads and lets them begin, all at one instant.
 fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
+    if let Some(note) = work::prepare() {
+        shared.note(note);
+    }
     for &template in begun {
         let this = shared.clone();
         let name = short(&shared.workload.tasks[template].name);

@@ -1,10 +1,14 @@
 //! Computation for so much CPU time, and the clocks.
 
+use std::sync::OnceLock;
+
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const SECOND: u64 = 1_000_000_000;
-/// Between two looks at the clock nothing of ours takes longer: in a longer gap something else had the CPU.
+/// Between two looks at a clock that is read in user space nothing of ours takes longer: in a longer gap something else had the CPU.
 const GAP_NS: u64 = 3_000;
+/// The same where a look takes long, in looks: the clock is then read by a system call (no time stamp counter that the kernel trusts).
+const GAP_LOOKS: u64 = 10;
 
 fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
@@ -25,12 +29,37 @@ pub(crate) fn cpu_time() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
+/// How long between two looks at the clock may be this thread's own work, nanoseconds.
+fn gap() -> u64 {
+    static GAP: OnceLock<u64> = OnceLock::new();
+    *GAP.get_or_init(|| {
+        let mut looks: Vec<u64> = (0..101)
+            .map(|_| {
+                let before = now();
+                now() - before
+            })
+            .collect();
+        looks.sort_unstable();
+        GAP_NS.max(looks[looks.len() / 2] * GAP_LOOKS)
+    })
+}
+
+/// Finds out how long looks at the clock take. What is to be said about it.
+pub(crate) fn prepare() -> Option<String> {
+    let gap = gap();
+    (gap > GAP_NS).then(|| {
+        let look = gap / GAP_LOOKS;
+        format!("a look at the clock takes {look} ns, a system call: work is measured to {gap} ns only (see current_clocksource)")
+    })
+}
+
 /// Computes for `ns` by the monotonic clock, gaps in which something else had the CPU not counted, or until it is `end`. False if it is.
 ///
 /// The thread's CPU clock is not asked: that is a system call which brings the scheduler's accounts up to date, so that a thread whose
 /// slice is over gives way there and then and not at the next tick. Hogs that asked at each millisecond were seen to switch twice as
 /// often under 6.18 as hogs that do not ask.
 pub(crate) fn compute(ns: u64, end: u64) -> bool {
+    let gap = gap();
     let (mut last, mut done) = (now(), 0);
     while done < ns {
         let at = now();
@@ -38,7 +67,7 @@ pub(crate) fn compute(ns: u64, end: u64) -> bool {
             return false;
         }
         let step = at - last;
-        if step < GAP_NS {
+        if step < gap {
             done += step;
         }
         last = at;

@@ -92,7 +92,7 @@ fn suite(known: &Files, host: &Host, fidelity: &Fidelity) -> miette::Result<BTre
         value["autogroup"] = json!(host.autogroup && !grouped);
         value["cpus"] = json!(cpus);
         value["topology"] = json!(smp);
-        value["emulated"] = json!(false);
+        value["emulated"] = json!(host.emulated);
         value["observed"] = json!([]);
         suite.insert(name, value);
     }

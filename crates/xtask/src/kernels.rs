@@ -1,0 +1,111 @@
+//! `cargo xtask kernels`: the fidelity suite under other kernels and on other machines than the developer's.
+//!
+//! Each kernel is Debian's own image for clouds, downloaded and verified by apt, booted by QEMU without KVM from an initramfs that holds
+//! busybox and the `vruntime` command. What `vruntime fidelity --record` leaves in there comes back through a second serial line.
+
+mod boot;
+mod debian;
+mod initramfs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+use crate::command::{command, output};
+use debian::Release;
+use initramfs::Suite;
+
+#[derive(Debug, Args)]
+pub(crate) struct Kernels {
+    /// Only this kernel; can be repeated
+    #[arg(long, value_name = "VERSION")]
+    kernel: Vec<Release>,
+    /// Only this machine, in the words of QEMU's -smp; can be repeated
+    #[arg(long, value_name = "TOPOLOGY", default_values = ["2", "4,sockets=1,cores=4,threads=1", "8,sockets=2,cores=4,threads=1"])]
+    smp: Vec<String>,
+    /// How much of the suite
+    #[arg(long, default_value = "quick")]
+    suite: Extent,
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    scenario: Option<String>,
+    /// Where recordings go: a folder for each machine, in it one for each kernel
+    #[arg(long, value_name = "DIR", default_value = "target/kernels/recordings")]
+    out: PathBuf,
+    /// Memory of the machines, MiB
+    #[arg(long, value_name = "MIB", default_value = "1024")]
+    memory: u32,
+    /// When to give a machine up, seconds
+    #[arg(long, value_name = "SECONDS", default_value = "3600")]
+    timeout: u64,
+}
+
+/// As `vruntime fidelity --suite` has it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Extent {
+    Quick,
+    Full,
+}
+
+impl Kernels {
+    pub(crate) fn run(&self) -> miette::Result<()> {
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            return Err(miette!("kernels are booted on x86-64 Linux only: the images are Debian's for amd64"));
+        }
+        let work = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernels");
+        make(&work)?;
+        let work = work.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot find {}", work.display()))?;
+        let vruntime = build()?;
+        let releases = if self.kernel.is_empty() { Release::value_variants() } else { &self.kernel };
+        for &release in releases {
+            let kernel = debian::kernel(release, &work)?;
+            for smp in &self.smp {
+                self.record(&kernel, smp, &vruntime, &work)?;
+            }
+        }
+        eprintln!("compare them: vruntime fidelity {}/MACHINE", self.out.display());
+        Ok(())
+    }
+
+    fn record(&self, kernel: &Path, smp: &str, vruntime: &Path, work: &Path) -> miette::Result<()> {
+        let name = kernel.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        eprintln!("{name} on {smp} CPUs (log: {})", work.join("console.log").display());
+        let extent = match self.suite {
+            Extent::Quick => "quick",
+            Extent::Full => "full",
+        };
+        let initramfs = initramfs::make(work, vruntime, &Suite { extent, scenario: self.scenario.as_deref() })?;
+        let began = Instant::now();
+        let recorded = boot::boot(&boot::Machine {
+            kernel,
+            initramfs: &initramfs,
+            smp,
+            memory_mib: self.memory,
+            work,
+            timeout: Duration::from_secs(self.timeout),
+        })?;
+        // Commas would be wanted in quotes by every shell.
+        let folder = self.out.join(smp.replace([',', '='], "-"));
+        make(&folder)?;
+        let archive = command("tar", ["-xzf".as_ref(), recorded.as_os_str(), "-C".as_ref(), folder.as_os_str()]);
+        output(archive, "tar").wrap_err("the machine left no recordings: its log tells why")?;
+        eprintln!("  {} in {} s", folder.display(), began.elapsed().as_secs());
+        Ok(())
+    }
+}
+
+fn make(folder: &Path) -> miette::Result<()> {
+    fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))
+}
+
+/// Builds the command that is to run in there.
+fn build() -> miette::Result<PathBuf> {
+    eprintln!("building vruntime");
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    output(command(&cargo, ["build", "--release", "--package", "vruntime"]), "cargo")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    Ok(target.join("release/vruntime"))
+}

@@ -1,0 +1,129 @@
+//! Debian's kernels, fetched by an apt of our own: the machine's configuration is not touched, signatures are checked as ever.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum;
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+use crate::command::{command, output};
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// A kernel, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Release {
+    /// Debian 12's: CFS
+    #[value(name = "6.1")]
+    Bookworm,
+    /// Debian 13's: EEVDF with delayed dequeue
+    #[value(name = "6.12")]
+    Trixie,
+}
+
+impl Release {
+    const fn suite(self) -> &'static str {
+        match self {
+            Self::Bookworm => "bookworm",
+            Self::Trixie => "trixie",
+        }
+    }
+
+    const fn version(self) -> &'static str {
+        match self {
+            Self::Bookworm => "6.1.",
+            Self::Trixie => "6.12.",
+        }
+    }
+}
+
+/// The newest kernel of a release, unpacked below `work`: the image itself.
+pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
+    let folder = work.join(release.suite());
+    if let Some(image) = image(&folder.join("boot")) {
+        return Ok(image);
+    }
+    let apt = Apt::new(release, work)?;
+    eprintln!("fetching Debian's Linux {}x", release.version());
+    output(apt.command("apt-get", &["update"]), "apt")?;
+    let names = output(apt.command("apt-cache", &["pkgnames", &format!("linux-image-{}", release.version())]), "apt")?;
+    let names = String::from_utf8_lossy(&names).into_owned();
+    let newest = newest(names.lines())
+        .ok_or_else(|| miette!("{} has no package linux-image-{}*-cloud-amd64", release.suite(), release.version()))?;
+    output(apt.command("apt-get", &["download", newest]), "apt")?;
+    let fetched = entries(&apt.folder)?.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+    let package = fetched.ok_or_else(|| miette!("apt-get has downloaded no {newest}"))?;
+    output(command("dpkg-deb", ["-x".as_ref(), package.as_os_str(), folder.as_os_str()]), "dpkg")?;
+    image(&folder.join("boot")).ok_or_else(|| miette!("there is no kernel in {}", package.display()))
+}
+
+fn entries(folder: &Path) -> miette::Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(folder).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+    entries.into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))
+}
+
+fn image(boot: &Path) -> Option<PathBuf> {
+    let is_image = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
+    entries(boot).ok()?.into_iter().find(is_image)
+}
+
+/// The one with the greatest numbers in its name, of those for clouds.
+fn newest<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let numbers = |name: &str| -> Vec<u32> {
+        name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+    };
+    names.filter(|name| name.ends_with("-cloud-amd64")).max_by_key(|name| numbers(name))
+}
+
+/// An apt with lists and downloads of its own.
+struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    fn new(release: Release, work: &Path) -> miette::Result<Self> {
+        let this = Self { folder: work.join(format!("{}-apt", release.suite())) };
+        for part in ["lists/partial", "cache/archives/partial"] {
+            super::make(&this.folder.join(part))?;
+        }
+        let suite = release.suite();
+        let sources = format!(
+            "deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n\
+             deb [signed-by={KEYRING}] http://deb.debian.org/debian-security {suite}-security main\n"
+        );
+        fs::write(this.folder.join("sources.list"), sources).into_diagnostic().wrap_err("cannot write sources.list")?;
+        Ok(this)
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let folder = self.folder.display();
+        let options = [
+            format!("Dir::Etc::SourceList={folder}/sources.list"),
+            "Dir::Etc::SourceParts=/dev/null".to_owned(),
+            format!("Dir::State::Lists={folder}/lists"),
+            format!("Dir::Cache={folder}/cache"),
+            "Acquire::Languages=none".to_owned(),
+            // Lists and downloads lie where the user of this command may write, not apt's own.
+            "APT::Sandbox::User=root".to_owned(),
+        ];
+        let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);
+        let mut command = command(program, options.chain(arguments.iter().map(|&argument| argument.to_owned())));
+        command.current_dir(&self.folder);
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_the_one_with_the_greatest_numbers() {
+        let names = ["6.12.94+deb13-cloud-amd64", "6.12.107+deb13-cloud-amd64", "6.12.107+deb13-amd64"];
+        assert_eq!(newest(names.into_iter()), Some("6.12.107+deb13-cloud-amd64"));
+        assert_eq!(newest(["6.1.0-9-cloud-amd64", "6.1.0-56-cloud-amd64"].into_iter()), Some("6.1.0-56-cloud-amd64"));
+        assert_eq!(newest(["6.1.0-9-amd64"].into_iter()), None);
+    }
+}

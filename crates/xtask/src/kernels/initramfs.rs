@@ -1,0 +1,114 @@
+//! What a machine finds when it has booted: busybox, `vruntime` with the libraries it wants, and a first process that runs the suite.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+use crate::command::{command, output};
+
+/// What to run in there.
+pub(crate) struct Suite<'a> {
+    /// Of `vruntime fidelity --suite`.
+    pub(crate) extent: &'a str,
+    /// Of `vruntime fidelity --scenario`.
+    pub(crate) scenario: Option<&'a str>,
+}
+
+/// What the console shows when the suite came to its end.
+pub(crate) const DONE: &str = "xtask: done";
+
+/// Makes the archive below `work`.
+pub(crate) fn make(work: &Path, vruntime: &Path, suite: &Suite<'_>) -> miette::Result<PathBuf> {
+    let root = work.join("root");
+    if root.exists() {
+        fs::remove_dir_all(&root).into_diagnostic().wrap_err_with(|| format!("cannot remove {}", root.display()))?;
+    }
+    for folder in ["bin", "dev", "out", "proc", "sys", "tmp"] {
+        super::make(&root.join(folder))?;
+    }
+    copy(Path::new("/bin/busybox"), &root.join("bin/busybox"))
+        .wrap_err("busybox is needed; on Debian: apt-get install busybox-static")?;
+    let bin = root.join("bin/vruntime");
+    copy(vruntime, &bin)?;
+    // Debug information is most of it, and would be read through an emulated machine's decompressor.
+    output(command("strip", ["--strip-all".as_ref(), bin.as_os_str()]), "binutils")?;
+    for library in libraries(vruntime)? {
+        let inside = root.join(library.trim_start_matches('/'));
+        super::make(inside.parent().unwrap_or(&root))?;
+        copy(Path::new(&library), &inside)?;
+    }
+    let init = root.join("init");
+    fs::write(&init, script(suite)).into_diagnostic().wrap_err("cannot write init")?;
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755))
+        .into_diagnostic()
+        .wrap_err("cannot make init executable")?;
+    let archive = work.join("initramfs.gz");
+    let mut pack =
+        command("sh", ["-c", "cd \"$1\" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > \"$2\"", "sh"]);
+    pack.arg(&root).arg(&archive);
+    output(pack, "busybox-static gzip")?;
+    Ok(archive)
+}
+
+fn copy(from: &Path, to: &Path) -> miette::Result<()> {
+    fs::copy(from, to).into_diagnostic().wrap_err_with(|| format!("cannot copy {}", from.display()))?;
+    Ok(())
+}
+
+/// The libraries a program is linked to, the loader included.
+fn libraries(program: &Path) -> miette::Result<Vec<String>> {
+    let listed = output(command("ldd", [program]), "libc-bin")?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let found = paths(&listed);
+    if found.is_empty() {
+        return Err(miette!("ldd knows no libraries of {}: {listed}", program.display()));
+    }
+    Ok(found)
+}
+
+/// The paths in what `ldd` prints: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
+fn paths(listed: &str) -> Vec<String> {
+    listed.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect()
+}
+
+/// The first process.
+fn script(suite: &Suite<'_>) -> String {
+    let scenario = suite.scenario.map_or_else(String::new, |part| format!(" --scenario '{}'", part.replace('\'', "")));
+    format!(
+        "#!/bin/busybox sh\n\
+         /bin/busybox --install -s /bin\n\
+         export PATH=/bin HOME=/tmp NO_COLOR=1\n\
+         mount -t proc proc /proc\n\
+         mount -t sysfs sys /sys\n\
+         mount -t devtmpfs dev /dev\n\
+         mount -t cgroup2 cgroup /sys/fs/cgroup\n\
+         mount -t tracefs tracefs /sys/kernel/tracing\n\
+         mount -t debugfs debugfs /sys/kernel/debug\n\
+         stty -F /dev/ttyS1 raw\n\
+         cat /proc/version\n\
+         vruntime fidelity --record /out --suite {extent}{scenario}\n\
+         tar -C /out -c . | gzip > /dev/ttyS1\n\
+         echo '{DONE}'\n\
+         poweroff -f\n",
+        extent = suite.extent,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_found_in_what_ldd_prints() {
+        let listed = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
+        assert_eq!(paths(listed), ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+    }
+
+    #[test]
+    fn a_scenario_stays_one_word() {
+        let script = script(&Suite { extent: "quick", scenario: Some("a'; rm b") });
+        assert!(script.contains("--suite quick --scenario 'a; rm b'\n"), "{script}");
+    }
+}

@@ -1,0 +1,22 @@
+//! `cargo xtask`: what vruntime's developers run beside its tests.
+// Machines take real time.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod command;
+mod kernels;
+
+use clap::Parser;
+
+/// What vruntime's developers run beside its tests
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Xtask {
+    /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
+    Kernels(kernels::Kernels),
+}
+
+fn main() -> miette::Result<()> {
+    match Xtask::parse() {
+        Xtask::Kernels(kernels) => kernels.run(),
+    }
+}
