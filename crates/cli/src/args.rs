@@ -355,11 +355,11 @@ pub(crate) struct Machines {
 
 /// How much is recorded.
 #[cfg(target_os = "linux")]
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
-    /// Three runs of 3 s: two minutes
+    /// One scenario of a kind, three runs of 3 s: two minutes
     Quick,
-    /// Five runs of 8 s: a quarter of an hour
+    /// All, five runs of 8 s: a quarter of an hour
     Full,
 }
 

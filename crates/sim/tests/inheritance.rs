@@ -92,6 +92,24 @@ fn waiters_are_served_by_urgency_not_by_arrival() {
     assert_eq!(order, [2, 3, 1]);
 }
 
+/// When a waiter comes through if the owner, as urgent as `urgent` says, sleeps for a millisecond with the mutex, three times, and wants it
+/// again each time as soon as it has given it back. Milliseconds.
+fn waiter_beside(urgent: impl Fn(Task) -> Task) -> u64 {
+    let turn = || vec![Op::Lock(PI), Op::Sleep { time: MS }, Op::Unlock(PI)];
+    let owner = urgent(once("owner", [turn(), turn(), turn()].concat()));
+    let waiter = starting(once("waiter", vec![Op::Lock(PI), run(10), Op::Unlock(PI)]), 100 * US);
+    let mut log = Log::default();
+    simulate(&workload(vec![owner, waiter]), &config("1"), &mut log).unwrap();
+    log.exit("waiter").unwrap() / MS
+}
+
+/// It is handed over at the first unlock, but whoever is more urgent takes it away again before its heir has run.
+#[test]
+fn the_more_urgent_steal_a_mutex_from_its_heir_and_equals_do_not() {
+    assert_eq!(waiter_beside(|owner| owner), 1);
+    assert_eq!(waiter_beside(|owner| fifo(owner, 10)), 3);
+}
+
 /// Five mutexes, five owners, each waiting for the next one's, on two CPUs: the urgency of the last to come reaches the
 /// first owner at once, in spite of hogs in between on both CPUs.
 #[test]

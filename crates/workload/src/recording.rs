@@ -1,7 +1,7 @@
 //! Recordings of real kernels: what a workload was, where it ran, and what every task got.
 //!
-//! The files are JSON, one a scenario; the README of the recordings tells how they were made. A task there runs for
-//! `run`, then sleeps for `sleep` from the end of the run, over and over: what rt-app does with the same keys.
+//! The files are JSON, one a scenario; the README of the recordings tells how they were made. The workload is rt-app JSON, or the command
+//! line of a benchmark ([`model`]).
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Source};
 use crate::groups::{GroupTree, normalize_path};
+use crate::model;
 use crate::program::{Bandwidth, Stop, Workload};
 use crate::rtapp::{self, Options};
 
@@ -81,6 +82,8 @@ pub struct Observed {
 /// What one task got.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ObservedTask {
+    /// Of which it is an instance, where the workload does not name it: it was forked.
+    pub class: Option<String>,
     /// CPU time, seconds.
     pub cpu_s: f64,
     /// Switches because it slept.
@@ -160,8 +163,7 @@ struct FileGroup {
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     let source = rtapp::decode(name, bytes)?;
     let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;
-    let inner = format!("{name} (workload)");
-    let mut workload = rtapp::parse(&inner, file.workload.get().as_bytes(), &Options::default())?.workload;
+    let mut workload = workload_of(name, &source, file.workload)?;
     let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
     for (path, group) in &file.groups {
         add_group(&source, path, group, &mut groups)?;
@@ -191,6 +193,15 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
         workload,
         observed,
     })
+}
+
+/// rt-app JSON, or the command line of a benchmark.
+fn workload_of(name: &str, source: &Source, value: &RawValue) -> Result<Workload, Error> {
+    if let Ok(command) = serde_json::from_str::<String>(value.get()) {
+        return model::parse(&command).map_err(|error| wrong(source, value.get(), &error.to_string()));
+    }
+    let inner = format!("{name} (workload)");
+    Ok(rtapp::parse(&inner, value.get().as_bytes(), &Options::default())?.workload)
 }
 
 fn json_error(source: &Source, error: &serde_json::Error) -> Error {

@@ -206,7 +206,7 @@ fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miet
 
 fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation {
     let tasks = run.tasks.iter().map(|(name, task)| ObservedTask {
-        class: class_of(name),
+        class: task.class.clone().unwrap_or_else(|| class_of(name)),
         cpu_s: task.cpu_s,
         switches: (task.nr_voluntary_switches + task.nr_involuntary_switches) as f64,
         migrations: task.nr_migrations as f64,
@@ -223,15 +223,16 @@ fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation
 type Files = Vec<(String, Vec<u8>)>;
 
 fn embedded() -> Files {
-    let mut files: Files = EMBEDDED
-        .dirs()
-        .filter(|dir| dir.path().to_string_lossy().starts_with("linux-"))
-        .flat_map(Dir::files)
-        .filter(|file| file.path().extension().is_some_and(|extension| extension == "json"))
-        .map(|file| (file.path().display().to_string(), file.contents().to_vec()))
-        .collect();
+    let kernels = EMBEDDED.dirs().filter(|dir| dir.path().to_string_lossy().starts_with("linux-"));
+    let mut files: Files = kernels.flat_map(json_files).collect();
     files.sort();
     files
+}
+
+/// The JSON files of an embedded folder.
+fn json_files(dir: &Dir<'_>) -> Files {
+    let is_json = |file: &&include_dir::File<'_>| file.path().extension().is_some_and(|extension| extension == "json");
+    dir.files().filter(is_json).map(|file| (file.path().display().to_string(), file.contents().to_vec())).collect()
 }
 
 /// Every recording in the folders `linux-…` of `dir`.

@@ -2,7 +2,8 @@
 //!
 //! An ordinary one is glibc's: an unlock frees it and wakes who waits longest; whoever is there first takes it, and the
 //! woken task waits again if it comes too late. One with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
-//! rt_mutex) is handed to the most urgent waiter, and while tasks wait it lends its owner their urgency: see `inherit`.
+//! rt_mutex) is handed to the most urgent waiter, who may lose it again to one more urgent before it runs, and while tasks wait it lends
+//! its owner their urgency: see `inherit`.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -62,10 +63,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// In the kernel: the mutex may have become free on the way, otherwise the task waits for it.
     pub(crate) fn enter_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let index = mutex_of(code);
-        let mutex = &mut self.objects.mutexes[index as usize];
-        if mutex.take(task) {
+        if self.objects.mutexes[index as usize].take(task) || self.steal(cpu, task, index) {
             return Flow::Done;
         }
+        let mutex = &mut self.objects.mutexes[index as usize];
         let this = &mut self.tasks[task as usize];
         this.next = Next::ReturnLock;
         this.due = self.core.now;
@@ -79,8 +80,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Woken while waiting for the mutex.
     pub(crate) fn return_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
-        let mutex = mutex_of(code);
-        if self.objects.mutexes[mutex as usize].owner == task { Flow::Done } else { self.lock(cpu, task, mutex) }
+        let index = mutex_of(code);
+        let mutex = &self.objects.mutexes[index as usize];
+        if mutex.owner == task {
+            return Flow::Done;
+        }
+        // What was stolen from it, it waits for again without leaving the kernel.
+        if mutex.inherits { self.enter_lock(cpu, task, code) } else { self.lock(cpu, task, index) }
     }
 
     /// Gives the mutex back without the kernel's help, if nobody waits for it. True if somebody does.

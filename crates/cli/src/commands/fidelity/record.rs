@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use miette::miette;
+use include_dir::{Dir, include_dir};
+use miette::{IntoDiagnostic, WrapErr, miette};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use vruntime_linux::{Host, Measured, Options};
 use vruntime_report::{Latency, Results};
+use vruntime_workload::program::Workload;
 use vruntime_workload::recording;
 
 use super::Files;
@@ -30,11 +34,53 @@ impl Suite {
     }
 }
 
+/// What a scenario is made of: a file of `fidelity/suite`, or a recording whose observations do not count here.
+#[derive(Deserialize)]
+struct ScenarioFile {
+    name: String,
+    cpus: u64,
+    suite: Option<String>,
+    #[serde(default)]
+    groups: Value,
+    workload: Box<RawValue>,
+}
+
+/// A recording.
+#[derive(Serialize)]
+struct File {
+    name: String,
+    kernel: String,
+    hz: u32,
+    preempt: String,
+    autogroup: bool,
+    cpus: u64,
+    topology: String,
+    emulated: bool,
+    duration_s: u64,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    groups: Value,
+    workload: Box<RawValue>,
+    observed: Vec<Value>,
+}
+
+impl File {
+    fn text(&self) -> miette::Result<String> {
+        Ok(serde_json::to_string_pretty(self).into_diagnostic()? + "\n")
+    }
+}
+
+/// Scenarios that no recording had when they were written: recordings without what a machine fills in.
+static ADDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/suite");
+
+/// Recordings whose scenarios the quick suite leaves out: others of it are much like them.
+const NOT_QUICK: [&str; 2] = ["five-on-2", "tree-1cpu"];
+
 /// Runs the suite's scenarios that fit this machine, and leaves a recording of each in `folder`. The suite is what the recordings in
-/// `known` were made of. Whether it was not interrupted.
+/// `known` were made of, and those of `fidelity/suite`. Whether it was not interrupted.
 pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miette::Result<bool> {
     let host = vruntime_linux::describe();
-    let suite = suite(known, &host, fidelity)?;
+    let added = super::json_files(&ADDED);
+    let suite = suite(known.iter().chain(&added), &host, fidelity.suite, fidelity.scenario.as_deref())?;
     if suite.is_empty() {
         return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
     }
@@ -42,14 +88,12 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let time = suite.len() as u64 * u64::from(extent.runs) * extent.seconds;
     output::note(&format!("{} scenarios, {} runs of {} s each: {time} s", suite.len(), extent.runs, extent.seconds));
     let kernel = crate::plan::short_version(&host.kernel);
-    for (name, mut file) in suite {
+    for mut file in suite.into_values() {
+        let name = file.name.clone();
         output::note(&format!("{name} for real"));
-        file["workload"]["global"]["duration"] = json!(extent.seconds);
-        file["duration_s"] = json!(extent.seconds);
-        let text = file.to_string();
-        let parsed = recording::parse(&name, text.as_bytes())?;
+        file.duration_s = extent.seconds;
+        let parsed = recording::parse(&name, file.text()?.as_bytes())?;
         let options = Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), ..Options::default() };
-        let mut observed = Vec::new();
         for _ in 0..extent.runs {
             let measured = vruntime_linux::run(&parsed.workload, &options, &interrupt::asked)
                 .map_err(|error| miette!(help = error.help(), "{name}: {error}"))?;
@@ -59,42 +103,58 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
             if measured.interrupted {
                 return Ok(false);
             }
-            observed.push(observed_of(&results_of(&parsed.workload, &measured), &measured));
+            file.observed.push(observed_of(&parsed.workload, &results_of(&parsed.workload, &measured), &measured));
         }
-        file["observed"] = json!(observed);
-        leave(&folder.join(format!("linux-{kernel}")), &format!("{name}.json"), &format!("{file:#}\n"))?;
+        leave(&folder.join(format!("linux-{kernel}")), &format!("{name}.json"), &file.text()?)?;
     }
     Ok(true)
 }
 
 /// The scenarios that fit, each with this machine's own description and nothing observed yet.
-fn suite(known: &Files, host: &Host, fidelity: &Fidelity) -> miette::Result<BTreeMap<String, Value>> {
+fn suite<'a>(
+    files: impl Iterator<Item = &'a (String, Vec<u8>)>,
+    host: &Host,
+    extent: Suite,
+    part: Option<&str>,
+) -> miette::Result<BTreeMap<String, File>> {
     let (smp, cpus) = smp_of(&host.topology);
     let mut suite = BTreeMap::new();
     let mut larger = BTreeSet::new();
-    for (file, bytes) in known {
-        let Ok(mut value) = serde_json::from_slice::<Value>(bytes) else {
-            return Err(miette!("{file} is no JSON"));
+    for (file, bytes) in files {
+        let scenario: ScenarioFile =
+            serde_json::from_slice(bytes).into_diagnostic().wrap_err_with(|| format!("{file} is no recording"))?;
+        let name = scenario.name;
+        let wanted = match part {
+            Some(part) => name.contains(part),
+            None => {
+                extent == Suite::Full
+                    || (scenario.suite.as_deref() != Some("full") && !NOT_QUICK.contains(&name.as_str()))
+            }
         };
-        let name = value["name"].as_str().unwrap_or_default().to_owned();
-        if !fidelity.scenario.as_ref().is_none_or(|part| name.contains(part.as_str())) {
+        if !wanted {
             continue;
         }
-        if value["cpus"].as_u64().is_none_or(|wants| wants > cpus) {
+        if scenario.cpus > cpus {
             larger.insert(name);
             continue;
         }
-        let grouped = value["groups"].as_object().is_some_and(|groups| !groups.is_empty());
-        value["kernel"] = json!(host.kernel);
-        value["hz"] = json!(host.hz);
-        value["preempt"] = json!(host.preempt.as_deref().unwrap_or("voluntary"));
-        // All tasks of a run with groups lie in cgroups of ours, where there is no autogroup.
-        value["autogroup"] = json!(host.autogroup && !grouped);
-        value["cpus"] = json!(cpus);
-        value["topology"] = json!(smp);
-        value["emulated"] = json!(host.emulated);
-        value["observed"] = json!([]);
-        suite.insert(name, value);
+        let grouped = scenario.groups.as_object().is_some_and(|groups| !groups.is_empty());
+        let recorded = File {
+            name: name.clone(),
+            kernel: host.kernel.clone(),
+            hz: host.hz,
+            preempt: host.preempt.clone().unwrap_or_else(|| "voluntary".to_owned()),
+            // All tasks of a run with groups lie in cgroups of ours, where there is no autogroup.
+            autogroup: host.autogroup && !grouped,
+            cpus,
+            topology: smp.clone(),
+            emulated: host.emulated,
+            duration_s: 0,
+            groups: scenario.groups,
+            workload: fill_instances(scenario.workload, cpus).map_err(|reason| miette!("{file}: {reason}"))?,
+            observed: Vec::new(),
+        };
+        suite.insert(name, recorded);
     }
     larger.retain(|name| !suite.contains_key(name));
     if !larger.is_empty() {
@@ -102,6 +162,29 @@ fn suite(known: &Files, host: &Host, fidelity: &Fidelity) -> miette::Result<BTre
         output::note(&format!("for more than the {cpus} CPUs that there are, and left out: {}", names.join(", ")));
     }
     Ok(suite)
+}
+
+/// Numbers of instances that depend on the number of CPUs, such as `"2n"` and `"n+1"`, become numbers. In the text: the order of a task's
+/// keys is its program.
+fn fill_instances(workload: Box<RawValue>, cpus: u64) -> Result<Box<RawValue>, String> {
+    let value: Value = serde_json::from_str(workload.get()).map_err(|error| error.to_string())?;
+    let Some(tasks) = value["tasks"].as_object() else { return Ok(workload) };
+    let mut text = workload.get().to_owned();
+    for (name, task) in tasks {
+        let Some(count) = task["instance"].as_str() else { continue };
+        let number = instances(count, cpus);
+        let number = number.ok_or_else(|| format!("task `{name}` has `{count}` instances: write 2n or n+1"))?;
+        text = text.replace(&format!("\"{count}\""), &number.to_string());
+    }
+    RawValue::from_string(text).map_err(|error| error.to_string())
+}
+
+/// `FACTORn+MORE`, both of which may be missing.
+fn instances(text: &str, cpus: u64) -> Option<u64> {
+    let (factor, more) = text.split_once('n')?;
+    let factor: u64 = if factor.is_empty() { 1 } else { factor.parse().ok()? };
+    let more: u64 = if more.is_empty() { 0 } else { more.strip_prefix('+')?.parse().ok()? };
+    factor.checked_mul(cpus)?.checked_add(more)
 }
 
 /// hwloc's words as QEMU's, and how many CPUs that are.
@@ -119,7 +202,9 @@ fn smp_of(topology: &str) -> (String, u64) {
 }
 
 /// One run, in the recordings' form.
-fn observed_of(results: &Results, measured: &Measured) -> Value {
+fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> Value {
+    let named: BTreeSet<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    let forked = |name: &str| !named.contains(name);
     let latency = |latency: Latency| {
         let us = |ns: u64| ns as f64 / 1e3;
         json!({
@@ -131,7 +216,7 @@ fn observed_of(results: &Results, measured: &Measured) -> Value {
         .iter()
         .map(|task| {
             let account = &task.account;
-            let value = json!({
+            let mut value = json!({
                 "cpu_s": account.cpu_ns as f64 / 1e9,
                 "nr_voluntary_switches": account.voluntary,
                 "nr_involuntary_switches": account.involuntary,
@@ -139,6 +224,10 @@ fn observed_of(results: &Results, measured: &Measured) -> Value {
                 "loops": account.loops,
                 "wakeup_latency_us": task.sleep_return.map(latency),
             });
+            // Of the others the workload says it.
+            if forked(&task.name) {
+                value["class"] = json!(results.classes[task.class].name);
+            }
             (task.name.as_str(), value)
         })
         .collect();
@@ -165,5 +254,39 @@ mod tests {
         assert_eq!(smp_of("pack:2 core:4"), ("8,sockets=2,cores=4,threads=1".to_owned(), 8));
         assert_eq!(smp_of("pack:1 l3:2 core:4 pu:2"), ("16,sockets=1,cores=8,threads=2".to_owned(), 16));
         assert_eq!(smp_of("6"), ("6,sockets=1,cores=6,threads=1".to_owned(), 6));
+    }
+
+    #[test]
+    fn the_order_of_a_program_stays() {
+        let text = r#"{"tasks": {"a": {"instance": "2n", "run1": 1, "lock": "m", "run0": 2}}}"#;
+        let raw = RawValue::from_string(text.to_owned()).unwrap();
+        assert_eq!(fill_instances(raw, 3).unwrap().get(), text.replace("\"2n\"", "6"));
+    }
+
+    #[test]
+    fn instances_grow_with_the_machine() {
+        assert_eq!([instances("2n", 4), instances("n+1", 4), instances("3n+2", 2)], [Some(8), Some(5), Some(8)]);
+        assert_eq!([instances("4", 4), instances("n-1", 4), instances("n2", 4)], [None; 3]);
+    }
+
+    /// Every scenario of the suite can be recorded, and what is recorded can be read and simulated.
+    #[test]
+    fn the_suite_is_whole() {
+        let host =
+            Host { kernel: "6.12.1".to_owned(), topology: "pack:1 core:2".to_owned(), hz: 250, ..Host::default() };
+        let added = super::super::json_files(&ADDED);
+        let suite = suite(added.iter(), &host, Suite::Full, None).expect("all can be read");
+        assert_eq!(suite.len(), added.len());
+        for (name, mut file) in suite {
+            file.duration_s = 1;
+            let text = file.text().expect("it is JSON");
+            let recording = recording::parse(&name, text.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!((recording.name.as_str(), recording.duration), (name.as_str(), 1_000_000_000));
+            let ran =
+                vruntime_linux::run(&recording.workload, &Options { duration: Some(1), ..Options::default() }, &|| {
+                    true
+                });
+            assert!(ran.is_ok(), "{name}: {ran:?}");
+        }
     }
 }
