@@ -152,6 +152,7 @@ fn log_settings(input: &Input) -> Global {
 fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut parts = vec![head(name, plan, runs), results_table(&first.results)];
+    parts.extend(first.benchmarks.iter().map(|told| format!("$ {}\n{}\n", told.command, told.lines.join("\n"))));
     if runs.len() > 1 {
         let results: Vec<_> = runs.iter().map(|run| run.results.clone()).collect();
         parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
