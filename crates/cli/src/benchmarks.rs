@@ -1,12 +1,13 @@
 //! What the benchmarks themselves print: their own lines, made of a run's results.
 //!
-//! Each line is as its program writes it; what a program measures that results do not hold (a minimum, a last value) is left out.
+//! Each line is as its program writes it: lmbench 3, kernbench 0.42 (`time`'s fields), hackbench, sysbench 0.4, schbench 1.0, rt-tests.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vruntime_report::{Account, Latency, Results, TaskResult};
 use vruntime_sim::Costs;
+use vruntime_trace::{TaskId, task_pid};
 use vruntime_workload::program::{Benchmark, Workload};
 
 /// What one benchmark of a workload prints.
@@ -27,40 +28,67 @@ impl Output {
     }
 }
 
-/// The output of a workload's benchmarks; those that print nothing are left out.
+/// The output of a workload's benchmarks; those that print nothing, or had not come to where they print, are left out.
 pub(crate) fn outputs(workload: &Workload, results: &Results, costs: &Costs) -> Vec<Output> {
+    let mut tasks = tasks_of(workload, results).into_iter();
     let print = |benchmark: &Benchmark| {
-        let seen = Seen::new(benchmark, workload, results);
+        let seen = Seen::new(benchmark, workload, results, tasks.next().unwrap_or_default());
         let (lines, numbers) = seen.print(costs)?;
         Some(Output { command: benchmark.command.clone(), lines, numbers })
     };
     workload.benchmarks.iter().filter_map(print).collect()
 }
 
+/// The tasks of each benchmark, in the order in which they were made, those that it forked with them.
+fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
+    let mut owners: BTreeMap<&str, Option<usize>> =
+        workload.tasks.iter().map(|task| (task.name.as_str(), None)).collect();
+    for (owner, benchmark) in workload.benchmarks.iter().enumerate() {
+        let own = workload.tasks[benchmark.tasks.clone()].iter();
+        owners.extend(own.map(|task| (task.name.as_str(), Some(owner))));
+    }
+    let mut tasks = vec![Vec::new(); workload.benchmarks.len()];
+    for (index, task) in results.tasks.iter().enumerate() {
+        // Instances after the first have a number behind the name.
+        let template = || task.name.rsplit_once('-').and_then(|(name, _)| owners.get(name));
+        if let Some(&Some(owner)) = owners.get(task.name.as_str()).or_else(template) {
+            tasks[owner].push(index);
+        }
+    }
+    tasks
+}
+
 /// What became of a benchmark's tasks.
 struct Seen<'a> {
     words: Vec<&'a str>,
     results: &'a Results,
+    /// The first task's number, which makes its pid.
+    first: usize,
     /// Its tasks, in the order in which they were made; those that were forked, too.
     tasks: Vec<&'a TaskResult>,
+    /// All of those that it starts with have ended.
+    ended: bool,
     /// From its start until the last of them ended, or the run did; nanoseconds.
     elapsed_ns: u64,
 }
 
 impl<'a> Seen<'a> {
-    fn new(benchmark: &'a Benchmark, workload: &Workload, results: &'a Results) -> Self {
-        let own = &workload.tasks[benchmark.tasks.clone()];
-        let names: BTreeMap<&str, bool> = own.iter().map(|task| (task.name.as_str(), task.start.is_some())).collect();
-        let tasks = results.tasks.iter().filter(|task| {
-            // Instances after the first have a number behind the name.
-            let forked = || task.name.rsplit_once('-').filter(|(_, number)| number.parse::<u64>().is_ok());
-            names.contains_key(task.name.as_str()) || forked().is_some_and(|(name, _)| names.get(name) == Some(&false))
-        });
-        let tasks: Vec<&TaskResult> = tasks.collect();
-        let started = tasks.iter().filter(|task| names.get(task.name.as_str()) == Some(&true));
-        let end = started.map(|task| if task.ended { task.account.life_ns } else { results.elapsed_ns }).max();
-        let elapsed_ns = end.unwrap_or(0).saturating_sub(benchmark.start).max(1);
-        Self { words: benchmark.command.split_whitespace().collect(), results, tasks, elapsed_ns }
+    fn new(benchmark: &'a Benchmark, workload: &Workload, results: &'a Results, tasks: Vec<usize>) -> Self {
+        let first = tasks.first().copied().unwrap_or(0);
+        let tasks: Vec<&TaskResult> = tasks.into_iter().map(|task| &results.tasks[task]).collect();
+        // They are made first, and those that they fork have ended when they have: they wait for them.
+        let started = workload.tasks[benchmark.tasks.clone()].iter().filter(|task| task.start.is_some()).count();
+        let started = || tasks.iter().take(started);
+        // Tasks are there from the beginning of the run, and sleep until their start.
+        let end = started().map(|task| if task.ended { task.account.life_ns } else { results.elapsed_ns }).max();
+        Self {
+            words: benchmark.command.split_whitespace().collect(),
+            results,
+            first,
+            ended: started().all(|task| task.ended),
+            elapsed_ns: end.unwrap_or(0).saturating_sub(benchmark.start).max(1),
+            tasks,
+        }
     }
 
     /// Its lines, and the numbers in them.
@@ -69,8 +97,8 @@ impl<'a> Seen<'a> {
             "lat_ctx" => self.lat_ctx(costs),
             "pipe-test" => self.pipe_test(),
             "hackbench" => self.hackbench(),
-            "kernbench" => Some(self.kernbench()),
-            "sysbench" => Some(self.sysbench()),
+            "kernbench" => self.kernbench(),
+            "sysbench" => self.sysbench(),
             "schbench" => self.schbench(),
             "cyclictest" => Some(self.cyclictest()),
             _ => None,
@@ -113,12 +141,11 @@ impl<'a> Seen<'a> {
     /// If it was not stopped before its end.
     fn hackbench(&self) -> Option<(Vec<String>, Value)> {
         let seconds = self.elapsed_ns as f64 / 1e9;
-        let ended = self.tasks.iter().all(|task| task.ended);
-        ended.then(|| (vec![format!("Time: {seconds:.3}")], json!({ "time_s": seconds })))
+        self.ended.then(|| (vec![format!("Time: {seconds:.3}")], json!({ "time_s": seconds })))
     }
 
-    /// What `time` says of `make` and all its children: `%e %U %S %P %c %w`.
-    fn kernbench(&self) -> (Vec<String>, Value) {
+    /// What `time` says of `make` and all its children when it has ended: `%e %U %S %P %c %w`.
+    fn kernbench(&self) -> Option<(Vec<String>, Value)> {
         let sum = self.sum();
         let [elapsed, cpu, system] = [self.elapsed_ns, sum.cpu_ns, sum.system_ns].map(|ns| ns as f64 / 1e9);
         let (user, percent) = (cpu - system, 100.0 * cpu / elapsed);
@@ -134,24 +161,30 @@ impl<'a> Seen<'a> {
             "elapsed_s": elapsed, "user_s": user, "system_s": system, "percent_cpu": percent,
             "context_switches": sum.involuntary, "sleeps": sum.voluntary,
         });
-        (lines, numbers)
+        self.ended.then_some((lines, numbers))
     }
 
-    fn sysbench(&self) -> (Vec<String>, Value) {
+    /// The percentile of its class: copies of one sysbench are told together.
+    fn sysbench(&self) -> Option<(Vec<String>, Value)> {
         let spread = |values: &[f64]| {
-            let n = values.len().max(1) as f64;
+            let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;
             (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
         };
         let events: Vec<f64> = self.tasks.iter().map(|task| task.account.loops as f64).collect();
+        // Only so many tasks of a run have histograms.
+        if self.tasks.iter().any(|task| task.loop_duration.is_none() && task.account.loops > 0) {
+            return None;
+        }
         let latencies: Vec<Latency> = self.tasks.iter().filter_map(|task| task.loop_duration).collect();
-        let times: Vec<f64> = latencies.iter().map(|each| each.mean_ns as f64 * each.count as f64 / 1e9).collect();
+        let time = |each: Latency| each.mean_ns as f64 * each.count as f64 / 1e9;
+        let times: Vec<f64> = self.tasks.iter().map(|task| task.loop_duration.map_or(0.0, time)).collect();
         let (all, total, taken) = (events.iter().sum::<f64>(), self.elapsed_ns as f64 / 1e9, times.iter().sum::<f64>());
-        let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
-        let average = if all > 0.0 { 1e3 * taken / all } else { 0.0 };
-        let most = ms(latencies.iter().map(|each| each.max_ns).max());
-        // Of each thread's own; over several the highest of them.
-        let high = ms(latencies.iter().map(|each| each.p99_ns).max());
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let least = ms(latencies.iter().map(|each| each.min_ns).min()?);
+        let average = 1e3 * taken / all;
+        let most = ms(latencies.iter().map(|each| each.max_ns).max()?);
+        let high = ms(self.results.classes[self.tasks.first()?.class].loop_duration?.p95_ns);
         let ((events_mean, events_spread), (time_mean, time_spread)) = (spread(&events), spread(&times));
         let lines = vec![
             "Test execution summary:".to_owned(),
@@ -159,37 +192,47 @@ impl<'a> Seen<'a> {
             format!("    total number of events:              {all}"),
             format!("    total time taken by event execution: {taken:.4}"),
             "    per-request statistics:".to_owned(),
+            format!("         min:                            {least:>10.2}ms"),
             format!("         avg:                            {average:>10.2}ms"),
             format!("         max:                            {most:>10.2}ms"),
-            format!("         approx.  99 percentile:         {high:>10.2}ms"),
+            format!("         approx.  95 percentile:         {high:>10.2}ms"),
             String::new(),
             "Threads fairness:".to_owned(),
             format!("    events (avg/stddev):           {events_mean:.4}/{events_spread:.2}"),
             format!("    execution time (avg/stddev):   {time_mean:.4}/{time_spread:.2}"),
         ];
         let numbers = json!({
-            "total_s": total, "events": all, "executing_s": taken, "avg_ms": average, "max_ms": most, "p99_ms": high,
+            "total_s": total, "events": all, "executing_s": taken, "min_ms": least, "avg_ms": average, "max_ms": most, "p95_ms": high,
             "events_avg": events_mean, "events_stddev": events_spread, "time_avg_s": time_mean, "time_stddev_s": time_spread,
         });
-        (lines, numbers)
+        Some((lines, numbers))
     }
 
-    /// From being granted work to running, of its workers; copies share their class.
+    /// From being granted work to running, of its workers; copies of one schbench are told together.
     fn schbench(&self) -> Option<(Vec<String>, Value)> {
         let worker =
             self.tasks.iter().find(|task| self.results.classes[task.class].name.ends_with("schbench-worker"))?;
         let latency = self.results.classes[worker.class].wakeup_latency?;
-        let us = |ns: u64| ns / 1000;
-        let percentiles =
-            [("50.0", latency.p50_ns), ("90.0", latency.p90_ns), ("99.0", latency.p99_ns), ("99.9", latency.p999_ns)];
+        let percentiles = [
+            ("50.0", "p50_us", latency.p50_ns),
+            ("75.0", "p75_us", latency.p75_ns),
+            ("90.0", "p90_us", latency.p90_ns),
+            ("95.0", "p95_us", latency.p95_ns),
+            ("99.0", "p99_us", latency.p99_ns),
+            ("99.5", "p99.5_us", latency.p995_ns),
+            ("99.9", "p99.9_us", latency.p999_ns),
+        ];
+        let (min, max) = (latency.min_ns / 1000, latency.max_ns / 1000);
         let mut lines = vec!["Latency percentiles (usec)".to_owned()];
         // The one that people quote has a star.
         let starred = |name: &str| if name == "99.0" { "*" } else { "" };
-        lines.extend(percentiles.map(|(name, ns)| format!("\t{}{name}th: {}", starred(name), us(ns))));
-        lines.push(format!("\tmax={}", us(latency.max_ns)));
-        let [p50, p90, p99, p999] = percentiles.map(|(_, ns)| us(ns));
-        let max = us(latency.max_ns);
-        Some((lines, json!({ "p50_us": p50, "p90_us": p90, "p99_us": p99, "p999_us": p999, "max_us": max })))
+        lines.extend(percentiles.map(|(name, _, ns)| format!("\t{}{name}th: {}", starred(name), ns / 1000)));
+        lines.push(format!("\tmin={min}, max={max}"));
+        let mut numbers = json!({ "min_us": min, "max_us": max });
+        for (_, name, ns) in percentiles {
+            numbers[name] = json!(ns / 1000);
+        }
+        Some((lines, numbers))
     }
 
     /// How late each thread was.
@@ -197,11 +240,15 @@ impl<'a> Seen<'a> {
         let (interval, distance) = (self.option("-i").unwrap_or(1000), self.option("-d").unwrap_or(500));
         let threads = self.tasks.iter().zip(0_u64..).filter_map(|(task, index)| {
             let late = task.sleep_return?;
-            let (count, mean, most) = (late.count, late.mean_ns / 1000, late.max_ns / 1000);
-            let every = interval + index * distance;
-            let line = format!("T:{index:2} P:{:2} I:{every} C:{count:7} Avg:{mean:5} Max:{most:8}", task.rt_priority);
+            let pid = task_pid(TaskId((self.first as u64 + index) as u32));
+            let (priority, every, cycles) = (task.rt_priority, interval + index * distance, late.count);
+            let [min, act, avg, max] = [late.min_ns, late.last_ns, late.mean_ns, late.max_ns].map(|ns| ns / 1000);
+            let line = format!(
+                "T:{index:2} ({pid:5}) P:{priority:2} I:{every} C:{cycles:7} Min:{min:7} Act:{act:5} Avg:{avg:5} Max:{max:8}"
+            );
             let numbers = json!({
-                "thread": index, "priority": task.rt_priority, "interval_us": every, "cycles": count, "avg_us": mean, "max_us": most,
+                "thread": index, "pid": pid, "priority": priority, "interval_us": every, "cycles": cycles,
+                "min_us": min, "act_us": act, "avg_us": avg, "max_us": max,
             });
             Some((line, numbers))
         });
