@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod benchmarks;
 mod commands;
 mod input;
 mod interrupt;

@@ -17,6 +17,7 @@ use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
+use crate::benchmarks::{self, Output};
 use crate::interrupt;
 use crate::rtapp_log::RtAppLog;
 
@@ -52,6 +53,8 @@ pub(crate) struct Done {
     pub(crate) detected: Option<Detected>,
     /// Digest of its events.
     pub(crate) digest: u64,
+    /// What its benchmarks print.
+    pub(crate) benchmarks: Vec<Output>,
     /// Its seed.
     pub(crate) seed: u64,
     /// Counters up to the snapshot, if one was asked for.
@@ -152,11 +155,13 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         group.counted_switches = Some(*count);
     }
     let detected = detector.map(Detector::into_detected);
+    let benchmarks = benchmarks::outputs(job.workload, &results, &job.config.machine.costs);
     Ok(Done {
         results,
         outcome,
         detected,
         digest: digest.value(),
+        benchmarks,
         seed: job.config.seed,
         stat,
         analyses: analyses.map(Arc::new),

@@ -5,38 +5,52 @@ use hdrhistogram::Histogram;
 /// What is told of a distribution of times, in nanoseconds.
 ///
 /// Percentiles are read from a histogram with two significant digits (within 1 % of the true value, exact below
-/// 256 ns); `max_ns`, `mean_ns` and `count` are exact.
+/// 256 ns); `min_ns`, `max_ns`, `mean_ns`, `last_ns` and `count` are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// How many times were recorded; never 0.
     pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
     /// Half of them are at most this.
     pub p50_ns: u64,
+    /// 75 % are at most this.
+    pub p75_ns: u64,
     /// 90 % are at most this.
     pub p90_ns: u64,
+    /// 95 % are at most this.
+    pub p95_ns: u64,
     /// 99 % are at most this.
     pub p99_ns: u64,
+    /// 99.5 % are at most this.
+    pub p995_ns: u64,
     /// 99.9 % are at most this.
     pub p999_ns: u64,
     /// The longest.
     pub max_ns: u64,
     /// Their mean, rounded down.
     pub mean_ns: u64,
+    /// The last that was recorded; of several tasks together the last of the last of them that has any.
+    pub last_ns: u64,
 }
 
 /// Records times. Empty until the first: a histogram is about 10 KB once it holds a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     histogram: Option<Histogram<u32>>,
+    min: u64,
     max: u64,
     sum: u64,
+    last: u64,
 }
 
 impl Recorder {
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
+        self.min = if self.histogram.is_none() { ns } else { self.min.min(ns) };
         self.max = self.max.max(ns);
         self.sum = self.sum.saturating_add(ns);
+        self.last = ns;
         let histogram = self.histogram.get_or_insert_with(new_histogram);
         // An auto-resizing histogram takes every value it can represent; beyond 2^62 ns (146 years) it saturates.
         if histogram.record(ns).is_err() {
@@ -46,8 +60,10 @@ impl Recorder {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         let Some(theirs) = &other.histogram else { return };
+        self.min = if self.histogram.is_none() { other.min } else { self.min.min(other.min) };
         self.max = self.max.max(other.max);
         self.sum = self.sum.saturating_add(other.sum);
+        self.last = other.last;
         // Both resize themselves, so adding cannot run out of range.
         let _in_range = self.histogram.get_or_insert_with(new_histogram).add(theirs);
     }
@@ -74,12 +90,17 @@ impl Recorder {
         let at = |quantile| histogram.value_at_quantile(quantile).min(self.max);
         Some(Latency {
             count: histogram.len(),
+            min_ns: self.min,
             p50_ns: at(0.5),
+            p75_ns: at(0.75),
             p90_ns: at(0.9),
+            p95_ns: at(0.95),
             p99_ns: at(0.99),
+            p995_ns: at(0.995),
             p999_ns: at(0.999),
             max_ns: self.max,
             mean_ns: self.sum / histogram.len().max(1),
+            last_ns: self.last,
         })
     }
 }
@@ -99,12 +120,17 @@ mod tests {
         for value in 1..=100_000_u64 {
             recorder.record(value * 1_000);
         }
+        recorder.record(7_000);
         let latency = recorder.latency().unwrap();
-        assert_eq!((latency.count, latency.max_ns, latency.mean_ns), (100_000, 100_000_000, 50_000_500));
+        assert_eq!((latency.count, latency.mean_ns), (100_001, 50_000_000));
+        assert_eq!((latency.min_ns, latency.max_ns, latency.last_ns), (1_000, 100_000_000, 7_000));
         for (got, exact) in [
             (latency.p50_ns, 50_000_000_u64),
+            (latency.p75_ns, 75_000_000),
             (latency.p90_ns, 90_000_000),
+            (latency.p95_ns, 95_000_000),
             (latency.p99_ns, 99_000_000),
+            (latency.p995_ns, 99_500_000),
             (latency.p999_ns, 99_900_000),
         ] {
             assert!(got.abs_diff(exact) * 100 <= exact, "{got} for {exact}");
@@ -118,18 +144,18 @@ mod tests {
             recorder.record(value);
         }
         let latency = recorder.latency().unwrap();
-        assert_eq!((latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 255, 255));
+        assert_eq!((latency.min_ns, latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 0, 255, 255));
     }
 
     #[test]
     fn merging_is_recording_both() {
         let (mut one, mut other, mut both) = (Recorder::default(), Recorder::default(), Recorder::default());
-        for value in [3, 90_000, 5_000_000_000] {
-            one.record(value);
-            both.record(value);
-        }
         for value in [11, 1] {
             other.record(value);
+            both.record(value);
+        }
+        for value in [3, 90_000, 5_000_000_000] {
+            one.record(value);
             both.record(value);
         }
         other.merge(&one);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::groups::GroupTree;
 use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
-use crate::program::{Changed, Group, Op, Phase, Session, Settings, Task, Timer, Workload};
+use crate::program::{Benchmark, Changed, Group, Op, Phase, Session, Settings, Task, Timer, Workload};
 
 /// Where a workload goes when it is added to others.
 #[derive(Debug, Default)]
@@ -99,6 +99,11 @@ impl Merged {
         if placement.background {
             into.background.extend(offsets.tasks..offsets.tasks + added.tasks.len());
         }
+        into.benchmarks.extend(added.benchmarks.iter().map(|benchmark| Benchmark {
+            command: benchmark.command.clone(),
+            tasks: offsets.tasks + benchmark.tasks.start..offsets.tasks + benchmark.tasks.end,
+            start: benchmark.start + placement.start,
+        }));
         into.mutexes.extend(added.mutexes.iter().cloned());
         into.conditions.extend(added.conditions.iter().cloned());
         into.barriers.extend(added.barriers.iter().cloned());

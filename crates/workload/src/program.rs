@@ -43,6 +43,8 @@ pub struct Workload {
     pub hotplug: Vec<Hotplug>,
     /// What somebody outside the workload changes meanwhile, in order of time.
     pub changes: Vec<Change>,
+    /// Which tasks are those of a benchmark.
+    pub benchmarks: Vec<Benchmark>,
 }
 
 /// A periodic timer.
@@ -60,6 +62,17 @@ impl Timer {
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), start: None }
     }
+}
+
+/// A benchmark that is part of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Benchmark {
+    /// Its command line.
+    pub command: String,
+    /// Its tasks, in [`Workload::tasks`].
+    pub tasks: std::ops::Range<usize>,
+    /// When it starts, nanoseconds.
+    pub start: u64,
 }
 
 /// What the end of the duration means to tasks.

@@ -37,6 +37,7 @@ use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Value, json};
 use vruntime_report::{observed_json, run_json};
 
+use crate::benchmarks::Output;
 use crate::plan::Plan;
 use crate::simulate::Done;
 
@@ -46,6 +47,10 @@ fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
         let mut json = observed_json(&run.results, run.seed, run.digest);
         if let Value::Object(fields) = &mut json {
             fields.insert("notes".to_owned(), json!(run.outcome.notes));
+            if !run.benchmarks.is_empty() {
+                let told: Vec<Value> = run.benchmarks.iter().map(Output::json).collect();
+                fields.insert("benchmarks".to_owned(), json!(told));
+            }
             if let Some(detected) = &run.detected {
                 fields.insert("detected".to_owned(), json!(detected));
             }

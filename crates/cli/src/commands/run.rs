@@ -85,6 +85,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
 
 /// So many rows of a table of an analysis are shown; JSON has all.
 const ANALYSED_ROWS: usize = 25;
+/// So many benchmarks of a run print their lines; JSON has all.
+const BENCHMARKS: usize = 20;
 /// So many violations of a run are told; JSON has more.
 const TOLD: usize = 8;
 
@@ -152,6 +154,13 @@ fn log_settings(input: &Input) -> Global {
 fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut parts = vec![head(name, plan, runs), results_table(&first.results)];
+    parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|told| {
+        let lines = told.lines.join("\n");
+        format!("$ {}\n{lines}\n", told.command)
+    }));
+    if let Some(more @ 1..) = first.benchmarks.len().checked_sub(BENCHMARKS) {
+        parts.push(format!("({more} more benchmarks: --json has what each prints)\n"));
+    }
     if runs.len() > 1 {
         let results: Vec<_> = runs.iter().map(|run| run.results.clone()).collect();
         parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::args::Args;
-use crate::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+use crate::program::{Benchmark, Group, Op, Phase, Repeat, Settings, Task, Workload};
 use crate::suggest::did_you_mean;
 
 const US: u64 = 1_000;
@@ -132,6 +132,8 @@ pub fn parse(command: &str) -> Result<Workload, ModelError> {
     let mut args = Args::new(words.collect(), model.usage);
     let mut workload = (model.build)(&mut args)?;
     args.finish()?;
+    let tasks = 0..workload.tasks.len();
+    workload.benchmarks.push(Benchmark { command: command.to_owned(), tasks, start: 0 });
     if workload.groups.is_empty() {
         workload.groups.push(root());
     }

@@ -1,0 +1,258 @@
+//! What the benchmarks themselves print: their own lines, made of a run's results.
+//!
+//! Each line is as its program writes it: lmbench 3, kernbench 0.42 (`time`'s fields), hackbench, sysbench 0.4, schbench 1.0, rt-tests.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use vruntime_report::{Account, Latency, Results, TaskResult};
+use vruntime_sim::Costs;
+use vruntime_trace::{TaskId, task_pid};
+use vruntime_workload::program::{Benchmark, Workload};
+
+/// What one benchmark of a workload prints.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    /// Its command line.
+    pub(crate) command: String,
+    /// Its lines.
+    pub(crate) lines: Vec<String>,
+    /// The numbers in them, by name.
+    numbers: Value,
+}
+
+impl Output {
+    /// For JSON: the command, its lines, and the numbers.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "command": self.command, "lines": self.lines, "numbers": self.numbers })
+    }
+}
+
+/// The output of a workload's benchmarks; those that print nothing, or had not come to where they print, are left out.
+pub(crate) fn outputs(workload: &Workload, results: &Results, costs: &Costs) -> Vec<Output> {
+    let mut tasks = tasks_of(workload, results).into_iter();
+    let print = |benchmark: &Benchmark| {
+        let seen = Seen::new(benchmark, workload, results, tasks.next().unwrap_or_default());
+        let (lines, numbers) = seen.print(costs)?;
+        Some(Output { command: benchmark.command.clone(), lines, numbers })
+    };
+    workload.benchmarks.iter().filter_map(print).collect()
+}
+
+/// The tasks of each benchmark, in the order in which they were made, those that it forked with them.
+fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
+    let mut owners: BTreeMap<&str, Option<usize>> =
+        workload.tasks.iter().map(|task| (task.name.as_str(), None)).collect();
+    for (owner, benchmark) in workload.benchmarks.iter().enumerate() {
+        let own = workload.tasks[benchmark.tasks.clone()].iter();
+        owners.extend(own.map(|task| (task.name.as_str(), Some(owner))));
+    }
+    let mut tasks = vec![Vec::new(); workload.benchmarks.len()];
+    for (index, task) in results.tasks.iter().enumerate() {
+        // Instances after the first have a number behind the name.
+        let template = || task.name.rsplit_once('-').and_then(|(name, _)| owners.get(name));
+        if let Some(&Some(owner)) = owners.get(task.name.as_str()).or_else(template) {
+            tasks[owner].push(index);
+        }
+    }
+    tasks
+}
+
+/// What became of a benchmark's tasks.
+struct Seen<'a> {
+    words: Vec<&'a str>,
+    results: &'a Results,
+    /// The first task's number, which makes its pid.
+    first: usize,
+    /// Its tasks, in the order in which they were made; those that were forked, too.
+    tasks: Vec<&'a TaskResult>,
+    /// All of those that it starts with have ended.
+    ended: bool,
+    /// From its start until the last of them ended, or the run did; nanoseconds.
+    elapsed_ns: u64,
+}
+
+impl<'a> Seen<'a> {
+    fn new(benchmark: &'a Benchmark, workload: &Workload, results: &'a Results, tasks: Vec<usize>) -> Self {
+        let first = tasks.first().copied().unwrap_or(0);
+        let tasks: Vec<&TaskResult> = tasks.into_iter().map(|task| &results.tasks[task]).collect();
+        // They are made first, and those that they fork have ended when they have: they wait for them.
+        let started = workload.tasks[benchmark.tasks.clone()].iter().filter(|task| task.start.is_some()).count();
+        let started = || tasks.iter().take(started);
+        // Tasks are there from the beginning of the run, and sleep until their start.
+        let end = started().map(|task| if task.ended { task.account.life_ns } else { results.elapsed_ns }).max();
+        Self {
+            words: benchmark.command.split_whitespace().collect(),
+            results,
+            first,
+            ended: started().all(|task| task.ended),
+            elapsed_ns: end.unwrap_or(0).saturating_sub(benchmark.start).max(1),
+            tasks,
+        }
+    }
+
+    /// Its lines, and the numbers in them.
+    fn print(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
+        match *self.words.first()? {
+            "lat_ctx" => self.lat_ctx(costs),
+            "pipe-test" => self.pipe_test(),
+            "hackbench" => self.hackbench(),
+            "kernbench" => self.kernbench(),
+            "sysbench" => self.sysbench(),
+            "schbench" => self.schbench(),
+            "cyclictest" => Some(self.cyclictest()),
+            _ => None,
+        }
+    }
+
+    fn sum(&self) -> Account {
+        self.tasks.iter().fold(Account::default(), |mut sum, task| {
+            sum.add(&task.account);
+            sum
+        })
+    }
+
+    /// The number of an option, `-s 64`, `-s64` or `--size=64`.
+    fn option(&self, name: &str) -> Option<u64> {
+        let at = self.words.iter().position(|word| word.starts_with(name))?;
+        let rest = self.words[at][name.len()..].trim_start_matches('=');
+        let value = if rest.is_empty() { self.words.get(at + 1)? } else { rest };
+        value.parse().ok()
+    }
+
+    /// The time of a pass, less what passing takes without a switch (`ovr`): as lmbench measures that, in one process.
+    fn lat_ctx(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
+        let size = self.option("-s").unwrap_or(0);
+        let overhead = 2 * (costs.syscall_ns + costs.pipe_ns_per_kib / 1024) + costs.mem_ns_per_kib * size;
+        let pass = self.elapsed_ns as f64 / (self.sum().loops > 0).then_some(self.sum().loops)? as f64;
+        let (overhead, n) = (overhead as f64 / 1e3, self.tasks.len());
+        let switch = (pass / 1e3 - overhead).max(0.0);
+        let lines = vec![format!("\"size={size}k ovr={overhead:.2}"), format!("{n} {switch:.2}")];
+        Some((lines, json!({ "size_kib": size, "overhead_us": overhead, "processes": n, "switch_us": switch })))
+    }
+
+    /// A loop is there and back.
+    fn pipe_test(&self) -> Option<(Vec<String>, Value)> {
+        let loops = self.tasks.first()?.account.loops;
+        let each = self.elapsed_ns as f64 / 1e3 / (loops > 0).then_some(loops)? as f64;
+        Some((vec![format!("{each:.2} usecs/loop.")], json!({ "usecs_per_loop": each })))
+    }
+
+    /// If it was not stopped before its end.
+    fn hackbench(&self) -> Option<(Vec<String>, Value)> {
+        let seconds = self.elapsed_ns as f64 / 1e9;
+        self.ended.then(|| (vec![format!("Time: {seconds:.3}")], json!({ "time_s": seconds })))
+    }
+
+    /// What `time` says of `make` and all its children when it has ended: `%e %U %S %P %c %w`.
+    fn kernbench(&self) -> Option<(Vec<String>, Value)> {
+        let sum = self.sum();
+        let [elapsed, cpu, system] = [self.elapsed_ns, sum.cpu_ns, sum.system_ns].map(|ns| ns as f64 / 1e9);
+        let (user, percent) = (cpu - system, 100.0 * cpu / elapsed);
+        let lines = vec![
+            format!("Elapsed Time {elapsed:.1}"),
+            format!("User Time {user:.1}"),
+            format!("System Time {system:.1}"),
+            format!("Percent CPU {percent:.1}"),
+            format!("Context Switches {}", sum.involuntary),
+            format!("Sleeps {}", sum.voluntary),
+        ];
+        let numbers = json!({
+            "elapsed_s": elapsed, "user_s": user, "system_s": system, "percent_cpu": percent,
+            "context_switches": sum.involuntary, "sleeps": sum.voluntary,
+        });
+        self.ended.then_some((lines, numbers))
+    }
+
+    /// The percentile of its class: copies of one sysbench are told together.
+    fn sysbench(&self) -> Option<(Vec<String>, Value)> {
+        let spread = |values: &[f64]| {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
+        };
+        let events: Vec<f64> = self.tasks.iter().map(|task| task.account.loops as f64).collect();
+        // Only so many tasks of a run have histograms.
+        if self.tasks.iter().any(|task| task.loop_duration.is_none() && task.account.loops > 0) {
+            return None;
+        }
+        let latencies: Vec<Latency> = self.tasks.iter().filter_map(|task| task.loop_duration).collect();
+        let time = |each: Latency| each.mean_ns as f64 * each.count as f64 / 1e9;
+        let times: Vec<f64> = self.tasks.iter().map(|task| task.loop_duration.map_or(0.0, time)).collect();
+        let (all, total, taken) = (events.iter().sum::<f64>(), self.elapsed_ns as f64 / 1e9, times.iter().sum::<f64>());
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let least = ms(latencies.iter().map(|each| each.min_ns).min()?);
+        let average = 1e3 * taken / all;
+        let most = ms(latencies.iter().map(|each| each.max_ns).max()?);
+        let high = ms(self.results.classes[self.tasks.first()?.class].loop_duration?.p95_ns);
+        let ((events_mean, events_spread), (time_mean, time_spread)) = (spread(&events), spread(&times));
+        let lines = vec![
+            "Test execution summary:".to_owned(),
+            format!("    total time:                          {total:.4}s"),
+            format!("    total number of events:              {all}"),
+            format!("    total time taken by event execution: {taken:.4}"),
+            "    per-request statistics:".to_owned(),
+            format!("         min:                            {least:>10.2}ms"),
+            format!("         avg:                            {average:>10.2}ms"),
+            format!("         max:                            {most:>10.2}ms"),
+            format!("         approx.  95 percentile:         {high:>10.2}ms"),
+            String::new(),
+            "Threads fairness:".to_owned(),
+            format!("    events (avg/stddev):           {events_mean:.4}/{events_spread:.2}"),
+            format!("    execution time (avg/stddev):   {time_mean:.4}/{time_spread:.2}"),
+        ];
+        let numbers = json!({
+            "total_s": total, "events": all, "executing_s": taken, "min_ms": least, "avg_ms": average, "max_ms": most, "p95_ms": high,
+            "events_avg": events_mean, "events_stddev": events_spread, "time_avg_s": time_mean, "time_stddev_s": time_spread,
+        });
+        Some((lines, numbers))
+    }
+
+    /// From being granted work to running, of its workers; copies of one schbench are told together.
+    fn schbench(&self) -> Option<(Vec<String>, Value)> {
+        let worker =
+            self.tasks.iter().find(|task| self.results.classes[task.class].name.ends_with("schbench-worker"))?;
+        let latency = self.results.classes[worker.class].wakeup_latency?;
+        let percentiles = [
+            ("50.0", "p50_us", latency.p50_ns),
+            ("75.0", "p75_us", latency.p75_ns),
+            ("90.0", "p90_us", latency.p90_ns),
+            ("95.0", "p95_us", latency.p95_ns),
+            ("99.0", "p99_us", latency.p99_ns),
+            ("99.5", "p99.5_us", latency.p995_ns),
+            ("99.9", "p99.9_us", latency.p999_ns),
+        ];
+        let (min, max) = (latency.min_ns / 1000, latency.max_ns / 1000);
+        let mut lines = vec!["Latency percentiles (usec)".to_owned()];
+        // The one that people quote has a star.
+        let starred = |name: &str| if name == "99.0" { "*" } else { "" };
+        lines.extend(percentiles.map(|(name, _, ns)| format!("\t{}{name}th: {}", starred(name), ns / 1000)));
+        lines.push(format!("\tmin={min}, max={max}"));
+        let mut numbers = json!({ "min_us": min, "max_us": max });
+        for (_, name, ns) in percentiles {
+            numbers[name] = json!(ns / 1000);
+        }
+        Some((lines, numbers))
+    }
+
+    /// How late each thread was.
+    fn cyclictest(&self) -> (Vec<String>, Value) {
+        let (interval, distance) = (self.option("-i").unwrap_or(1000), self.option("-d").unwrap_or(500));
+        let threads = self.tasks.iter().zip(0_u64..).filter_map(|(task, index)| {
+            let late = task.sleep_return?;
+            let pid = task_pid(TaskId((self.first as u64 + index) as u32));
+            let (priority, every, cycles) = (task.rt_priority, interval + index * distance, late.count);
+            let [min, act, avg, max] = [late.min_ns, late.last_ns, late.mean_ns, late.max_ns].map(|ns| ns / 1000);
+            let line = format!(
+                "T:{index:2} ({pid:5}) P:{priority:2} I:{every} C:{cycles:7} Min:{min:7} Act:{act:5} Avg:{avg:5} Max:{max:8}"
+            );
+            let numbers = json!({
+                "thread": index, "pid": pid, "priority": priority, "interval_us": every, "cycles": cycles,
+                "min_us": min, "act_us": act, "avg_us": avg, "max_us": max,
+            });
+            Some((line, numbers))
+        });
+        let (lines, numbers): (Vec<String>, Vec<Value>) = threads.unzip();
+        (lines, json!({ "threads": numbers }))
+    }
+}
