@@ -26,11 +26,13 @@
 mod cpurc;
 mod interactivity;
 mod prio_array;
+mod standing;
 
 use core::marker::PhantomData;
 
 pub(crate) use self::cpurc::{Class, is_on as cpu_rc_is_on, set_guarantee};
 pub use self::cpurc::{CpuRcTunables, GuaranteeError};
+pub use self::standing::{O1Standing, standings};
 
 use self::cpurc::{CpuRc, class_of};
 use self::interactivity::{Activated, Interactivity};

@@ -111,6 +111,17 @@ impl PrioArray {
         core::iter::successors(some(self.queues[level].1), move |&index| some(tasks[index].class.before))
     }
 
+    /// All tasks, the first to run first.
+    pub(super) fn in_order<'a, P: Policy<Task = O1Task>>(
+        &'a self,
+        tasks: &'a Arena<Task<P>>,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let some = |index: u32| (index != NIL).then_some(index);
+        self.queues.iter().flat_map(move |&(first, _)| {
+            core::iter::successors(some(first), move |&index| some(tasks[index].class.after))
+        })
+    }
+
     /// All tasks as the balancer goes through them: the most urgent level first, each from its end.
     pub(super) fn in_pull_order<'a, P: Policy<Task = O1Task>>(
         &'a self,

@@ -1,0 +1,46 @@
+//! Where the tasks of a run queue stand in its two arrays, for those who look on: tests, and whoever teaches.
+
+use alloc::vec::Vec;
+
+use super::O1;
+use super::prio_array::PrioArray;
+use crate::ids::TaskId;
+use crate::rq::Rq;
+use crate::tunables::Tunables;
+
+/// Where a queued task stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct O1Standing {
+    /// Who.
+    pub task: TaskId,
+    /// It is in the expired array.
+    pub expired: bool,
+    /// Its level, 100 to 139, the lower the more urgent: its static priority and what its sleep average makes of it.
+    pub prio: u8,
+    /// Of its nice value: 120 is nice 0.
+    pub static_prio: u8,
+    /// Ticks left of its slice.
+    pub time_slice: u32,
+    /// How much it has slept of late: nanoseconds, at most a second.
+    pub sleep_avg: u64,
+}
+
+/// The queued tasks of a CPU, the running one among them, in the order in which the scheduler would take them: the active array by
+/// level, then the expired one.
+pub fn standings<T: Tunables>(rq: &Rq<O1<T>>) -> Vec<O1Standing> {
+    let of = |expired: bool| {
+        let array: &PrioArray = &rq.class.arrays[rq.class.active ^ usize::from(expired)];
+        array.in_order(&rq.tasks).map(move |index| {
+            let this = &rq.tasks[index].class;
+            O1Standing {
+                task: rq.tasks[index].id,
+                expired,
+                prio: this.prio,
+                static_prio: rq.static_prio(index),
+                time_slice: this.time_slice,
+                sleep_avg: this.sleep_avg,
+            }
+        })
+    };
+    of(false).chain(of(true)).collect()
+}
