@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vruntime_linux::{Error, Measured, Options, run};
 use vruntime_workload::program::{
-    Barrier, Group, Mutex, Op, Phase, Pipe, Policy, Repeat, Semaphore, Settings, Task, Timer, TimerMode, WaitMode,
-    Workload,
+    Barrier, Channel, Group, Mutex, Op, Phase, Pipe, Policy, Repeat, Semaphore, Settings, Task, Timer, TimerMode,
+    WaitMode, Workload,
 };
 
 const MS: u64 = 1_000_000;
@@ -87,7 +87,7 @@ fn whoever_waits_is_woken_by_the_end() {
     all.conditions = vec!["s".to_owned(), "c".to_owned()];
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
-    all.pipes = ["r", "w"].map(|name| Pipe { name: name.to_owned(), capacity: 4096 }).to_vec();
+    all.pipes = ["r", "w"].map(|name| Pipe { name: name.to_owned(), capacity: 4096, kind: Channel::Pipe }).to_vec();
     let measured = of(&all, Some(50 * MS));
     assert_eq!(measured.tasks.len(), 11);
     assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
@@ -109,7 +109,8 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
         task("parent", Repeat::Times(3), vec![Op::Fork(6)]),
         Task { start: None, ..once("child", vec![Op::Run { work: MS }, Op::Mem { bytes: 10 }]) },
     ]);
-    all.pipes = ["there", "back"].map(|name| Pipe { name: name.to_owned(), capacity: 65_536 }).to_vec();
+    all.pipes =
+        ["there", "back"].map(|name| Pipe { name: name.to_owned(), capacity: 65_536, kind: Channel::Pipe }).to_vec();
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true }];

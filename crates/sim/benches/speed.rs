@@ -15,7 +15,7 @@ use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
 use vruntime_sim::{Config, MachineSpec, Outcome, parse_topology, run, run_policy};
 use vruntime_trace::NoSink;
-use vruntime_workload::program::{Group, Op, Phase, Pipe, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Channel, Group, Op, Phase, Pipe, Repeat, Settings, Task, Workload};
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;

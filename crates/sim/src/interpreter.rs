@@ -307,8 +307,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline]
     fn enter(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
-            Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes),
-            Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes),
+            Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, false),
+            Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, false),
             Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let due = self.tasks[task as usize].due;
                 if self.latest(cpu, due) <= self.core.now {
@@ -414,8 +414,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => self.lock(cpu, task, mutex),
             // Being woken is no promise for these: look again.
-            Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes),
-            Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes),
+            Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, true),
+            Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, true),
             Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),

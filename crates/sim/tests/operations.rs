@@ -144,8 +144,9 @@ fn a_pipe_blocks_readers_when_empty_and_writers_when_full() {
     let write = || Op::PipeWrite { pipe: 0, bytes: 100 };
     let read = || Op::PipeRead { pipe: 0, bytes: 100 };
     assert_eq!(ends(&[&[read(), run(1)], &[run(50), write()]]), [Some(51), Some(50)]);
-    // It holds two messages: the third waits for the first read.
-    assert_eq!(ends(&[&[run(50), read()], &[write(), write(), write(), run(1)]]), [Some(50), Some(51)]);
+    // It holds a page of two messages: the third waits until that has been read to its end.
+    let reads = [run(50), read(), run(50), read()];
+    assert_eq!(ends(&[&reads, &[write(), write(), write(), run(1)]]), [Some(100), Some(101)]);
     // Two waiting readers, two messages at once: the first reader wakes the second.
     assert_eq!(
         ends(&[&[read(), run(1)], &[read(), run(1)], &[run(50), write(), write()]]),

@@ -321,6 +321,18 @@ pub struct Pipe {
     pub name: String,
     /// Bytes it holds (Linux pipes: 65536).
     pub capacity: u32,
+    /// When there is room in it again.
+    pub kind: Channel,
+}
+
+/// What a [`Pipe`] really is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// A pipe: messages lie in pages, which only have room again when they have been read to their end.
+    #[default]
+    Pipe,
+    /// A stream socket: writers wait until three quarters of it are free, and then all go on.
+    Socket,
 }
 
 /// One task: who it is and what it does.

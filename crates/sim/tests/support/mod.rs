@@ -66,7 +66,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         barriers: vec![Barrier { name: "b".to_owned(), parties: 2 }],
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],
         timers: vec![Timer::new("t"), Timer::new("u")],
-        pipes: vec![Pipe { name: "p".to_owned(), capacity: 200 }],
+        pipes: vec![Pipe { name: "p".to_owned(), capacity: 200, kind: Channel::Pipe }],
         wait_queues: vec!["q".to_owned(), "r".to_owned()],
         completions: vec!["done".to_owned()],
         ..Workload::default()

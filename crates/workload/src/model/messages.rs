@@ -2,19 +2,23 @@
 
 use super::args::Args;
 use super::{MOST, ModelError, S, phase, program, task};
-use crate::program::{Barrier, Op, Pipe, Repeat, Workload};
+use crate::program::{Barrier, Channel, Op, Pipe, Repeat, Workload};
 
 /// What a pipe of Linux holds, bytes.
 const PIPE: u32 = 65_536;
 /// What a stream socket holds of hackbench's messages: each takes 768 bytes of its 212992, whatever it says.
-const SOCKET: u32 = 212_992 / 768 * MESSAGE;
+const SOCKET: u32 = 212_992 * MESSAGE / 768;
 /// hackbench's message, bytes.
 const MESSAGE: u32 = 100;
 /// Senders, and receivers, of a group of hackbench.
 const FDS: usize = 20;
 
-fn pipe(name: String, capacity: u32) -> Pipe {
-    Pipe { name, capacity }
+fn pipe(name: String) -> Pipe {
+    Pipe { name, capacity: PIPE, kind: Channel::Pipe }
+}
+
+fn socket(name: String) -> Pipe {
+    Pipe { name, capacity: SOCKET, kind: Channel::Socket }
 }
 
 /// A ring in which one byte goes round; who has it reads an array.
@@ -34,7 +38,7 @@ pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     });
     Ok(Workload {
         tasks: ring.collect(),
-        pipes: (0..tasks).map(|index| pipe(format!("ring-{index}"), PIPE)).collect(),
+        pipes: (0..tasks).map(|index| pipe(format!("ring-{index}"))).collect(),
         duration: Some(S),
         ..Workload::default()
     })
@@ -51,7 +55,7 @@ pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let child = program(vec![read(0), write(1)], repeat);
     Ok(Workload {
         tasks: vec![task("pipe-test", Some(0), &parent), task("pipe-test", Some(1), &child)],
-        pipes: vec![pipe("there".to_owned(), PIPE), pipe("back".to_owned(), PIPE)],
+        pipes: vec![pipe("there".to_owned()), pipe("back".to_owned())],
         duration: loops.is_none().then_some(S),
         ..Workload::default()
     })
@@ -68,7 +72,7 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     }
     let groups = args.number("GROUPS", 1..=MOST / (2 * FDS as u64))? as usize;
     let loops = if args.is_empty() { 100 } else { args.number("LOOPS", 1..=1 << 32)? };
-    let capacity = if pipes { PIPE } else { SOCKET };
+    let channel = if pipes { pipe } else { socket };
     let mut workload = Workload {
         barriers: vec![Barrier { name: "ready".to_owned(), parties: (2 * FDS * groups) as u32 }],
         ..Workload::default()
@@ -78,7 +82,7 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
         let first = group * FDS;
         let number = |index: usize| Some((first + index) as u64);
         for index in 0..FDS {
-            workload.pipes.push(pipe(format!("{group}-{index}"), capacity));
+            workload.pipes.push(channel(format!("{group}-{index}")));
             let read = Op::PipeRead { pipe: first + index, bytes: MESSAGE };
             let receiver = [ready(), phase(vec![read], Repeat::Times(loops.saturating_mul(FDS as u64)))].into();
             workload.tasks.push(task("hackbench-receiver", number(index), &receiver));
