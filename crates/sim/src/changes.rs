@@ -32,7 +32,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.cpus[cpu].settle(change.at);
         match &change.what {
             Changed::Tasks { tasks, nice, .. } => self.change_tasks(cpu, tasks, settings, *nice),
-            Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt } } => {
+            Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt, guarantee } } => {
                 let id = self.groups[*group];
                 let state = &mut self.group_states[*group];
                 if let Some(idle) = *idle {
@@ -55,6 +55,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 if let Some(rt) = *rt
                     && let Err(error) = self.set_group_rt(cpu, *group, rt)
+                {
+                    self.error.get_or_insert(error);
+                }
+                if let Some(percent) = *guarantee
+                    && let Err(error) = self.set_group_guarantee(cpu, *group, percent)
                 {
                     self.error.get_or_insert(error);
                 }
@@ -96,6 +101,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let inside = inside.filter(|&of| of != id).map(|of| self.group_path(of));
             Error::BadRtLimit { group: self.group_path(id), now, inside, error }
         })
+    }
+
+    /// Guarantees a group of the workload so many percent of the machine.
+    pub(crate) fn set_group_guarantee(&mut self, cpu: usize, group: usize, percent: u32) -> Result<(), Error> {
+        let (id, now) = (self.groups[group], self.core.now);
+        let set = sched!(self, cpu).set_group_guarantee(id, percent);
+        set.map_err(|error| Error::BadGuarantee { group: self.group_path(id), now, percent, error })
     }
 
     /// The path of one of the workload's groups.

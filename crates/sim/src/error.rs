@@ -85,10 +85,15 @@ pub enum Error {
         kernel: &'static str,
     },
     /// A guarantee that the CPU resource controller does not give.
-    #[error("group `{group}` is to be guaranteed {percent} % of the machine: {error}; lower it, or move the group")]
+    #[error(
+        "group `{group}` is to be guaranteed {percent} % of the machine{}: {error}; lower it or that of another before, or move the group",
+        at(*.now)
+    )]
     BadGuarantee {
         /// Path of the group.
         group: String,
+        /// When, nanoseconds after the start.
+        now: u64,
         /// What it asks for.
         percent: u32,
         /// Why it cannot be.

@@ -131,7 +131,11 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         let who = || format!("a change at {} ns", change.at);
         match &change.what {
             Changed::Tasks { settings: changed, .. } => settings(changed, &who)?,
-            Changed::Group { to, .. } => {
+            Changed::Group { group, to } => {
+                if to.guarantee.is_some() && !has_classes {
+                    let group = workload.groups[*group].path.clone();
+                    return Err(Error::NoGuarantees { group, kernel: kernel.name });
+                }
                 if to.weight.is_some() {
                     ask(&WEIGHT, &who)?;
                 }

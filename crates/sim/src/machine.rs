@@ -320,8 +320,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
         for (index, group) in self.workload.groups.iter().enumerate() {
             if let Some(percent) = group.guarantee {
-                let set = sched!(self, 0).set_group_guarantee(self.groups[index], percent);
-                set.map_err(|error| Error::BadGuarantee { group: group.path.clone(), percent, error })?;
+                self.set_group_guarantee(0, index, percent)?;
             }
             if let Some(rt) = group.rt {
                 self.set_group_rt(0, index, rt)?;

@@ -150,6 +150,47 @@ fn weights_do_the_same_today() {
     }
 }
 
+/// Two classes of a hog each, whose guarantees are changed so after 10 s.
+fn regulated(guarantees: [u32; 2], changes: &[(usize, u32)]) -> Workload {
+    let mut work = classes(&guarantees, hogs(1, 1).chain(hogs(1, 2)).collect());
+    work.changes.extend(changes.iter().map(|&(group, percent)| {
+        let to = GroupChange { guarantee: Some(percent), ..GroupChange::default() };
+        Change { at: 10 * S, what: Changed::Group { group, to } }
+    }));
+    work
+}
+
+/// Whoever is given another guarantee has it 5 s later; the root has what is left.
+#[test]
+fn guarantees_can_be_changed() {
+    let config = for_ms(KERNEL, "1", 1000, 25_000);
+    let near = |shares: &Shares, of: [f64; 2]| {
+        [1, 2].iter().zip(of).all(|(&group, of)| (shares.percent(group) - of).abs() <= 2.0)
+    };
+    let before = shares_after(5 * S, &regulated([20, 80], &[]), &config);
+    assert!(near(&before, [20.0, 80.0]), "{:?}", before.used);
+    // What one is to have more the other gives first.
+    let after = shares_after(15 * S, &regulated([20, 80], &[(2, 30), (1, 70)]), &config);
+    assert!(near(&after, [70.0, 30.0]), "{:?}", after.used);
+
+    let refused = |work: &Workload, kernel: &str| {
+        simulate(work, &for_ms(kernel, "1", 1000, 25_000), &mut Shares::default()).unwrap_err().to_string()
+    };
+    let sum = refused(&regulated([20, 80], &[(1, 70)]), KERNEL);
+    assert!(
+        sum.contains(
+            "`/1` is to be guaranteed 70 % of the machine at 10000.000 ms: the guarantees would add up to 150 %"
+        ),
+        "{sum}"
+    );
+    let mut elsewhere = regulated([20, 80], &[(1, 10)]);
+    for group in &mut elsewhere.groups {
+        group.guarantee = None;
+    }
+    let other = refused(&elsewhere, "6.12");
+    assert!(other.contains("group `/1` asks for a guarantee, which Linux 6.12 does not have"), "{other}");
+}
+
 /// Without anybody hungry nothing is scaled: slices are 100 ms.
 #[test]
 fn satisfied_classes_keep_their_slices() {

@@ -276,6 +276,8 @@ pub struct GroupChange {
     pub uclamp: Option<Clamps>,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
     pub rt: Option<RtBandwidth>,
+    /// What the CPU resource controller of 2.6.15-cpurc guarantees it, percent of the whole machine, 0..=100.
+    pub guarantee: Option<u32>,
 }
 
 /// What is written to `cpu.max`.

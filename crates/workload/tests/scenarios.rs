@@ -573,6 +573,11 @@ weight = 40
 uclamp.max = 50
 
 [[change]]
+at = "5500ms"
+group = "/web"
+guarantee = 30
+
+[[change]]
 at = "6s"
 task = "shell"
 util_max = 300
@@ -610,6 +615,7 @@ util_max = 300
         (4000, Changed::Group { group: web, to: idle }),
         // What is not written again stays.
         (5000, Changed::Group { group: web, to: ordinary }),
+        (5500, Changed::Group { group: web, to: GroupChange { guarantee: Some(30), ..GroupChange::default() } }),
         (6000, Changed::Tasks { tasks: vec![2], settings: clamped, nice: None }),
     ];
     assert_eq!(found, expected.iter().map(|(at, what)| (*at, what)).collect::<Vec<_>>());
@@ -629,6 +635,8 @@ fn changes_that_cannot_be_name_the_limit() {
         ("at = \"1s\"\ngroup = \"/\"\nweight = 5", "the root group has no weight and no limit"),
         ("at = \"1s\"\ngroup = \"/i\"\nweight = 5", "group `/i` is idle"),
         ("at = \"1s\"\ngroup = \"/g\"\nweight = 10001", "`weight` is out of range"),
+        ("at = \"1s\"\ngroup = \"/g\"\nguarantee = 101", "`guarantee` is out of range"),
+        ("at = \"1s\"\ngroup = \"/\"\nguarantee = 5", "the root group has no weight and no limit"),
         ("at = \"1s\"\ngroup = \"/g\"\nmax = \"500 100000\"", "`max` has a quota of 500 us"),
         ("at = \"1s\"\ngroup = \"/g\"\nmax = \"10000 100000\"", "a burst of 20000 us above the quota of 10000 us"),
         ("at = \"1s\"\ntask = \"u\"\nnice = 5", "there is no task `u`"),

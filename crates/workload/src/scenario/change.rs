@@ -98,8 +98,8 @@ fn parse(
     let span = fields.span.clone();
     fields.finish();
     if changed.is_empty() && !problems.has_errors() {
-        let help = "of a task: policy, nice, cpus, util_min, util_max, group; of a group: weight, idle, max, burst, uclamp, rt_runtime, \
-             rt_period, cpus, partition; of a session: nice";
+        let help = "of a task: policy, nice, cpus, util_min, util_max, group; of a group: weight, idle, guarantee, max, burst, uclamp, \
+             rt_runtime, rt_period, cpus, partition; of a session: nice";
         let message = "a [[change]] that changes nothing".to_owned();
         problems.error(problems.new_error(span, message, "expected what is to be different").with_help(help));
     }
@@ -200,6 +200,7 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, state
     let burst = burst_value.and_then(|value| group::burst(fields, value));
     let idle = fields.boolean("idle");
     let rt = rt::parse(fields);
+    let guarantee = group::guarantee(fields);
     let before = group.map(|group| *states.entry(group).or_insert_with(|| State::of(&workload.groups[group])));
     let clamps = uclamp::parse(fields, path, before.map_or(uclamp::NONE, |before| before.uclamp));
     let (group, before) = (group?, before?);
@@ -225,7 +226,8 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, state
         fields.bad(value.span(), message, "the kernel refuses it a weight (EINVAL)", "remove `idle` or this");
         return None;
     }
-    if weight.is_none() && idle.is_none() && max.is_none() && burst.is_none() && clamps.is_none() && rt.is_none() {
+    let limits = max.is_some() || burst.is_some() || clamps.is_some() || rt.is_some();
+    if weight.is_none() && idle.is_none() && guarantee.is_none() && !limits {
         return None;
     }
     let new = (max.unwrap_or(before.limit), burst.unwrap_or(before.burst));
@@ -244,5 +246,5 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, state
     states.insert(group, State { limit: new.0, burst: new.1, idle: idle_now, uclamp });
     let (weight, max) = (weight.map(|weight| weight as u32), changes_limit.then_some(max));
     let idle = idle.filter(|&idle| idle != before.idle);
-    Some(Changed::Group { group, to: GroupChange { weight, idle, max, uclamp: clamps, rt } })
+    Some(Changed::Group { group, to: GroupChange { weight, idle, max, uclamp: clamps, rt, guarantee } })
 }

@@ -103,7 +103,7 @@ fn parse_one(
     }
     let uclamp = uclamp::parse(&mut fields, path, uclamp::NONE);
     let rt = rt::parse(&mut fields);
-    let guarantee = fields.integer("guarantee", 0..=100, "percent of the machine");
+    let guarantee = guarantee(&mut fields);
     let cpus = cpuset::parse(&mut fields, path);
     fields.finish();
     let group = groups.get_mut(index);
@@ -112,9 +112,14 @@ fn parse_one(
     group.max = max;
     group.uclamp = uclamp;
     group.rt = rt;
-    group.guarantee = guarantee.map(|percent| percent as u32);
+    group.guarantee = guarantee;
     group.cpuset = cpus.cpuset.clone();
     cpus
+}
+
+/// What the CPU resource controller is to guarantee it, percent of the machine.
+pub(super) fn guarantee(fields: &mut Fields<'_, '_>) -> Option<u32> {
+    fields.integer("guarantee", 0..=100, "percent of the machine").map(|percent| percent as u32)
 }
 
 /// What `max` says; none for no limit, or if it is wrong, which has been told then.
