@@ -271,6 +271,9 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     if !workload.hotplug.is_empty() {
         notes.push("CPUs stay online: hotplug is left out".to_owned());
     }
+    if workload.groups.iter().any(|group| group.guarantee.is_some()) {
+        notes.push("no kernel of today has guarantees: they are left out".to_owned());
+    }
     if !workload.sessions.is_empty() {
         notes.push("all threads are of one session: sessions are left out".to_owned());
     }

@@ -39,7 +39,7 @@ fn phases(ops: Vec<Op>) -> Arc<[Phase]> {
 
 fn workload(tasks: Vec<Task>, pipes: usize) -> Workload {
     let root = Group { path: "/".to_owned(), ..Group::default() };
-    let pipe = |index| Pipe { name: format!("pipe-{index}"), capacity: 65_536 };
+    let pipe = |index| Pipe { name: format!("pipe-{index}"), capacity: 65_536, kind: Channel::Pipe };
     Workload { tasks, groups: vec![root], pipes: (0..pipes).map(pipe).collect(), ..Workload::default() }
 }
 

@@ -203,7 +203,12 @@ mod tests {
 
     /// Writes messages until no more fits: how many.
     fn fill(pipe: &mut Pipe, bytes: u32) -> u32 {
-        (0..).take_while(|_| pipe.fits(bytes).then(|| pipe.put(bytes)).is_some()).count() as u32
+        let mut written = 0;
+        while pipe.fits(bytes) {
+            pipe.put(bytes);
+            written += 1;
+        }
+        written
     }
 
     /// 40 messages of 100 bytes are in each of 16 pages, and room for 40 comes back with the last of a page.
