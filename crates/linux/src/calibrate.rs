@@ -151,6 +151,13 @@ impl Measuring<'_> {
     }
 
     fn time(&mut self, cpu: usize, hz: u32, path: Path) -> Result<(), Error> {
+        if let Some(arm) = probes::timer_arm() {
+            self.cost(
+                "timer_arm_ns",
+                arm,
+                "setting a timer that is the next to expire, beyond setting one that is not",
+            );
+        }
         if let Some((least, mean)) = probes::late(cpu) {
             // A timer's interrupt that wakes a thread, and the switch to it.
             let timer = least.saturating_sub(path.woken());

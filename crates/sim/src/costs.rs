@@ -80,7 +80,9 @@ costs! {
     /// From the arrival of an interrupt at an idle CPU until it handles it: leaving the idle state.
     idle_exit_ns:              0,   2_000,   8_000,  40_000;
     /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
-    syscall_ns:                0,     300,   4_000,  30_000;
+    syscall_ns:                0,     300,     300,  30_000;
+    /// What a sleep until a time takes on top: programming the CPU's timer, for which a virtual machine leaves the guest.
+    timer_arm_ns:              0,       0,   3_700,       0;
     /// The way back out of a system call that slept, charged when the task has the CPU again.
     syscall_return_ns:         0,     200,   3_000,  20_000;
     /// Waking a task: `try_to_wake_up`, charged to the waker.

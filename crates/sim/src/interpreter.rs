@@ -221,7 +221,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             Code::Sleep(time) => {
                 this.due = now.saturating_add(time);
-                self.call(cpu, task, 0)
+                self.call(cpu, task, self.core.costs.timer_arm_ns)
             }
             Code::PipeRead { bytes, .. } | Code::PipeWrite { bytes, .. } => {
                 let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
@@ -239,7 +239,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         match code {
             Code::SleepUntil(at) => {
                 this.due = at;
-                self.call_if(at > now, cpu, task)
+                if at > now { self.call(cpu, task, self.core.costs.timer_arm_ns) } else { Flow::Done }
             }
             Code::Timer { timer, period } | Code::TimerAbsolute { timer, period } => {
                 // The beat starts with the loop that first asks for it.
@@ -251,7 +251,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 this.due = due;
                 self.comes_to_timer(task, period, due);
-                if due > now { self.call(cpu, task, 0) } else { Flow::Done }
+                if due > now { self.call(cpu, task, self.core.costs.timer_arm_ns) } else { Flow::Done }
             }
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
             Code::Unlock(mutex) => {

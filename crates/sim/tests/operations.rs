@@ -340,15 +340,20 @@ fn costs_are_charged_where_they_arise() {
     let mut spec = MachineSpec::new(parse_topology("1").unwrap());
     spec.timer_slack_ns = 0;
     spec.costs = Costs::ZERO;
-    for (name, value) in
-        [("switch_ns", 1000), ("timer_ns", 200), ("idle_exit_ns", 30), ("syscall_ns", 7), ("syscall_return_ns", 5)]
-    {
+    for (name, value) in [
+        ("switch_ns", 1000),
+        ("timer_ns", 200),
+        ("idle_exit_ns", 30),
+        ("syscall_ns", 4),
+        ("timer_arm_ns", 3),
+        ("syscall_return_ns", 5),
+    ] {
         spec.costs.set(name, value).unwrap();
     }
     let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
     let mut log = Log::default();
     simulate(&workload(vec![once("a", vec![run(10), sleep(100), run(10)])]), &config, &mut log).unwrap();
-    // Switched in, worked; the sleep counts from its call, which takes 7 ns before the CPU is given up.
+    // Switched in, worked; the sleep counts from its call, which takes 4 ns, and 3 for the timer, before the CPU is given up.
     let called = 1000 + 10 * US;
     let due = called + 100 * US;
     let switches = log.pick(|at, event| matches!(event, Event::Switch { .. }).then_some(at));
@@ -356,7 +361,7 @@ fn costs_are_charged_where_they_arise() {
     // Idle exit, interrupt, switch and return come before its own code goes on.
     let late = 30 + 200 + 1000 + 5;
     assert_eq!(log.sleeps("a"), [(due + late, late)]);
-    assert_eq!(log.exit("a"), Some(due + late + 10 * US + 7));
+    assert_eq!(log.exit("a"), Some(due + late + 10 * US + 4));
 }
 
 #[test]

@@ -239,8 +239,8 @@ fn charges(config: &Config) -> Charges {
     let costs = &config.machine.costs;
     Charges {
         switch: costs.switch_ns,
-        sleep: costs.syscall_ns + costs.syscall_return_ns,
-        enter: costs.syscall_ns,
+        sleep: costs.syscall_ns + costs.timer_arm_ns + costs.syscall_return_ns,
+        enter: costs.syscall_ns + costs.timer_arm_ns,
         interrupt: costs.timer_ns,
         wake: costs.syscall_ns + costs.wakeup_ns,
         fork: costs.syscall_ns + costs.fork_ns,

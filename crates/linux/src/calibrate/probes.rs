@@ -277,6 +277,32 @@ pub(super) fn wake_busy(here: usize, there: usize) -> u64 {
     }))
 }
 
+/// What it takes to program the CPU's timer: setting a timer that is the next to expire, beyond setting one that is not; none if there are no
+/// timers to be had.
+pub(super) fn timer_arm() -> Option<u64> {
+    use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;
+    let set = |after: u64| {
+        let never = work::timespec(0);
+        let began = work::now();
+        let set = Itimerspec { it_interval: never, it_value: work::timespec(after) };
+        let done = timerfd_settime(&timer, TimerfdTimerFlags::empty(), &set);
+        let took = work::now() - began;
+        done.is_ok().then_some(took)
+    };
+    // The tick is mostly later than the first; nothing is later than the second. Each is taken back before the next.
+    let (soon, late) = (200_000, 1_000_000_000_000);
+    let times = |after| {
+        sample(ROUNDS, || {
+            let took = set(after);
+            set(0);
+            took
+        })
+    };
+    let (soon, late) = (times(soon), times(late));
+    (!soon.is_empty() && !late.is_empty()).then(|| median(soon).saturating_sub(median(late)))
+}
+
 /// How late short sleeps return on a CPU that an idle-class thread keeps busy: the least (a tenth is below), and the mean of the lower
 /// nine tenths; none if they do not.
 pub(super) fn late(cpu: usize) -> Option<(u64, u64)> {
