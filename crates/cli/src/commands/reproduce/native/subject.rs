@@ -8,7 +8,7 @@ use vruntime_workload::program::{Group, Workload};
 use super::{Script, Side, at_constants, script};
 
 /// So long a benchmark takes from one call of the scheduler to the next on average, or less, nanoseconds.
-const CALL_NS: u64 = 4_000;
+const CALL_NS: u64 = 20_000;
 
 /// A benchmark under a kernel on one CPU at HZ=250.
 #[derive(Clone, PartialEq, Eq, Debug)]
