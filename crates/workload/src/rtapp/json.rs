@@ -308,7 +308,7 @@ impl<'a> Parser<'a> {
             self.error(
                 start..start + 1,
                 "an escape that JSON does not know",
-                "expected \\n, \\t, \\\", \\\\, \\/ or \\uXXXX",
+                "expected \\n, \\t, \\\", \\\\, \\/ or \\u and four hexadecimal digits",
             )
             .with_help("write `\\\\` for a backslash")
         })
