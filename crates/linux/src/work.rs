@@ -85,7 +85,7 @@ mod tests {
         assert!(compute(5_000_000, u64::MAX));
         let took = cpu_time() - before;
         // Beyond it comes what a hypervisor took meanwhile, which the kernel counts as the thread's where it is not told.
-        assert!((4_990_000..1_000_000_000).contains(&took), "{took}");
+        assert!((4_990_000..100_000_000).contains(&took), "{took}");
         assert!(!compute(u64::MAX, now() + 1_000_000), "it ends with the run");
     }
 }

@@ -57,9 +57,10 @@ fn hogs_end_with_the_run() {
     let hog = |name| task(name, Repeat::Forever, vec![Op::Run { work: 1000 * MS }]);
     let clock = task("clock", Repeat::Forever, vec![Op::Runtime { time: 1000 * MS }]);
     let measured = of(&workload(vec![hog("a"), hog("b"), clock]), Some(100 * MS));
-    assert!((100 * MS..10_000 * MS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
+    assert!((100 * MS..200 * MS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
     for task in &measured.tasks {
-        assert!(!task.ended && task.cpu_ns > 0 && task.cpu_ns <= 1_000 * MS, "{task:?}");
+        // Beyond the run's length comes what a hypervisor took, where the kernel is not told.
+        assert!(!task.ended && task.cpu_ns > 0 && task.cpu_ns <= 200 * MS, "{task:?}");
     }
 }
 
