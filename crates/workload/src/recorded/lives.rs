@@ -124,7 +124,14 @@ impl Thread {
         }
     }
 
+    /// When it was last seen to begin a stretch, to come onto a CPU or to leave one; 0: it never was.
+    fn last_seen(&self) -> u64 {
+        self.stretches.last().map_or(0, |last| last.ended.max(last.resumed))
+    }
+
+    /// A stretch begins, not before the last one's end.
     fn begins(&mut self, woken: u64, waker: Waker, cpu: usize, prio: i32) {
+        debug_assert!(woken >= self.last_seen(), "the lives of a thread do not overlap");
         self.stretches.push(Stretch {
             woken,
             waker,
@@ -459,12 +466,15 @@ impl Lives {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
             }
+            // It cannot have been here before it was last seen elsewhere.
+            let since = self.cpus[cpu].since.max(self.threads[thread].last_seen());
+            self.cpus[cpu].since = since;
             let this = &mut self.threads[thread];
             if this.stretches.is_empty() || this.state == State::Asleep {
                 self.counts.running_at_start += 1;
-                this.begins(self.cpus[cpu].since, Waker::Nobody, cpu, prio);
+                this.begins(since, Waker::Nobody, cpu, prio);
             }
-            this.runs(self.cpus[cpu].since);
+            this.runs(since);
         }
         self.charge(cpu, thread, at);
         self.cpus[cpu].current = Current::Unknown;

@@ -235,6 +235,24 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     assert_eq!(recorded.duration_ns, 60 * MS);
 }
 
+/// The first that CPU 1 tells of is that a task leaves it: it has been there since the trace began, but for the time it was elsewhere.
+#[test]
+fn nobody_is_on_two_cpus_at_a_time() {
+    let mut script = Script::default();
+    let roams = task(5, "roams");
+    for beat in 1..=10 {
+        script.burst(beat * 10 * MS, 0, roams, MS);
+    }
+    script.running[1] = Some(roams);
+    script.switch(105 * MS, 1, Left::Sleeping, None);
+    script.burst(110 * MS, 0, roams, MS);
+    let recorded = script.finish();
+    let seen_last = 101 * MS + 10 * US;
+    assert_eq!(recorded.threads[0].cpu_ns, 11 * MS + (105 * MS - seen_last));
+    assert_eq!(recorded.busy_ns, [11 * MS, 105 * MS - seen_last]);
+    assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (1, 0));
+}
+
 #[test]
 fn what_the_simulator_charges_for_is_taken_out_of_the_work() {
     let mut script = Script::default();
