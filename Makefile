@@ -38,7 +38,7 @@ test: setup lint doc unit loom fuzz-corpus
 # The example files of Debian's rt-app package are among what is tested; without them that one test has less to read. Pages are
 # loaded in Chromium; without it those tests say so and are skipped. Property tests draw the same cases each time, so that a commit
 # passes or does not; `make soak` draws others.
-unit: export PROPTEST_RNG_SEED ?= 1
+unit: export PROPTEST_RNG_SEED ?= 427088507491
 unit: setup
 	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
 		|| echo "no rt-app package here: its examples are not tested"

@@ -305,6 +305,9 @@ pub(crate) struct Real {
     /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Leave a log for each task in this folder, as rt-app would, of the (first) run
+    #[arg(long, value_name = "DIR")]
+    pub(crate) rtapp_log: Option<PathBuf>,
     /// Do not have the kernel record the run
     #[arg(long, requires = "out")]
     pub(crate) no_trace: bool,
@@ -394,6 +397,9 @@ pub(crate) struct Fidelity {
     /// Show only the cells that lie outside
     #[arg(long)]
     pub(crate) misses: bool,
+    /// Leave a page with all cells in this file, the furthest outside first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}
     #[arg(long)]
     pub(crate) json: bool,

@@ -92,19 +92,48 @@ impl RtAppLog {
         log.rows.clear();
         self.keep(done);
     }
+
+    /// Begins the log of a task of that class.
+    pub(crate) fn begin(&mut self, task: usize, class: &str) {
+        if self.tasks.len() <= task {
+            self.tasks.resize_with(task + 1, Log::default);
+        }
+        // The machine's own threads are in no log of rt-app's.
+        let Some(header) = self.headers.get(class) else { return };
+        let path = self.folder.join(format!("{}-{}-{task}.log", self.basename, safe(class)));
+        let done = File::create(&path).and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
+        self.tasks[task].path = Some(path);
+        self.keep(done);
+    }
+
+    /// A loop of that task has ended at `at`, which took `duration`.
+    pub(crate) fn row(&mut self, task: usize, at: u64, duration: u64, times: &LoopTimes) {
+        let slack = if self.cumulative_slack { times.cumulative_slack } else { times.slack };
+        let perf = times.work / self.ns_per_loop;
+        let [run, period, start, end, asked, timers, late] =
+            [times.run, duration, at - duration, at, times.asked, times.period, times.wakeup_latency]
+                .map(|ns| ns / 1000);
+        let rows = &mut self.tasks[task].rows;
+        let before = rows.len();
+        // Writing to a string cannot fail.
+        let _written = writeln!(
+            rows,
+            "{task:>4} {perf:>8} {run:>8} {period:>8} {start:>15} {end:>15} {start:>15} {:>10} {asked:>10} {timers:>10} \
+             {late:>10}",
+            slack / 1000,
+        );
+        self.buffered += rows.len() - before;
+        if self.buffered >= ALL_BYTES {
+            self.flush();
+        } else if rows.len() >= TASK_BYTES {
+            self.flush_task(task);
+        }
+    }
 }
 
 impl Sink for RtAppLog {
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
-        if self.tasks.len() <= id.index() {
-            self.tasks.resize_with(id.index() + 1, Log::default);
-        }
-        // The machine's own threads are in no log of rt-app's.
-        let Some(header) = self.headers.get(info.class) else { return };
-        let path = self.folder.join(format!("{}-{}-{}.log", self.basename, safe(info.class), id.0));
-        let done = File::create(&path).and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
-        self.tasks[id.index()].path = Some(path);
-        self.keep(done);
+        self.begin(id.index(), info.class);
     }
 
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
@@ -114,27 +143,7 @@ impl Sink for RtAppLog {
     }
 
     fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
-        let slack = if self.cumulative_slack { times.cumulative_slack } else { times.slack };
-        let perf = times.work / self.ns_per_loop;
-        let [run, period, start, end, asked, timers, late] =
-            [times.run, duration, at - duration, at, times.asked, times.period, times.wakeup_latency]
-                .map(|ns| ns / 1000);
-        let rows = &mut self.tasks[task.index()].rows;
-        let before = rows.len();
-        // Writing to a string cannot fail.
-        let _written = writeln!(
-            rows,
-            "{:>4} {perf:>8} {run:>8} {period:>8} {start:>15} {end:>15} {start:>15} {:>10} {asked:>10} {timers:>10} \
-             {late:>10}",
-            task.0,
-            slack / 1000,
-        );
-        self.buffered += rows.len() - before;
-        if self.buffered >= ALL_BYTES {
-            self.flush();
-        } else if rows.len() >= TASK_BYTES {
-            self.flush_task(task.index());
-        }
+        self.row(task.index(), at, duration, times);
     }
 }
 

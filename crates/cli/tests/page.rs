@@ -77,6 +77,20 @@ fn a_comparison_is_drawn_light_and_dark() {
 }
 
 #[test]
+fn fidelity_is_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let printed =
+        well(&["fidelity", "--kernel", "6.18", "--scenario", "three", "--html", &page.display().to_string()], "");
+    let count = printed.lines().last().expect("the count").to_owned();
+    let Some(dom) = load(&page, false) else { return };
+    drawn(&dom, 0);
+    assert!(dom.contains(&count) && dom.contains("Linux 6.18 on 2 CPUs") && dom.contains("Every cell"), "{count}");
+    // Nine cells under a head.
+    assert!(dom.matches("<tr>").count() >= 10, "{} rows", dom.matches("<tr>").count());
+}
+
+#[test]
 fn a_run_and_a_replay_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");

@@ -116,7 +116,17 @@ impl Measuring<'_> {
         self.cost("syscall_return_ns", back, "two thirds of syscall_ns, by assumption");
         self.go_on()?;
         // What a message to the same CPU takes beyond the calls is wakeup and switch; their sum is what counts.
-        let rest = probes::ping_pong(cpu, cpu)?.saturating_sub(2 * syscall + back);
+        let to_thread = probes::ping_pong(cpu, cpu)?;
+        let rest = to_thread.saturating_sub(2 * syscall + back);
+        self.go_on()?;
+        match probes::ping_pong_process(cpu) {
+            Some(to_process) => self.cost(
+                "mm_switch_ns",
+                to_process.saturating_sub(to_thread),
+                "a message to a process (cat) on the same CPU, beyond one to a thread there",
+            ),
+            None => self.notes.push("there is no `cat`: mm_switch_ns is left as it is".to_owned()),
+        }
         self.go_on()?;
         let wakeup = probes::wakeup(cpu).map_or(rest / 2, |wakeup| wakeup.min(rest / 2));
         self.cost(
@@ -151,28 +161,30 @@ impl Measuring<'_> {
     }
 
     fn time(&mut self, cpu: usize, hz: u32, path: Path) -> Result<(), Error> {
-        if let Some(arm) = probes::timer_arm() {
-            self.cost(
-                "timer_arm_ns",
-                arm,
-                "setting a timer that is the next to expire, beyond setting one that is not",
-            );
-        }
-        if let Some((least, mean)) = probes::late(cpu) {
-            // A timer's interrupt that wakes a thread, and the switch to it.
-            let timer = least.saturating_sub(path.woken());
-            self.cost(
-                "timer_ns",
-                timer,
-                "how late a sleep returns at least on a busy CPU, less wakeup, switch and return",
-            );
-            self.cost("irq_jitter_ns", mean - least, "how much later it returns on average");
-        }
-        self.go_on()?;
-        match probes::tick(cpu, hz) {
+        let tick = probes::tick(cpu, hz);
+        match tick {
             Some(tick) => self.cost("tick_ns", tick, "what a computing thread loses at each tick"),
             None => self.notes.push("no gaps at the ticks' distance were found: tick_ns is left as it is".to_owned()),
         }
+        self.go_on()?;
+        let Some(sleep) = probes::sleep(cpu, tick.unwrap_or(0), hz) else {
+            self.notes.push("sleeps did not return: what timers take was not measured".to_owned());
+            return self.go_on();
+        };
+        self.cost(
+            "timer_arm_ns",
+            sleep.own.saturating_sub(path.syscall + path.switch + path.back),
+            "what a sleep costs the sleeper by its CPU clock, beyond call, switch and return",
+        );
+        // The interrupt, which wakes the sleeper, and the switch back.
+        let timer = sleep.other.saturating_sub(path.switch);
+        self.cost("timer_ns", timer, "what it costs the thread that has the CPU meanwhile, less a switch");
+        self.cost(
+            "irq_latency_ns",
+            sleep.least_late.saturating_sub(timer + path.switch + path.back),
+            "how late it returns at least, beyond interrupt, switch and return",
+        );
+        self.cost("irq_jitter_ns", sleep.mean_late - sleep.least_late, "how much later it returns on average");
         self.go_on()
     }
 

@@ -29,5 +29,5 @@ mod work;
 pub use calibrate::{Calibration, MeasuredCost, calibrate};
 pub use error::Error;
 pub use host::{Host, describe};
-pub use measured::{GroupMeasured, Measured, TaskMeasured};
+pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
 pub use run::{Options, run};

@@ -60,6 +60,31 @@ pub struct TaskMeasured {
     pub late_ns: Vec<u64>,
     /// How long each loop took.
     pub loop_ns: Vec<u64>,
+    /// Each loop as rt-app logs it, if that was asked for.
+    pub logged: Vec<LoopMeasured>,
+}
+
+/// A loop as rt-app logs it. Nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopMeasured {
+    /// When it ended, from the common start.
+    pub ended: u64,
+    /// How long it took.
+    pub duration: u64,
+    /// Work that `run` and `runtime` asked for.
+    pub asked: u64,
+    /// From the beginning to the end of each of them, waits for the CPU included.
+    pub run: u64,
+    /// Work done in them: the time in which nothing else had the CPU.
+    pub work: u64,
+    /// Periods of its timers.
+    pub period: u64,
+    /// How much time was left when it came to its last timer; negative: it came too late.
+    pub slack: i64,
+    /// The same, of all its timers together.
+    pub cumulative_slack: i64,
+    /// How late it returned from its timers, together; one that it did not have to wait for sets this to 0.
+    pub wakeup_latency: u64,
 }
 
 /// One task group.

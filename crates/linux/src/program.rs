@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::ClockId;
 use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, TimerMode};
 
-use crate::measured::TaskMeasured;
+use crate::measured::{LoopMeasured, TaskMeasured};
 use crate::objects::Stopped;
 use crate::run::Shared;
 use crate::sys::{self, SchedAttr};
@@ -28,6 +28,8 @@ pub(crate) struct Running {
     message: Vec<u8>,
     /// When its running loop began.
     loop_began: u64,
+    /// What there is to log of that.
+    this_loop: LoopMeasured,
 }
 
 impl Running {
@@ -35,7 +37,8 @@ impl Running {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let measured = TaskMeasured { name, template, tid, ..TaskMeasured::default() };
         let (held, buffers, message) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { shared, measured, tid, held, buffers, message, loop_began: 0 }
+        let this_loop = LoopMeasured::default();
+        Self { shared, measured, tid, held, buffers, message, loop_began: 0, this_loop }
     }
 
     /// Runs the program to its end, or to that of the run.
@@ -67,33 +70,45 @@ impl Running {
         let mut left = phase.repeat;
         while begins(&mut left) {
             self.loop_began = work::now();
-            let mut asked = 0;
+            self.this_loop = LoopMeasured::default();
             for op in &phase.ops {
                 if self.shared.over() {
                     return Err(Stopped);
                 }
-                asked += self.op(op)?;
+                self.op(op)?;
             }
             if self.shared.over() {
                 return Err(Stopped);
             }
+            let now = work::now();
+            let duration = now - self.loop_began;
             self.measured.loops += 1;
-            self.measured.loop_work_ns += asked;
-            self.measured.loop_ns.push(work::now() - self.loop_began);
+            self.measured.loop_work_ns += self.this_loop.asked;
+            self.measured.loop_ns.push(duration);
+            if self.shared.log_loops {
+                let ended = now.saturating_sub(self.shared.start());
+                self.measured.logged.push(LoopMeasured { ended, duration, ..self.this_loop });
+            }
         }
         Ok(())
     }
 
-    /// One operation; the CPU work it asked for.
-    fn op(&mut self, op: &Op) -> Result<u64, Stopped> {
+    /// One operation.
+    fn op(&mut self, op: &Op) -> Result<(), Stopped> {
         let shared = self.shared.clone();
         let (objects, stop) = (&shared.objects, &shared.stop);
         match *op {
-            Op::Run { work: ns } => return if work::compute(ns, shared.end()) { Ok(ns) } else { Err(Stopped) },
+            Op::Run { work } => {
+                let began = work::now();
+                if !work::compute(work, shared.end()) {
+                    return Err(Stopped);
+                }
+                self.worked(began, work, work);
+            }
             Op::Runtime { time } => {
-                let until = work::now().saturating_add(time);
-                while work::now() < until.min(shared.end()) {}
-                return if until > shared.end() { Err(Stopped) } else { Ok(time) };
+                let began = work::now();
+                let done = work::compute_until(began.saturating_add(time), shared.end()).ok_or(Stopped)?;
+                self.worked(began, time, done);
             }
             Op::Sleep { time } => self.sleep_until(work::now().saturating_add(time), true)?,
             Op::SleepUntil { at } => {
@@ -112,8 +127,15 @@ impl Running {
                     *beat = Some(if due <= now && mode == TimerMode::Relative { now } else { due });
                     due
                 };
+                let slack = due as i64 - now as i64;
+                self.this_loop.period = self.this_loop.period.saturating_add(period);
+                self.this_loop.slack = slack;
+                self.this_loop.cumulative_slack += slack;
                 if due > now {
                     self.sleep_until(due, true)?;
+                    self.this_loop.wakeup_latency += work::now().saturating_sub(due);
+                } else {
+                    self.this_loop.wakeup_latency = 0;
                 }
             }
             Op::Lock(mutex) => {
@@ -161,7 +183,15 @@ impl Running {
             | Op::CompleteAll(_)
             | Op::ReinitCompletion(_) => {}
         }
-        Ok(0)
+        Ok(())
+    }
+
+    /// Since `began` it has done `work` of the work that was asked for.
+    fn worked(&mut self, began: u64, asked: u64, work: u64) {
+        let this = &mut self.this_loop;
+        this.asked = this.asked.saturating_add(asked);
+        this.work += work;
+        this.run += work::now() - began;
     }
 
     /// Sleeps until `due`, as far as the run lasts. `timed`: how late it returns counts.

@@ -41,12 +41,15 @@ pub struct Options {
     pub force: bool,
     /// Timer slack of the threads, nanoseconds; none: the kernel's default, 50 us.
     pub timer_slack_ns: Option<u64>,
+    /// Keep each loop as rt-app logs it ([`TaskMeasured::logged`]).
+    pub log_loops: bool,
 }
 
 /// What all threads share.
 pub(crate) struct Shared {
     pub(crate) workload: Workload,
     timer_slack_ns: Option<u64>,
+    pub(crate) log_loops: bool,
     pub(crate) objects: Objects,
     pub(crate) cgroups: Option<Cgroups>,
     /// The run is over: whoever waits, go.
@@ -285,6 +288,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     let shared = Arc::new(Shared {
         workload: workload.clone(),
         timer_slack_ns: options.timer_slack_ns,
+        log_loops: options.log_loops,
         objects,
         cgroups,
         stop: AtomicBool::new(false),

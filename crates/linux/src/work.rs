@@ -30,7 +30,7 @@ pub(crate) fn cpu_time() -> u64 {
 }
 
 /// How long between two looks at the clock may be this thread's own work, nanoseconds.
-fn gap() -> u64 {
+pub(crate) fn gap() -> u64 {
     static GAP: OnceLock<u64> = OnceLock::new();
     *GAP.get_or_init(|| {
         let mut looks: Vec<u64> = (0..101)
@@ -59,12 +59,22 @@ pub(crate) fn prepare() -> Option<String> {
 /// slice is over gives way there and then and not at the next tick. Hogs that asked at each millisecond were seen to switch twice as
 /// often under 6.18 as hogs that do not ask.
 pub(crate) fn compute(ns: u64, end: u64) -> bool {
+    busy(end, |_, done| done < ns).is_some()
+}
+
+/// Computes until it is `until`; how much of that time nothing else had the CPU. None if it was `end` before.
+pub(crate) fn compute_until(until: u64, end: u64) -> Option<u64> {
+    busy(end, |at, _| at < until)
+}
+
+/// Computes as long as `more` says so of the time and of the work done.
+fn busy(end: u64, more: impl Fn(u64, u64) -> bool) -> Option<u64> {
     let gap = gap();
     let (mut last, mut done) = (now(), 0);
-    while done < ns {
+    while more(last, done) {
         let at = now();
         if at >= end {
-            return false;
+            return None;
         }
         let step = at - last;
         if step < gap {
@@ -72,7 +82,7 @@ pub(crate) fn compute(ns: u64, end: u64) -> bool {
         }
         last = at;
     }
-    true
+    Some(done)
 }
 
 #[cfg(test)]

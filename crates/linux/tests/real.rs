@@ -21,6 +21,7 @@ fn task(name: &str, repeat: Repeat, ops: Vec<Op>) -> Task {
         class: name.to_owned(),
         start: Some(0),
         session: None,
+        process: Some(0),
         settings: Settings::default(),
         phases: Arc::from([phase(repeat, ops)]),
         repeat: Repeat::Times(1),

@@ -15,12 +15,16 @@
 //!
 //! The class of a cell about a group is the group's path.
 
+mod page;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use crate::results::Results;
 use crate::table::grid;
+
+pub use page::page;
 
 /// One recorded or simulated run: its tasks, and its groups that have a limit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -153,6 +157,9 @@ pub struct Cell {
     pub simulated: Option<f64>,
     /// The verdict.
     pub inside: bool,
+    /// From where to where it may be.
+    #[serde(skip)]
+    pub allowed: (f64, f64),
 }
 
 impl Cell {
@@ -161,6 +168,19 @@ impl Cell {
         let low = self.recorded.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.recorded.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (low, high)
+    }
+
+    /// How far the simulated value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of what is
+    /// allowed. Infinite if there is none, or no tolerance.
+    pub fn strain(&self) -> f64 {
+        let (low, high) = self.range();
+        let (least, most) = self.allowed;
+        match self.simulated {
+            None => f64::INFINITY,
+            Some(value) if value < low => (low - value) / (low - least),
+            Some(value) if value > high => (value - high) / (most - high),
+            Some(_) => 0.0,
+        }
     }
 }
 
@@ -284,10 +304,12 @@ fn judge(
         recorded: values,
         simulated,
         inside: false,
+        allowed: (0.0, 0.0),
     };
     let (low, high) = cell.range();
-    let (low, high) = tolerance.widen(low, high);
-    cell.inside = simulated.is_some_and(|value| (low..=high).contains(&value));
+    let (least, most) = tolerance.widen(low, high);
+    cell.allowed = (least, most);
+    cell.inside = simulated.is_some_and(|value| (least..=most).contains(&value));
     cell
 }
 

@@ -192,3 +192,32 @@ fn throttling_of_a_group_is_within_its_tolerances() {
     let without = cells(&recorded, &[run([share(1.0)])]);
     assert!(without.iter().filter(|cell| cell.class == "/Q").all(|cell| !cell.inside && cell.simulated.is_none()));
 }
+
+#[test]
+fn strain_is_counted_in_tolerances() {
+    let recorded = recorded(vec![run([switches(100.0)]), run([switches(200.0)])]);
+    let strain = |value: f64| {
+        let cells = cells(&recorded, &[run([switches(value)])]);
+        cells.iter().find(|cell| cell.metric == "switches").expect("it is judged").strain()
+    };
+    let expected = [(100.0, 0.0), (150.0, 0.0), (200.0, 0.0), (210.0, 0.5), (220.0, 1.0), (95.0, 0.5)];
+    for (value, strains) in expected {
+        assert!((strain(value) - strains).abs() < 1e-9, "{value}: {}", strain(value));
+    }
+    let none = cells(&recorded, &[run([])]);
+    assert!(none.iter().all(|cell| cell.strain().is_infinite()));
+}
+
+#[test]
+fn a_page_has_the_furthest_outside_first() {
+    let recorded = recorded(vec![run([task("a", 1.0, 100.0, 0.0, Some([10.0, 50.0, 90.0]))])]);
+    let cells = cells(&recorded, &[run([task("a", 1.0, 150.0, 0.0, Some([10.0, 5000.0, 90.0]))])]);
+    let html = page(&cells, "two machines", &["a note".to_owned()]).html();
+    assert!(html.contains("inside 4 of 6 cells (66.7 %)") && html.contains("two machines") && html.contains("a note"));
+    let shown = html.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("it has data");
+    let shown: serde_json::Value = serde_json::from_str(shown).expect("which is JSON");
+    let outside = &shown["tables"][0]["tables"][0]["table"]["rows"];
+    let metrics: Vec<&str> = outside.as_array().unwrap().iter().filter_map(|row| row[3].as_str()).collect();
+    assert_eq!(metrics, ["wakeup_latency_p90", "switches"]);
+    assert!(html.contains("Furthest outside: wakeup_latency_p90 of a in s under 6.18."));
+}

@@ -27,6 +27,7 @@ fn task(name: String, class: &str, ops: &Arc<[Phase]>) -> Task {
         class,
         start: Some(0),
         session: None,
+        process: Some(0),
         settings: Settings::default(),
         phases: ops.clone(),
         repeat: Repeat::Times(1),

@@ -110,6 +110,7 @@ fn task(name: &str, ops: Vec<Op>) -> Task {
         class: name.to_owned(),
         start: Some(0),
         session: None,
+        process: Some(0),
         settings: Settings::default(),
         phases: [phase].into(),
         repeat: Repeat::Times(1),

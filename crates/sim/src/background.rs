@@ -30,6 +30,7 @@ pub(crate) fn with_kernel_threads(workload: &Workload, cpus: usize, work: u64, s
             class: "kworker".to_owned(),
             start: Some(rng.below(PERIOD_NS)),
             session: None,
+            process: None,
             settings: Settings {
                 policy: Some(Policy::Other { nice: 0, slice: None }),
                 cpus: Some(vec![cpu]),

@@ -63,36 +63,39 @@ const MAX_COST: u64 = 1_000_000_000;
 // The equations behind the last two columns are in COSTS.md.
 //                          zero  bare metal    vm  emulated
 costs! {
-    /// From leaving one task to the first instruction of the next: `schedule()` and the switch of address spaces.
-    switch_ns:                 0,   1_200,   7_000,  50_000;
+    /// From leaving one task to the first instruction of the next: `schedule()`.
+    switch_ns:                 0,     900,   6_600,   4_000;
+    /// What a switch to another address space than the CPU had last takes on top, with the misses of the TLB that come of it. Threads
+    /// of one process share one; kernel threads and the idle task leave it as it is.
+    mm_switch_ns:              0,     300,     400,  34_000;
     /// The scheduler's tick: interrupt, accounting, exit.
-    tick_ns:                   0,   1_500,  18_000, 130_000;
+    tick_ns:                   0,   1_500,  18_000,  95_000;
     /// A high-resolution timer's interrupt that wakes a task.
-    timer_ns:                  0,   1_500,   5_000,  25_000;
+    timer_ns:                  0,   1_500,   5_000,  70_000;
     /// From the moment a timer is due until its interrupt arrives, at least.
-    irq_latency_ns:            0,       0,       0,  30_000;
+    irq_latency_ns:            0,       0,       0,  40_000;
     /// How much later it comes on top, on average: exponentially distributed, drawn from the run's seed.
     irq_jitter_ns:             0,     500,   4_000,  40_000;
     /// From sending an interrupt to another CPU until it arrives.
-    ipi_latency_ns:            0,   1_000,   4_000,  30_000;
+    ipi_latency_ns:            0,   1_000,   4_000,  25_000;
     /// Handling an interrupt from another CPU.
-    ipi_ns:                    0,     500,   1_500,  20_000;
+    ipi_ns:                    0,     500,   1_500,  12_000;
     /// From the arrival of an interrupt at an idle CPU until it handles it: leaving the idle state.
-    idle_exit_ns:              0,   2_000,   8_000,  40_000;
+    idle_exit_ns:              0,   2_000,   8_000,  32_000;
     /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
-    syscall_ns:                0,     300,     300,  30_000;
+    syscall_ns:                0,     300,     300,   2_500;
     /// What a sleep until a time takes on top: programming the CPU's timer, for which a virtual machine leaves the guest.
-    timer_arm_ns:              0,       0,   3_700,       0;
+    timer_arm_ns:              0,       0,   3_700,  52_000;
     /// The way back out of a system call that slept, charged when the task has the CPU again.
-    syscall_return_ns:         0,     200,   3_000,  20_000;
+    syscall_return_ns:         0,     200,   3_000,   1_800;
     /// Waking a task: `try_to_wake_up`, charged to the waker.
-    wakeup_ns:                 0,     500,     800,  12_000;
+    wakeup_ns:                 0,     500,     800,   3_000;
     /// Creating a task.
-    fork_ns:                   0,  20_000,  40_000, 500_000;
+    fork_ns:                   0,  20_000,  40_000, 200_000;
     /// Loading another program into a task (`execve`).
     exec_ns:                   0, 200_000, 400_000, 5_000_000;
     /// Refilling caches: extra time on the first run after a migration.
-    migration_ns:              0,   5_000,  10_000,  20_000;
+    migration_ns:              0,   5_000,  10_000,   1_000;
     /// Looking for work to pull, for each scheduling domain searched.
     balance_ns:                0,     400,     800,   8_000;
     /// What a group weighs on a CPU, for each group visited (3.10 visits all before it pulls): its queue's and its entity's
@@ -101,8 +104,9 @@ costs! {
     /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
     /// are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// How much later an interrupt comes, on average, while the host has fewer CPUs than the virtual machine keeps busy: it
-    /// waits for the virtual CPU, and the emulator's own thread, to get a CPU of the host's.
+    /// How much later an interrupt comes, on average, while the virtual machine keeps twice as many CPUs busy as the host has: it
+    /// waits for the virtual CPU, and the emulator's own thread, to get a CPU of the host's, behind one other. Behind more it waits as
+    /// many times longer.
     host_wait_ns:              0,       0, 4_000_000, 9_000_000;
     /// Thousandths of its part of the host's CPUs that a virtual CPU turns into work while they are shared: the rest
     /// goes into switching between virtual CPUs and refilling their caches (of translated code, when emulated).
@@ -110,9 +114,9 @@ costs! {
     /// What a kernel thread on each CPU works once a second; 0: there is none.
     kworker_ns:                0,       0,  30_000, 300_000;
     /// Moving a KiB through a pipe.
-    pipe_ns_per_kib:           0,     100,     150,   2_000;
+    pipe_ns_per_kib:           0,     100,     150,   4_500;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
-    mem_ns_per_kib:          100,     100,     100,   1_000;
+    mem_ns_per_kib:          100,     100,     100,   2_900;
     /// An access that hits a cache (rt-app `memrun` with a stride below 64 or a buffer up to 1 MiB).
     mem_hit_ns:                2,       2,       2,      20;
     /// An access that misses every cache (rt-app `memrun` otherwise).

@@ -7,6 +7,7 @@
 use vruntime_sched::event::OverheadKind;
 
 use crate::config::CpuTime;
+use crate::mm::NO_MM;
 
 /// Full speed: capacity 1024 times 1000 thousandths.
 pub(crate) const UNIT: u64 = 1024 * 1000;
@@ -50,6 +51,8 @@ pub(crate) struct Cpu {
     pub(crate) soft_kind: OverheadKind,
     /// Who has the CPU: a task's index, [`IDLE`] or [`STOPPER`].
     pub(crate) curr: u32,
+    /// The address space it has, also while a kernel thread or nobody runs; [`NO_MM`] before the first.
+    pub(crate) mm: u32,
     /// When the execution event is armed for; [`NEVER`] if it is not.
     pub(crate) exec_at: u64,
     /// An idle CPU has left, or will have left, its idle state at this instant.
@@ -74,6 +77,7 @@ impl Cpu {
             soft: 0,
             soft_kind: OverheadKind::Migration,
             curr: IDLE,
+            mm: NO_MM,
             exec_at: NEVER,
             awake_at: NEVER,
             exit_latency: 0,

@@ -9,7 +9,6 @@ use vruntime_trace::Sink;
 use crate::cpu::NOHZ;
 use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
-use crate::overcommit::Overcommit;
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -159,8 +158,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
         let (fixed, mut mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
-        if self.host.as_ref().is_some_and(Overcommit::crowded) {
-            mean += self.core.costs.host_wait_ns;
+        if let Some(host) = &self.host {
+            mean += self.core.costs.host_wait_ns * host.ahead_permille() / 1000;
         }
         if mean == 0 { fixed } else { fixed + self.jitter.exponential(mean) }
     }

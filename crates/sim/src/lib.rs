@@ -36,6 +36,7 @@ mod interpreter;
 mod interrupts;
 mod loops;
 mod machine;
+mod mm;
 mod notes;
 mod overcommit;
 mod program;

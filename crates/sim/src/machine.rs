@@ -36,6 +36,7 @@ use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::idle::{self, Idle};
 use crate::interpreter::MAX_TASKS;
 use crate::loops::Loop;
+use crate::mm;
 use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
@@ -63,6 +64,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) programs: Programs,
     pub(crate) objects: Objects,
     pub(crate) workload: &'a Workload,
+    /// The address space of each of the workload's tasks.
+    pub(crate) mm_of: Vec<u32>,
     /// The scheduler's id of each of the workload's groups.
     pub(crate) groups: Vec<GroupId>,
     /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
@@ -225,6 +228,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             programs,
             objects: Objects::new(workload),
             workload,
+            mm_of: mm::of_templates(workload, own),
             groups: Vec::with_capacity(workload.groups.len()),
             autogroups: Vec::new(),
             group_states: workload

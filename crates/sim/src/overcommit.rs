@@ -30,6 +30,11 @@ impl Overcommit {
         self.busy > self.cpus
     }
 
+    /// How many other virtual CPUs each busy one has on its real one, in thousandths: an interrupt waits for their time slices.
+    pub(crate) fn ahead_permille(&self) -> u64 {
+        self.busy.saturating_sub(self.cpus) * 1000 / self.cpus
+    }
+
     /// Speed of each busy virtual CPU, in thousandths of what it has alone.
     pub(crate) fn speed_permille(&self) -> u32 {
         if self.crowded() { (self.cpus * self.efficiency_permille / self.busy) as u32 } else { 1000 }
@@ -46,7 +51,7 @@ mod tests {
         assert!(!host.update(2) && !host.crowded());
         assert_eq!(host.speed_permille(), 1000);
         assert!(host.update(4) && host.crowded());
-        assert_eq!(host.speed_permille(), 325);
+        assert_eq!((host.speed_permille(), host.ahead_permille()), (325, 1000));
         assert!(host.update(1));
         assert_eq!(host.speed_permille(), 1000);
     }

@@ -55,7 +55,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.cpus[cpu].curr = curr;
         let searches = self.core.balancing_ns();
         if curr != prev {
-            self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns);
+            let mm = self.switch_mm(cpu, curr);
+            self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns + mm);
         } else if curr < STOPPER {
             self.core.sink.stays(self.core.now, CpuId(cpu as u32));
         }

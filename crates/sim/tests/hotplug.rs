@@ -19,7 +19,16 @@ fn hog(name: &str, cpus: Option<Vec<u32>>) -> Task {
     let settings = Settings { cpus, ..Settings::default() };
     let phase = Phase { name: "run".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
     let (name, class) = (name.to_owned(), name.to_owned());
-    Task { name, class, start: Some(0), session: None, settings, phases: [phase].into(), repeat: Repeat::Forever }
+    Task {
+        name,
+        class,
+        start: Some(0),
+        session: None,
+        process: Some(0),
+        settings,
+        phases: [phase].into(),
+        repeat: Repeat::Forever,
+    }
 }
 
 fn plugged(tasks: Vec<Task>, hotplug: &[(u64, u32, bool)]) -> Workload {

@@ -16,6 +16,7 @@ fn run(ops: Vec<Op>) -> (u64, vruntime_report::Results) {
             class: "task".to_owned(),
             start: Some(3 * MS),
             session: None,
+            process: Some(0),
             settings: Settings::default(),
             phases: Arc::from([phase]),
             repeat: Repeat::Times(1),

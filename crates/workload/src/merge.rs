@@ -35,6 +35,8 @@ pub(crate) struct Merged {
     pub(crate) places: SourceMap,
     /// Operations and objects of what was added, groups counted for [`GROUP_EXTENT`].
     pub(crate) extent: u64,
+    /// Processes of what was added.
+    processes: u32,
     names: UniqueNames,
     /// Wait queues and completions of the scenario's own tasks, which have them in common.
     pub(crate) queues: Interner,
@@ -51,6 +53,7 @@ struct Offsets {
     semaphores: usize,
     timers: usize,
     pipes: usize,
+    processes: u32,
     /// The new number of each of its groups.
     groups: Vec<usize>,
     /// The group of tasks that name none.
@@ -70,6 +73,7 @@ impl Merged {
             groups: GroupTree::new(),
             places: SourceMap::default(),
             extent: 0,
+            processes: 0,
             names: UniqueNames::default(),
             queues: Interner::default(),
             completions: Interner::default(),
@@ -90,6 +94,7 @@ impl Merged {
             semaphores: into.semaphores.len(),
             timers: into.timers.len(),
             pipes: into.pipes.len(),
+            processes: self.processes,
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
         };
@@ -115,6 +120,8 @@ impl Merged {
             }),
         );
         into.pipes.extend(added.pipes.iter().cloned());
+        let last = added.tasks.iter().filter_map(|task| task.process).max();
+        self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
 
         // Instances of a class share their program, and they lie side by side: so do the shifted ones.
@@ -132,6 +139,7 @@ impl Merged {
                 class: format!("{}{}", placement.class_prefix, task.class),
                 start: task.start.map(|start| start + placement.start),
                 session,
+                process: task.process.map(|process| offsets.processes + process),
                 settings,
                 phases,
                 repeat: task.repeat,
@@ -312,6 +320,7 @@ mod tests {
                 class: name.to_owned(),
                 start: Some(0),
                 session: Some(0),
+                process: Some(0),
                 settings: Settings { group: Some(index), ..Settings::default() },
                 phases: Arc::from([phase]),
                 repeat: Repeat::Times(1),

@@ -348,6 +348,9 @@ pub struct Task {
     pub start: Option<u64>,
     /// Its session, an index in [`Workload::sessions`]; none: the default one.
     pub session: Option<usize>,
+    /// Its process: tasks of the same number are threads that share an address space, which a switch between them leaves as it is. None:
+    /// each instance has its own.
+    pub process: Option<u32>,
     /// Attributes it starts with.
     pub settings: Settings,
     /// What it does, phase after phase.

@@ -140,6 +140,9 @@ struct File<'a> {
     topology: Option<String>,
     #[serde(default)]
     emulated: bool,
+    /// The tasks were threads of one process, and not processes.
+    #[serde(default)]
+    threads: bool,
     duration_s: u32,
     #[serde(default)]
     groups: BTreeMap<String, FileGroup>,
@@ -169,6 +172,9 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
         add_group(&source, path, group, &mut groups)?;
     }
     workload.groups = groups.into_groups();
+    for task in &mut workload.tasks {
+        task.process = file.threads.then_some(0);
+    }
     let duration = u64::from(file.duration_s) * 1_000_000_000;
     workload.duration = Some(duration);
     // The recorder's tasks look at the clock after each run and each sleep.

@@ -37,10 +37,15 @@ fn parameters_are_the_originals() {
     assert_eq!((ring.tasks.len(), ring.pipes.len()), (3, 3));
     assert!(ring.tasks.iter().all(|task| task.phases[0].ops.contains(&Op::Mem { bytes: 16 << 10 })));
     let process = parse("hackbench -pipe 10 process 1000").unwrap();
-    let thread = parse("hackbench -pipe 10 thread 1000").unwrap();
+    let mut thread = parse("hackbench -pipe 10 thread 1000").unwrap();
+    assert!(process.tasks.iter().all(|task| task.process.is_none()));
+    assert!(thread.tasks.iter().all(|task| task.process == Some(0)));
+    for task in &mut thread.tasks {
+        task.process = None;
+    }
     assert!(
         (&process.tasks, &process.pipes) == (&thread.tasks, &thread.pipes),
-        "they differ in their command line alone"
+        "they differ in their address spaces and their command line alone"
     );
     assert_eq!((process.tasks.len(), process.pipes.len()), (400, 200));
     assert_eq!(process.pipes[0].capacity, 65_536);

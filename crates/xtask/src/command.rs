@@ -1,6 +1,7 @@
 //! Other programs.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -27,4 +28,13 @@ pub(crate) fn output(mut command: Command, package: &str) -> miette::Result<Vec<
     }
     let said = String::from_utf8_lossy(&stderr);
     Err(miette!("{program} ended with {status}: {}", said.trim()))
+}
+
+/// Builds the command `vruntime` that is to be tried.
+pub(crate) fn build() -> miette::Result<PathBuf> {
+    eprintln!("building vruntime");
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    output(command(&cargo, ["build", "--release", "--package", "vruntime"]), "cargo")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    Ok(target.join("release/vruntime"))
 }

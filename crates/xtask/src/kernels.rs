@@ -9,12 +9,12 @@ mod initramfs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr, miette};
 
-use crate::command::{command, output};
+use crate::command::{build, command, output};
 use debian::Release;
 use initramfs::Suite;
 
@@ -90,22 +90,28 @@ impl Kernels {
         // Commas would be wanted in quotes by every shell.
         let folder = self.out.join(smp.replace([',', '='], "-"));
         make(&folder)?;
+        let before = recordings(&folder);
         let archive = command("tar", ["-xzf".as_ref(), recorded.as_os_str(), "-C".as_ref(), folder.as_os_str()]);
-        output(archive, "tar").wrap_err("the machine left no recordings: its log tells why")?;
+        let none = || format!("the machine left no recordings; {} tells why", work.join("console.log").display());
+        output(archive, "tar").wrap_err_with(none)?;
+        if recordings(&folder) == before {
+            return Err(miette!("{}", none()));
+        }
         eprintln!("  {} in {} s", folder.display(), began.elapsed().as_secs());
         Ok(())
     }
 }
 
-fn make(folder: &Path) -> miette::Result<()> {
-    fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))
+/// Every recording below `folder`, with when it was made.
+fn recordings(folder: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = entries(folder).flat_map(|kernel| entries(&kernel).collect::<Vec<_>>());
+    let made = |path: &PathBuf| fs::metadata(path).and_then(|data| data.modified()).ok();
+    let mut found: Vec<_> = files.map(|path| (path.clone(), made(&path))).collect();
+    found.sort();
+    found
 }
 
-/// Builds the command that is to run in there.
-fn build() -> miette::Result<PathBuf> {
-    eprintln!("building vruntime");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    output(command(&cargo, ["build", "--release", "--package", "vruntime"]), "cargo")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    Ok(target.join("release/vruntime"))
+fn make(folder: &Path) -> miette::Result<()> {
+    fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))
 }

@@ -4,6 +4,7 @@
 
 mod command;
 mod kernels;
+mod rtapp;
 
 use clap::Parser;
 
@@ -13,10 +14,14 @@ use clap::Parser;
 enum Xtask {
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
+    /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
+    #[command(name = "rt-app")]
+    RtApp(rtapp::RtApp),
 }
 
 fn main() -> miette::Result<()> {
     match Xtask::parse() {
         Xtask::Kernels(kernels) => kernels.run(),
+        Xtask::RtApp(rtapp) => rtapp.run(),
     }
 }

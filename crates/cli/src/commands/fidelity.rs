@@ -14,6 +14,7 @@ use vruntime_sim::Costs;
 use vruntime_workload::recording::{self, Observed, Recording};
 
 use crate::args::{Fidelity, Model};
+use crate::commands::html;
 use crate::input::{Input, Says};
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate};
@@ -110,6 +111,11 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
     }
+    if let Some(path) = &fidelity.html {
+        let lead = lead(&scenarios, fidelity);
+        let notes: Vec<String> = notes.into_iter().chain(skipped.iter().cloned()).collect();
+        html::write(&vruntime_report::fidelity::page(&all, &lead, &notes), path)?;
+    }
     if fidelity.json {
         let json = serde_json::to_value(&all).into_diagnostic()?;
         output::print_json(&json);
@@ -120,6 +126,27 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         output::print(&report(&all, &skipped, fidelity.misses));
     }
     Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
+}
+
+/// What was recorded where, and simulated with what, for a page.
+fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
+    let mut machines: Vec<String> = Vec::new();
+    for Scenario { recorded, .. } in scenarios {
+        let emulated = if recorded.emulated { ", emulated" } else { "" };
+        let s = if recorded.cpus == 1 { "" } else { "s" };
+        let machine = format!("Linux {} on {} CPU{s}{emulated}", recorded.kernel, recorded.cpus);
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    let costs = fidelity.costs.as_deref().unwrap_or("those for the kind of machine");
+    let seeds = if fidelity.repeat > 1 { format!(", the median of {} seeds", fidelity.repeat) } else { String::new() };
+    format!(
+        "{} scenarios; {}. Simulated with seed {}{seeds}; costs: {costs}.",
+        scenarios.len(),
+        machines.join("; "),
+        fidelity.seed
+    )
 }
 
 /// By version as a number, then by name.

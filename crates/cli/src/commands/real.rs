@@ -1,8 +1,8 @@
 //! `vruntime real`: the workload as threads of this machine's own kernel.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
@@ -11,11 +11,14 @@ use vruntime_report::{
     Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, RunInfo, TaskResult, latency_of,
     measured_table, observed_json, run_json,
 };
-use vruntime_trace::SchedPolicy;
+use vruntime_trace::{LoopTimes, SchedPolicy};
 use vruntime_workload::program::Workload;
 
 use super::leave;
 use crate::args::Real;
+use crate::commands::run::log_settings;
+use crate::input::Input;
+use crate::rtapp_log::RtAppLog;
 use crate::{Ended, input, interrupt, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
@@ -24,7 +27,13 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     if let Some(folder) = &real.out {
         fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
     }
-    let options = Options { duration: real.duration, trace, force: real.force, timer_slack_ns: None };
+    let options = Options {
+        duration: real.duration,
+        trace,
+        force: real.force,
+        timer_slack_ns: None,
+        log_loops: real.rtapp_log.is_some(),
+    };
     let mut runs = Vec::new();
     for index in 0..real.repeat {
         let options = Options { trace: options.trace.clone().filter(|_| index == 0), ..options.clone() };
@@ -37,6 +46,11 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         }
     }
     tell(&runs);
+    if let (Some(folder), Some(measured)) = (&real.rtapp_log, runs.first()) {
+        write_rtapp_logs(folder, &input, measured)
+            .into_diagnostic()
+            .wrap_err_with(|| format!("cannot write logs in {}", folder.display()))?;
+    }
     let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
     let json = || json_of(&input.name, &runs, &results);
     if let Some(folder) = &real.out {
@@ -51,6 +65,26 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         }
     }
     Ok(if runs.iter().any(|run| run.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Result<()> {
+    let mut log = RtAppLog::new(folder, &input.workload, &log_settings(input))?;
+    for (index, task) in measured.tasks.iter().enumerate() {
+        log.begin(index, &input.workload.tasks[task.template].class);
+        for row in &task.logged {
+            let times = LoopTimes {
+                asked: row.asked,
+                run: row.run,
+                work: row.work,
+                period: row.period,
+                slack: row.slack,
+                cumulative_slack: row.cumulative_slack,
+                wakeup_latency: row.wakeup_latency,
+            };
+            log.row(index, row.ended, row.duration, &times);
+        }
+    }
+    log.finish_writing()
 }
 
 /// Each thing there is to say, once.

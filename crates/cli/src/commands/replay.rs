@@ -238,7 +238,8 @@ impl Reading {
 fn charges(config: &Config) -> Charges {
     let costs = &config.machine.costs;
     Charges {
-        switch: costs.switch_ns,
+        // Most switches in a trace are to another process.
+        switch: costs.switch_ns + costs.mm_switch_ns,
         sleep: costs.syscall_ns + costs.timer_arm_ns + costs.syscall_return_ns,
         enter: costs.syscall_ns + costs.timer_arm_ns,
         interrupt: costs.timer_ns,

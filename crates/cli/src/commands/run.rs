@@ -144,7 +144,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
 }
 
 /// What a file says of rt-app's logs; rt-app's defaults if it is not rt-app's.
-fn log_settings(input: &Input) -> Global {
+pub(crate) fn log_settings(input: &Input) -> Global {
     match &input.says {
         Says::RtApp(global) => (**global).clone(),
         Says::Scenario(_) | Says::Recording(_) | Says::Trace(_) => Global::default(),

@@ -134,9 +134,34 @@ pub(super) fn ping_pong(here: usize, there: usize) -> Result<u64, Error> {
     Ok(median(times))
 }
 
+/// The same to a process of the same CPU, as [`ping_pong`] to a thread of it: `cat`, which gives back what it is given. None if there is
+/// no such program.
+pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
+    // What the calling thread may use, a child may, too.
+    pin(cpu);
+    let mut cat =
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let (mut to, mut from) = (cat.stdin.take()?, cat.stdout.take()?);
+    let mut round = || {
+        let mut byte = [0];
+        let began = work::now();
+        to.write_all(&byte).and_then(|()| from.read_exact(&mut byte)).ok().map(|()| (work::now() - began) / 2)
+    };
+    let times = sample(ROUNDS, &mut round);
+    // It ends when there is no more to read.
+    drop(to);
+    let _ended = cat.wait();
+    (!times.is_empty()).then(|| median(times))
+}
+
 /// A thread that computes in the idle class: whoever else wants its CPU has it at once.
 struct Hog {
     over: Arc<AtomicBool>,
+    /// How long it has had the CPU, nanoseconds: gaps in its looks at the clock are not counted.
+    worked: Arc<AtomicU64>,
     tid: u32,
     thread: Option<JoinHandle<()>>,
 }
@@ -144,18 +169,28 @@ struct Hog {
 impl Hog {
     fn new(cpu: usize) -> Self {
         let over = Arc::new(AtomicBool::new(false));
+        let worked = Arc::new(AtomicU64::new(0));
         let (tell, told) = mpsc::channel();
         let thread = {
-            let over = over.clone();
+            let (over, worked) = (over.clone(), worked.clone());
             thread::spawn(move || {
                 pin(cpu);
                 let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_IDLE, ..SchedAttr::default() });
                 let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-                while !over.load(Ordering::Relaxed) {}
+                let gap = work::gap();
+                let (mut last, mut sum) = (work::now(), 0);
+                while !over.load(Ordering::Relaxed) {
+                    let now = work::now();
+                    if now - last < gap {
+                        sum += now - last;
+                        worked.store(sum, Ordering::Relaxed);
+                    }
+                    last = now;
+                }
             })
         };
         // The calling thread itself, if that one is gone already: nothing is then changed by giving it its own policy.
-        Self { over, tid: told.recv().unwrap_or(0), thread: Some(thread) }
+        Self { over, worked, tid: told.recv().unwrap_or(0), thread: Some(thread) }
     }
 }
 
@@ -289,48 +324,46 @@ pub(super) fn wake_busy(here: usize, there: usize) -> u64 {
     }))
 }
 
-/// What it takes on average to have the CPU's timer programmed: setting a timer that is the next to expire, beyond setting one that is not; none if there are no
-/// timers to be had.
-pub(super) fn timer_arm() -> Option<u64> {
-    use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;
-    let set = |after: u64| {
-        let never = work::timespec(0);
-        let began = work::now();
-        let set = Itimerspec { it_interval: never, it_value: work::timespec(after) };
-        let done = timerfd_settime(&timer, TimerfdTimerFlags::empty(), &set);
-        let took = work::now() - began;
-        done.is_ok().then_some(took)
-    };
-    // The tick is mostly later than the first; nothing is later than the second. Each is taken back before the next.
-    let (soon, late) = (200_000, 1_000_000_000_000);
-    let times = |after| {
-        sample(ROUNDS, || {
-            let took = set(after);
-            set(0);
-            took
-        })
-    };
-    let (soon, late) = (times(soon), times(late));
-    // The kernel leaves the hardware alone where what is programmed comes first anyway: some take ten times as long as the others.
-    let soon = lower(soon);
-    (!soon.is_empty() && !late.is_empty()).then(|| mean(&soon).saturating_sub(median(late)))
+/// What a short sleep takes on a CPU that an idle-class thread keeps busy. Nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sleep {
+    /// How late it returns: a tenth is below.
+    pub(super) least_late: u64,
+    /// The mean of the lower nine tenths.
+    pub(super) mean_late: u64,
+    /// What the sleeper is charged for it, by its CPU clock.
+    pub(super) own: u64,
+    /// What the other thread loses besides.
+    pub(super) other: u64,
 }
 
-/// How late short sleeps return on a CPU that an idle-class thread keeps busy: the least (a tenth is below), and the mean of the lower
-/// nine tenths; none if they do not.
-pub(super) fn late(cpu: usize) -> Option<(u64, u64)> {
-    let _hog = Hog::new(cpu);
+/// Measures sleeps; `tick` is what a tick takes, `hz` how many there are in a second. None if they do not return.
+pub(super) fn sleep(cpu: usize, tick: u64, hz: u32) -> Option<Sleep> {
+    let hog = Hog::new(cpu);
     let _shortest = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let times = sample(SLEEPS, || {
+    // Once, so that what it takes for the first time is not counted.
+    let once = || {
         let due = work::now() + 500_000;
         let _slept = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &work::timespec(due));
         Some(work::now().saturating_sub(due))
-    });
+    };
+    once();
+    let (began, own, worked) = (work::now(), work::cpu_time(), hog.worked.load(Ordering::Relaxed));
+    let times = sample(SLEEPS, once);
+    // The hog writes down what it has done when it has the CPU: it has it at the end of a sleep.
+    let (passed, own) = (work::now() - began, work::cpu_time() - own);
+    let worked = hog.worked.load(Ordering::Relaxed) - worked;
     let _default = rustix::thread::set_current_timer_slack(None);
+    let count = times.len() as u64;
+    let ticks = passed * u64::from(hz) / 1_000_000_000 * tick;
     let times = lower(times);
-    let least = *times.get(times.len() / 10)?;
-    Some((least, mean(&times).max(least)))
+    let least_late = *times.get(times.len() / 10)?;
+    Some(Sleep {
+        least_late,
+        mean_late: mean(&times).max(least_late),
+        own: own / count,
+        other: passed.saturating_sub(worked + own + ticks) / count,
+    })
 }
 
 /// What is lost at each tick: the median of the longest gap in each period of the tick.

@@ -34,6 +34,7 @@ pub fn task(name: &str, phases: Vec<Phase>) -> Task {
         class: name.to_owned(),
         start: Some(0),
         session: None,
+        process: Some(0),
         settings: Settings::default(),
         phases: phases.into(),
         repeat: Repeat::Times(1),

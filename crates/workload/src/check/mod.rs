@@ -257,6 +257,7 @@ mod tests {
             class: name.into(),
             start,
             session: None,
+            process: Some(0),
             settings: Settings::default(),
             phases: [phase].into(),
             repeat: Repeat::Times(1),

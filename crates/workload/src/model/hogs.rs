@@ -1,7 +1,7 @@
 //! Benchmarks that only compute, and groups that do nothing.
 
 use super::args::Args;
-use super::{MOST, MS, ModelError, S, program, root, task};
+use super::{MOST, MS, ModelError, S, of_one_process, program, root, task};
 use crate::program::{Group, Op, Repeat, Workload};
 
 /// Threads that compute.
@@ -16,7 +16,9 @@ pub(super) fn sysbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let seconds = seconds.or(args.option("--time", 1..=1_000_000)?).unwrap_or(10);
     let event = program(vec![Op::Run { work: MS }], Repeat::Forever);
     let tasks = (0..threads).map(|index| task("sysbench", Some(index), &event));
-    Ok(Workload { tasks: tasks.collect(), duration: Some(seconds * S), ..Workload::default() })
+    let mut workload = Workload { tasks: tasks.collect(), duration: Some(seconds * S), ..Workload::default() };
+    of_one_process(&mut workload);
+    Ok(workload)
 }
 
 /// Groups without a task.

@@ -1,7 +1,7 @@
 //! Benchmarks that pass messages: `lat_ctx`, `pipe-test`, `hackbench`.
 
 use super::args::Args;
-use super::{MOST, ModelError, S, phase, program, task};
+use super::{MOST, ModelError, S, of_one_process, phase, program, task};
 use crate::program::{Barrier, Channel, Op, Pipe, Repeat, Workload};
 
 /// What a pipe of Linux holds, bytes.
@@ -64,10 +64,8 @@ pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
 /// Crowds that send to each of their group. They wait for each other before they begin, and end when all is said.
 pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let pipes = args.flag("-pipe");
-    // Threads and processes are scheduled alike; what they share is not modelled.
-    let both = args.flag("process") && args.flag("thread");
-    let _ = args.flag("thread");
-    if both {
+    let (processes, threads) = (args.flag("process"), args.flag("thread"));
+    if processes && threads {
         return Err(args.wrong("it is either `process` or `thread`".to_owned()));
     }
     let groups = args.number("GROUPS", 1..=MOST / (2 * FDS as u64))? as usize;
@@ -90,6 +88,9 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
         let sends = (0..FDS).map(|to| Op::PipeWrite { pipe: first + to, bytes: MESSAGE });
         let sender = [ready(), phase(sends.collect(), Repeat::Times(loops))].into();
         workload.tasks.extend((0..FDS).map(|index| task("hackbench-sender", number(index), &sender)));
+    }
+    if threads {
+        of_one_process(&mut workload);
     }
     Ok(workload)
 }

@@ -153,6 +153,13 @@ fn phase(ops: Vec<Op>, repeat: Repeat) -> Phase {
     Phase { name: "loop".to_owned(), repeat, settings: Settings::default(), ops }
 }
 
+/// Makes threads of all tasks.
+fn of_one_process(workload: &mut Workload) {
+    for task in &mut workload.tasks {
+        task.process = Some(0);
+    }
+}
+
 /// A task that goes once through `phases`, from the start on.
 fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
     Task {
@@ -160,6 +167,7 @@ fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
         class: class.to_owned(),
         start: Some(0),
         session: None,
+        process: None,
         settings: Settings::default(),
         phases: Arc::clone(phases),
         repeat: Repeat::Times(1),

@@ -1,7 +1,7 @@
 //! Benchmarks whose tasks wake again and again: `wakers`, `schbench`, `cyclictest`.
 
 use super::args::Args;
-use super::{MOST, ModelError, S, US, program, task};
+use super::{MOST, ModelError, S, US, of_one_process, program, task};
 use crate::program::{Op, Policy, Repeat, Semaphore, Timer, TimerMode, Workload};
 
 /// Who sleeps a while in a loop.
@@ -32,6 +32,7 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
         let number = |index| Some(messenger * workers + index);
         workload.tasks.extend((0..workers).map(|index| task("schbench-worker", number(index), &works)));
     }
+    of_one_process(&mut workload);
     Ok(workload)
 }
 
@@ -53,5 +54,6 @@ pub(super) fn cyclictest(args: &mut Args<'_>) -> Result<Workload, ModelError> {
             priority.map(|first| Policy::Fifo { priority: first.saturating_sub(index).max(1) as u8 });
         workload.tasks.push(thread);
     }
+    of_one_process(&mut workload);
     Ok(workload)
 }

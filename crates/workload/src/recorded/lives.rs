@@ -449,6 +449,17 @@ impl Lives {
         self.cpus[cpu].since = at;
     }
 
+    /// A thread turns up on a CPU: if it is known to be on another, its switch away from there is missing.
+    fn leaves_elsewhere(&mut self, thread: usize, at: u64) {
+        if self.threads[thread].state != State::Running {
+            return;
+        }
+        if let Some(other) = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(thread)) {
+            self.counts.broken_switches += 1;
+            self.forget(at, other);
+        }
+    }
+
     fn leaves(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
         if prev.pid == 0 {
             if let Current::Thread(_) = self.cpus[cpu].current {
@@ -466,6 +477,7 @@ impl Lives {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
             }
+            self.leaves_elsewhere(thread, at);
             // It cannot have been here before it was last seen elsewhere.
             let since = self.cpus[cpu].since.max(self.threads[thread].last_seen());
             self.cpus[cpu].since = since;
@@ -509,6 +521,7 @@ impl Lives {
             return;
         }
         let thread = self.thread(next);
+        self.leaves_elsewhere(thread, at);
         self.cpus[cpu].current = Current::Thread(thread);
         let idle = self.others_idle(cpu as u32);
         let rested = self.cpus[cpu].rested;
@@ -534,7 +547,8 @@ impl Lives {
                 self.counts.unwoken += u64::from(!first);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
-            State::Running | State::Gone => self.counts.broken_switches += 1,
+            // Neither can be: it has left any other CPU, and who is gone is another.
+            State::Running | State::Gone => {}
         }
         this.state = State::Running;
         if this.stretches.is_empty() {

@@ -100,6 +100,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
                 session: sessions[index],
+                process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
                 phases: builder.phases(index, endless[index], &numbers, &semaphores).into(),
                 repeat: Repeat::Times(1),

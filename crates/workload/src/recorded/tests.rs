@@ -253,6 +253,22 @@ fn nobody_is_on_two_cpus_at_a_time() {
     assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (1, 0));
 }
 
+/// It comes to CPU 1, and its switch away from CPU 0 is missing: of the time there only what it was charged for is known.
+#[test]
+fn who_turns_up_elsewhere_has_left() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    script.wake(0, 0, a).switch(0, 0, Left::Runnable, Some(a)).event(MS, 0, What::Charged { task: a, ns: MS });
+    script.switch(10 * MS, 1, Left::Runnable, Some(a)).running[0] = None;
+    script.switch(12 * MS, 0, Left::Runnable, Some(b));
+    script.switch(13 * MS, 1, Left::Sleeping, None).switch(15 * MS, 0, Left::Sleeping, None);
+    let recorded = script.finish();
+    let cpu_ns: Vec<u64> = recorded.threads.iter().map(|thread| thread.cpu_ns).collect();
+    assert_eq!(cpu_ns, [MS + 3 * MS, 3 * MS]);
+    assert_eq!(recorded.busy_ns, [MS + 3 * MS, 3 * MS]);
+    assert_eq!(recorded.counts.broken_switches, 1);
+}
+
 #[test]
 fn what_the_simulator_charges_for_is_taken_out_of_the_work() {
     let mut script = Script::default();

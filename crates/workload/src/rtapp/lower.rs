@@ -134,6 +134,8 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
             class: class.name.clone(),
             start: start(class),
             session: None,
+            // rt-app's tasks are its threads.
+            process: Some(0),
             settings: class.settings.clone(),
             phases,
             repeat: class.repeat,

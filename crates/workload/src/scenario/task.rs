@@ -73,6 +73,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         class: name.to_owned(),
         start: Some(start),
         session: None,
+        process: None,
         settings: settings.clone(),
         phases: Arc::clone(&phases),
         repeat: u64::try_from(loops).map_or(Repeat::Forever, Repeat::Times),

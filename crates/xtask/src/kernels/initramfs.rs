@@ -88,6 +88,7 @@ fn script(suite: &Suite<'_>) -> String {
          mount -t debugfs debugfs /sys/kernel/debug\n\
          stty -F /dev/ttyS1 raw\n\
          cat /proc/version\n\
+         vruntime calibrate --out /out/machine.toml\n\
          vruntime fidelity --record /out --suite {extent}{scenario}\n\
          tar -C /out -c . | gzip > /dev/ttyS1\n\
          echo '{DONE}'\n\

@@ -1,5 +1,7 @@
 //! Recordings of this machine's own kernel, in the form of those that come with vruntime.
 
+mod layout;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -56,6 +58,7 @@ struct File {
     cpus: u64,
     topology: String,
     emulated: bool,
+    threads: bool,
     duration_s: u64,
     #[serde(skip_serializing_if = "Value::is_null")]
     groups: Value,
@@ -65,7 +68,7 @@ struct File {
 
 impl File {
     fn text(&self) -> miette::Result<String> {
-        Ok(serde_json::to_string_pretty(self).into_diagnostic()? + "\n")
+        layout::text(self).into_diagnostic()
     }
 }
 
@@ -123,7 +126,7 @@ fn suite<'a>(
     for (file, bytes) in files {
         let scenario: ScenarioFile =
             serde_json::from_slice(bytes).into_diagnostic().wrap_err_with(|| format!("{file} is no recording"))?;
-        let name = scenario.name;
+        let name = scenario.name.clone();
         let wanted = match part {
             Some(part) => name.contains(part),
             None => {
@@ -134,7 +137,7 @@ fn suite<'a>(
         if !wanted {
             continue;
         }
-        if scenario.cpus > cpus {
+        if wanted_cpus(&scenario) > cpus {
             larger.insert(name);
             continue;
         }
@@ -149,6 +152,7 @@ fn suite<'a>(
             cpus,
             topology: smp.clone(),
             emulated: host.emulated,
+            threads: true,
             duration_s: 0,
             groups: scenario.groups,
             workload: fill_instances(scenario.workload, cpus).map_err(|reason| miette!("{file}: {reason}"))?,
@@ -162,6 +166,15 @@ fn suite<'a>(
         output::note(&format!("for more than the {cpus} CPUs that there are, and left out: {}", names.join(", ")));
     }
     Ok(suite)
+}
+
+/// How many CPUs a scenario needs: where all tasks are confined, no more than up to the last of theirs.
+fn wanted_cpus(scenario: &ScenarioFile) -> u64 {
+    let workload: Value = serde_json::from_str(scenario.workload.get()).unwrap_or_default();
+    let tasks = workload["tasks"].as_object().filter(|tasks| !tasks.is_empty());
+    let last = |task: &Value| task["cpus"].as_array()?.iter().map(Value::as_u64).max()?;
+    let confined = tasks.and_then(|tasks| tasks.values().map(last).collect::<Option<Vec<u64>>>());
+    confined.and_then(|last| last.into_iter().max()).map_or(scenario.cpus, |last| scenario.cpus.min(last + 1))
 }
 
 /// Numbers of instances that depend on the number of CPUs, such as `"2n"` and `"n+1"`, become numbers. In the text: the order of a task's
@@ -261,6 +274,18 @@ mod tests {
         let text = r#"{"tasks": {"a": {"instance": "2n", "run1": 1, "lock": "m", "run0": 2}}}"#;
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         assert_eq!(fill_instances(raw, 3).unwrap().get(), text.replace("\"2n\"", "6"));
+    }
+
+    #[test]
+    fn who_is_confined_needs_no_more() {
+        let wanted = |tasks: &str| {
+            let workload = RawValue::from_string(format!("{{\"tasks\": {tasks}}}")).unwrap();
+            wanted_cpus(&ScenarioFile { name: String::new(), cpus: 4, suite: None, groups: Value::Null, workload })
+        };
+        assert_eq!(wanted(r#"{"a": {"cpus": [0], "run": 1}, "b": {"cpus": [0], "run": 1}}"#), 1);
+        assert_eq!(wanted(r#"{"a": {"cpus": [0, 2], "run": 1}, "b": {"cpus": [1], "run": 1}}"#), 3);
+        assert_eq!(wanted(r#"{"a": {"cpus": [0], "run": 1}, "b": {"run": 1}}"#), 4, "b roams");
+        assert_eq!(wanted(r#"{"a": {"cpus": [7], "run": 1}}"#), 4);
     }
 
     #[test]

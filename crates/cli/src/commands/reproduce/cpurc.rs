@@ -302,6 +302,7 @@ fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload 
                 class: format!("of-{group}"),
                 start: Some(0),
                 session: None,
+                process: None,
                 settings: Settings { group: Some(group), ..Settings::default() },
                 phases: phases.clone(),
                 repeat: Repeat::Times(1),

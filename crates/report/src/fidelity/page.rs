@@ -1,0 +1,91 @@
+//! The cells as a page: how many are inside, which are not and by how far, and all of them.
+
+use super::{Cell, closing_line};
+use crate::data::{DataTable, Kind};
+use crate::page::{Bar, Bars, Page, TableGroup};
+
+/// Cells on a page: `lead` says what was recorded where, and simulated with what.
+pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
+    let mut page = Page::new("Is the simulator true?", lead);
+    let inside = cells.iter().filter(|cell| cell.inside).count();
+    let percent = 100.0 * inside as f64 / cells.len().max(1) as f64;
+    page.say(format!("{} ({percent:.1} %).", closing_line(cells)));
+    let mut outside: Vec<&Cell> = cells.iter().filter(|cell| !cell.inside).collect();
+    outside.sort_by(|a, b| b.strain().total_cmp(&a.strain()));
+    if let Some(worst) = outside.first() {
+        page.say(format!(
+            "Furthest outside: {} of {} in {} under {}.",
+            worst.metric, worst.class, worst.scenario, worst.kernel
+        ));
+    }
+    for note in notes {
+        page.say(note.as_str());
+    }
+    page.bars(bars("Inside, by metric", cells, |cell| cell.metric));
+    page.bars(bars("Inside, by scenario", cells, |cell| &cell.scenario));
+    let kernels = bars("Inside, by kernel", cells, |cell| &cell.kernel);
+    if kernels.rows.len() > 1 {
+        page.bars(kernels);
+    }
+    let sub = "Strain: how far the simulated value lies from the recorded range, in tolerances; over 1 is outside.";
+    for (title, shown) in [("What is outside", outside), ("Every cell", cells.iter().collect())] {
+        if !shown.is_empty() {
+            let tables = vec![(String::new(), table(title, &shown))];
+            page.tables(TableGroup { title: title.to_owned(), sub: sub.to_owned(), tables });
+        }
+    }
+    page
+}
+
+/// A bar for each value of `key`, in the order in which they come.
+fn bars(title: &str, cells: &[Cell], key: impl Fn(&Cell) -> &str) -> Bars {
+    let mut counts: Vec<(&str, usize, usize)> = Vec::new();
+    for cell in cells {
+        let name = key(cell);
+        let at = counts.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
+            counts.push((name, 0, 0));
+            counts.len() - 1
+        });
+        counts[at].1 += usize::from(cell.inside);
+        counts[at].2 += 1;
+    }
+    let row = |&(name, inside, all): &(&str, usize, usize)| Bar {
+        name: name.to_owned(),
+        share: inside as f64 / all as f64,
+        mark: None,
+        text: format!("{inside} of {all}"),
+    };
+    Bars { title: title.to_owned(), rows: counts.iter().map(row).collect(), ..Bars::default() }
+}
+
+fn table(title: &str, cells: &[&Cell]) -> DataTable {
+    let columns = [
+        ("kernel", "Kernel", Kind::Text),
+        ("scenario", "Scenario", Kind::Text),
+        ("class", "Class", Kind::Text),
+        ("metric", "Metric", Kind::Text),
+        ("unit", "Unit", Kind::Text),
+        ("recorded_min", "Recorded, from", Kind::Number),
+        ("recorded_max", "To", Kind::Number),
+        ("simulated", "Simulated", Kind::Number),
+        ("strain", "Strain", Kind::Number),
+        ("verdict", "Verdict", Kind::Text),
+    ];
+    let mut table = DataTable::new("fidelity", title, &columns);
+    for cell in cells {
+        let (low, high) = cell.range();
+        table.push(vec![
+            cell.kernel.as_str().into(),
+            cell.scenario.as_str().into(),
+            cell.class.as_str().into(),
+            cell.metric.into(),
+            cell.unit.into(),
+            low.into(),
+            high.into(),
+            cell.simulated.into(),
+            cell.strain().into(),
+            if cell.inside { "inside" } else { "outside" }.into(),
+        ]);
+    }
+    table
+}
