@@ -151,7 +151,7 @@ const barsOf = bars => {
 };
 
 for (const [at, bars] of data.bars.entries()) {
-  const part = at === 0 || data.bars[at - 1].title !== bars.title ? section(bars.title, bars.sub, "CPU time") : main.lastElementChild;
+  const part = at === 0 || data.bars[at - 1].title !== bars.title ? section(bars.title, bars.sub, bars.entry) : main.lastElementChild;
   if (bars.label) part.append(el("h3", { text: bars.label }));
   part.append(barsOf(bars));
 }

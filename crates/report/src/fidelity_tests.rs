@@ -218,6 +218,6 @@ fn a_page_has_the_furthest_outside_first() {
     let shown: serde_json::Value = serde_json::from_str(shown).expect("which is JSON");
     let outside = &shown["tables"][0]["tables"][0]["table"]["rows"];
     let metrics: Vec<&str> = outside.as_array().unwrap().iter().filter_map(|row| row[3].as_str()).collect();
-    assert_eq!(metrics, ["wakeup_latency_p90", "switches"]);
+    assert_eq!(metrics, ["wakeup_latency_p90 (us)", "switches (count)"]);
     assert!(html.contains("Furthest outside: wakeup_latency_p90 of a in s under 6.18."));
 }

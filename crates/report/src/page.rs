@@ -36,6 +36,8 @@ pub struct Bar {
 pub struct Bars {
     /// The heading.
     pub title: String,
+    /// What the page's navigation calls them; empty: they are not in it.
+    pub entry: String,
     /// What they show.
     pub sub: String,
     /// What tells them from others of the same heading, such as the run; may be empty.
@@ -194,7 +196,7 @@ fn bars_json(bars: &Bars) -> Value {
         .iter()
         .map(|bar| json!({ "name": bar.name, "share": bar.share, "mark": bar.mark, "text": bar.text }))
         .collect();
-    json!({ "title": bars.title, "sub": bars.sub, "label": bars.label, "rows": rows })
+    json!({ "title": bars.title, "entry": bars.entry, "sub": bars.sub, "label": bars.label, "rows": rows })
 }
 
 /// Text between tags.

@@ -164,6 +164,7 @@ impl Results {
             });
             return Bars {
                 title: "CPU time of groups".to_owned(),
+                entry: "CPU time".to_owned(),
                 sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along."
                     .to_owned(),
                 rows: rows.collect(),
@@ -184,6 +185,7 @@ impl Results {
         rows.truncate(MOST_BARS);
         Bars {
             title: "CPU time".to_owned(),
+            entry: "CPU time".to_owned(),
             sub: "Of each class of tasks; 100 % is one CPU all along.".to_owned(),
             rows,
             ..Bars::default()
@@ -265,6 +267,7 @@ impl ReplayCheck {
         });
         Bars {
             title: "CPU time of tasks".to_owned(),
+            entry: "CPU time".to_owned(),
             sub: format!(
                 "{}; the mark is what was recorded. 100 % is one CPU all along.",
                 if what_if { "What if" } else { "Replayed as recorded" }

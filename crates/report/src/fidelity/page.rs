@@ -52,10 +52,12 @@ fn bars(title: &str, cells: &[Cell], key: impl Fn(&Cell) -> &str) -> Bars {
     let row = |&(name, inside, all): &(&str, usize, usize)| Bar {
         name: name.to_owned(),
         share: inside as f64 / all as f64,
-        mark: None,
+        mark: Some(1.0),
         text: format!("{inside} of {all}"),
     };
-    Bars { title: title.to_owned(), rows: counts.iter().map(row).collect(), ..Bars::default() }
+    let entry = if title.ends_with("metric") { "Inside" } else { "" };
+    let (title, entry) = (title.to_owned(), entry.to_owned());
+    Bars { title, entry, rows: counts.iter().map(row).collect(), ..Bars::default() }
 }
 
 fn table(title: &str, cells: &[&Cell]) -> DataTable {
@@ -63,8 +65,7 @@ fn table(title: &str, cells: &[&Cell]) -> DataTable {
         ("kernel", "Kernel", Kind::Text),
         ("scenario", "Scenario", Kind::Text),
         ("class", "Class", Kind::Text),
-        ("metric", "Metric", Kind::Text),
-        ("unit", "Unit", Kind::Text),
+        ("metric", "Metric (unit)", Kind::Text),
         ("recorded_min", "Recorded, from", Kind::Number),
         ("recorded_max", "To", Kind::Number),
         ("simulated", "Simulated", Kind::Number),
@@ -78,8 +79,7 @@ fn table(title: &str, cells: &[&Cell]) -> DataTable {
             cell.kernel.as_str().into(),
             cell.scenario.as_str().into(),
             cell.class.as_str().into(),
-            cell.metric.into(),
-            cell.unit.into(),
+            format!("{} ({})", cell.metric, cell.unit).into(),
             low.into(),
             high.into(),
             cell.simulated.into(),
