@@ -149,8 +149,9 @@ impl Running {
             Op::Wait { condition, mutex } => {
                 objects.conditions[condition].wait(Some(&objects.mutexes[mutex]), self.tid, stop)?;
             }
-            Op::Signal(condition) | Op::Resume { condition } => objects.conditions[condition].signal(),
-            Op::Broadcast(condition) => objects.conditions[condition].broadcast(),
+            Op::Signal(condition) => objects.conditions[condition].signal(),
+            // Several may be suspended under one name: all go on.
+            Op::Broadcast(condition) | Op::Resume { condition } => objects.conditions[condition].broadcast(),
             Op::Sync { condition, mutex } => {
                 objects.conditions[condition].signal();
                 objects.conditions[condition].wait(Some(&objects.mutexes[mutex]), self.tid, stop)?;

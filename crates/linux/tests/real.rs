@@ -65,6 +65,17 @@ fn hogs_end_with_the_run() {
     }
 }
 
+/// One `resume`, long after all have suspended themselves: a signal would leave all but one of them asleep until the run is over.
+#[test]
+fn a_resume_is_for_all_who_are_suspended() {
+    let sleeper = |name| once(name, vec![Op::Suspend { condition: 0 }]);
+    let waker = once("waker", vec![Op::Sleep { time: 300 * MS }, Op::Resume { condition: 0 }]);
+    let mut all = workload(vec![sleeper("a"), sleeper("b"), sleeper("c"), waker]);
+    all.conditions = vec!["name".to_owned()];
+    let measured = of(&all, Some(20_000 * MS));
+    assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
+}
+
 /// Tasks that wait for what never comes, in every way there is.
 #[test]
 fn whoever_waits_is_woken_by_the_end() {

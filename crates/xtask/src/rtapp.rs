@@ -92,9 +92,13 @@ impl RtApp {
         for file in files {
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let (mut theirs, mut ours) = (Cells::new(), Cells::new());
+            let text = fs::read_to_string(&file)
+                .into_diagnostic()
+                .wrap_err_with(|| format!("cannot read {}", file.display()))?;
+            let seconds = duration(&text).map_or(self.seconds, |own| own.min(self.seconds));
             let compared = (0..self.runs).try_for_each(|_| {
-                self.gather(&mut theirs, &file, |folder| self.rt_app(&file, folder))?;
-                self.gather(&mut ours, &file, |folder| self.vruntime(&vruntime, &file, folder))
+                gather(&mut theirs, &file, seconds, |folder| self.rt_app(&file, folder))?;
+                gather(&mut ours, &file, seconds, |folder| run_ours(&vruntime, &file, seconds, folder))
             });
             if let Err(error) = compared {
                 println!("{name:<28} left out: {error}");
@@ -136,9 +140,10 @@ impl RtApp {
     }
 
     fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
-        // At SIGINT its threads end at the end of their loops, and its logs are whole.
+        // At SIGINT its threads end at the end of their loops, and its logs are whole. workgen, of the same package, gives keys that are
+        // repeated numbers, for rt-app sees but the last of each.
         let limit = (self.seconds + CALIBRATION_S).to_string();
-        let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit, "rt-app"]);
+        let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit, "workgen", "-o", "unique.json"]);
         run.arg(file).current_dir(folder);
         let done =
             run.output().into_diagnostic().wrap_err("cannot start timeout; on Debian: apt-get install coreutils")?;
@@ -152,36 +157,43 @@ impl RtApp {
             }
         }
     }
+}
 
-    fn vruntime(&self, vruntime: &Path, file: &Path, folder: &Path) -> miette::Result<()> {
-        let mut run = command(&vruntime.to_string_lossy(), ["real", "--json", "--duration"]);
-        run.arg(format!("{}s", self.seconds)).arg("--rtapp-log").arg(folder).arg(file);
-        output(run, "rt-app").map(drop)
-    }
+fn run_ours(vruntime: &Path, file: &Path, seconds: u64, folder: &Path) -> miette::Result<()> {
+    let mut run = command(&vruntime.to_string_lossy(), ["real", "--json", "--duration"]);
+    run.arg(format!("{seconds}s")).arg("--rtapp-log").arg(folder).arg(file);
+    output(run, "rt-app").map(drop)
+}
 
-    /// Runs something that leaves logs in a folder, and adds what they say.
-    fn gather(
-        &self,
-        cells: &mut Cells,
-        file: &Path,
-        run: impl FnOnce(&Path) -> miette::Result<()>,
-    ) -> miette::Result<()> {
-        let folder = std::env::temp_dir().join(format!("vruntime-rt-app-{}", std::process::id()));
-        remove(&folder)?;
-        fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
-        let done = run(&folder).and_then(|()| logs(&folder, self.seconds as f64));
-        remove(&folder)?;
-        let classes = done?;
-        if classes.is_empty() {
-            return Err(miette!("it leaves no logs: {}", file.display()));
-        }
-        for (class, values) in classes {
-            for (figure, value) in values {
-                cells.entry((class.clone(), figure)).or_default().push(value);
-            }
-        }
-        Ok(())
+/// How long a file wants to run, seconds; none if it does not say, or for ever.
+fn duration(text: &str) -> Option<u64> {
+    let behind = text.split("\"duration\"").nth(1)?.trim_start().strip_prefix(':')?.trim_start();
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// Runs something that leaves logs in a folder, and adds what they say of the first `seconds`.
+fn gather(
+    cells: &mut Cells,
+    file: &Path,
+    seconds: u64,
+    run: impl FnOnce(&Path) -> miette::Result<()>,
+) -> miette::Result<()> {
+    let folder = std::env::temp_dir().join(format!("vruntime-rt-app-{}", std::process::id()));
+    remove(&folder)?;
+    fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
+    let done = run(&folder).and_then(|()| logs(&folder, seconds as f64));
+    remove(&folder)?;
+    let classes = done?;
+    if classes.is_empty() {
+        return Err(miette!("it leaves no logs: {}", file.display()));
     }
+    for (class, values) in classes {
+        for (figure, value) in values {
+            cells.entry((class.clone(), figure)).or_default().push(value);
+        }
+    }
+    Ok(())
 }
 
 fn remove(folder: &Path) -> miette::Result<()> {
@@ -287,6 +299,12 @@ mod tests {
         let figures: Vec<Option<f64>> = FIGURES.iter().map(|figure| (figure.of)(&rows, 0.02)).collect();
         assert_eq!(figures, [Some(2.0), Some(31.315), Some(10_000.0), Some(60.0), Some(60.0)]);
         assert!(super::rows("# a log\n1 2 3\n").is_none() && super::rows("").is_none());
+    }
+
+    #[test]
+    fn a_file_says_how_long_it_runs() {
+        assert_eq!(duration("{ \"global\" : { \"duration\" : 6,"), Some(6));
+        assert_eq!((duration("\"duration\": -1"), duration("{}")), (None, None));
     }
 
     #[test]
