@@ -9,7 +9,7 @@ macro_rules! costs {
         /// What the kernel itself takes. Nanoseconds unless the name says otherwise; every field can be set by its
         /// name with [`Costs::set`].
         ///
-        /// The profiles are estimated once for a kind of machine, never for a scenario; `COSTS.md` beside the crate's
+        /// The profiles are estimated or measured once for a kind of machine, never for a scenario; `COSTS.md` beside the crate's
         /// manifest says how each figure was found.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
@@ -60,7 +60,7 @@ macro_rules! costs {
 /// A cost above a second is a mistake; sums of costs then never overflow.
 const MAX_COST: u64 = 1_000_000_000;
 
-// The equations behind the last two columns are in COSTS.md.
+// Where the last two columns come from is in COSTS.md.
 //                          zero  bare metal    vm  emulated
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()`.
