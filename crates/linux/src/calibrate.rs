@@ -128,7 +128,14 @@ impl Measuring<'_> {
             None => self.notes.push("there is no `cat`: mm_switch_ns is left as it is".to_owned()),
         }
         self.go_on()?;
-        let wakeup = probes::wakeup(cpu).map_or(rest / 2, |wakeup| wakeup.min(rest / 2));
+        let (pair, crowd) = (probes::ring(cpu, 2)?, probes::ring(cpu, 8)?);
+        self.cost(
+            "cold_switch_ns",
+            crowd.saturating_sub(pair),
+            "a hop of a message round eight threads on one CPU, beyond one between two",
+        );
+        self.go_on()?;
+        let wakeup = probes::wakeup(cpu, cpu).map_or(rest / 2, |wakeup| wakeup.min(rest / 2));
         self.cost(
             "wakeup_ns",
             wakeup,
@@ -145,6 +152,17 @@ impl Measuring<'_> {
     }
 
     fn two_cpus(&mut self, here: usize, there: usize, path: Path) -> Result<(), Error> {
+        match (probes::wakeup(here, here), probes::wakeup(here, there)) {
+            (Some(near), Some(far)) => self.cost(
+                "wakeup_far_ns",
+                far.saturating_sub(near),
+                "waking threads of another CPU like those for wakeup_ns, beyond waking those",
+            ),
+            _ => {
+                self.notes.push("threads that were to be woken never slept: wakeup_far_ns is left as it is".to_owned());
+            }
+        }
+        self.go_on()?;
         let idle = probes::ping_pong(here, there)?;
         self.go_on()?;
         let busy = probes::wake_busy(here, there);
@@ -156,7 +174,11 @@ impl Measuring<'_> {
         );
         self.cost("ipi_ns", ipi / 3, "the other third");
         let exit = idle.saturating_sub(2 * path.syscall + path.woken() + ipi);
-        self.cost("idle_exit_ns", exit, "the same with that CPU idle, beyond it");
+        self.cost(
+            "idle_exit_ns",
+            exit,
+            "waking a thread of another CPU that is idle, beyond waking it where it preempts",
+        );
         self.go_on()
     }
 

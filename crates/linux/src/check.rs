@@ -3,6 +3,7 @@
 use std::fs;
 
 use vruntime_workload::program::{Op, Phase, Policy, Repeat, Task, Workload};
+use vruntime_workload::{Severity, SourceMap};
 
 use crate::error::Error;
 
@@ -24,6 +25,10 @@ pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> 
         if let Some(what) = { ops }.find_map(impossible) {
             return Err(Error::Impossible { task: task.name.clone(), what });
         }
+    }
+    let found = vruntime_workload::check::check(workload, &SourceMap::default());
+    if let Some(error) = found.into_iter().find(|error| error.severity() == Severity::Error) {
+        return Err(Error::Workload(error));
     }
     let endless =
         |task: &Task| task.repeat == Repeat::Forever || task.phases.iter().any(|phase| phase.repeat == Repeat::Forever);

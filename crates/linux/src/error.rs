@@ -6,6 +6,8 @@ use std::path::PathBuf;
 /// Why a workload was not run.
 #[derive(Debug)]
 pub enum Error {
+    /// It contradicts itself: it refers to what is not there, for example.
+    Workload(vruntime_workload::Error),
     /// It has an operation that no program can ask the kernel for.
     Impossible {
         /// The task whose program has it.
@@ -51,7 +53,7 @@ impl Error {
             }
             Self::Endless => "give it a duration: in the file, or with --duration 5s",
             Self::TooMany { .. } => "let the tasks end, or fork fewer",
-            Self::Interrupted | Self::Io { .. } => "",
+            Self::Workload(_) | Self::Interrupted | Self::Io { .. } => "",
         }
     }
 }
@@ -59,6 +61,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Workload(error) => f.write_str(error.message()),
             Self::Impossible { task, what } => {
                 write!(f, "task `{task}` has {what}, which a program cannot ask a real kernel for")
             }

@@ -131,21 +131,16 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Waits for a signal, `mutex` being given back meanwhile; without one, as rt-app's `suspend` has its own.
-    pub(crate) fn wait(&self, mutex: Option<&Mutex>, tid: u32, stop: &AtomicBool) -> Result<(), Stopped> {
+    /// Waits for a signal, `mutex` being given back meanwhile.
+    pub(crate) fn wait(&self, mutex: &Mutex, tid: u32, stop: &AtomicBool) -> Result<(), Stopped> {
         let sequence = self.sequence.load(Ordering::SeqCst);
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        if let Some(mutex) = mutex {
-            mutex.unlock(tid);
-        }
+        mutex.unlock(tid);
         while self.sequence.load(Ordering::SeqCst) == sequence && !stop.load(Ordering::SeqCst) {
             wait(&self.sequence, sequence);
         }
         self.waiters.fetch_sub(1, Ordering::SeqCst);
-        if let Some(mutex) = mutex {
-            mutex.lock(tid, stop)?;
-        }
-        Ok(())
+        mutex.lock(tid, stop)
     }
 
     pub(crate) fn signal(&self) {
@@ -184,7 +179,7 @@ impl Barrier {
         } else {
             let generation = self.generation.load(Ordering::SeqCst);
             while self.generation.load(Ordering::SeqCst) == generation {
-                self.met.wait(Some(&self.lock), tid, stop)?;
+                self.met.wait(&self.lock, tid, stop)?;
                 if stop.load(Ordering::SeqCst) {
                     break;
                 }

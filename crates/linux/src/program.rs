@@ -9,7 +9,7 @@ use rustix::time::ClockId;
 use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, TimerMode};
 
 use crate::measured::{LoopMeasured, TaskMeasured};
-use crate::objects::Stopped;
+use crate::objects::{Mutex, Stopped};
 use crate::run::Shared;
 use crate::sys::{self, SchedAttr};
 use crate::work;
@@ -147,16 +147,22 @@ impl Running {
                 objects.mutexes[mutex].unlock(self.tid);
             }
             Op::Wait { condition, mutex } => {
-                objects.conditions[condition].wait(Some(&objects.mutexes[mutex]), self.tid, stop)?;
+                objects.conditions[condition].wait(&objects.mutexes[mutex], self.tid, stop)?;
             }
             Op::Signal(condition) => objects.conditions[condition].signal(),
-            // Several may be suspended under one name: all go on.
-            Op::Broadcast(condition) | Op::Resume { condition } => objects.conditions[condition].broadcast(),
+            Op::Broadcast(condition) => objects.conditions[condition].broadcast(),
             Op::Sync { condition, mutex } => {
                 objects.conditions[condition].signal();
-                objects.conditions[condition].wait(Some(&objects.mutexes[mutex]), self.tid, stop)?;
+                objects.conditions[condition].wait(&objects.mutexes[mutex], self.tid, stop)?;
             }
-            Op::Suspend { condition } => objects.conditions[condition].wait(None, self.tid, stop)?,
+            // The mutex is held over what is done, as in rt-app: a task that is about to wait with it cannot miss the wakeup.
+            Op::Suspend { condition, mutex } => {
+                self.holding(mutex, |mutex, tid| objects.conditions[condition].wait(mutex, tid, stop))?;
+            }
+            Op::Resume { condition, mutex } => self.holding(mutex, |_, _| {
+                objects.conditions[condition].broadcast();
+                Ok(())
+            })?,
             Op::Barrier(barrier) => objects.barriers[barrier].wait(self.tid, stop)?,
             Op::SemPost(semaphore) => objects.semaphores[semaphore].post(),
             Op::SemWait(semaphore) => objects.semaphores[semaphore].wait(stop)?,
@@ -185,6 +191,16 @@ impl Running {
             | Op::ReinitCompletion(_) => {}
         }
         Ok(())
+    }
+
+    /// Does something with a mutex held.
+    fn holding(&mut self, mutex: usize, act: impl FnOnce(&Mutex, u32) -> Result<(), Stopped>) -> Result<(), Stopped> {
+        let shared = self.shared.clone();
+        let mutex = &shared.objects.mutexes[mutex];
+        mutex.lock(self.tid, &shared.stop)?;
+        let done = act(mutex, self.tid);
+        mutex.unlock(self.tid);
+        done
     }
 
     /// Since `began` it has done `work` of the work that was asked for.

@@ -23,8 +23,8 @@ use crate::{stat, work};
 /// much more for each thread.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
-/// How often it is looked whether somebody wants the run to stop.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often it is looked whether somebody wants the run to stop. That takes a CPU from the workload's tasks.
+const LOOK: Duration = Duration::from_millis(100);
 /// Threads beyond this are refused.
 const MAX_THREADS: usize = 30_000;
 /// What a thread needs: the programs are loops.
@@ -96,6 +96,14 @@ impl Gate {
         }
     }
 
+    /// Waits at most so long.
+    fn wait_for(&self, most: Duration, until: impl Fn() -> bool) {
+        let _reached = self
+            .moved
+            .wait_timeout_while(locked(&self.state), most, |_| !until())
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+
     fn change(&self, change: impl FnOnce(&mut GateState)) {
         change(&mut locked(&self.state));
         self.moved.notify_all();
@@ -151,18 +159,26 @@ impl Shared {
             this.apply(&settings);
             this.run();
             locked(&shared.tids).remove(&(template, this.measured.tid));
+            stat::read_at_end(&mut this.measured);
             this.note_attributes();
-            stat::read_own(&mut this.measured);
             this.measured.life_ns = work::now().min(shared.end()).saturating_sub(born);
             locked(&shared.measured).push(std::mem::take(&mut this.measured));
-            shared.live.fetch_sub(1, Ordering::SeqCst);
+            shared.one_less();
         };
         match thread::Builder::new().name(short(&task.name)).stack_size(STACK).spawn(body) {
             Ok(handle) => locked(&self.threads).push(handle),
             Err(error) => {
-                self.live.fetch_sub(1, Ordering::SeqCst);
+                self.one_less();
                 self.note(format!("a fork was refused: {error}"));
             }
+        }
+    }
+
+    /// A program has come to its end; with the last the run is over.
+    fn one_less(&self) {
+        if self.live.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.end.fetch_min(work::now(), Ordering::SeqCst);
+            self.gate.change(|_| ());
         }
     }
 
@@ -194,7 +210,7 @@ impl Shared {
         measured.voluntary = before.voluntary + 1 + u64::from(!measured.ended);
         measured.involuntary = before.involuntary;
         measured.migrations = before.migrations;
-        self.live.fetch_sub(1, Ordering::SeqCst);
+        self.one_less();
         self.gate.change(|gate| gate.parked.push(measured));
         self.gate.wait(|gate| gate.leave);
     }
@@ -202,13 +218,14 @@ impl Shared {
     /// Reads the counters of a parked thread; it carries what they were before.
     fn measure(before: &TaskMeasured) -> TaskMeasured {
         let mut task = before.clone();
+        let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         stat::wait_for_sleep(task.tid);
         if stat::read(task.tid, &mut task) {
             task.cpu_ns = task.cpu_ns.saturating_sub(before.cpu_ns);
-            task.run_delay_ns = task.run_delay_ns.saturating_sub(before.run_delay_ns);
+            task.run_delay_ns = since(task.run_delay_ns, before.run_delay_ns);
             task.voluntary = task.voluntary.saturating_sub(before.voluntary);
             task.involuntary = task.involuntary.saturating_sub(before.involuntary);
-            task.migrations = task.migrations.saturating_sub(before.migrations);
+            task.migrations = since(task.migrations, before.migrations);
         }
         task
     }
@@ -329,7 +346,12 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     tasks.sort_by_key(|task| task.template);
     let groups = shared.cgroups.as_ref().map(|cgroups| cgroups.measure(&workload.groups)).unwrap_or_default();
     end(&shared);
-    tasks.append(&mut locked(&shared.measured));
+    let mut forked = std::mem::take(&mut *locked(&shared.measured));
+    if !forked.is_empty() {
+        notes
+            .push("forked threads: how long they waited for a CPU and how often they moved is not measured".to_owned());
+    }
+    tasks.append(&mut forked);
     notes.extend(std::mem::take(&mut *locked(&shared.notes)));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     Ok(Measured {
@@ -388,12 +410,10 @@ fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool)
             shared.change(change);
         }
         let next = changes.peek().map_or(u64::MAX, |change| start + change.at).min(end);
-        thread::sleep(LOOK.min(Duration::from_nanos(next.saturating_sub(now))));
+        let wait = LOOK.min(Duration::from_nanos(next.saturating_sub(now)));
+        shared.gate.wait_for(wait, || shared.live.load(Ordering::SeqCst) == 0);
     }
     shared.stop.store(true, Ordering::SeqCst);
-    if shared.end() == u64::MAX {
-        shared.end.store(work::now(), Ordering::SeqCst);
-    }
     interrupted
 }
 

@@ -1,8 +1,20 @@
-//! What `/proc` says of a thread.
+//! What the kernel has counted of a thread.
 
 use std::fs;
 
+use nix::sys::resource::{UsageWho, getrusage};
+
 use crate::measured::TaskMeasured;
+
+/// Fills in what the calling thread can ask for in two system calls, at its end.
+pub(crate) fn read_at_end(task: &mut TaskMeasured) {
+    task.cpu_ns = crate::work::cpu_time();
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
+        let count = |switches: i64| u64::try_from(switches).unwrap_or(0);
+        (task.voluntary, task.involuntary) =
+            (count(usage.voluntary_context_switches()), count(usage.involuntary_context_switches()));
+    }
+}
 
 /// Fills in what the kernel has counted for the calling thread.
 pub(crate) fn read_own(task: &mut TaskMeasured) {
@@ -19,10 +31,10 @@ pub(crate) fn read(tid: u32, task: &mut TaskMeasured) -> bool {
     if let Ok(schedstat) = file("schedstat") {
         let mut fields = schedstat.split_whitespace().map(|field| field.parse().unwrap_or(0));
         task.cpu_ns = fields.next().unwrap_or(0);
-        task.run_delay_ns = fields.next().unwrap_or(0);
+        task.run_delay_ns = Some(fields.next().unwrap_or(0));
     }
     if let Ok(sched) = file("sched") {
-        task.migrations = migrations(&sched);
+        task.migrations = Some(migrations(&sched));
     }
     true
 }
@@ -62,6 +74,26 @@ mod tests {
         let sched = "x (1, #threads: 1)\n---\nse.nr_migrations                             :                    7\n";
         assert_eq!(migrations(sched), 7);
         assert_eq!((switches(""), migrations("")), ((0, 0), 0));
+    }
+
+    /// What a thread asks for itself is what `/proc` says a moment later.
+    #[test]
+    fn both_ways_agree() {
+        std::thread::spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            (0..7).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+            let mut asked = TaskMeasured { tid, ..TaskMeasured::default() };
+            let mut read = asked.clone();
+            read_at_end(&mut asked);
+            read_own(&mut read);
+            assert_eq!(asked.voluntary, read.voluntary);
+            assert!(
+                asked.voluntary >= 7 && (asked.cpu_ns..asked.cpu_ns + 50_000_000).contains(&read.cpu_ns),
+                "{read:?}"
+            );
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -65,13 +65,22 @@ fn hogs_end_with_the_run() {
     }
 }
 
+#[test]
+fn what_refers_to_nothing_is_refused() {
+    let all = workload(vec![once("a", vec![Op::Lock(0)])]);
+    let refused = run(&all, &Options { duration: Some(50 * MS), ..Options::default() }, &|| false);
+    let said = refused.unwrap_err().to_string();
+    assert_eq!(said, "task `a` refers to mutex 0, which does not exist");
+}
+
 /// One `resume`, long after all have suspended themselves: a signal would leave all but one of them asleep until the run is over.
 #[test]
 fn a_resume_is_for_all_who_are_suspended() {
-    let sleeper = |name| once(name, vec![Op::Suspend { condition: 0 }]);
-    let waker = once("waker", vec![Op::Sleep { time: 300 * MS }, Op::Resume { condition: 0 }]);
+    let sleeper = |name| once(name, vec![Op::Suspend { condition: 0, mutex: 0 }]);
+    let waker = once("waker", vec![Op::Sleep { time: 300 * MS }, Op::Resume { condition: 0, mutex: 0 }]);
     let mut all = workload(vec![sleeper("a"), sleeper("b"), sleeper("c"), waker]);
     all.conditions = vec!["name".to_owned()];
+    all.mutexes = vec![Mutex { name: "name".to_owned(), priority_inheritance: false }];
     let measured = of(&all, Some(20_000 * MS));
     assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
 }
@@ -83,7 +92,7 @@ fn whoever_waits_is_woken_by_the_end() {
     let owner = |name, mutex| once(name, vec![Op::Lock(mutex), long.clone()]);
     let blocked = |name, mutex| once(name, vec![Op::Sleep { time: 5 * MS }, Op::Lock(mutex)]);
     let mut all = workload(vec![
-        once("suspended", vec![Op::Suspend { condition: 0 }]),
+        once("suspended", vec![Op::Suspend { condition: 0, mutex: 0 }]),
         once("waiting", vec![Op::Lock(0), Op::Wait { condition: 1, mutex: 0 }]),
         owner("owner", 1),
         blocked("blocked", 1),

@@ -55,8 +55,8 @@ pub struct ObservedTask {
     pub cpu_s: f64,
     /// Voluntary and involuntary switches.
     pub switches: f64,
-    /// Migrations.
-    pub migrations: f64,
+    /// Migrations, if they were counted.
+    pub migrations: Option<f64>,
     /// Return from timed sleeps against their due time, microseconds: p50, p90, p99. None for a task that never
     /// sleeps.
     pub wakeup_latency_us: Option<[f64; 3]>,
@@ -69,7 +69,7 @@ impl From<&Results> for Observation {
             cpu_s: task.account.cpu_ns as f64 / 1e9,
             // The recorder's tasks read their counters before they exit.
             switches: task.account.switches().saturating_sub(u64::from(task.ended)) as f64,
-            migrations: task.account.migrations as f64,
+            migrations: Some(task.account.migrations as f64),
             wakeup_latency_us: task
                 .sleep_return
                 .map(|latency| [latency.p50_ns, latency.p90_ns, latency.p99_ns].map(|ns| ns as f64 / 1e3)),
@@ -218,7 +218,7 @@ fn metrics(recorded: &Recorded) -> Vec<Metric> {
             name: "migrations",
             unit: "count",
             tolerance: Tolerance::Factor { factor: 2.0, absolute: 10.0 },
-            value: |task| Some(task.migrations),
+            value: |task| task.migrations,
         },
     ];
     if !(recorded.emulated && recorded.cpus > 2) {

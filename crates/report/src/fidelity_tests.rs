@@ -3,7 +3,7 @@
 use super::*;
 
 fn task(class: &str, cpu_s: f64, switches: f64, migrations: f64, latency: Option<[f64; 3]>) -> ObservedTask {
-    ObservedTask { class: class.to_owned(), cpu_s, switches, migrations, wakeup_latency_us: latency }
+    ObservedTask { class: class.to_owned(), cpu_s, switches, migrations: Some(migrations), wakeup_latency_us: latency }
 }
 
 fn run(tasks: impl IntoIterator<Item = ObservedTask>) -> Observation {

@@ -68,6 +68,9 @@ costs! {
     /// What a switch to another address space than the CPU had last takes on top, with the misses of the TLB that come of it. Threads
     /// of one process share one; kernel threads and the idle task leave it as it is.
     mm_switch_ns:              0,     300,     400,  34_000;
+    /// What a switch takes on top if three other tasks or more have had the CPU since the next one had it last, half of it if two have:
+    /// the first-level cache has its data no more.
+    cold_switch_ns:            0,       0,       0,       0;
     /// The scheduler's tick: interrupt, accounting, exit.
     tick_ns:                   0,   1_500,  18_000,  95_000;
     /// A high-resolution timer's interrupt that wakes a task.
@@ -90,6 +93,8 @@ costs! {
     syscall_return_ns:         0,     200,   3_000,   1_800;
     /// Waking a task: `try_to_wake_up`, charged to the waker.
     wakeup_ns:                 0,     500,     800,   3_000;
+    /// The same on top if the task was on another CPU last: what is written of it and of that CPU's queue has to come from there.
+    wakeup_far_ns:             0,       0,       0,       0;
     /// Creating a task.
     fork_ns:                   0,  20_000,  40_000, 200_000;
     /// Loading another program into a task (`execve`).

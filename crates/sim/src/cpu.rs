@@ -6,6 +6,7 @@
 
 use vruntime_sched::event::OverheadKind;
 
+use crate::cache::Recent;
 use crate::config::CpuTime;
 use crate::mm::NO_MM;
 
@@ -53,6 +54,8 @@ pub(crate) struct Cpu {
     pub(crate) curr: u32,
     /// The address space it has, also while a kernel thread or nobody runs; [`NO_MM`] before the first.
     pub(crate) mm: u32,
+    /// Who had it last.
+    pub(crate) recent: Recent,
     /// When the execution event is armed for; [`NEVER`] if it is not.
     pub(crate) exec_at: u64,
     /// An idle CPU has left, or will have left, its idle state at this instant.
@@ -78,6 +81,7 @@ impl Cpu {
             soft_kind: OverheadKind::Migration,
             curr: IDLE,
             mm: NO_MM,
+            recent: Recent::NONE,
             exec_at: NEVER,
             awake_at: NEVER,
             exit_latency: 0,

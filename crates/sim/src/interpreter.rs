@@ -280,7 +280,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Device(_)
             | Code::Wait { .. }
             | Code::Sync { .. }
-            | Code::Suspend(_)
+            | Code::Suspend { .. }
             | Code::Barrier(_)
             | Code::Yield
             | Code::Exec
@@ -342,12 +342,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
             }
             Code::Unlock(mutex) => self.release(cpu, mutex),
-            Code::Wait { condition, mutex } => return self.wait(cpu, task, condition, Some(mutex)),
+            Code::Wait { condition, mutex } | Code::Suspend { condition, mutex } => {
+                return self.wait(cpu, task, condition, mutex);
+            }
             Code::Sync { condition, mutex } => {
                 self.signal(cpu, condition);
-                return self.wait(cpu, task, condition, Some(mutex));
+                return self.wait(cpu, task, condition, mutex);
             }
-            Code::Suspend(condition) => return self.wait(cpu, task, condition, None),
             Code::Signal(condition) => self.signal(cpu, condition),
             Code::Broadcast(condition) => self.broadcast(cpu, condition),
             Code::Barrier(barrier) => return self.arrive(cpu, task, barrier),
@@ -412,7 +413,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
                 Flow::Done
             }
-            Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => self.lock(cpu, task, mutex),
+            Code::Wait { mutex, .. } | Code::Sync { mutex, .. } | Code::Suspend { mutex, .. } => {
+                self.lock(cpu, task, mutex)
+            }
             // Being woken is no promise for these: look again.
             Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, true),
             Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, true),
@@ -445,7 +448,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline]
     pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, sync: bool) {
         self.wake(task, cpu, sync, false);
-        self.charge_call(cpu, self.core.costs.wakeup_ns);
+        let costs = &self.core.costs;
+        let far = if self.tasks[task as usize].last_cpu == cpu as u32 { 0 } else { costs.wakeup_far_ns };
+        self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod cache;
 mod changes;
 mod config;
 mod costs;

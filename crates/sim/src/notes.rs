@@ -77,7 +77,7 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
         Code::Wait { condition, .. } | Code::Sync { condition, .. } => {
             other("condition", &workload.conditions[condition as usize])
         }
-        Code::Suspend(condition) => other("a resume of", &workload.conditions[condition as usize]),
+        Code::Suspend { condition, .. } => other("a resume of", &workload.conditions[condition as usize]),
         Code::Barrier(index) => {
             let barrier = &workload.barriers[index as usize];
             let arrived = machine.objects.barriers[index as usize].arrived;

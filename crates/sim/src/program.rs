@@ -73,7 +73,11 @@ pub(crate) enum Code {
     Barrier(u32),
     SemPost(u32),
     SemWait(u32),
-    Suspend(u32),
+    /// Between a `Lock` and an `Unlock` of its own.
+    Suspend {
+        condition: u32,
+        mutex: u32,
+    },
     Yield,
     Exec,
     Fork(u32),
@@ -390,8 +394,16 @@ impl<'a> Compiler<'a> {
             Op::Barrier(index) => Code::Barrier(check("barrier", index, workload.barriers.len())?),
             Op::SemPost(index) => Code::SemPost(check("semaphore", index, workload.semaphores.len())?),
             Op::SemWait(index) => Code::SemWait(check("semaphore", index, workload.semaphores.len())?),
-            Op::Suspend { condition: c } => Code::Suspend(condition(c)?),
-            Op::Resume { condition: c } => Code::Broadcast(condition(c)?),
+            Op::Suspend { condition: c, mutex: m } => {
+                let (condition, mutex) = (condition(c)?, mutex(m)?);
+                self.out.code.extend([Code::Lock(mutex), Code::Suspend { condition, mutex }]);
+                Code::Unlock(mutex)
+            }
+            Op::Resume { condition: c, mutex: m } => {
+                let (condition, mutex) = (condition(c)?, mutex(m)?);
+                self.out.code.extend([Code::Lock(mutex), Code::Broadcast(condition)]);
+                Code::Unlock(mutex)
+            }
             Op::Mem { bytes } => Code::Mem(per_kib(bytes, self.costs.mem_ns_per_kib)),
             Op::MemRun(ref run) => Code::Mem(self.memrun(run)),
             Op::Io { bytes } => {

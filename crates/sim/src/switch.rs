@@ -55,8 +55,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.cpus[cpu].curr = curr;
         let searches = self.core.balancing_ns();
         if curr != prev {
-            let mm = self.switch_mm(cpu, curr);
-            self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns + mm);
+            let comes_back = self.switch_mm(cpu, curr) + self.refill(cpu, curr);
+            self.core.charge(cpu, OverheadKind::Switch, self.core.costs.switch_ns + comes_back);
         } else if curr < STOPPER {
             self.core.sink.stays(self.core.now, CpuId(cpu as u32));
         }
@@ -90,6 +90,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn resume(&mut self, cpu: usize, task: u32, migrated: bool) {
         let core = &mut self.core;
         let that = &mut self.tasks[task as usize];
+        that.last_cpu = cpu as u32;
         let this = &mut core.cpus[cpu];
         this.work = that.work;
         this.fraction = that.fraction;

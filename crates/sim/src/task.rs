@@ -105,6 +105,8 @@ pub(crate) struct Task {
     pub(crate) fraction: u32,
     /// Preemptible kernel time still to be spent by it: see [`crate::cpu::Cpu::soft`].
     pub(crate) soft: u32,
+    /// Where it ran last; 0 before it has.
+    pub(crate) last_cpu: u32,
     pub(crate) soft_kind: OverheadKind,
     pub(crate) unscaled: bool,
     /// What it was lent by those that wait for what it holds.
@@ -135,6 +137,7 @@ impl Task {
             work: 0,
             fraction: 0,
             soft: 0,
+            last_cpu: 0,
             soft_kind: OverheadKind::Migration,
             unscaled: false,
             lent: Lent::NOTHING,

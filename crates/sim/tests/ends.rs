@@ -40,9 +40,11 @@ fn a_deadlock_is_told_with_its_circle() {
 
 #[test]
 fn waiting_for_nobody_is_told() {
-    let notes =
-        outcome(vec![once("a", vec![work(1), Op::Suspend { condition: 0 }]), once("b", vec![work(2), Op::Barrier(0)])])
-            .notes;
+    let notes = outcome(vec![
+        once("a", vec![work(1), Op::Suspend { condition: 0, mutex: 0 }]),
+        once("b", vec![work(2), Op::Barrier(0)]),
+    ])
+    .notes;
     assert!(notes[1].contains("task `a` waits for a resume of `c`, since 1000 ns"), "{notes:?}");
     assert!(notes[2].contains("barrier `b`, where 1 of 2 have arrived"), "{notes:?}");
     let notes = outcome(vec![once("a", vec![Op::Lock(0), Op::Lock(0)])]).notes;

@@ -42,7 +42,7 @@ fn alone() {
     assert_eq!(ends(&[&[Op::Yield, run(10)]]), [Some(10)]);
     assert_eq!(ends(&[&[Op::Lock(0), run(10), Op::Unlock(0), Op::Lock(0)]]), [Some(10)]);
     assert_eq!(ends(&[&[Op::SemPost(0), Op::SemWait(0), run(1)]]), [Some(1)]);
-    assert_eq!(ends(&[&[Op::Signal(0), Op::Broadcast(0), Op::Resume { condition: 0 }, run(1)]]), [Some(1)]);
+    assert_eq!(ends(&[&[Op::Signal(0), Op::Broadcast(0), Op::Resume { condition: 0, mutex: 0 }, run(1)]]), [Some(1)]);
     // 100 ns a KiB.
     assert_eq!(ends(&[&[Op::Mem { bytes: 10 << 10 }]]), [Some(1)]);
 }
@@ -104,12 +104,31 @@ fn a_condition_gives_its_mutex_back_while_it_waits() {
     assert_eq!(ends(&[&waiter, &signaller]), [Some(85), Some(75)]);
 }
 
+/// As rt-app has it: `suspend` and `resume` take the mutex that has the name of what they wait on.
+#[test]
+fn suspend_and_resume_wait_for_the_mutex_of_their_name() {
+    let owner = [Op::Lock(0), run(50), Op::Unlock(0)];
+    let (suspend, resume) = (Op::Suspend { condition: 0, mutex: 0 }, Op::Resume { condition: 0, mutex: 0 });
+    assert_eq!(ends(&[&owner, &[run(1), resume.clone()]]), [Some(50), Some(50)]);
+    assert_eq!(
+        ends(&[&owner, &[run(1), suspend.clone(), run(1)], &[run(40), Op::Broadcast(0)]]),
+        [Some(50), None, Some(40)]
+    );
+    // Whoever waits with the mutex given back lets them in, and those who resume wake it.
+    let waiter = [Op::Lock(0), Op::Wait { condition: 0, mutex: 0 }, run(5), Op::Unlock(0)];
+    assert_eq!(ends(&[&waiter, &[run(10), resume]]), [Some(15), Some(10)]);
+    assert_eq!(ends(&[&waiter, &[run(10), suspend], &[run(20), Op::Broadcast(0)]]), [Some(25), Some(25), Some(20)]);
+}
+
 #[test]
 fn a_signal_wakes_one_a_broadcast_all_and_neither_is_remembered() {
-    let wait = [Op::Suspend { condition: 0 }, run(1)];
+    let wait = [Op::Suspend { condition: 0, mutex: 0 }, run(1)];
     assert_eq!(ends(&[&wait, &wait, &[run(50), Op::Signal(0)]]), [Some(51), None, Some(50)]);
     assert_eq!(ends(&[&wait, &wait, &[run(50), Op::Broadcast(0)]]), [Some(51), Some(51), Some(50)]);
-    assert_eq!(ends(&[&[run(10), Op::Suspend { condition: 0 }], &[Op::Resume { condition: 0 }]]), [None, Some(0)]);
+    assert_eq!(
+        ends(&[&[run(10), Op::Suspend { condition: 0, mutex: 0 }], &[Op::Resume { condition: 0, mutex: 0 }]]),
+        [None, Some(0)]
+    );
 }
 
 #[test]

@@ -274,8 +274,12 @@ impl Offsets {
             }
             Op::Signal(condition) => Op::Signal(condition + self.conditions),
             Op::Broadcast(condition) => Op::Broadcast(condition + self.conditions),
-            Op::Suspend { condition } => Op::Suspend { condition: condition + self.conditions },
-            Op::Resume { condition } => Op::Resume { condition: condition + self.conditions },
+            Op::Suspend { condition, mutex } => {
+                Op::Suspend { condition: condition + self.conditions, mutex: mutex + self.mutexes }
+            }
+            Op::Resume { condition, mutex } => {
+                Op::Resume { condition: condition + self.conditions, mutex: mutex + self.mutexes }
+            }
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::SemPost(semaphore) => Op::SemPost(semaphore + self.semaphores),
             Op::SemWait(semaphore) => Op::SemWait(semaphore + self.semaphores),

@@ -505,15 +505,20 @@ pub enum Op {
     SemPost(usize),
     /// Decrement a semaphore, waiting while it is 0.
     SemWait(usize),
-    /// Sleep until resumed (rt-app `suspend`: a condition with the task's own name).
+    /// Sleep until resumed (rt-app `suspend`: a condition and a mutex of one name, its own if it gives none). The mutex is taken to
+    /// wait and given back after, so that whoever has it for something else keeps the task out.
     Suspend {
         /// Index in [`Workload::conditions`].
         condition: usize,
+        /// Index in [`Workload::mutexes`].
+        mutex: usize,
     },
-    /// Wake whoever is suspended (rt-app `resume`).
+    /// Wake whoever is suspended (rt-app `resume`), with the mutex of that name held meanwhile.
     Resume {
         /// Index in [`Workload::conditions`].
         condition: usize,
+        /// Index in [`Workload::mutexes`].
+        mutex: usize,
     },
     /// Write `bytes` of memory (rt-app `mem`).
     Mem {

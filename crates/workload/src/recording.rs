@@ -90,8 +90,8 @@ pub struct ObservedTask {
     pub nr_voluntary_switches: u64,
     /// Switches because it was preempted.
     pub nr_involuntary_switches: u64,
-    /// Times it changed its CPU.
-    pub nr_migrations: u64,
+    /// Times it changed its CPU, if that was counted.
+    pub nr_migrations: Option<u64>,
     /// Runs completed.
     pub loops: u64,
     /// From when its sleep was due to end until it ran; none for tasks that never sleep.

@@ -67,13 +67,13 @@ rows! {
     };
     event_suspend_named: {
         let (task, workload) = task(r#""suspend" : "x""#);
-        assert_eq!((&task.phases[0].ops[..], workload.conditions), (&[Op::Suspend { condition: 0 }][..], vec!["x".into()]));
+        assert_eq!((&task.phases[0].ops[..], workload.conditions), (&[Op::Suspend { condition: 0, mutex: 0 }][..], vec!["x".into()]));
     };
     event_suspend_empty_is_the_task: assert_eq!(task(r#""suspend" : """#).1.conditions, ["t"]);
     event_suspend_bare_is_the_task: assert_eq!(task(r#""suspend","#).1.conditions, ["t"]);
     event_suspend_in_a_phase_is_the_task:
         assert_eq!(task(r#""phases" : { "p" : { "suspend", "run" : 1 } }"#).1.conditions, ["t"]);
-    event_resume: assert_eq!(ops(r#""suspend" : "x", "resume" : "x""#)[1], Op::Resume { condition: 0 });
+    event_resume: assert_eq!(ops(r#""suspend" : "x", "resume" : "x""#)[1], Op::Resume { condition: 0, mutex: 0 });
     event_sem_post_and_wait: {
         let (task, workload) = task(r#""sem_post" : "s", "sem_wait" : "s""#);
         assert_eq!(task.phases[0].ops, [Op::SemPost(0), Op::SemWait(0)]);
@@ -137,8 +137,8 @@ rows! {
             ("lockA", "\"m\"", Op::Lock(0)), ("unlock_2", "\"m\"", Op::Unlock(0)), ("signal9", "\"q\"", Op::Signal(0)),
             ("broadX", "\"q\"", Op::Broadcast(0)), ("sleep1", "1", Op::Sleep { time: 1000 }),
             ("runtime7", "1", Op::Runtime { time: 1000 }), ("run0", "1", Op::Run { work: 1000 }),
-            ("running", "1", Op::Run { work: 1000 }), ("suspend0", "\"q\"", Op::Suspend { condition: 0 }),
-            ("resume0", "\"q\"", Op::Resume { condition: 0 }), ("memory", "1", Op::Mem { bytes: 1 }),
+            ("running", "1", Op::Run { work: 1000 }), ("suspend0", "\"q\"", Op::Suspend { condition: 0, mutex: 0 }),
+            ("resume0", "\"q\"", Op::Resume { condition: 0, mutex: 0 }), ("memory", "1", Op::Mem { bytes: 1 }),
             ("iorun3", "1", Op::Io { bytes: 1 }), ("yield2", "\"\"", Op::Yield), ("barrier1", "\"b\"", Op::Barrier(0)),
             ("sem_post1", "\"s\"", Op::SemPost(0)), ("sem_wait1", "\"s\"", Op::SemWait(0)), ("fork1", "\"t\"", Op::Fork(0)),
         ];

@@ -297,15 +297,19 @@ fn copies_have_their_own_objects_and_groups() {
     let workload = scenario.workload;
     let names: Vec<_> = workload.tasks.iter().map(|task| (task.name.as_str(), task.class.as_str())).collect();
     assert_eq!(names[3..6], [("w-0/late", "w/late"), ("w-1/server-0", "w/server"), ("w-1/server-1", "w/server")]);
-    assert_eq!(workload.tasks[5].phases[0].ops, [Op::Lock(1), Op::Run { work: 10_000 }, Op::Unlock(1), Op::Fork(6)]);
+    assert_eq!(workload.tasks[5].phases[0].ops, [Op::Lock(2), Op::Run { work: 10_000 }, Op::Unlock(2), Op::Fork(6)]);
     assert_eq!(workload.tasks[6].start, None);
     assert_eq!(workload.tasks[7].start, Some(1_001_000_000));
-    assert!(matches!(workload.tasks[7].phases[0].ops[..], [Op::Timer { timer: 1, .. }, Op::Suspend { condition: 1 }]));
+    assert!(matches!(
+        workload.tasks[7].phases[0].ops[..],
+        [Op::Timer { timer: 1, .. }, Op::Suspend { condition: 1, mutex: 3 }]
+    ));
     let path = |task: usize| workload.tasks[task].settings.group.map(|group| workload.groups[group].path.as_str());
     assert_eq!([path(4), path(6)], [Some("/web-1"), Some("/web-1/kids")]);
     assert_eq!(workload.groups.iter().find(|group| group.path == "/web-1").map(|group| group.weight), Some(7));
     assert!(Arc::ptr_eq(&workload.tasks[4].phases, &workload.tasks[5].phases));
-    assert_eq!(workload.mutexes.len(), 2);
+    // `m`, and the one that `suspend` and `resume` take with the condition `server`.
+    assert_eq!(workload.mutexes.len(), 4);
 }
 
 #[test]

@@ -228,7 +228,8 @@ fn logs(folder: &Path, seconds: f64) -> miette::Result<BTreeMap<String, BTreeMap
         let text = fs::read_to_string(&path).into_diagnostic()?;
         let mut rows = rows(&text).ok_or_else(|| miette!("{} is no log of rt-app's", path.display()))?;
         let first = rows.first().map_or(0.0, |row| row.start);
-        rows.retain(|row| row.start - first < seconds * 1e6);
+        // rt-app ends each loop that it has begun.
+        rows.retain(|row| row.start + row.period - first <= seconds * 1e6);
         let of_class = sums.entry(class.to_owned()).or_default();
         for (index, figure) in FIGURES.iter().enumerate() {
             if let Some(value) = (figure.of)(&rows, seconds) {

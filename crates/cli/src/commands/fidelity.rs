@@ -236,7 +236,7 @@ fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation
         class: task.class.clone().unwrap_or_else(|| class_of(name)),
         cpu_s: task.cpu_s,
         switches: (task.nr_voluntary_switches + task.nr_involuntary_switches) as f64,
-        migrations: task.nr_migrations as f64,
+        migrations: task.nr_migrations.map(|count| count as f64),
         wakeup_latency_us: task.wakeup_latency_us.map(|latency| [latency.p50, latency.p90, latency.p99]),
     });
     let groups = run.groups.iter().map(|(path, group)| ObservedGroup {

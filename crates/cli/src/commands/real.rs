@@ -212,14 +212,15 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
 }
 
 fn account_of(task: &TaskMeasured) -> Account {
+    let waited = task.run_delay_ns.unwrap_or(0);
     Account {
         cpu_ns: task.cpu_ns,
-        run_delay_ns: task.run_delay_ns,
-        sleeping_ns: task.life_ns.saturating_sub(task.cpu_ns + task.run_delay_ns),
+        run_delay_ns: waited,
+        sleeping_ns: task.life_ns.saturating_sub(task.cpu_ns + waited),
         life_ns: task.life_ns,
         voluntary: task.voluntary,
         involuntary: task.involuntary,
-        migrations: task.migrations,
+        migrations: task.migrations.unwrap_or(0),
         loops: task.loops,
         loop_work_ns: task.loop_work_ns,
         ..Account::default()

@@ -134,7 +134,40 @@ pub(super) fn ping_pong(here: usize, there: usize) -> Result<u64, Error> {
     Ok(median(times))
 }
 
-/// The same to a process of the same CPU, as [`ping_pong`] to a thread of it: `cat`, which gives back what it is given. None if there is
+/// Median time of a hop when a message goes round a ring of so many threads, all on one CPU.
+pub(super) fn ring(cpu: usize, threads: usize) -> Result<u64, Error> {
+    const GO_ON: [u8; 1] = [0];
+    const LAST: [u8; 1] = [1];
+    let pipes: Vec<Arc<Pipe>> = (0..threads).map(|_| Pipe::new().map(Arc::new)).collect::<Result<_, _>>()?;
+    let relay = |at: usize| {
+        let (from, to) = (pipes[at].clone(), pipes[(at + 1) % threads].clone());
+        thread::spawn(move || {
+            pin(cpu);
+            let mut byte = GO_ON;
+            while byte == GO_ON {
+                from.read(&mut byte);
+                to.write(&byte);
+            }
+        })
+    };
+    let relays: Vec<_> = (1..threads).map(relay).collect();
+    pin(cpu);
+    let round = |message: [u8; 1]| {
+        let mut byte = message;
+        let began = work::now();
+        pipes[1 % threads].write(&byte);
+        pipes[0].read(&mut byte);
+        (work::now() - began) / threads as u64
+    };
+    let times = sample(ROUNDS, || Some(round(GO_ON)));
+    round(LAST);
+    for relay in relays {
+        let _ended = relay.join();
+    }
+    Ok(median(times))
+}
+
+/// Median time one way to a process of the same CPU, as [`ping_pong`] to a thread of it: `cat`, which gives back what it is given. None if there is
 /// no such program.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
@@ -275,15 +308,18 @@ impl Drop for Waiter {
     }
 }
 
-/// Median time of waking a thread of the same CPU that does not preempt the waker, one of many; none if they never all slept.
-pub(super) fn wakeup(cpu: usize) -> Option<u64> {
+/// Median time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never all slept.
+pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
+    // An idle CPU would be sent an interrupt.
+    let _busy = (here != there).then(|| Hog::new(there));
+    pin(here);
     let word = Arc::new(AtomicU32::new(0));
     let over = Arc::new(AtomicBool::new(false));
     let waiter = || {
         let (word, over) = (word.clone(), over.clone());
         thread::spawn(move || {
-            pin(cpu);
+            pin(there);
             let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_BATCH, ..SchedAttr::default() });
             let mut seen = 0;
             while !over.load(Ordering::SeqCst) {

@@ -10,10 +10,8 @@ use crate::task::Next;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Gives `mutex` back, if the task holds it, and sleeps until the condition is signalled.
-    pub(crate) fn wait(&mut self, cpu: usize, task: u32, condition: u32, mutex: Option<u32>) -> Flow {
-        if let Some(mutex) = mutex
-            && self.unlock_in_user_mode(task, mutex)
-        {
+    pub(crate) fn wait(&mut self, cpu: usize, task: u32, condition: u32, mutex: u32) -> Flow {
+        if self.unlock_in_user_mode(task, mutex) {
             self.release(cpu, mutex);
         }
         self.objects.conditions[condition as usize].push(&mut self.tasks, task);

@@ -44,7 +44,7 @@ impl Mutex {
 /// The mutex an instruction takes.
 pub(crate) fn mutex_of(code: Code) -> u32 {
     match code {
-        Code::Lock(mutex) | Code::Wait { mutex, .. } | Code::Sync { mutex, .. } => mutex,
+        Code::Lock(mutex) | Code::Wait { mutex, .. } | Code::Sync { mutex, .. } | Code::Suspend { mutex, .. } => mutex,
         _ => unreachable!("this instruction takes no mutex"),
     }
 }

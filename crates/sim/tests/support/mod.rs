@@ -62,7 +62,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
     Workload {
         tasks,
         groups: vec![root],
-        mutexes: vec![mutex("m", false), mutex("n", false), mutex("pi", true)],
+        mutexes: vec![mutex("m", false), mutex("n", false), mutex("pi", true), mutex("r", false)],
         conditions: vec!["c".to_owned(), "d".to_owned()],
         barriers: vec![Barrier { name: "b".to_owned(), parties: 2 }],
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],

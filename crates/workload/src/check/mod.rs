@@ -200,11 +200,11 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
             let condition = |number| within(number, "condition", workload.conditions.len());
             let found = match *op {
                 Op::Lock(number) | Op::Unlock(number) => mutex(number),
-                Op::Wait { condition: c, mutex: m } | Op::Sync { condition: c, mutex: m } => condition(c).or(mutex(m)),
-                Op::Signal(number)
-                | Op::Broadcast(number)
-                | Op::Suspend { condition: number }
-                | Op::Resume { condition: number } => condition(number),
+                Op::Wait { condition: c, mutex: m }
+                | Op::Sync { condition: c, mutex: m }
+                | Op::Suspend { condition: c, mutex: m }
+                | Op::Resume { condition: c, mutex: m } => condition(c).or(mutex(m)),
+                Op::Signal(number) | Op::Broadcast(number) => condition(number),
                 Op::Timer { timer, .. } => within(timer, "timer", workload.timers.len()),
                 Op::Barrier(number) => within(number, "barrier", workload.barriers.len()),
                 Op::SemPost(number) | Op::SemWait(number) => within(number, "semaphore", workload.semaphores.len()),
@@ -278,7 +278,7 @@ mod tests {
             (Op::Barrier(1), "barrier 1"),
             (Op::SemWait(2), "semaphore 2"),
             (Op::Fork(1), "task 1"),
-            (Op::Resume { condition: 0 }, "condition 0"),
+            (Op::Resume { condition: 0, mutex: 0 }, "condition 0"),
             (Op::PipeRead { pipe: 4, bytes: 1 }, "pipe 4"),
             (Op::WakeUp { queue: 0, nr: 1, events: 1, sync: false }, "wait queue 0"),
             (Op::Complete(2), "completion 2"),

@@ -104,8 +104,8 @@ fn conditions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     for (index, class) in classes.iter().enumerate() {
         for (at, op) in class.ops() {
             match *op {
-                Op::Wait { condition, .. } | Op::Suspend { condition } => waiters[condition].add(index, class, at),
-                Op::Signal(condition) | Op::Broadcast(condition) | Op::Resume { condition } => {
+                Op::Wait { condition, .. } | Op::Suspend { condition, .. } => waiters[condition].add(index, class, at),
+                Op::Signal(condition) | Op::Broadcast(condition) | Op::Resume { condition, .. } => {
                     wakers[condition].add(index, class, at);
                 }
                 Op::Sync { condition, .. } => {
@@ -129,7 +129,7 @@ fn conditions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
                 let class = &classes[index];
                 let message = format!("task `{}` wakes nobody: no task waits on `{name}`", class.task.class);
                 let waited = classes.iter().flat_map(Class::ops).filter_map(|(_, op)| match *op {
-                    Op::Wait { condition, .. } | Op::Sync { condition, .. } | Op::Suspend { condition } => {
+                    Op::Wait { condition, .. } | Op::Sync { condition, .. } | Op::Suspend { condition, .. } => {
                         Some(finder.workload.conditions[condition].as_str())
                     }
                     _ => None,

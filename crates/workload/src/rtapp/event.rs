@@ -54,7 +54,7 @@ impl Context<'_> {
     /// Reads the event of `kind` (one of [`PREFIXES`]); nothing if it is wrong, which has been told then.
     pub(super) fn event(&mut self, kind: &str, member: &Member) -> Option<Step> {
         let op = match kind {
-            "suspend" => Op::Suspend { condition: self.suspend(member)? },
+            "suspend" => self.suspend(member)?,
             "yield" => {
                 self.yields(member);
                 Op::Yield
@@ -100,7 +100,9 @@ impl Context<'_> {
             "unlock" => Op::Unlock(self.names.mutexes.number(name)),
             "signal" => Op::Signal(self.names.conditions.number(name)),
             "broad" => Op::Broadcast(self.names.conditions.number(name)),
-            "resume" => Op::Resume { condition: self.names.conditions.number(name) },
+            "resume" => {
+                Op::Resume { condition: self.names.conditions.number(name), mutex: self.names.mutexes.number(name) }
+            }
             "barrier" => Op::Barrier(self.names.barrier(name, self.instances)),
             "sem_post" => Op::SemPost(self.names.semaphores.number(name)),
             _ => Op::SemWait(self.names.semaphores.number(name)),
@@ -121,12 +123,14 @@ impl Context<'_> {
     }
 
     /// Without a name it is the task's own.
-    fn suspend(&mut self, member: &Member) -> Option<usize> {
+    fn suspend(&mut self, member: &Member) -> Option<Op> {
         let name = match &member.value {
             None => "",
             Some(value) => read::string(self.problems, &member.key, value, "the name of a task, or \"\" for itself")?,
         };
-        Some(self.names.conditions.number(if name.is_empty() { self.class } else { name }))
+        let name = if name.is_empty() { self.class } else { name };
+        let (condition, mutex) = (self.names.conditions.number(name), self.names.mutexes.number(name));
+        Some(Op::Suspend { condition, mutex })
     }
 
     /// rt-app does not look at the value.

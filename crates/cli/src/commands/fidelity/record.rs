@@ -97,11 +97,14 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         file.duration_s = extent.seconds;
         let parsed = recording::parse(&name, file.text()?.as_bytes())?;
         let options = Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), ..Options::default() };
+        let mut told = BTreeSet::new();
         for _ in 0..extent.runs {
             let measured = vruntime_linux::run(&parsed.workload, &options, &interrupt::asked)
                 .map_err(|error| miette!(help = error.help(), "{name}: {error}"))?;
             for note in &measured.notes {
-                output::note(&format!("{name}: {note}"));
+                if told.insert(note.clone()) {
+                    output::note(&format!("{name}: {note}"));
+                }
             }
             if measured.interrupted {
                 return Ok(false);
@@ -227,13 +230,14 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
     let tasks: BTreeMap<&str, Value> = results
         .tasks
         .iter()
-        .map(|task| {
+        .zip(&measured.tasks)
+        .map(|(task, counted)| {
             let account = &task.account;
             let mut value = json!({
                 "cpu_s": account.cpu_ns as f64 / 1e9,
                 "nr_voluntary_switches": account.voluntary,
                 "nr_involuntary_switches": account.involuntary,
-                "nr_migrations": account.migrations,
+                "nr_migrations": counted.migrations,
                 "loops": account.loops,
                 "wakeup_latency_us": task.sleep_return.map(latency),
             });
