@@ -60,16 +60,16 @@ ABOUT = {
 }
 # And of why their scenarios miss, where it is not as above.
 MACHINE_CAUSES = {
-    "forks-on-2": "`vruntime real` makes a thread for each fork and reads its counters from `/proc` when it ends: under emulation that takes "
-    "two milliseconds, which are the recorder's and not simulated.",
+    "forks-on-2": "Making and ending a thread wakes threads of the kernel (RCU, work queues), which preempt the hog, and the children share a CPU as long as "
+    "both parents fork at about the same time: two states that last. (Recordings of more than two CPUs are from before forked threads stopped reading "
+    "their counters from `/proc`, which took two milliseconds in the emulator.)",
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
     "With more virtual CPUs than real ones it hangs on the host's time slices, which are a mean here.",
     "deadline-on-2": "The 99th percentile is a delay of the emulator's. On more virtual CPUs than real ones a reservation runs out while the host has "
     "something else on its CPU.",
     "locks-on-2": "Locks of `vruntime real` are futexes under Rust's mutex and condition variable, whose extra calls are not simulated; a wakeup of "
     "theirs crosses CPUs, and what that takes under emulation varies.",
-    "nice-ladder": "On one CPU the recorder itself, which looks every 20 ms whether it is to stop, and all threads of the kernel preempt the tasks: three hogs "
-    "switch 60 times more often there than on two CPUs, too. Guessed, not traced.",
+    "nice-ladder": "Threads of the kernel preempt the task within a tick of its turn, which then takes two.",
     "everywhere": "More virtual CPUs than real ones: the host runs each for milliseconds and lets it wait for the others'. Here every one runs all the time "
     "at its part, and interrupts are late by a mean.",
 }

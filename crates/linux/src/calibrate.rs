@@ -1,7 +1,7 @@
 //! What this machine's kernel takes for what the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Every figure is the median of many rounds, with the threads pinned, so that what else the machine does now and then
-//! does not matter. What cannot be told apart from outside is divided by a rule that is written where it is applied.
+//! Every figure is the mean of the lower nine tenths of many rounds, or their median, with the threads pinned, so that what else the machine
+//! does now and then does not matter. What cannot be told apart from outside is divided by a rule that is written where it is applied.
 
 mod probes;
 

@@ -1,5 +1,7 @@
 //! What the kernel gave.
 
+use vruntime_trace::LoopTimes;
+
 /// What came out of a run. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
@@ -42,13 +44,14 @@ pub struct TaskMeasured {
     pub ended: bool,
     /// From its start to its end, or to that of the run.
     pub life_ns: u64,
-    /// On a CPU (`/proc/PID/task/TID/schedstat`; the thread's CPU clock if it was forked).
+    /// On a CPU, by the thread's own CPU clock.
     pub cpu_ns: u64,
-    /// Runnable but not running (there, too; 0 if the kernel has no schedstats). None for a forked task: see [`Self::migrations`].
+    /// Runnable but not running (`/proc/PID/task/TID/schedstat`; 0 if the kernel has no schedstats). None for a forked task: see
+    /// [`Self::migrations`].
     pub run_delay_ns: Option<u64>,
-    /// `voluntary_ctxt_switches`, or `ru_nvcsw`.
+    /// `ru_nvcsw` of the thread, until its program or the run was at its end: its exit is none.
     pub voluntary: u64,
-    /// `nonvoluntary_ctxt_switches`, or `ru_nivcsw`.
+    /// `ru_nivcsw`.
     pub involuntary: u64,
     /// `se.nr_migrations` of `/proc/PID/task/TID/sched`; 0 if the kernel does not have that file. None for a forked task: it ends by
     /// itself, and to read `/proc` before would cost it more than short tasks do (2 ms under emulation, 50 us on this machine).
@@ -72,20 +75,8 @@ pub struct LoopMeasured {
     pub ended: u64,
     /// How long it took.
     pub duration: u64,
-    /// Work that `run` and `runtime` asked for.
-    pub asked: u64,
-    /// From the beginning to the end of each of them, waits for the CPU included.
-    pub run: u64,
-    /// Work done in them: the time in which nothing else had the CPU.
-    pub work: u64,
-    /// Periods of its timers.
-    pub period: u64,
-    /// How much time was left when it came to its last timer; negative: it came too late.
-    pub slack: i64,
-    /// The same, of all its timers together.
-    pub cumulative_slack: i64,
-    /// How late it returned from its timers, together; one that it did not have to wait for sets this to 0.
-    pub wakeup_latency: u64,
+    /// The rest of it.
+    pub times: LoopTimes,
 }
 
 /// One task group.

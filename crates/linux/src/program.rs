@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::ClockId;
+use vruntime_trace::LoopTimes;
 use vruntime_workload::program::{MemRun, Op, Phase, Policy, Repeat, Settings, TimerMode};
 
 use crate::measured::{LoopMeasured, TaskMeasured};
@@ -29,7 +30,7 @@ pub(crate) struct Running {
     /// When its running loop began.
     loop_began: u64,
     /// What there is to log of that.
-    this_loop: LoopMeasured,
+    this_loop: LoopTimes,
 }
 
 impl Running {
@@ -37,7 +38,7 @@ impl Running {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let measured = TaskMeasured { name, template, tid, ..TaskMeasured::default() };
         let (held, buffers, message) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let this_loop = LoopMeasured::default();
+        let this_loop = LoopTimes::default();
         Self { shared, measured, tid, held, buffers, message, loop_began: 0, this_loop }
     }
 
@@ -70,7 +71,7 @@ impl Running {
         let mut left = phase.repeat;
         while begins(&mut left) {
             self.loop_began = work::now();
-            self.this_loop = LoopMeasured::default();
+            self.this_loop = LoopTimes::default();
             for op in &phase.ops {
                 if self.shared.over() {
                     return Err(Stopped);
@@ -87,7 +88,7 @@ impl Running {
             self.measured.loop_ns.push(duration);
             if self.shared.log_loops {
                 let ended = now.saturating_sub(self.shared.start());
-                self.measured.logged.push(LoopMeasured { ended, duration, ..self.this_loop });
+                self.measured.logged.push(LoopMeasured { ended, duration, times: self.this_loop });
             }
         }
         Ok(())

@@ -23,6 +23,9 @@ use crate::{stat, work};
 /// much more for each thread.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
+/// The same if there are real-time tasks. The period of real-time bandwidth begins when the first of them is queued, which is when it is made
+/// one, and lasts a second: begun shortly before the start it would end in the middle of what it lets nobody have but fair tasks.
+const LEAD_REAL_TIME_NS: u64 = 300_000_000;
 /// How often it is looked whether somebody wants the run to stop. That takes a CPU from the workload's tasks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Threads beyond this are refused.
@@ -199,35 +202,32 @@ impl Shared {
                 rustix::thread::clock_nanosleep_absolute(rustix::time::ClockId::Monotonic, &work::timespec(born));
             this.run();
         }
+        // What it does from here on is not the workload's: it waits for locks, and wakes whenever another comes to its end.
+        stat::read_at_end(&mut this.measured);
         this.measured.life_ns = work::now().min(self.end()).saturating_sub(born);
         this.note_attributes();
         let mut measured = std::mem::take(&mut this.measured);
-        // Kept until the thread has been looked at: what is not the workload's own. Between `before` and the start it slept once.
-        // At its end it sleeps once more; that counts if it has ended, as an exit does.
-        let (cpu_ns, run_delay_ns) = (before.cpu_ns, before.run_delay_ns);
-        measured.cpu_ns = cpu_ns;
-        measured.run_delay_ns = run_delay_ns;
-        measured.voluntary = before.voluntary + 1 + u64::from(!measured.ended);
-        measured.involuntary = before.involuntary;
-        measured.migrations = before.migrations;
+        measured.cpu_ns = measured.cpu_ns.saturating_sub(before.cpu_ns);
+        // Between `before` and the start it slept once.
+        measured.voluntary = measured.voluntary.saturating_sub(before.voluntary + 1);
+        measured.involuntary = measured.involuntary.saturating_sub(before.involuntary);
+        // Until the thread has been looked at: what was before.
+        (measured.run_delay_ns, measured.migrations) = (before.run_delay_ns, before.migrations);
         self.one_less();
         self.gate.change(|gate| gate.parked.push(measured));
         self.gate.wait(|gate| gate.leave);
     }
 
-    /// Reads the counters of a parked thread; it carries what they were before.
-    fn measure(before: &TaskMeasured) -> TaskMeasured {
-        let mut task = before.clone();
+    /// Reads what only `/proc` says of a parked thread, which carries what that was before.
+    fn measure(task: &TaskMeasured) -> TaskMeasured {
+        let mut now = task.clone();
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         stat::wait_for_sleep(task.tid);
-        if stat::read(task.tid, &mut task) {
-            task.cpu_ns = task.cpu_ns.saturating_sub(before.cpu_ns);
-            task.run_delay_ns = since(task.run_delay_ns, before.run_delay_ns);
-            task.voluntary = task.voluntary.saturating_sub(before.voluntary);
-            task.involuntary = task.involuntary.saturating_sub(before.involuntary);
-            task.migrations = since(task.migrations, before.migrations);
+        if !stat::read(task.tid, &mut now) {
+            return task.clone();
         }
-        task
+        let run_delay_ns = since(now.run_delay_ns, task.run_delay_ns);
+        TaskMeasured { run_delay_ns, migrations: since(now.migrations, task.migrations), ..task.clone() }
     }
 
     /// Does what somebody outside changes.
@@ -389,7 +389,13 @@ fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
 /// Opens the gate, and waits until the run is over. Whether somebody stopped it.
 fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool) -> bool {
     let threads = locked(&shared.threads).len() as u64;
-    let start = work::now() + LEAD_NS + threads * LEAD_EACH_NS;
+    let real_time = shared
+        .workload
+        .tasks
+        .iter()
+        .any(|task| matches!(task.settings.policy, Some(Policy::Fifo { .. } | Policy::RoundRobin { .. })));
+    let lead = if real_time { LEAD_REAL_TIME_NS } else { LEAD_NS };
+    let start = work::now() + lead + threads * LEAD_EACH_NS;
     let end = duration.map_or(u64::MAX, |duration| start.saturating_add(duration));
     shared.start.store(start, Ordering::SeqCst);
     shared.end.store(end, Ordering::SeqCst);

@@ -11,7 +11,7 @@ use vruntime_report::{
     Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, RunInfo, TaskResult, latency_of,
     measured_table, observed_json, run_json,
 };
-use vruntime_trace::{LoopTimes, SchedPolicy};
+use vruntime_trace::SchedPolicy;
 use vruntime_workload::program::Workload;
 
 use super::leave;
@@ -72,16 +72,7 @@ fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Re
     for (index, task) in measured.tasks.iter().enumerate() {
         log.begin(index, &input.workload.tasks[task.template].class);
         for row in &task.logged {
-            let times = LoopTimes {
-                asked: row.asked,
-                run: row.run,
-                work: row.work,
-                period: row.period,
-                slack: row.slack,
-                cumulative_slack: row.cumulative_slack,
-                wakeup_latency: row.wakeup_latency,
-            };
-            log.row(index, row.ended, row.duration, &times);
+            log.row(index, row.ended, row.duration, &row.times);
         }
     }
     log.finish_writing()
@@ -218,7 +209,8 @@ fn account_of(task: &TaskMeasured) -> Account {
         run_delay_ns: waited,
         sleeping_ns: task.life_ns.saturating_sub(task.cpu_ns + waited),
         life_ns: task.life_ns,
-        voluntary: task.voluntary,
+        // Simulated tasks switch once to exit.
+        voluntary: task.voluntary + u64::from(task.ended),
         involuntary: task.involuntary,
         migrations: task.migrations.unwrap_or(0),
         loops: task.loops,

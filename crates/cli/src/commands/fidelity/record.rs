@@ -235,7 +235,7 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
             let account = &task.account;
             let mut value = json!({
                 "cpu_s": account.cpu_ns as f64 / 1e9,
-                "nr_voluntary_switches": account.voluntary,
+                "nr_voluntary_switches": counted.voluntary,
                 "nr_involuntary_switches": account.involuntary,
                 "nr_migrations": counted.migrations,
                 "loops": account.loops,
