@@ -199,9 +199,10 @@ impl Running {
         let shared = self.shared.clone();
         let mutex = &shared.objects.mutexes[mutex];
         mutex.lock(self.tid, &shared.stop)?;
-        let done = act(mutex, self.tid);
+        // Stopped, it has not got it back.
+        act(mutex, self.tid)?;
         mutex.unlock(self.tid);
-        done
+        Ok(())
     }
 
     /// Since `began` it has done `work` of the work that was asked for.

@@ -5,6 +5,7 @@ mod support;
 use support::*;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
+use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
 /// Runs `tasks` on CPUs of their own, as many as there are tasks, and returns the log.
@@ -406,6 +407,49 @@ fn an_interrupt_to_another_cpu_takes_time_to_arrive() {
     simulate(&workload(tasks), &config, &mut log).unwrap();
     assert_eq!(log.exit("b"), Some(30 * US));
     assert_eq!(log.exit("a"), Some(20 * US + 500 + US));
+}
+
+/// A waker that is never preempted wakes one who was on another CPU last, and one who was on its own.
+#[test]
+fn waking_a_task_of_another_cpu_costs_more() {
+    let waker_ends = |sleepers_cpu: u32| {
+        let mut config = exact("6.12", "2");
+        config.machine.costs.set("wakeup_ns", 200).unwrap();
+        config.machine.costs.set("wakeup_far_ns", 3000).unwrap();
+        let mut log = Log::default();
+        let waker = starting(once("waker", vec![Op::SemPost(0), run(10)]), 10 * US);
+        let sleeper = pinned(once("sleeper", vec![run(1), Op::SemWait(0)]), &[sleepers_cpu]);
+        simulate(&workload(vec![pinned(waker, &[0]), sleeper]), &config, &mut log).unwrap();
+        log.exit("waker")
+    };
+    assert_eq!((waker_ends(0), waker_ends(1)), (Some(20 * US + 200), Some(20 * US + 3200)));
+}
+
+/// Tasks that hand a token round on one CPU.
+#[test]
+fn a_switch_costs_more_to_whom_others_have_displaced() {
+    let length = |rounds: u64, tasks: u32, cost: &str, processes: bool| {
+        let mut config = exact("6.12", "1");
+        config.machine.costs.set(cost, 1000).unwrap();
+        let turn = |index: u32| {
+            let ops = vec![Op::SemWait(index as usize), run(10), Op::SemPost(((index + 1) % tasks) as usize)];
+            let process = Some(if processes { index } else { 0 });
+            Task { process, ..task(&format!("t{index}"), vec![phase(ops, Repeat::Times(rounds))]) }
+        };
+        let mut all = workload((0..tasks).map(turn).collect());
+        let semaphore = |index: u32| Semaphore { name: format!("s{index}"), initial: u32::from(index == 0) };
+        all.semaphores = (0..tasks).map(semaphore).collect();
+        simulate(&all, &config, &mut NoSink).unwrap().end
+    };
+    // What ten rounds more take beyond the work, for each of them.
+    let a_round = |tasks, cost, processes| {
+        let ten = length(20, tasks, cost, processes) - length(10, tasks, cost, processes);
+        (ten - u64::from(tasks) * 100 * US) / 10
+    };
+    let cold = |tasks| a_round(tasks, "cold_switch_ns", false);
+    assert_eq!([cold(2), cold(3), cold(4), cold(5)], [0, 3 * 500, 4 * 1000, 5 * 1000]);
+    let mm = |processes| a_round(3, "mm_switch_ns", processes);
+    assert_eq!((mm(false), mm(true)), (0, 3000));
 }
 
 #[test]

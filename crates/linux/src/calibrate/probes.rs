@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::ClockId;
@@ -186,15 +187,17 @@ pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     let mut cat =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let (mut to, mut from) = (cat.stdin.take()?, cat.stdout.take()?);
+    // One that keeps what it is given would be waited for without end.
+    let mut byte = [0];
+    let ready = |from: &_| poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&work::timespec(BUDGET)));
+    let answers =
+        to.write_all(&byte).is_ok() && ready(&from).is_ok_and(|ready| ready > 0) && from.read_exact(&mut byte).is_ok();
     let mut round = || {
-        let mut byte = [0];
         let began = work::now();
         to.write_all(&byte).and_then(|()| from.read_exact(&mut byte)).ok().map(|()| (work::now() - began) / 2)
     };
-    let times = sample(ROUNDS, &mut round);
-    // It ends when there is no more to read.
-    drop(to);
-    let _ended = cat.wait();
+    let times = if answers { sample(ROUNDS, &mut round) } else { Vec::new() };
+    let _ended = cat.kill().and_then(|()| cat.wait());
     (!times.is_empty()).then(|| typical(times))
 }
 
