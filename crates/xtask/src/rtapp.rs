@@ -130,7 +130,8 @@ impl RtApp {
         let named = if self.files.is_empty() { &defaults[..] } else { &self.files };
         let mut files = Vec::new();
         for path in named {
-            if path.is_dir() { json_files(path, &mut files)? } else { files.push(path.clone()) }
+            let path = absolute(path)?;
+            if path.is_dir() { json_files(&path, &mut files)? } else { files.push(path) }
         }
         if files.is_empty() {
             return Err(miette!(help = "on Debian: apt-get install rt-app", "there are no rt-app files in {named:?}"));
@@ -139,14 +140,21 @@ impl RtApp {
         Ok(files)
     }
 
-    fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
-        // At SIGINT its threads end at the end of their loops, and its logs are whole. workgen, of the same package, gives keys that are
-        // repeated numbers, for rt-app sees but the last of each.
+    /// Runs a command on a file as long as a run may take. At SIGINT rt-app's threads end at the end of their loops, and its logs are whole.
+    fn limited(&self, words: &[&str], file: &Path, folder: &Path) -> miette::Result<std::process::Output> {
         let limit = (self.seconds + CALIBRATION_S).to_string();
-        let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit, "workgen", "-o", "unique.json"]);
-        run.arg(file).current_dir(folder);
-        let done =
-            run.output().into_diagnostic().wrap_err("cannot start timeout; on Debian: apt-get install coreutils")?;
+        let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit]);
+        run.args(words).arg(file).current_dir(folder);
+        run.output().into_diagnostic().wrap_err("cannot start timeout; on Debian: apt-get install coreutils")
+    }
+
+    fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
+        // workgen, of the same package, gives keys that are repeated numbers, for rt-app sees but the last of each. It reads only files that
+        // have a key a line.
+        let mut done = self.limited(&["workgen", "-o", "unique.json"], file, folder)?;
+        if done.status.code() == Some(1) && String::from_utf8_lossy(&done.stderr).contains("KeyError") {
+            done = self.limited(&["rt-app"], file, folder)?;
+        }
         match done.status.code() {
             Some(0 | 124) => Ok(()),
             Some(127) => Err(miette!("cannot start rt-app; on Debian: apt-get install rt-app")),
@@ -157,6 +165,11 @@ impl RtApp {
             }
         }
     }
+}
+
+/// What is to be read by a command that starts in another folder.
+fn absolute(path: &Path) -> miette::Result<PathBuf> {
+    path.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))
 }
 
 fn run_ours(vruntime: &Path, file: &Path, seconds: u64, folder: &Path) -> miette::Result<()> {
