@@ -60,8 +60,8 @@ ABOUT = {
 }
 # And of why their scenarios miss, where it is not as above.
 MACHINE_CAUSES = {
-    "forks-on-2": "Making and ending a thread wakes threads of the kernel (RCU, work queues), which preempt the hog, and the children share a CPU as long as "
-    "both parents fork at about the same time: two states that last. (Recordings of more than two CPUs are from before forked threads stopped reading "
+    "forks-on-2": "Making and ending a thread wakes threads of the kernel (under 6.18 `rcu_preempt` was seen to preempt hog and children at "
+    "ticks), and the children share a CPU as long as both parents fork at about the same time: two states that last. (Recordings of more than two CPUs are from before forked threads stopped reading "
     "their counters from `/proc`, which took two milliseconds in the emulator.)",
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
     "With more virtual CPUs than real ones it hangs on the host's time slices, which are a mean here.",
@@ -69,7 +69,10 @@ MACHINE_CAUSES = {
     "something else on its CPU.",
     "locks-on-2": "Locks of `vruntime real` are futexes under Rust's mutex and condition variable, whose extra calls are not simulated; a wakeup of "
     "theirs crosses CPUs, and what that takes under emulation varies.",
-    "nice-ladder": "Threads of the kernel preempt the task within a tick of its turn, which then takes two.",
+    "nice-ladder": "Threads of the kernel preempt the task within its turn, which then takes two. Guessed, not traced.",
+    "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell. What a sleep costs `w` under emulation varies from hour to hour "
+    "by more than the tolerance: `calibrate` found `timer_arm_ns` from 30 to 89 us.",
+    "short-waker": "What a sleep costs `w` under emulation varies from hour to hour, as in batch-idle: its share hangs on that, and how often it is late.",
     "everywhere": "More virtual CPUs than real ones: the host runs each for milliseconds and lets it wait for the others'. Here every one runs all the time "
     "at its part, and interrupts are late by a mean.",
 }

@@ -116,7 +116,7 @@ impl Measuring<'_> {
         self.cost("syscall_return_ns", back, "two thirds of syscall_ns, by assumption");
         self.go_on()?;
         // What a message to the same CPU takes beyond the calls is wakeup and switch; their sum is what counts.
-        let to_thread = probes::ping_pong(cpu, cpu)?;
+        let to_thread = probes::ring(&[cpu; 2])?;
         let rest = to_thread.saturating_sub(2 * syscall + back);
         self.go_on()?;
         match probes::ping_pong_process(cpu) {
@@ -128,10 +128,9 @@ impl Measuring<'_> {
             None => self.notes.push("there is no `cat`: mm_switch_ns is left as it is".to_owned()),
         }
         self.go_on()?;
-        let (pair, crowd) = (probes::ring(cpu, 2)?, probes::ring(cpu, 8)?);
         self.cost(
             "cold_switch_ns",
-            crowd.saturating_sub(pair),
+            probes::ring(&[cpu; 8])?.saturating_sub(to_thread),
             "a hop of a message round eight threads on one CPU, beyond one between two",
         );
         self.go_on()?;
@@ -163,7 +162,7 @@ impl Measuring<'_> {
             }
         }
         self.go_on()?;
-        let idle = probes::ping_pong(here, there)?;
+        let idle = probes::ring(&[here, there])?;
         self.go_on()?;
         let busy = probes::wake_busy(here, there);
         let ipi = busy.saturating_sub(path.syscall + path.woken());

@@ -63,6 +63,9 @@ fn hogs_end_with_the_run() {
         // Beyond the run's length comes what a hypervisor took, where the kernel is not told.
         assert!(!task.ended && task.cpu_ns > 0 && task.cpu_ns <= 200 * MS, "{task:?}");
     }
+    // They never sleep; when they have come to their end they do, until all have.
+    let slept: u64 = measured.tasks.iter().map(|task| task.voluntary).sum();
+    assert!(slept <= 1, "{measured:?}");
 }
 
 #[test]

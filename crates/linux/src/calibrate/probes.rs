@@ -111,45 +111,14 @@ impl Pipe {
     }
 }
 
-/// Time one way between threads of two CPUs (or one).
-pub(super) fn ping_pong(here: usize, there: usize) -> Result<u64, Error> {
+/// Time of a hop of a message that goes round threads, one on each CPU named; a CPU may be named several times.
+pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
-    let (to, from) = (Arc::new(Pipe::new()?), Arc::new(Pipe::new()?));
-    let echo = {
-        let (to, from) = (to.clone(), from.clone());
-        thread::spawn(move || {
-            pin(there);
-            let mut byte = GO_ON;
-            while byte == GO_ON {
-                to.read(&mut byte);
-                from.write(&byte);
-            }
-        })
-    };
-    pin(here);
-    let round = |message: [u8; 1]| {
-        let mut byte = message;
-        let began = work::now();
-        to.write(&byte);
-        from.read(&mut byte);
-        (work::now() - began) / 2
-    };
-    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the budget lasts.
-    let rounds = if here == there { ROUNDS } else { usize::MAX };
-    let times = sample(rounds, || Some(round(GO_ON)));
-    round(LAST);
-    let _ended = echo.join();
-    Ok(typical(times))
-}
-
-/// Time of a hop when a message goes round a ring of so many threads, all on one CPU.
-pub(super) fn ring(cpu: usize, threads: usize) -> Result<u64, Error> {
-    const GO_ON: [u8; 1] = [0];
-    const LAST: [u8; 1] = [1];
-    let pipes: Vec<Arc<Pipe>> = (0..threads).map(|_| Pipe::new().map(Arc::new)).collect::<Result<_, _>>()?;
+    let count = cpus.len();
+    let pipes: Vec<Arc<Pipe>> = (0..count).map(|_| Pipe::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let relay = |at: usize| {
-        let (from, to) = (pipes[at].clone(), pipes[(at + 1) % threads].clone());
+        let (cpu, from, to) = (cpus[at], pipes[at].clone(), pipes[(at + 1) % count].clone());
         thread::spawn(move || {
             pin(cpu);
             let mut byte = GO_ON;
@@ -159,16 +128,18 @@ pub(super) fn ring(cpu: usize, threads: usize) -> Result<u64, Error> {
             }
         })
     };
-    let relays: Vec<_> = (1..threads).map(relay).collect();
-    pin(cpu);
+    let relays: Vec<_> = (1..count).map(relay).collect();
+    pin(cpus[0]);
     let round = |message: [u8; 1]| {
         let mut byte = message;
         let began = work::now();
-        pipes[1 % threads].write(&byte);
+        pipes[1 % count].write(&byte);
         pipes[0].read(&mut byte);
-        (work::now() - began) / threads as u64
+        (work::now() - began) / count as u64
     };
-    let times = sample(ROUNDS, || Some(round(GO_ON)));
+    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the budget lasts.
+    let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
+    let times = sample(if one_cpu { ROUNDS } else { usize::MAX }, || Some(round(GO_ON)));
     round(LAST);
     for relay in relays {
         let _ended = relay.join();
@@ -176,7 +147,7 @@ pub(super) fn ring(cpu: usize, threads: usize) -> Result<u64, Error> {
     Ok(typical(times))
 }
 
-/// Time one way to a process of the same CPU, as [`ping_pong`] to a thread of it: `cat`, which gives back what it is given. None if there is
+/// Time one way to a process of the same CPU, as [`ring`] of two has it to a thread: `cat`, which gives back what it is given. None if there is
 /// no such program.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
