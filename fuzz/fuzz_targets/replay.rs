@@ -1,5 +1,5 @@
 //! Replays: whatever the text of a trace, programs that hold together, and a run of their beginning that ends. With rules: the first line
-//! is one if it begins with `#!`.
+//! is one if it begins with `#!`. With task groups: the lines that begin with `#/` say where the machine had its threads.
 #![no_main]
 
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_trace::read::{Events, TextReader};
 use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{Charges, Event, Recorder};
+use vruntime_workload::recorded::{Cgroups, Charges, Event, Recorder};
 use vruntime_workload::{Severity, SourceMap, check};
 
 #[path = "../../crates/cli/src/commands/replayed.rs"]
@@ -27,6 +27,15 @@ fuzz_target!(|bytes: &[u8]| {
         trace = &rest[end..];
     }
     let (mut clock, mut recorder, mut cpus) = (replayed::Clock::default(), Recorder::new().with_capacities(vec![512, 1024]), 1);
+    let groups = bytes.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"#/"));
+    let groups: Vec<u8> = groups.flat_map(|line| line[1..].iter().copied().chain([b'\n'])).collect();
+    match Cgroups::read("groups", &groups) {
+        Ok(cgroups) => recorder = recorder.with_cgroups(cgroups),
+        Err(error) => {
+            let shows = |span| error.source_text().text().get(span).is_some();
+            assert!(error.span().is_none_or(shows), "{error}");
+        }
+    }
     let mut events = TextReader::new(trace);
     while let Ok(Some(record)) = events.next_record() {
         let at = clock.time(&record);

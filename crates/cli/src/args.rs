@@ -557,6 +557,10 @@ pub(crate) struct Replay {
     /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
     #[arg(long, value_name = "MACHINE")]
     pub(crate) recorded_machine: Option<String>,
+    /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a line of shell
+    /// writes it there (docs/replay.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cgroups: Option<PathBuf>,
     /// What if this were the kernel, such as 6.1 or 6.12+NO_RUN_TO_PARITY
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,

@@ -11,6 +11,10 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
 /// Larger ones, which are not part of the repository.
 const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
 
+/// A recording of tasks in cgroups, and where they were: see data/README.md.
+const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
+const CGROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups-cgroups.txt");
+
 fn vruntime(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
     command.current_dir(DATA).env("NO_COLOR", "1").env("COLUMNS", "100").args(arguments).write_stdin(input);
@@ -306,4 +310,42 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
         let output = vruntime(&["replay", "-"], &whole.as_bytes()[..cut]);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{cut}: {}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// CPU time, percent, of each task of a replay: recorded, replayed, and what if.
+fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
+    let elapsed = json["duration_ns"]["recorded"].as_f64().expect("it says how long the recording is");
+    let percent = |task: &Value, run: &str| 100.0 * task[run]["cpu_ns"].as_f64().unwrap_or(0.0) / elapsed;
+    let tasks = json["tasks"].as_array().expect("it has tasks").iter();
+    tasks
+        .map(|task| {
+            let name = task["name"].as_str().expect("it has a name").split('-').next().unwrap_or_default();
+            (name.to_owned(), ["recorded", "replayed", "what_if"].map(|run| percent(task, run)))
+        })
+        .collect()
+}
+
+/// Linux 6.18 gave two tasks of a heavy group 60 and 57 % of a CPU, two of a light one 15, one 20 that may not have more, and 31 to one
+/// that came from the light group to the heavy one on the way.
+#[test]
+fn tasks_are_replayed_in_the_groups_they_were_in() {
+    let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
+    let measured = shares(&json(&groups, b""));
+    for name in ["web1", "web2", "job1", "job2", "capped", "mover"] {
+        let [recorded, replayed, _] = measured[name];
+        assert!((recorded - replayed).abs() < 2.0, "{name}: {recorded} {replayed}");
+    }
+    // Nobody would know otherwise.
+    let [recorded, replayed, _] = shares(&json(&groups[..5], b""))["capped"];
+    assert!((recorded - 20.0).abs() < 1.0 && replayed > 30.0, "{recorded} {replayed}");
+    // What if the limit were gone: it has its third of what its group of weight 100 may have beside 200 and 50.
+    let [_, _, lifted] =
+        shares(&json(&[&groups[..], &["--map", "cgroup=/vr-capped: max=max"]].concat(), b""))["capped"];
+    assert!(lifted > 45.0, "{lifted}");
+    let told = fails(&["replay", GROUPS, "--map", "cgroup=/vr-nobody: nice=3"], b"");
+    assert!(told.contains("no task of the trace fits this rule"), "{told}");
+    let told = fails(&["replay", "perf-data.txt", "--map", "cgroup=/web: nice=3"], b"");
+    assert!(told.contains("--cgroups FILE") && told.contains("find /proc"), "{told}");
+    let told = fails(&["replay", GROUPS, "--cgroups", "perf-data.txt"], b"");
+    assert!(told.contains("this is not FILE:CONTENT"), "{told}");
 }

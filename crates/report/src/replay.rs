@@ -36,6 +36,8 @@ pub struct ReplayTask {
     pub name: String,
     /// How its sleeps are replayed; empty if it is in the what-if only: a copy, or beside.
     pub habit: String,
+    /// The task group it was in last, if the trace, or what came with it, tells of any.
+    pub cgroup: Option<String>,
     /// The CPU it is confined to, if it is taken to be.
     pub confined: Option<u32>,
     /// How long it computes between two sleeps if it looks at the clock for that, nanoseconds.
@@ -262,6 +264,7 @@ impl ReplayCheck {
                 json!({
                     "name": task.name,
                     "sleeps": task.habit,
+                    "cgroup": task.cgroup,
                     "confined_to": task.confined,
                     "computes_for_ns": task.computes_for,
                     "recorded": measure(&task.recorded),

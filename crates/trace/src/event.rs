@@ -123,6 +123,19 @@ pub enum Tracepoint<'a> {
         /// Its process, where the file has it.
         tgid: Option<i32>,
     },
+    /// `cgroup_attach_task`: a task is in another cgroup from now on.
+    CgroupAttach {
+        /// Who.
+        task: Named<'a>,
+        /// The hierarchy: 0 of cgroup v2, otherwise as /proc/PID/cgroup numbers it.
+        dst_root: i32,
+        /// The cgroup's id.
+        dst_id: u64,
+        /// How deep it lies; the root is 0.
+        dst_level: i32,
+        /// Its path in that hierarchy.
+        dst_path: &'a [u8],
+    },
     /// `cpu_idle`.
     CpuIdle {
         /// Which idle state; [`CPU_IDLE_EXIT`] when the CPU leaves it.

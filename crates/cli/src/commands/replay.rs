@@ -11,7 +11,7 @@ use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{self, Charges, Event, Recorded, Recorder};
+use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
 
 use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
@@ -29,9 +29,13 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let rules = rules(&arguments.map)?;
     let beside = arguments.beside.iter().map(|file| input::read(file, false)).collect::<miette::Result<Vec<_>>>()?;
     let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
-    let Some(reading) = read(&arguments.file, arguments.duration, described.as_ref())? else {
+    let cgroups = arguments.cgroups.as_deref().map(cgroups).transpose()?;
+    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref())? else {
         return Ok(Ended::Interrupted);
     };
+    if let Some(cgroups) = cgroups {
+        reading.recorder = reading.recorder.with_cgroups(cgroups);
+    }
     let cpus = described.as_ref().map_or(reading.cpus, Topology::nr_cpus);
     let empty = |name: &str| Input {
         name: name.to_owned(),
@@ -267,6 +271,12 @@ fn rules(map: &[String]) -> miette::Result<Rules> {
     Ok(rules)
 }
 
+/// What `--cgroups` names.
+fn cgroups(path: &Path) -> miette::Result<Cgroups> {
+    let bytes = input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))?;
+    Ok(Cgroups::read(&path.display().to_string(), &bytes)?)
+}
+
 /// The workload of a what-if. `replay` makes the recording's programs without the threads it is given.
 fn change(
     recorded: &Recorded,
@@ -299,6 +309,7 @@ fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus:
         Some(ReplayTask {
             name: name.clone(),
             habit: thread.habit.name().to_owned(),
+            cgroup: thread.cgroup.clone(),
             confined: thread.confined,
             computes_for: thread.computes_for,
             recorded: ReplayMeasure {
@@ -353,6 +364,10 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
             notes.push(format!("{count} {what}"));
         }
     };
+    let groups = recorded.workload.groups.len().saturating_sub(1);
+    tell(counts.grouped, &format!("tasks begin in task groups other than the root, of which there are {groups}"));
+    tell(counts.moves, "times a task is moved to another group");
+    tell(counts.ungrouped, "tasks of which nothing says in which group they were: they are in the root group");
     let clocks =
         recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();
     tell(clocks as u64, "tasks compute until a time, whoever has the CPU meanwhile");

@@ -197,6 +197,14 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
             text(buffer, b" oldcomm=? newcomm=", task.comm);
             buffer.extend_from_slice(b" oom_score_adj=0");
         }
+        Tracepoint::CgroupAttach { task, dst_root, dst_id, dst_level, dst_path } => {
+            push_signed(buffer, b"dst_root=", dst_root);
+            number(buffer, b" dst_id=", dst_id);
+            push_signed(buffer, b" dst_level=", dst_level);
+            text(buffer, b" dst_path=", dst_path);
+            push_signed(buffer, b" pid=", task.pid);
+            text(buffer, b" comm=", task.comm);
+        }
         Tracepoint::CpuIdle { state, cpu_id } => {
             number(buffer, b"state=", state.into());
             number(buffer, b" cpu_id=", cpu_id.into());

@@ -8,7 +8,7 @@ use vruntime_sched::ids::CpuId;
 
 use super::packets::{Bundles, write_packet};
 use super::proto::{
-    CpuFrequency, CpuIdle, Data, FtraceEvent, FtraceEventKind, Print, Process, ProcessTree,
+    CgroupAttachTask, CpuFrequency, CpuIdle, Data, FtraceEvent, FtraceEventKind, Print, Process, ProcessTree,
     SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedSwitch,
     SchedWakeup, SystemInfo, TaskRename, Thread, Utsname,
 };
@@ -233,6 +233,17 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
             newcomm: Some(utf8(task.comm)),
             oom_score_adj: Some(0),
         }),
+        Tracepoint::CgroupAttach { task, dst_root, dst_id, dst_level, dst_path } => {
+            FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
+                dst_root: Some(dst_root),
+                // Perfetto has 32 bits for it.
+                dst_id: Some(dst_id as i32),
+                pid: Some(task.pid),
+                comm: Some(utf8(task.comm)),
+                dst_level: Some(dst_level),
+                dst_path: Some(String::from_utf8_lossy(dst_path).into_owned()),
+            })
+        }
         Tracepoint::CpuIdle { state, cpu_id } => {
             FtraceEventKind::CpuIdle(CpuIdle { state: Some(state), cpu_id: Some(cpu_id) })
         }

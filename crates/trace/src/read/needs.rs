@@ -15,7 +15,7 @@ pub struct Needs {
 }
 
 /// The tracepoints a replay uses.
-const POINTS: [(&str, &str); 9] = [
+const POINTS: [(&str, &str); 10] = [
     ("sched", "sched_switch"),
     ("sched", "sched_waking"),
     ("sched", "sched_wakeup"),
@@ -24,6 +24,7 @@ const POINTS: [(&str, &str); 9] = [
     ("sched", "sched_process_fork"),
     ("sched", "sched_process_exec"),
     ("sched", "sched_process_exit"),
+    ("cgroup", "cgroup_attach_task"),
     ("power", "cpu_frequency"),
 ];
 

@@ -19,6 +19,7 @@ pub(super) fn tracepoint<'a>(name: &[u8], fields: &'a [u8], bits: &mut StateBits
         b"sched_process_exec" => exec(fields),
         b"sched_process_exit" => exit(fields),
         b"task_rename" => rename(fields),
+        b"cgroup_attach_task" => attach(fields),
         b"cpu_idle" => idle(fields),
         b"cpu_frequency" => frequency(fields),
         // Kernels before 3.0 had no name for what they print with a number alone.
@@ -159,6 +160,18 @@ fn rename(text: &[u8]) -> Option<Tracepoint<'_>> {
     fields.text(b"oldcomm=", b"newcomm=")?;
     let comm = fields.text(b"newcomm=", b"oom_score_adj=")?;
     Some(Tracepoint::TaskRename { task: Named { comm, pid }, tgid: None })
+}
+
+fn attach(text: &[u8]) -> Option<Tracepoint<'_>> {
+    let mut fields = Fields(text);
+    let dst_root = fields.signed(b"dst_root=")?;
+    let dst_id = fields.unsigned(b"dst_id=")?;
+    let dst_level = fields.signed(b"dst_level=")?;
+    // A cgroup's name may have spaces in it, and a task's may begin like a field.
+    let dst_path = fields.text(b"dst_path=", b"pid=")?;
+    let pid = fields.signed(b"pid=")?;
+    let comm = trim_end(trim_start(fields.0).strip_prefix(b"comm=")?);
+    Some(Tracepoint::CgroupAttach { task: Named { comm, pid }, dst_root, dst_id, dst_level, dst_path })
 }
 
 fn idle(text: &[u8]) -> Option<Tracepoint<'_>> {
@@ -305,6 +318,11 @@ mod tests {
                 Tracepoint::ProcessExit { task, prio: 120, group_dead: None },
             ),
             ("task_rename", "pid=1 oldcomm=b newcomm=a oom_score_adj=0", Tracepoint::TaskRename { task, tgid: None }),
+            (
+                "cgroup_attach_task",
+                "dst_root=0 dst_id=7 dst_level=2 dst_path=/a b/c pid=1 comm=a",
+                Tracepoint::CgroupAttach { task, dst_root: 0, dst_id: 7, dst_level: 2, dst_path: b"/a b/c" },
+            ),
             ("cpu_idle", "state=4294967295 cpu_id=1", Tracepoint::CpuIdle { state: u32::MAX, cpu_id: 1 }),
             ("cpu_frequency", "state=1800000 cpu_id=1", Tracepoint::CpuFrequency { khz: 1_800_000, cpu_id: 1 }),
             ("print", "tracing_mark_write: B|1|x", Tracepoint::Print { text: b"B|1|x" }),
@@ -330,6 +348,7 @@ mod tests {
             ("sched_wakeup", "comm=a pid=1 prio=120 target_cpu=x"),
             ("sched_migrate_task", "comm=a pid=1 prio=120 orig_cpu=0"),
             ("cpu_idle", "state=x"),
+            ("cgroup_attach_task", "dst_root=0 dst_id=7 dst_level=2 dst_path=/a pid=1"),
             ("sched_stat_runtime", "comm=a pid=1 runtime=-5"),
         ] {
             assert!(matches!(read(name, text), Tracepoint::Malformed { .. }), "{text}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cgroups::Move;
 use super::{Counts, Event, Left, Named, What};
 
 /// Who ended a sleep, as far as the trace tells.
@@ -104,6 +105,8 @@ pub(super) struct Thread {
     pub(super) switches: u64,
     pub(super) latencies: Vec<u64>,
     pub(super) stay: Option<Stay>,
+    /// To which groups it was moved.
+    pub(super) moves: Vec<Move>,
     state: State,
 }
 
@@ -120,6 +123,7 @@ impl Thread {
             switches: 0,
             latencies: Vec::new(),
             stay: None,
+            moves: Vec::new(),
             state: State::Asleep,
         }
     }
@@ -274,6 +278,11 @@ impl Lives {
                 {
                     self.cpus[cpu].charged += ns;
                 }
+            }
+            What::Attached { task, hierarchy, path } => {
+                let thread = self.thread(task);
+                let path = String::from_utf8_lossy(path).into_owned();
+                self.threads[thread].moves.push(Move { at, hierarchy, path });
             }
             What::Frequency { cpu, khz } => self.clocked(cpu, khz),
             What::Lost => {

@@ -19,6 +19,7 @@
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
 //! ```
 
+mod cgroups;
 mod clocks;
 mod habits;
 mod lives;
@@ -28,6 +29,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
+pub use cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 pub use habits::Habit;
 
 use std::collections::BTreeSet;
@@ -106,6 +108,15 @@ pub enum What<'a> {
         /// The task.
         task: Named<'a>,
     },
+    /// `cgroup_attach_task`: the task is in another group from now on.
+    Attached {
+        /// The task.
+        task: Named<'a>,
+        /// The number of the hierarchy; 0 is cgroup v2.
+        hierarchy: i32,
+        /// The group's path in it.
+        path: &'a [u8],
+    },
     /// `cpu_frequency`.
     Frequency {
         /// The CPU.
@@ -179,6 +190,12 @@ pub struct Counts {
     pub confined: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
+    /// Tasks that were in another group than the root first, as far as that is known of any.
+    pub grouped: u64,
+    /// Tasks of which nothing says in which group they were: they are in the root.
+    pub ungrouped: u64,
+    /// How often one was moved to another group.
+    pub moves: u64,
     /// Changes of CPUs' frequencies.
     pub frequencies: u64,
     /// Tasks whose timers are set to the same times as another's.
@@ -200,6 +217,8 @@ pub struct Thread {
     pub habit: Habit,
     /// How long it computes between two sleeps, if it looks at the clock for that; else it has work to do. Nanoseconds.
     pub computes_for: Option<u64>,
+    /// The task group it was in last; none: the trace, and what came with it, says it of nobody.
+    pub cgroup: Option<String>,
     /// The only CPU it may run on, if that is known or taken to be so.
     pub confined: Option<u32>,
     /// Time on a CPU.
@@ -239,6 +258,8 @@ struct How {
     keep_times: bool,
     /// Threads that are left out.
     without: BTreeSet<usize>,
+    /// The machine's groups, if somebody asked it.
+    cgroups: Option<Cgroups>,
 }
 
 impl Recorded {
@@ -290,6 +311,13 @@ impl Recorder {
     #[must_use]
     pub fn without(mut self, threads: BTreeSet<usize>) -> Self {
         self.how.without = threads;
+        self
+    }
+
+    /// The machine's groups were these when the trace began.
+    #[must_use]
+    pub fn with_cgroups(mut self, cgroups: Cgroups) -> Self {
+        self.how.cgroups = Some(cgroups);
         self
     }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use super::clocks;
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stretch, Waker};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, How, Recorded, Thread};
+use super::{cgroups, clocks};
 use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
@@ -115,6 +115,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             task: numbers[index],
             habit: builder.rhythms[index].habit(),
             computes_for: builder.paces[index],
+            cgroup: None,
             confined: confined.map(|((cpu, _), _)| cpu),
             cpu_ns: thread.cpu_ns,
             switches: thread.switches,
@@ -122,7 +123,9 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         });
     }
     builder.rhythms.clear();
-    for (told, thread) in told.iter_mut().zip(threads) {
+    let cgroups = cgroups::place(&threads, &numbers, how.cgroups.as_ref(), &mut workload, &mut counts);
+    for ((told, thread), cgroup) in told.iter_mut().zip(threads).zip(cgroups) {
+        told.cgroup = cgroup;
         told.latencies = thread.latencies;
     }
     Recorded { workload, threads: told, busy_ns, duration_ns, counts }

@@ -1,7 +1,7 @@
 //! Small traces, and the programs they become.
 
 use super::*;
-use crate::program::{Op, Policy, Repeat};
+use crate::program::{Bandwidth, Changed, Op, Policy, Repeat};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -323,4 +323,109 @@ fn who_comes_from_nowhere_is_new_or_has_waited() {
         recorded.workload.tasks[thread.task.unwrap()].start
     };
     assert_eq!((start(6), start(7)), (Some(50 * MS), Some(0)));
+}
+
+/// When, which tasks, and to which group.
+type Moved<'a> = (u64, Vec<usize>, &'a str);
+
+/// The group of each task at its beginning, and where they are moved when.
+fn placed(recorded: &Recorded) -> (Vec<(&str, &str)>, Vec<Moved<'_>>) {
+    let workload = &recorded.workload;
+    let path = |group: Option<usize>| workload.groups[group.unwrap_or(0)].path.as_str();
+    let tasks = workload.tasks.iter().map(|task| (task.class.as_str(), path(task.settings.group))).collect();
+    let moves = workload.changes.iter().map(|change| match &change.what {
+        Changed::Tasks { tasks, settings, nice: None } => (change.at, tasks.clone(), path(settings.group)),
+        other => panic!("{other:?}"),
+    });
+    (tasks, moves.collect())
+}
+
+const GROUPS: &[u8] = b"/proc/5/task/5/cgroup:0::/web\n/proc/6/task/6/cgroup:0::/\n\
+                        /sys/fs/cgroup/web/cpu.weight:300\n/sys/fs/cgroup/else/cpu.weight:7\n";
+
+/// `parent` forks before and after it is moved, `child` forks `grandchild`; of `late` nothing is known.
+fn moved() -> Recorder {
+    let (parent, first, second, grandchild) =
+        (task(5, "parent"), task(7, "first"), task(8, "second"), task(9, "grandchild"));
+    let mut script = Script::default();
+    script.wake(0, 0, parent).switch(MS, 0, Left::Runnable, Some(parent));
+    script.event(2 * MS, 0, What::Fork { parent, child: first });
+    script.event(3 * MS, 0, What::Attached { task: parent, hierarchy: 0, path: b"/batch/x" });
+    script.event(3 * MS, 0, What::Attached { task: parent, hierarchy: 4, path: b"/memory" });
+    script.event(4 * MS, 0, What::Fork { parent, child: second });
+    for (at, child) in [(5 * MS, first), (9 * MS, second)] {
+        script.event(at, 0, What::WokenNew { task: child, prio: 120 });
+        script.switch(at + MS, 0, Left::Sleeping, Some(child));
+        if child == second {
+            script.event(at + 2 * MS, 0, What::Fork { parent: second, child: grandchild });
+            script.event(at + 2 * MS, 0, What::WokenNew { task: grandchild, prio: 120 });
+        }
+        script.switch(at + 3 * MS, 0, Left::Sleeping, None);
+    }
+    script.switch(20 * MS, 0, Left::Runnable, Some(grandchild)).switch(21 * MS, 0, Left::Sleeping, None);
+    script.burst(30 * MS, 1, task(6, "root"), MS).burst(40 * MS, 1, task(10, "late"), MS);
+    script.recorder
+}
+
+#[test]
+fn tasks_are_in_the_groups_their_threads_were_in() {
+    let cgroups = Cgroups::read("cgroups.txt", GROUPS).unwrap();
+    let recorded = moved().with_cgroups(cgroups).finish(&Charges::default());
+    let (tasks, moves) = placed(&recorded);
+    let expected = [
+        ("parent", "/web"),
+        ("first", "/web"),
+        ("second", "/batch/x"),
+        ("grandchild", "/batch/x"),
+        ("root", "/"),
+        ("late", "/"),
+    ];
+    assert_eq!(tasks, expected);
+    assert_eq!(moves, [(3 * MS, vec![0], "/batch/x")]);
+    let weights: Vec<(&str, u32)> =
+        recorded.workload.groups.iter().skip(1).map(|group| (group.path.as_str(), group.weight)).collect();
+    assert_eq!(weights, [("/web", 300), ("/batch", 100), ("/batch/x", 100)]);
+    let Counts { grouped, ungrouped, moves, .. } = recorded.counts;
+    assert_eq!((grouped, ungrouped, moves), (4, 1, 1));
+    let last: Vec<_> = recorded.threads.iter().map(|thread| thread.cgroup.as_deref()).collect();
+    assert_eq!(last[..2], [Some("/batch/x"), Some("/web")]);
+}
+
+/// A trace that was recorded with `cgroup_attach_task` says something by itself; any other says nothing.
+#[test]
+fn without_a_machine_only_the_moves_are_known() {
+    let recorded = moved().finish(&Charges::default());
+    let (tasks, moves) = placed(&recorded);
+    assert_eq!(tasks[..3], [("parent", "/"), ("first", "/"), ("second", "/batch/x")]);
+    assert_eq!(moves, [(3 * MS, vec![0], "/batch/x")]);
+    let mut script = Script::default();
+    let recorded = script.burst(MS, 0, task(5, "parent"), MS).finish();
+    assert_eq!((placed(&recorded), recorded.threads[0].cgroup.as_ref()), ((vec![("parent", "/")], vec![]), None));
+}
+
+#[test]
+fn rules_know_groups() {
+    let cgroups = Cgroups::read("cgroups.txt", GROUPS).unwrap();
+    let recorded = moved().with_cgroups(cgroups).finish(&Charges::default());
+    let apply = |rule: &str| {
+        let mut rules = rules::Rules::default();
+        rules.add(rule).unwrap();
+        let mut changed = recorded.clone();
+        rules.apply(&mut changed, &recorded.threads, 2).map(|()| changed)
+    };
+    // Whoever was there in the end; and where a rule puts somebody, he stays.
+    let changed = apply("cgroup=/batch/*: group=/calm weight=10").unwrap();
+    let (tasks, moves) = placed(&changed);
+    assert_eq!(tasks[..3], [("parent", "/calm"), ("first", "/web"), ("second", "/calm")]);
+    assert_eq!(moves, []);
+    // Copies are moved with the one they are copies of.
+    let changed = apply("comm=parent: copies=3").unwrap();
+    assert_eq!(placed(&changed).1, [(3 * MS, vec![0, 6, 7], "/batch/x")]);
+    // What is said of a group, and not of the tasks in it, is of the group that is there.
+    let changed = apply("cgroup=/web: weight=20 max=5ms/10ms").unwrap();
+    let web = &changed.workload.groups[1];
+    assert_eq!((web.path.as_str(), web.weight), ("/web", 20));
+    assert_eq!(web.max, Some(Bandwidth { quota: 5 * MS, period: 10 * MS, burst: 0 }));
+    assert_eq!(placed(&changed), placed(&recorded));
+    assert!(apply("cgroup=/nowhere: nice=1").is_err());
 }

@@ -243,7 +243,7 @@ pub(super) fn decode<'a>(
 ) -> (&'static [u8], Tracepoint<'a>) {
     let name = names.get(tag);
     let point = match tag {
-        3 | 4 | 11 | 13 | 17 | 20 | 114 | 236..=239 | 491 => {
+        3 | 4 | 11 | 13 | 17 | 20 | 67 | 114 | 236..=239 | 491 => {
             Few::read(message).map_or(Tracepoint::Malformed { fields: b"" }, |fields| point(tag, &fields, bits))
         }
         _ => Tracepoint::Other { fields: b"" },
@@ -275,6 +275,13 @@ fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a>
         13 => Tracepoint::CpuIdle { state: fields.u32(1), cpu_id: fields.u32(2) },
         17 => Tracepoint::Wakeup(wakeup()),
         20 => Tracepoint::Waking(wakeup()),
+        67 => Tracepoint::CgroupAttach {
+            task: named(4, 3),
+            dst_root: fields.i32(1),
+            dst_id: fields.number(2).unwrap_or(0),
+            dst_level: fields.i32(6),
+            dst_path: fields.text(7),
+        },
         114 => Tracepoint::WakeupNew(wakeup()),
         236 => Tracepoint::TaskRename { task: named(3, 1), tgid: None },
         237 => Tracepoint::ProcessExec { filename: fields.text(1), pid: fields.i32(2), old_pid: fields.i32(3) },

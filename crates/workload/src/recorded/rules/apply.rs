@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::cgroups::COMMAND;
 use super::super::{Recorded, Thread};
 use super::copies::multiply;
 use super::{Affinity, Limits, Rule, Rules, What};
 use crate::error::Error;
 use crate::groups::{DEFAULT_WEIGHT, GroupTree};
-use crate::program::{CpuMax, Phase, Policy, Settings, Workload};
+use crate::program::{Changed, CpuMax, Phase, Policy, Settings, Workload};
 use crate::suggest::nearest;
 
 /// So many tasks a what-if may have: as many as an rt-app file.
@@ -40,6 +41,14 @@ impl Rules {
                 limit(&mut groups, index, rule.what.limits);
                 index
             });
+            // Of groups that are there already.
+            if let (None, Some(glob)) = (group, &rule.who.cgroup) {
+                for (index, path) in groups.paths().iter().enumerate().skip(1) {
+                    if glob.is_match(path) {
+                        limit(&mut groups, index, rule.what.limits);
+                    }
+                }
+            }
             for thread in recorded.threads.iter().filter(|thread| rule.who.fits(thread)) {
                 let Some(task) = thread.task else { continue };
                 if rule.what.nice.is_some() || rule.what.policy.is_some() || rule.what.cpus.is_some() {
@@ -47,6 +56,7 @@ impl Rules {
                 }
                 if group.is_some() {
                     workload.tasks[task].settings.group = group;
+                    stays(workload, task);
                 }
                 copies[task] = rule.what.copies.unwrap_or(copies[task]);
             }
@@ -79,6 +89,11 @@ impl Rule {
             if self.who.tgids.is_some() && threads.iter().all(|thread| thread.tgid.is_none()) {
                 help.push_str("the trace does not tell of any task which process it belongs to; ");
             }
+            if self.who.cgroup.is_some() && threads.iter().all(|thread| thread.cgroup.is_none()) {
+                help = format!(
+                    "the trace does not tell of any task in which group it was: give --cgroups FILE, written by\n{COMMAND}\n"
+                );
+            }
             help.push_str("`vruntime trace info TRACE --all` lists the tasks; in a name * stands for anything");
             return Err(error("no task of the trace fits this rule".to_owned())
                 .at(self.span.clone(), "nobody")
@@ -96,7 +111,8 @@ impl Rule {
     }
 }
 
-fn limit(groups: &mut GroupTree, index: usize, limits: Limits) {
+/// Gives a group what is said of it.
+pub(in super::super) fn limit(groups: &mut GroupTree, index: usize, limits: Limits) {
     let group = groups.get_mut(index);
     if let Some(idle) = limits.idle {
         group.idle = idle;
@@ -108,6 +124,13 @@ fn limit(groups: &mut GroupTree, index: usize, limits: Limits) {
         Some(CpuMax::Limited(limit)) => group.max = Some(limit),
         None => {}
     }
+}
+
+/// A task is not moved to other groups any more.
+fn stays(workload: &mut Workload, task: usize) {
+    workload.changes.retain(|change| {
+        !matches!(&change.what, Changed::Tasks { tasks, settings, .. } if settings.group.is_some() && tasks[..] == [task])
+    });
 }
 
 /// Changes a task in all its phases.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::names::UniqueNames;
-use crate::program::{Op, Phase, Workload};
+use crate::program::{Changed, Op, Phase, Workload};
 
 /// Who there are to be of each task and of each semaphore: the first is the old one.
 struct Plan<'a> {
@@ -66,6 +66,16 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
         task.phases = plan.phases(&task.phases, index, 0);
     }
     workload.tasks.extend(added);
+    for change in &mut workload.changes {
+        if let Changed::Tasks { tasks, .. } = &mut change.what {
+            let copies = |&task: &usize| {
+                let second = plan.second_task[task];
+                second..second + plan.copies[task] as usize - 1
+            };
+            let added: Vec<usize> = tasks.iter().flat_map(copies).collect();
+            tasks.extend(added);
+        }
+    }
     for semaphore in 0..plan.waiter.len() {
         for copy in 1..of_waiter(&plan.waiter[semaphore]) {
             let old = &workload.semaphores[semaphore];

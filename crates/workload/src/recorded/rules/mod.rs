@@ -22,7 +22,7 @@ mod read;
 mod tests;
 mod values;
 
-pub(super) use apply::free;
+pub(super) use apply::{free, limit};
 
 use std::ops::Range;
 
@@ -40,6 +40,7 @@ struct Who {
     regex: Option<Regex>,
     pids: Option<Vec<Range<i64>>>,
     tgids: Option<Vec<Range<i64>>>,
+    cgroup: Option<GlobMatcher>,
 }
 
 impl Who {
@@ -49,15 +50,16 @@ impl Who {
             && self.regex.as_ref().is_none_or(|regex| regex.is_match(&thread.comm))
             && self.pids.as_deref().is_none_or(|pids| among(pids, thread.pid))
             && self.tgids.as_deref().is_none_or(|tgids| thread.tgid.is_some_and(|tgid| among(tgids, tgid)))
+            && self.cgroup.as_ref().is_none_or(|glob| thread.cgroup.as_ref().is_some_and(|path| glob.is_match(path)))
     }
 }
 
 /// What a group gets; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Limits {
-    weight: Option<u32>,
-    idle: Option<bool>,
-    max: Option<CpuMax>,
+pub(super) struct Limits {
+    pub(super) weight: Option<u32>,
+    pub(super) idle: Option<bool>,
+    pub(super) max: Option<CpuMax>,
 }
 
 /// Where a task may run; none: on all CPUs.

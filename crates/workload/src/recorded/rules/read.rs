@@ -23,7 +23,7 @@ struct Said<'a> {
 }
 
 impl Rules {
-    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`, `tgid=` with a value
+    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`, `tgid=`, `cgroup=` with a value
     /// each, which all have to fit; WHAT is `key=value` once or more.
     ///
     /// # Errors
@@ -206,10 +206,15 @@ impl Rules {
     fn push(&mut self, rule: Rule) -> Result<(), Error> {
         let What { group, limits, remove, .. } = &rule.what;
         let error = |message: &str| Error::new(&rule.source, message).at(rule.span.clone(), "this rule");
-        if *limits != Limits::default() && group.as_deref().is_none_or(|path| path == "/") {
+        let names_groups = match group.as_deref() {
+            Some(path) => path != "/",
+            None => rule.who.cgroup.is_some(),
+        };
+        if *limits != Limits::default() && !names_groups {
             let message = "`weight`, `max` and `idle` are a group's, and it names none";
-            return Err(error(message)
-                .with_help("add group=/name, the group to put these tasks in; for one task there is nice"));
+            return Err(error(message).with_help(
+                "add group=/name, the group to put these tasks in, or say cgroup=/name of whom; for one task there is nice",
+            ));
         }
         if *remove && rule.what != (What { remove: true, ..What::default() }) {
             return Err(error("it removes tasks, and says more of them").with_help("leave the rest out"));
@@ -234,12 +239,7 @@ impl Rule {
         } else if also_what && WHAT.contains(&said.key) {
             values::what(&mut self.what, said.key, &said.value)
         } else {
-            let help = match said.key {
-                "cgroup" => {
-                    "no trace of the scheduler has cgroups: name the tasks by comm, regex, pid or tgid".to_owned()
-                }
-                key => did_you_mean(key, WHAT.into_iter().chain(WHO)),
-            };
+            let help = did_you_mean(said.key, WHAT.into_iter().chain(WHO));
             let error = Error::new(&self.source, format!("unknown key `{}`", said.key));
             return Err(error.at(said.key_span.clone(), "rules have no such key").with_help(help));
         };

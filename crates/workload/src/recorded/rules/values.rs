@@ -11,7 +11,7 @@ use crate::program::{Bandwidth, CpuMax, Policy};
 use crate::units::parse_duration;
 
 /// Keys that say who.
-pub(super) const WHO: [&str; 4] = ["comm", "regex", "pid", "tgid"];
+pub(super) const WHO: [&str; 5] = ["comm", "regex", "pid", "tgid", "cgroup"];
 /// Keys that say what.
 pub(super) const WHAT: [&str; 9] = ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "remove"];
 /// Keys of a group's table.
@@ -39,6 +39,13 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
             })?);
         }
         "pid" => who.pids = Some(ids(text)?),
+        "cgroup" => {
+            let pattern = |why| (why, "a group's path such as /web or /pods/*, in which * stands for anything");
+            if !text.starts_with('/') {
+                return Err(pattern(format!("`{text}` is no group's path")));
+            }
+            who.cgroup = Some(glob(text).map_err(|(why, _)| pattern(why))?);
+        }
         _ => who.tgids = Some(ids(text)?),
     }
     Ok(())

@@ -1,0 +1,412 @@
+//! Which task groups a trace's threads were in. No event of the scheduler says it, but the machine does, if it is asked in time
+//! ([`COMMAND`]); and `cgroup_attach_task` says when one of them is moved.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Counts;
+use super::lives::Thread;
+use super::rules::{Limits, limit};
+use crate::error::{Error, Source};
+use crate::groups::{GroupTree, normalize_path};
+use crate::program::{Bandwidth, Change, Changed, CpuMax, Settings, Workload};
+use crate::rtapp;
+
+/// Asks a machine for its groups: which thread is in which, and what weights and limits they have. Any shell can run it, best just before
+/// the trace is recorded.
+pub const COMMAND: &str = "{ find /proc/[0-9]*/task -maxdepth 2 -name cgroup -exec grep -sH '' {} +; \
+                           find /sys/fs/cgroup -name 'cpu.*' -exec grep -sH '' {} +; } > cgroups.txt";
+
+/// Where cgroups are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+/// What a group of cgroup v1 has that has weight 100: `cpu.shares`.
+const SHARES: u64 = 1024;
+
+/// The groups of a machine at one moment, as [`COMMAND`] wrote them down.
+///
+/// ```
+/// use vruntime_workload::recorded::Cgroups;
+///
+/// let text = b"/proc/7/task/7/cgroup:0::/web\n/sys/fs/cgroup/web/cpu.weight:200\n/sys/fs/cgroup/web/cpu.max:50000 100000\n";
+/// let cgroups = Cgroups::read("cgroups.txt", text)?;
+/// assert_eq!((cgroups.of(7), cgroups.of(8)), (Some("/web"), None));
+/// # Ok::<(), vruntime_workload::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cgroups {
+    /// The number of the hierarchy with the `cpu` controller, as `/proc/PID/cgroup` has it; 0 is cgroup v2.
+    hierarchy: i32,
+    threads: BTreeMap<i32, String>,
+    groups: BTreeMap<String, Limits>,
+}
+
+/// A line: a file's name, and a line of what is in it.
+struct Line<'a> {
+    file: &'a str,
+    content: &'a str,
+    /// Where the content is.
+    span: Range<usize>,
+}
+
+/// What files say of a group's limit, microseconds; those of v1 one each, those of v2 two in one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    /// Not there: unlimited.
+    quota: Option<u64>,
+    period: Option<u64>,
+    burst: u64,
+}
+
+impl Limit {
+    fn max(self) -> CpuMax {
+        // The kernel has neither quota nor period below 1 ms, nor a period above 1 s, nor a burst above the quota.
+        let ns = |us: u64| us.saturating_mul(1000);
+        self.quota.map_or(CpuMax::Unlimited, |quota| {
+            let quota = ns(quota).max(1_000_000);
+            let period = ns(self.period.unwrap_or(100_000)).clamp(1_000_000, 1_000_000_000);
+            CpuMax::Limited(Bandwidth { quota, period, burst: ns(self.burst).min(quota) })
+        })
+    }
+}
+
+impl Cgroups {
+    /// Reads what [`COMMAND`] wrote. Files other than those that are known are passed over.
+    ///
+    /// # Errors
+    /// It is not UTF-8, a line is not of the form `FILE:CONTENT`, a file's content is not what the kernel writes, or it names no thread.
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let source = rtapp::decode(name, bytes)?;
+        let mut cgroups = Self::default();
+        let mut files = Vec::new();
+        // Threads by the hierarchies of the controller that schedules: v1's, if there is one, goes before v2's.
+        let (mut v1, mut v2) = (BTreeMap::new(), BTreeMap::new());
+        for line in lines(&source)? {
+            match line.file.strip_prefix("/proc/") {
+                Some(rest) => {
+                    let Some(thread) = thread_id(rest) else { continue };
+                    let (hierarchy, controllers, path) = membership(&source, &line)?;
+                    if controllers.split(',').any(|name| name == "cpu") {
+                        cgroups.hierarchy = hierarchy;
+                        v1.insert(thread, path);
+                    } else if hierarchy == 0 {
+                        v2.insert(thread, path);
+                    }
+                }
+                None => files.push(line),
+            }
+        }
+        cgroups.threads = if v1.is_empty() { v2 } else { v1 };
+        if cgroups.threads.is_empty() {
+            let error = Error::new(&source, "it does not say of any thread in which group it is");
+            return Err(error.with_help(format!("this writes such a file:\n{COMMAND}")));
+        }
+        let mut said: BTreeMap<String, Said> = BTreeMap::new();
+        for line in &files {
+            let Some((folder, file)) = line.file.rsplit_once('/') else { continue };
+            if let Some(path) = cgroups.path(folder) {
+                said.entry(path).or_default().file(&source, file, line)?;
+            }
+        }
+        let limits = |Said { limits, limit }: Said| Limits { max: limit.map(Limit::max), ..limits };
+        cgroups.groups = said.into_iter().map(|(path, said)| (path, limits(said))).collect();
+        Ok(cgroups)
+    }
+
+    /// The group of a thread; none: it was not there.
+    pub fn of(&self, thread: i32) -> Option<&str> {
+        self.threads.get(&thread).map(String::as_str)
+    }
+
+    /// The group whose files are in that folder; none: it is of a hierarchy that does not schedule, or the root.
+    fn path(&self, folder: &str) -> Option<String> {
+        let below = folder.strip_prefix(MOUNT)?.strip_prefix('/')?;
+        let (first, rest) = below.split_once('/').unwrap_or((below, ""));
+        let path = if self.hierarchy != 0 {
+            first.split(',').any(|name| name == "cpu").then_some(rest)?
+        } else if first == "unified" {
+            rest
+        } else {
+            below
+        };
+        normalize_path(path).ok().filter(|path| path != "/")
+    }
+}
+
+/// What the files of a group say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    /// But for `max`.
+    limits: Limits,
+    limit: Option<Limit>,
+}
+
+impl Said {
+    /// A line of one of a group's files.
+    fn file(&mut self, source: &Source, file: &str, line: &Line<'_>) -> Result<(), Error> {
+        let content = line.content.trim();
+        let wrong = |expected: &str| {
+            let message = format!("`{content}` is not what {file} says");
+            Error::new(source, message).at(line.span.clone(), format!("expected {expected}"))
+        };
+        let number = |text: &str, expected: &str| text.parse::<u64>().map_err(|_| wrong(expected));
+        let Self { limits, limit } = self;
+        match file {
+            "cpu.weight" => {
+                let weight = number(content, "a weight, 1 to 10000")?;
+                let weight = Some(weight).filter(|weight| (1..=10_000).contains(weight));
+                limits.weight = Some(weight.ok_or_else(|| wrong("a weight, 1 to 10000"))? as u32);
+            }
+            "cpu.shares" => {
+                let shares = number(content, "shares, 2 to 262144")?.min(1 << 18);
+                limits.weight = Some(((shares * 100 + SHARES / 2) / SHARES).clamp(1, 10_000) as u32);
+            }
+            "cpu.idle" => limits.idle = Some(number(content, "0 or 1")? != 0),
+            "cpu.max" => {
+                let expected = "max or a quota, and a period, in microseconds";
+                let (quota, period) = content.split_once(' ').ok_or_else(|| wrong(expected))?;
+                let quota = if quota == "max" { None } else { Some(number(quota, expected)?) };
+                let period = Some(number(period.trim(), expected)?);
+                *limit = Some(Limit { quota, period, burst: limit.map_or(0, |limit| limit.burst) });
+            }
+            "cpu.cfs_quota_us" if content == "-1" => {}
+            "cpu.cfs_quota_us" => limit.get_or_insert_default().quota = Some(number(content, "microseconds, or -1")?),
+            "cpu.cfs_period_us" => limit.get_or_insert_default().period = Some(number(content, "microseconds")?),
+            "cpu.cfs_burst_us" | "cpu.max.burst" => {
+                limit.get_or_insert_default().burst = number(content, "microseconds")?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The lines of the file; empty ones and remarks (`#`) are none.
+fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
+    let mut at = 0;
+    let mut lines = Vec::new();
+    for text in source.text().split('\n') {
+        let start = at;
+        at += text.len() + 1;
+        let text = text.trim_end();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        // A cgroup may have a colon in its name, and what a thread's file says has several.
+        let colon = if text.starts_with("/proc/") { text.find(':') } else { text.rfind(':') };
+        match colon {
+            Some(colon) if text.starts_with('/') => lines.push(Line {
+                file: &text[..colon],
+                content: &text[colon + 1..],
+                span: start + colon + 1..start + text.len(),
+            }),
+            _ => {
+                let error = Error::new(source, "this is not FILE:CONTENT");
+                return Err(error
+                    .at(start..start + text.len(), "expected such as /proc/7/task/7/cgroup:0::/web")
+                    .with_help(format!("this writes such a file:\n{COMMAND}")));
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// The thread of `PID/task/TID/cgroup`, or of `PID/cgroup`.
+fn thread_id(file: &str) -> Option<i32> {
+    let folder = file.strip_suffix("/cgroup")?;
+    folder.rsplit('/').next()?.parse().ok()
+}
+
+/// `4:cpu,cpuacct:/web`.
+fn membership<'a>(source: &Source, line: &Line<'a>) -> Result<(i32, &'a str, String), Error> {
+    let mut parts = line.content.splitn(3, ':');
+    let parsed = (|| {
+        let hierarchy = parts.next()?.parse::<i32>().ok().filter(|number| *number >= 0)?;
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        Some((hierarchy, controllers, path.strip_prefix('/').map(|_| path)?))
+    })();
+    let wrong = |message: String| Error::new(source, message).at(line.span.clone(), "expected such as 0::/web");
+    let (hierarchy, controllers, path) =
+        parsed.ok_or_else(|| wrong(format!("`{}` does not name a group", line.content)))?;
+    let path = normalize_path(path).map_err(|why| {
+        wrong(format!("`{path}` is not a group's path: {why}"))
+            .with_help("write the file outside of containers: inside, groups above their own have no names")
+    })?;
+    Ok((hierarchy, controllers, path))
+}
+
+/// A thread moved to another group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    pub(super) at: u64,
+    pub(super) hierarchy: i32,
+    pub(super) path: String,
+}
+
+/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks. Returns the last group of each thread,
+/// if anything is known of groups at all.
+pub(super) fn place(
+    threads: &[Thread],
+    numbers: &[Option<usize>],
+    cgroups: Option<&Cgroups>,
+    workload: &mut Workload,
+    counts: &mut Counts,
+) -> Vec<Option<String>> {
+    let hierarchy = cgroups.map_or(0, |cgroups| cgroups.hierarchy);
+    let moves = |thread: &Thread| -> Vec<(u64, String)> {
+        let moves = thread.moves.iter().filter(|one| one.hierarchy == hierarchy);
+        moves.filter_map(|one| Some((one.at, normalize_path(&one.path).ok()?))).collect()
+    };
+    let moves: Vec<Vec<(u64, String)>> = threads.iter().map(moves).collect();
+    if cgroups.is_none() && moves.iter().all(Vec::is_empty) {
+        return vec![None; threads.len()];
+    }
+    let first = first_groups(threads, cgroups, &moves);
+    let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
+    let mut last = Vec::with_capacity(threads.len());
+    for (index, moves) in moves.iter().enumerate() {
+        let path = first[index].as_deref().unwrap_or("/");
+        let end = moves.last().map_or(path, |(_, path)| path);
+        last.push(Some(end.to_owned()));
+        let Some(task) = numbers[index] else { continue };
+        counts.grouped += u64::from(path != "/");
+        counts.ungrouped += u64::from(first[index].is_none());
+        if path != "/" {
+            workload.tasks[task].settings.group = Some(groups.ensure(path));
+        }
+        for (at, path) in moves {
+            counts.moves += 1;
+            let settings = Settings { group: Some(groups.ensure(path)), ..Settings::default() };
+            let what = Changed::Tasks { tasks: vec![task], settings, nice: None };
+            workload.changes.push(Change { at: *at, what });
+        }
+    }
+    workload.changes.sort_by_key(|change| change.at);
+    if let Some(cgroups) = cgroups {
+        for (index, path) in groups.paths().iter().enumerate().skip(1) {
+            if let Some(limits) = cgroups.groups.get(path) {
+                limit(&mut groups, index, *limits);
+            }
+        }
+    }
+    workload.groups = groups.into_groups();
+    last
+}
+
+/// The group in which each thread was first: as the machine said; else where its parent was when it forked it.
+fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<(u64, String)>]) -> Vec<Option<String>> {
+    let mut first: Vec<Option<String>> =
+        threads.iter().map(|thread| cgroups?.of(thread.pid).map(str::to_owned)).collect();
+    // A pid that was given to a second thread says nothing of that one; nor does it of one that was forked before it had it.
+    let mut seen = BTreeMap::new();
+    for (index, thread) in threads.iter().enumerate() {
+        if seen.insert(thread.pid, index).is_some() && thread.born.is_some() {
+            first[index] = None;
+        }
+    }
+    for start in 0..threads.len() {
+        // Up to whoever is known; then down again.
+        let (mut way, mut above) = (Vec::new(), start);
+        while first[above].is_none()
+            && let Some((at, Some(parent))) = threads[above].born
+            && way.len() < threads.len()
+        {
+            way.push((above, at, parent));
+            above = parent;
+        }
+        for (child, at, parent) in way.into_iter().rev() {
+            let moved = moves[parent].iter().rev().find(|(moved, _)| *moved <= at);
+            first[child] = moved.map(|(_, path)| path.clone()).or_else(|| first[parent].clone());
+        }
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+# of a machine with cgroup v1
+/proc/1/task/1/cgroup:9:name=systemd:/
+/proc/1/task/1/cgroup:4:cpu,cpuacct:/
+/proc/1/task/1/cgroup:0::/init.scope
+/proc/30/task/31/cgroup:4:cpu,cpuacct:/pods/a:b c
+/proc/40/cgroup:4:cpu,cpuacct:/gone (deleted)
+/proc/50/cmdline:4:whatever
+
+/sys/fs/cgroup/cpu,cpuacct/cpu.shares:1024
+/sys/fs/cgroup/cpu,cpuacct/pods/cpu.shares:512
+/sys/fs/cgroup/cpu,cpuacct/pods/cpu.stat:nr_periods 0
+/sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.cfs_quota_us:25000
+/sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.cfs_period_us:50000
+/sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.cfs_burst_us:1000
+/sys/fs/cgroup/cpu,cpuacct/pods/cpu.cfs_quota_us:-1
+/sys/fs/cgroup/cpu,cpuacct/pods/cpu.cfs_period_us:100000
+/sys/fs/cgroup/unified/pods/cpu.weight:77
+";
+
+    fn read(text: &str) -> Cgroups {
+        Cgroups::read("cgroups.txt", text.as_bytes()).expect("it is such a file")
+    }
+
+    #[test]
+    fn the_first_version_has_a_hierarchy_for_the_controller() {
+        let cgroups = read(V1);
+        assert_eq!(cgroups.hierarchy, 4);
+        let of = [1, 31, 40, 50].map(|thread| cgroups.of(thread));
+        assert_eq!(of, [Some("/"), Some("/pods/a:b c"), Some("/gone"), None]);
+        let max = CpuMax::Limited(Bandwidth { quota: 25_000_000, period: 50_000_000, burst: 1_000_000 });
+        let expected = [
+            ("/pods", Limits { weight: Some(50), max: Some(CpuMax::Unlimited), ..Limits::default() }),
+            ("/pods/a:b c", Limits { max: Some(max), ..Limits::default() }),
+        ];
+        assert_eq!(cgroups.groups, expected.map(|(path, limits)| (path.to_owned(), limits)).into());
+    }
+
+    #[test]
+    fn the_second_version_has_one_for_all() {
+        let cgroups = read(
+            "/proc/7/task/7/cgroup:0::/cpu/web\n/sys/fs/cgroup/cpu/web/cpu.weight:300\n/sys/fs/cgroup/cpu/web/cpu.idle:1\n\
+             /sys/fs/cgroup/cpu/web/cpu.max:max 100000\n/sys/fs/cgroup/cpu/cpu.max:150000 100000\n",
+        );
+        assert_eq!((cgroups.hierarchy, cgroups.of(7)), (0, Some("/cpu/web")));
+        let max = CpuMax::Limited(Bandwidth { quota: 150_000_000, period: 100_000_000, burst: 0 });
+        let web = Limits { weight: Some(300), idle: Some(true), max: Some(CpuMax::Unlimited) };
+        let expected = [("/cpu", Limits { max: Some(max), ..Limits::default() }), ("/cpu/web", web)];
+        assert_eq!(cgroups.groups, expected.map(|(path, limits)| (path.to_owned(), limits)).into());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, place, message) in [
+            ("/proc/7/task/7/cgroup:0::/a\nnonsense\n", (2, 1), "this is not FILE:CONTENT"),
+            ("/proc/7/task/7/cgroup:0:/a\n", (1, 23), "`0:/a` does not name a group"),
+            ("/proc/7/task/7/cgroup:x::/a\n", (1, 23), "`x::/a` does not name a group"),
+            (
+                "/proc/7/task/7/cgroup:0::/../a\n",
+                (1, 23),
+                "`/../a` is not a group's path: `..` cannot be part of a group's path",
+            ),
+            (
+                "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:0\n",
+                (2, 29),
+                "`0` is not what cpu.weight says",
+            ),
+            ("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.max:5\n", (2, 26), "`5` is not what cpu.max says"),
+        ] {
+            let error = Cgroups::read("cgroups.txt", text.as_bytes()).expect_err(text);
+            assert_eq!((error.location(), error.to_string()), (Some(place), message.to_owned()), "{text}");
+        }
+        let error = Cgroups::read("cgroups.txt", b"/sys/fs/cgroup/a/cpu.weight:1\n").expect_err("no thread");
+        assert!(error.help().is_some_and(|help| help.contains("find /proc")));
+    }
+
+    /// Wherever it is cut off: read, or an error.
+    #[test]
+    fn a_file_cut_short_is_no_surprise() {
+        for end in 0..V1.len() {
+            let _ = Cgroups::read("cgroups.txt", &V1.as_bytes()[..end]);
+        }
+    }
+}
