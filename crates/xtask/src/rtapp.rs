@@ -2,6 +2,10 @@
 //!
 //! A cell is one figure of one class of tasks of one file: the range over all runs of the one beside that of the other. They agree if
 //! the ranges meet, or if what lies between them is no wider than the wider of both, or than [`Figure::least`].
+//!
+//! rt-app's `run` is so many turns of a loop, and how long one takes it measures itself before each run, as the shortest of some: on a
+//! machine whose speed varies each run then asks for other work. Here that is measured once, as what most turns take, and all runs are
+//! told ([`Pace`]).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +20,12 @@ use crate::command::{build, command, output};
 const EXAMPLES: &str = "/usr/share/doc/rt-app/examples";
 /// Files of ours, which use what the examples do not.
 const OWN: &str = "fidelity/rt-app";
-/// How long rt-app may take before its tasks begin: it calibrates until two measurements agree.
-const CALIBRATION_S: u64 = 45;
+/// How long rt-app may take before its tasks begin.
+const BEGINNING_S: u64 = 20;
+/// A task that computes 2 ms at a time, each CPU one, if a turn of rt-app's loop takes [`GUESS_NS`].
+const PACE: &str = r#"{ "tasks" : { "pace" : { "loop" : 500, "run" : 2000, "timer" : { "ref" : "tick", "period" : 6000 } } },
+  "global" : { "duration" : 3, "calibration" : 100, "logdir" : "./" } }"#;
+const GUESS_NS: f64 = 100.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct RtApp {
@@ -62,6 +70,8 @@ const FIGURES: [Figure; 5] = [
 struct Row {
     start: f64,
     run: f64,
+    /// What it asked for.
+    asked: f64,
     period: f64,
     timers: f64,
     late: f64,
@@ -87,6 +97,8 @@ impl RtApp {
         }
         let files = self.files()?;
         let vruntime = build()?;
+        let pace = self.pace()?;
+        println!("a turn of rt-app's loop takes {} ns: all runs are told\n", pace.0);
         let (mut agree, mut all) = (0, 0);
         println!("{:<28} {:<12} {:<20} {:>19} {:>19}", "file", "task", "figure", "rt-app", "vruntime real");
         for file in files {
@@ -97,7 +109,11 @@ impl RtApp {
                 .wrap_err_with(|| format!("cannot read {}", file.display()))?;
             let seconds = duration(&text).map_or(self.seconds, |own| own.min(self.seconds));
             let compared = (0..self.runs).try_for_each(|_| {
-                gather(&mut theirs, &file, seconds, |folder| self.rt_app(&file, folder))?;
+                gather(&mut theirs, &file, seconds, |folder| {
+                    let told = folder.join(format!("{name}.json"));
+                    write(&told, &pace.told(&text))?;
+                    self.rt_app(&told, folder)
+                })?;
                 gather(&mut ours, &file, seconds, |folder| run_ours(&vruntime, &file, seconds, folder))
             });
             if let Err(error) = compared {
@@ -142,10 +158,26 @@ impl RtApp {
 
     /// Runs a command on a file as long as a run may take. At SIGINT rt-app's threads end at the end of their loops, and its logs are whole.
     fn limited(&self, words: &[&str], file: &Path, folder: &Path) -> miette::Result<std::process::Output> {
-        let limit = (self.seconds + CALIBRATION_S).to_string();
+        let limit = (self.seconds + BEGINNING_S).to_string();
         let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit]);
         run.args(words).arg(file).current_dir(folder);
         run.output().into_diagnostic().wrap_err("cannot start timeout; on Debian: apt-get install coreutils")
+    }
+
+    /// How long a turn of rt-app's loop takes here: the median of what a known number of them took.
+    fn pace(&self) -> miette::Result<Pace> {
+        let folder = folder()?;
+        let file = folder.join("pace.json");
+        write(&file, PACE)?;
+        let measured = self.rt_app(&file, &folder).and_then(|()| {
+            let log = folder.join("rt-app-pace-0.log");
+            let text = fs::read_to_string(&log).into_diagnostic().wrap_err("rt-app leaves no log")?;
+            let rows = rows(&text).ok_or_else(|| miette!("{} is no log of rt-app's", log.display()))?;
+            percentile(rows.iter().filter(|row| row.asked > 0.0).map(|row| row.run / row.asked), 50)
+                .ok_or_else(|| miette!("rt-app's log is empty"))
+        });
+        remove(&folder)?;
+        Ok(Pace((GUESS_NS * measured?).round().max(1.0)))
     }
 
     fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
@@ -165,6 +197,42 @@ impl RtApp {
             }
         }
     }
+}
+
+/// How long a turn of rt-app's loop takes, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pace(f64);
+
+impl Pace {
+    /// The file, with rt-app told so. By hand, for rt-app's files are more than JSON allows.
+    fn told(self, text: &str) -> String {
+        let ours = format!("\"calibration\" : {}", self.0);
+        if let Some(at) = text.find("\"calibration\"") {
+            let rest = &text[at..];
+            let end = rest.find([',', '}', '\n']).unwrap_or(rest.len());
+            return format!("{}{ours}{}", &text[..at], &rest[end..]);
+        }
+        let global = text.find("\"global\"").and_then(|at| Some(at + text[at..].find('{')? + 1));
+        match (global, text.rfind('}')) {
+            (Some(at), _) => format!("{}\n\t\t{ours},{}", &text[..at], &text[at..]),
+            (None, Some(at)) => {
+                format!("{},\n\t\"global\" : {{\n\t\t{ours}\n\t}}\n{}", text[..at].trim_end(), &text[at..])
+            }
+            (None, None) => text.to_owned(),
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> miette::Result<()> {
+    fs::write(path, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
+}
+
+/// An empty folder for what a run leaves.
+fn folder() -> miette::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("vruntime-rt-app-{}", std::process::id()));
+    remove(&folder)?;
+    fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
 }
 
 /// What is to be read by a command that starts in another folder.
@@ -192,9 +260,7 @@ fn gather(
     seconds: u64,
     run: impl FnOnce(&Path) -> miette::Result<()>,
 ) -> miette::Result<()> {
-    let folder = std::env::temp_dir().join(format!("vruntime-rt-app-{}", std::process::id()));
-    remove(&folder)?;
-    fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
+    let folder = folder()?;
     let done = run(&folder).and_then(|()| logs(&folder, seconds as f64));
     remove(&folder)?;
     let classes = done?;
@@ -257,16 +323,15 @@ fn logs(folder: &Path, seconds: f64) -> miette::Result<BTreeMap<String, BTreeMap
 
 /// Columns go by their names, which differ between versions.
 fn rows(text: &str) -> Option<Vec<Row>> {
-    let mut columns: Option<[usize; 5]> = None;
+    let mut columns: Option<[usize; 6]> = None;
     let mut rows = Vec::new();
     for line in text.lines() {
         if let Some(head) = line.strip_prefix('#') {
             let names: Vec<&str> = head.split_whitespace().collect();
             let at = |name: &str| names.iter().position(|known| *known == name);
-            if let (Some(start), Some(run), Some(period), Some(timers), Some(late)) =
-                (at("start"), at("run"), at("period"), at("c_period"), at("wu_lat"))
-            {
-                columns = Some([start, run, period, timers, late]);
+            let known = ["start", "run", "period", "c_period", "wu_lat", "c_duration"].map(at);
+            if known.iter().all(Option::is_some) {
+                columns = Some(known.map(Option::unwrap_or_default));
             }
             continue;
         }
@@ -275,7 +340,9 @@ fn rows(text: &str) -> Option<Vec<Row>> {
             continue;
         }
         let value = |column: usize| values.get(columns?[column]).copied();
-        rows.push(Row { start: value(0)?, run: value(1)?, period: value(2)?, timers: value(3)?, late: value(4)? });
+        let [start, run, period, timers, late, asked] =
+            [value(0)?, value(1)?, value(2)?, value(3)?, value(4)?, value(5)?];
+        rows.push(Row { start, run, asked, period, timers, late });
     }
     columns.map(|_| rows)
 }
@@ -313,6 +380,18 @@ mod tests {
         let figures: Vec<Option<f64>> = FIGURES.iter().map(|figure| (figure.of)(&rows, 0.02)).collect();
         assert_eq!(figures, [Some(2.0), Some(31.315), Some(10_000.0), Some(60.0), Some(60.0)]);
         assert!(super::rows("# a log\n1 2 3\n").is_none() && super::rows("").is_none());
+    }
+
+    #[test]
+    fn files_are_told_how_long_a_turn_takes() {
+        let told = |text: &str| Pace(87.0).told(text);
+        assert_eq!(
+            told("{\n\t\"global\" : {\n\t\t\"calibration\" : \"CPU0\",\n\t\t\"x\" : 1\n\t}\n}"),
+            "{\n\t\"global\" : {\n\t\t\"calibration\" : 87,\n\t\t\"x\" : 1\n\t}\n}"
+        );
+        assert_eq!(told("{ \"global\" : { \"calibration\" : 5 } }"), "{ \"global\" : { \"calibration\" : 87} }");
+        assert_eq!(told("{ \"global\" : { \"x\" : 1 } }"), "{ \"global\" : {\n\t\t\"calibration\" : 87, \"x\" : 1 } }");
+        assert!(told("{ \"tasks\" : { } }").contains("},\n\t\"global\" : {\n\t\t\"calibration\" : 87\n\t}"));
     }
 
     #[test]

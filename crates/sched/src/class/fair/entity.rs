@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use super::bandwidth::Local;
+use super::leaves::Leaves;
 use super::pelt::Avg;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
@@ -308,8 +309,8 @@ pub struct FairRq {
     /// The entities of the tasks that are here, each at its task's index.
     pub(crate) entities: Table<Entity>,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
-    /// Groups whose averages may not be zero, children before parents (by depth, deepest first, kept sorted).
-    pub(crate) leaves: alloc::vec::Vec<u32>,
+    /// Groups whose averages may not be zero.
+    pub(crate) leaves: Leaves,
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
     /// Some group here has, or had, a CPU limit.
@@ -347,7 +348,7 @@ impl FairRq {
             groups,
             entities,
             by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]),
-            leaves: alloc::vec![ROOT],
+            leaves: Leaves::new(),
             util_est: 0,
             limits: false,
             h_load_throttle: 0,

@@ -303,11 +303,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn list_leaf(&mut self, group: u32) {
         let mut group = group;
         while !self.class.groups[group].listed {
-            let depth = self.class.groups[group].depth;
-            let at = self.class.leaves.partition_point(|&leaf| self.class.groups[leaf].depth > depth);
-            self.class.leaves.insert(at, group);
-            self.class.groups[group].listed = true;
-            group = self.class.groups[group].se.parent;
+            let slot = &mut self.class.groups[group];
+            slot.listed = true;
+            self.class.leaves.add(group, slot.depth);
+            group = slot.se.parent;
         }
     }
 
@@ -315,12 +314,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// list: an idle group costs nothing.
     pub(crate) fn update_blocked(&mut self, shared: &Shared<Fair<D, T>>) {
         let now = self.clock.pelt();
-        if self.class.leaves == [ROOT] {
+        if self.class.leaves.is_root_only() {
             self.class.groups[ROOT].cfs.update_avg(now);
             return;
         }
-        let leaves = core::mem::take(&mut self.class.leaves);
-        for &group in &leaves {
+        let leaves = self.class.leaves.take();
+        for group in leaves.iter() {
             let queue = &mut self.class.groups[group].cfs;
             let now = queue.pelt_clock(now);
             if queue.update_avg(now) {
@@ -336,7 +335,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         self.class.leaves = leaves;
         let groups = &mut self.class.groups;
-        self.class.leaves.retain(|&group| {
+        self.class.leaves.retain(|group| {
             let keep = group == ROOT || !groups[group].cfs.is_decayed();
             if !keep {
                 groups[group].listed = false;

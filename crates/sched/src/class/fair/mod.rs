@@ -11,6 +11,7 @@ pub(crate) mod entity;
 mod h_load;
 mod invariants;
 pub(crate) mod lags;
+pub(crate) mod leaves;
 pub(crate) mod load;
 pub(crate) mod pelt;
 mod placement;
