@@ -171,7 +171,9 @@ fn million(duration: u64) {
     if std::env::args().nth(2).is_none() {
         let this = std::env::current_exe().expect("it has a path");
         for kernel in ["6.12", "6.1", "fifo"] {
-            let status = std::process::Command::new(&this).args(["million", kernel]).status();
+            // Once: what a second run finds of the first would count, too.
+            let once = (duration / MS).to_string();
+            let status = std::process::Command::new(&this).args(["million", kernel, &once]).status();
             assert!(status.is_ok_and(|status| status.success()), "it runs under {kernel}");
         }
         return;
