@@ -338,6 +338,14 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     // Nobody would know otherwise.
     let [recorded, replayed, _] = shares(&json(&groups[..5], b""))["capped"];
     assert!((recorded - 20.0).abs() < 1.0 && replayed > 30.0, "{recorded} {replayed}");
+    // The kernel had throttled it in 57 of 59 periods, for 3.24 s: half of them are in these three seconds.
+    let groups_json = &json(&groups, b"")["groups"];
+    let capped = groups_json.as_array().and_then(|all| all.iter().find(|group| group["path"] == "/vr-capped"));
+    let capped = &capped.expect("it is among the groups")["replayed"];
+    let [cpu_ns, times, usec] =
+        ["cpu_ns", "nr_throttled", "throttled_usec"].map(|key| capped[key].as_f64().unwrap_or(0.0));
+    assert!((cpu_ns / 3.015e9 - 0.2).abs() < 0.01, "{capped}");
+    assert!((27.0..=31.0).contains(&times) && (1.5e6..=1.8e6).contains(&usec), "{capped}");
     // What if the limit were gone: it has its third of what its group of weight 100 may have beside 200 and 50.
     let [_, _, lifted] =
         shares(&json(&[&groups[..], &["--map", "cgroup=/vr-capped: max=max"]].concat(), b""))["capped"];

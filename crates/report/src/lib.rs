@@ -44,6 +44,7 @@ mod page;
 mod procfs;
 mod psi;
 mod replay;
+mod replay_groups;
 mod reproduced;
 mod result_tables;
 mod results;
@@ -65,6 +66,7 @@ pub use latency::Latency;
 pub use page::{Bar, Bars, Page, TableGroup};
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
+pub use replay_groups::{ReplayGroup, ReplayGroupMeasure};
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::latency::{Latency, Recorder};
+use crate::replay_groups::ReplayGroup;
 use crate::results::TaskResult;
 use crate::table::grid;
 use crate::units::{count, percent, time};
@@ -55,6 +56,8 @@ pub struct ReplayTask {
 pub struct ReplayCheck {
     /// Every task, the largest first after [`ReplayCheck::sort`].
     pub tasks: Vec<ReplayTask>,
+    /// Every task group; empty if there is but the root.
+    pub groups: Vec<ReplayGroup>,
     /// Busy time of each CPU, nanoseconds: recorded, replayed.
     pub cpus: Vec<(u64, u64)>,
     /// Busy time of each CPU of the what-if.
@@ -131,7 +134,7 @@ impl ReplayCheck {
             vec![cpu.to_string(), percent(share(recorded, of.0)), percent(share(replayed, of.1))]
         });
         let cpus = grid(&["CPU", "busy %", "replay"], 1, cpus);
-        format!("{}{}\n{cpus}", grid(&head, 1, rows), self.rest(all))
+        format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_text())
     }
 
     /// The replay as recorded beside the what-if, if there is one.
@@ -146,7 +149,7 @@ impl ReplayCheck {
             vec![cpu.to_string(), share_of(replayed, of.0), share_of(busy.get(cpu).copied(), of.1)]
         });
         let cpus = grid(&["CPU", "busy %", "what if"], 1, cpus);
-        Some(format!("{}{}\n{cpus}", grid(&head, 1, rows), self.rest(all)))
+        Some(format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_what_if()))
     }
 
     /// What the what-if changes, in a sentence.
@@ -285,6 +288,7 @@ impl ReplayCheck {
                 "summary": self.summary(),
             },
             "what_if": self.what_if_sentence(),
+            "groups": self.groups_json(),
             "tasks": tasks,
         })
     }
@@ -309,6 +313,7 @@ mod tests {
                     ..ReplayTask::default()
                 },
             ],
+            groups: Vec::new(),
             cpus: vec![(400_000_000, replayed)],
             what_if_cpus: Some(vec![replayed / 2, 0]),
             elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),

@@ -194,7 +194,7 @@ impl Results {
 }
 
 impl ReplayCheck {
-    /// Tasks and CPUs, recorded, replayed and what if.
+    /// Tasks, groups and CPUs, recorded, replayed and what if.
     pub fn tables(&self) -> Vec<DataTable> {
         let measures: [Head; 15] = [
             ("recorded_cpu", "CPU, recorded", Kind::Share),
@@ -247,7 +247,10 @@ impl ReplayCheck {
                 part(what_if.get(cpu).copied(), of[2]),
             ]);
         }
-        vec![tasks, cpus]
+        let mut tables = vec![tasks];
+        tables.extend(self.groups_table());
+        tables.push(cpus);
+        tables
     }
 
     /// CPU time of the largest tasks in the last of the runs; the mark is what was recorded.
@@ -282,6 +285,7 @@ impl ReplayCheck {
 mod tests {
     use super::*;
     use crate::replay::ReplayTask;
+    use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
 
     #[test]
     fn a_replay_as_tables() {
@@ -294,6 +298,16 @@ mod tests {
                 what_if: Some(measure(200)),
                 ..ReplayTask::default()
             }],
+            groups: vec![ReplayGroup {
+                path: "/new".to_owned(),
+                replayed: None,
+                what_if: Some(ReplayGroupMeasure {
+                    cpu_ns: 200,
+                    entitled_ns: 250,
+                    run_delay_ns: 9,
+                    throttled: Some((7, 50)),
+                }),
+            }],
             cpus: vec![(400, 300)],
             what_if_cpus: Some(vec![200, 0]),
             elapsed_ns: (1000, 1000, 1000),
@@ -301,8 +315,11 @@ mod tests {
         let tables = check.tables();
         let row = tables[0].json()[0].clone();
         assert_eq!((&row["recorded_cpu"], &row["what_if_cpu"]), (&0.4.into(), &0.2.into()));
-        assert_eq!(tables[1].rows.len(), 2);
-        assert_eq!(tables[1].json()[1]["replayed_busy"], serde_json::Value::Null);
+        let row = tables[1].json()[0].clone();
+        assert_eq!((&row["what_if_cpu"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
+        assert_eq!((&row["what_if_nr_throttled"], &row["replayed_cpu"]), (&7.into(), &serde_json::Value::Null));
+        assert_eq!(tables[2].rows.len(), 2);
+        assert_eq!(tables[2].json()[1]["replayed_busy"], serde_json::Value::Null);
         let bars = check.share_bars();
         assert_eq!((bars.rows[0].mark, bars.rows[0].text.as_str()), (Some(0.4), "20.00 %, recorded 40.00 %"));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
-use vruntime_report::{ReplayCheck, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
@@ -339,6 +339,9 @@ fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus:
     let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
+        groups: runs
+            .first()
+            .map_or_else(Vec::new, |run| ReplayGroup::all(&run.results, runs.get(1).map(|run| &run.results))),
         cpus: (0..cpus).map(pair).collect(),
         what_if_cpus: runs.get(1).map(busy),
         elapsed_ns: (recorded.duration_ns, end(0), end(1)),

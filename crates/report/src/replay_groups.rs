@@ -1,0 +1,169 @@
+//! What a replay gave the task groups: the rows of [`ReplayCheck::groups`], as text, data and JSON. A trace does not say what they got.
+
+use serde_json::{Value, json};
+
+use crate::data::{Cell, DataTable, Kind};
+use crate::replay::ReplayCheck;
+use crate::results::{GroupResult, Results};
+use crate::table::grid;
+use crate::units::{percent, time};
+
+/// What one run gave a task group, groups below it included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayGroupMeasure {
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// See [`GroupResult::entitled_ns`].
+    pub entitled_ns: u64,
+    /// Run delay, nanoseconds.
+    pub run_delay_ns: u64,
+    /// How often, and for how many nanoseconds, its own limit throttled it; none without one.
+    pub throttled: Option<(u64, u64)>,
+}
+
+impl From<&GroupResult> for ReplayGroupMeasure {
+    fn from(group: &GroupResult) -> Self {
+        Self {
+            cpu_ns: group.cpu_ns,
+            entitled_ns: group.entitled_ns,
+            run_delay_ns: group.run_delay_ns,
+            throttled: group.limit.map(|limit| (limit.nr_throttled, limit.throttled_ns)),
+        }
+    }
+}
+
+/// A task group in all runs that have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayGroup {
+    /// Its path.
+    pub path: String,
+    /// What the replay as recorded gave; none: it is of a rule.
+    pub replayed: Option<ReplayGroupMeasure>,
+    /// What the what-if gave.
+    pub what_if: Option<ReplayGroupMeasure>,
+}
+
+impl ReplayGroup {
+    /// The groups of both runs, in the order in which they were made; none if there is but the root.
+    pub fn all(replayed: &Results, what_if: Option<&Results>) -> Vec<Self> {
+        let mut all: Vec<Self> = replayed
+            .groups
+            .iter()
+            .map(|group| Self { path: group.path.clone(), replayed: Some(group.into()), what_if: None })
+            .collect();
+        for group in what_if.into_iter().flat_map(|results| &results.groups) {
+            let measure = Some(group.into());
+            match all.iter_mut().find(|known| known.path == group.path) {
+                Some(known) => known.what_if = measure,
+                None => all.push(Self { path: group.path.clone(), replayed: None, what_if: measure }),
+            }
+        }
+        if all.len() > 1 { all } else { Vec::new() }
+    }
+}
+
+type Measure = Option<ReplayGroupMeasure>;
+
+fn share(measure: Measure, pick: fn(&ReplayGroupMeasure) -> u64, of: u64) -> Option<f64> {
+    measure.map(|measure| pick(&measure) as f64 / of.max(1) as f64)
+}
+
+fn throttled(measure: Measure) -> String {
+    let limit = measure.and_then(|measure| measure.throttled);
+    limit.map_or_else(|| "-".to_owned(), |(times, ns)| format!("{times} x, {}", time(ns as f64)))
+}
+
+impl ReplayCheck {
+    /// The groups of the replay as recorded; empty if there are none.
+    pub(crate) fn groups_text(&self) -> String {
+        if self.groups.is_empty() {
+            return String::new();
+        }
+        let of = self.elapsed_ns.1;
+        let rows = self.groups.iter().filter(|group| group.replayed.is_some()).map(|group| {
+            let part = |pick| share(group.replayed, pick, of).map_or_else(String::new, percent);
+            let waited = group.replayed.map_or(0, |measure| measure.run_delay_ns);
+            vec![
+                group.path.clone(),
+                part(|measure| measure.cpu_ns),
+                part(|measure| measure.entitled_ns),
+                time(waited as f64),
+                throttled(group.replayed),
+            ]
+        });
+        format!("\n{}", grid(&["group, replayed", "CPU %", "entitled", "waited", "throttled"], 1, rows))
+    }
+
+    /// The groups of the replay as recorded beside those of the what-if; empty if there are none.
+    pub(crate) fn groups_what_if(&self) -> String {
+        if self.groups.is_empty() {
+            return String::new();
+        }
+        let rows = self.groups.iter().map(|group| {
+            let part = |measure, pick, of| share(measure, pick, of).map_or_else(|| "-".to_owned(), percent);
+            let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
+            vec![
+                group.path.clone(),
+                part(group.replayed, |measure| measure.cpu_ns, of),
+                part(group.what_if, |measure| measure.cpu_ns, what_if_of),
+                part(group.replayed, |measure| measure.entitled_ns, of),
+                part(group.what_if, |measure| measure.entitled_ns, what_if_of),
+                throttled(group.replayed),
+                throttled(group.what_if),
+            ]
+        });
+        let head = ["group", "CPU %", "what if", "entitled", "what if", "throttled", "what if"];
+        format!("\n{}", grid(&head, 1, rows))
+    }
+
+    /// The groups as data, if there are any.
+    pub(crate) fn groups_table(&self) -> Option<DataTable> {
+        const NS: Kind = Kind::Nanoseconds;
+        let heads: [(&'static str, &'static str, Kind); 13] = [
+            ("group", "Group", Kind::Text),
+            ("replayed_cpu", "CPU, replayed", Kind::Share),
+            ("what_if_cpu", "What if", Kind::Share),
+            ("replayed_entitled", "Entitled, replayed", Kind::Share),
+            ("what_if_entitled", "What if", Kind::Share),
+            ("replayed_nr_throttled", "Throttled, replayed", Kind::Count),
+            ("what_if_nr_throttled", "What if", Kind::Count),
+            ("replayed_throttled_ns", "For, replayed", NS),
+            ("what_if_throttled_ns", "What if", NS),
+            ("replayed_run_delay_ns", "Waited, replayed", NS),
+            ("what_if_run_delay_ns", "What if", NS),
+            ("replayed_cpu_ns", "CPU time, replayed", NS),
+            ("what_if_cpu_ns", "What if", NS),
+        ];
+        let mut table = DataTable::new("replay_groups", "Groups, and what they were entitled to", &heads);
+        for group in &self.groups {
+            let both = [(group.replayed, self.elapsed_ns.1), (group.what_if, self.elapsed_ns.2)];
+            let mut row: Vec<Cell> = vec![group.path.as_str().into()];
+            row.extend(both.map(|(measure, of)| Cell::from(share(measure, |measure| measure.cpu_ns, of))));
+            row.extend(both.map(|(measure, of)| Cell::from(share(measure, |measure| measure.entitled_ns, of))));
+            let limits = both.map(|(measure, _)| measure.and_then(|measure| measure.throttled));
+            row.extend(limits.map(|limit| Cell::from(limit.map(|(times, _)| times))));
+            row.extend(limits.map(|limit| Cell::from(limit.map(|(_, ns)| ns))));
+            row.extend(both.map(|(measure, _)| Cell::from(measure.map(|measure| measure.run_delay_ns))));
+            row.extend(both.map(|(measure, _)| Cell::from(measure.map(|measure| measure.cpu_ns))));
+            table.push(row);
+        }
+        (!self.groups.is_empty()).then_some(table)
+    }
+
+    pub(crate) fn groups_json(&self) -> Value {
+        let measure = |measure: &ReplayGroupMeasure| {
+            json!({
+                "cpu_ns": measure.cpu_ns,
+                "entitled_ns": measure.entitled_ns,
+                "run_delay_ns": measure.run_delay_ns,
+                "nr_throttled": measure.throttled.map(|(times, _)| times),
+                "throttled_usec": measure.throttled.map(|(_, ns)| ns / 1000),
+            })
+        };
+        let group = |group: &ReplayGroup| {
+            let (replayed, what_if) = (group.replayed.as_ref().map(measure), group.what_if.as_ref().map(measure));
+            json!({ "path": group.path, "replayed": replayed, "what_if": what_if })
+        };
+        self.groups.iter().map(group).collect()
+    }
+}
