@@ -357,3 +357,28 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     let told = fails(&["replay", GROUPS, "--cgroups", "perf-data.txt"], b"");
     assert!(told.contains("this is not FILE:CONTENT"), "{told}");
 }
+
+/// The line of shell that the documentation has works here, and what it writes is understood.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_machine_writes_down_of_its_groups_is_read() {
+    if !Path::new("/proc/self/cgroup").exists() {
+        return; // a kernel without cgroups
+    }
+    let folder = tempfile::tempdir().expect("there is room");
+    let mut shell = Command::new("sh");
+    // Threads that end meanwhile are none of its business, nor is its exit status ours.
+    shell
+        .current_dir(&folder)
+        .args(["-c", vruntime_workload::recorded::CGROUPS_COMMAND])
+        .output()
+        .expect("there is a shell");
+    let file = folder.path().join("cgroups.txt");
+    let text = std::fs::read_to_string(&file).expect("it wrote the file");
+    assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");
+    let file = file.to_str().expect("it is UTF-8");
+    let output = vruntime(&["replay", GROUPS, "--cgroups", file], b"");
+    let told = String::from_utf8_lossy(&output.stderr);
+    // Inside a container it may not see where it is.
+    assert!(output.status.success() || told.contains("outside of containers"), "{told}");
+}

@@ -14,8 +14,13 @@ use crate::rtapp;
 
 /// Asks a machine for its groups: which thread is in which, and what weights and limits they have. Any shell can run it, best just before
 /// the trace is recorded.
-pub const COMMAND: &str = "{ find /proc/[0-9]*/task -maxdepth 2 -name cgroup -exec grep -sH '' {} +; \
-                           find /sys/fs/cgroup -name 'cpu.*' -exec grep -sH '' {} +; } > cgroups.txt";
+///
+/// Its lines are short, so that nobody breaks them.
+pub const COMMAND: &str = "\
+{ find /proc/[0-9]*/task -maxdepth 2 -name cgroup \\
+    -exec grep -sH '' {} +
+  find /sys/fs/cgroup -name 'cpu.*' -exec grep -sH '' {} +
+} > cgroups.txt";
 
 /// Where cgroups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
