@@ -37,7 +37,7 @@ pub struct ReplayTask {
     pub name: String,
     /// How its sleeps are replayed; empty if it is in the what-if only: a copy, or beside.
     pub habit: String,
-    /// The task group it was in last, if the trace, or what came with it, tells of any.
+    /// The cgroup it was in last, if the trace, or what came with it, tells of any.
     pub cgroup: Option<String>,
     /// The CPU it is confined to, if it is taken to be.
     pub confined: Option<u32>,

@@ -42,6 +42,7 @@ pub struct Cgroups {
     /// The number of the hierarchy with the `cpu` controller, as `/proc/PID/cgroup` has it; 0 is cgroup v2.
     hierarchy: i32,
     threads: BTreeMap<i32, String>,
+    /// Those that have weights.
     groups: BTreeMap<String, Limits>,
 }
 
@@ -113,13 +114,24 @@ impl Cgroups {
             }
         }
         let limits = |Said { limits, limit }: Said| Limits { max: limit.map(Limit::max), ..limits };
-        cgroups.groups = said.into_iter().map(|(path, said)| (path, limits(said))).collect();
+        let groups = said.into_iter().map(|(path, said)| (path, limits(said)));
+        cgroups.groups = groups.filter(|(_, limits)| limits.weight.is_some()).collect();
         Ok(cgroups)
     }
 
     /// The group of a thread; none: it was not there.
     pub fn of(&self, thread: i32) -> Option<&str> {
         self.threads.get(&thread).map(String::as_str)
+    }
+
+    /// The task group of who is in that cgroup. A cgroup without weights, as v2 has them where the `cpu` controller is not enabled, is none:
+    /// its tasks compete in the next one above. Where nothing is known of weights, every cgroup is taken for one.
+    fn task_group<'a>(&self, path: &'a str) -> &'a str {
+        let mut path = path;
+        while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {
+            path = path.rfind('/').filter(|&at| at > 0).map_or("/", |at| &path[..at]);
+        }
+        path
     }
 
     /// The group whose files are in that folder; none: it is of a hierarchy that does not schedule, or the root.
@@ -248,8 +260,8 @@ pub(super) struct Move {
     pub(super) path: String,
 }
 
-/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks. Returns the last group of each thread,
-/// if anything is known of groups at all.
+/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks. Returns the last cgroup of each thread,
+/// if anything is known of cgroups at all.
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
@@ -267,6 +279,7 @@ pub(super) fn place(
         return vec![None; threads.len()];
     }
     let first = first_groups(threads, cgroups, &moves);
+    let task_group = |path| cgroups.map_or(path, |cgroups| cgroups.task_group(path));
     let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
     let mut last = Vec::with_capacity(threads.len());
     for (index, moves) in moves.iter().enumerate() {
@@ -274,6 +287,7 @@ pub(super) fn place(
         let end = moves.last().map_or(path, |(_, path)| path);
         last.push(Some(end.to_owned()));
         let Some(task) = numbers[index] else { continue };
+        let path = task_group(path);
         counts.grouped += u64::from(path != "/");
         counts.ungrouped += u64::from(first[index].is_none());
         if path != "/" {
@@ -281,7 +295,7 @@ pub(super) fn place(
         }
         for (at, path) in moves {
             counts.moves += 1;
-            let settings = Settings { group: Some(groups.ensure(path)), ..Settings::default() };
+            let settings = Settings { group: Some(groups.ensure(task_group(path))), ..Settings::default() };
             let what = Changed::Tasks { tasks: vec![task], settings, nice: None };
             workload.changes.push(Change { at: *at, what });
         }
@@ -298,23 +312,24 @@ pub(super) fn place(
     last
 }
 
-/// The group in which each thread was first: as the machine said; else where its parent was when it forked it.
+/// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
 fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<(u64, String)>]) -> Vec<Option<String>> {
     let mut first: Vec<Option<String>> =
         threads.iter().map(|thread| cgroups?.of(thread.pid).map(str::to_owned)).collect();
-    // A pid that was given to a second thread says nothing of that one; nor does it of one that was forked before it had it.
+    // What the machine said of a pid is not about the second thread that had it.
     let mut seen = BTreeMap::new();
     for (index, thread) in threads.iter().enumerate() {
         if seen.insert(thread.pid, index).is_some() && thread.born.is_some() {
             first[index] = None;
         }
     }
+    let mut asked = vec![false; threads.len()];
     for start in 0..threads.len() {
-        // Up to whoever is known; then down again.
+        // Up to whoever is known, or was asked before; then down again.
         let (mut way, mut above) = (Vec::new(), start);
-        while first[above].is_none()
+        while !std::mem::replace(&mut asked[above], true)
+            && first[above].is_none()
             && let Some((at, Some(parent))) = threads[above].born
-            && way.len() < threads.len()
         {
             way.push((above, at, parent));
             above = parent;
@@ -343,6 +358,7 @@ mod tests {
 /sys/fs/cgroup/cpu,cpuacct/cpu.shares:1024
 /sys/fs/cgroup/cpu,cpuacct/pods/cpu.shares:512
 /sys/fs/cgroup/cpu,cpuacct/pods/cpu.stat:nr_periods 0
+/sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.shares:1024
 /sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.cfs_quota_us:25000
 /sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.cfs_period_us:50000
 /sys/fs/cgroup/cpu,cpuacct/pods/a:b c/cpu.cfs_burst_us:1000
@@ -364,7 +380,7 @@ mod tests {
         let max = CpuMax::Limited(Bandwidth { quota: 25_000_000, period: 50_000_000, burst: 1_000_000 });
         let expected = [
             ("/pods", Limits { weight: Some(50), max: Some(CpuMax::Unlimited), ..Limits::default() }),
-            ("/pods/a:b c", Limits { max: Some(max), ..Limits::default() }),
+            ("/pods/a:b c", Limits { weight: Some(100), max: Some(max), ..Limits::default() }),
         ];
         assert_eq!(cgroups.groups, expected.map(|(path, limits)| (path.to_owned(), limits)).into());
     }
@@ -373,13 +389,26 @@ mod tests {
     fn the_second_version_has_one_for_all() {
         let cgroups = read(
             "/proc/7/task/7/cgroup:0::/cpu/web\n/sys/fs/cgroup/cpu/web/cpu.weight:300\n/sys/fs/cgroup/cpu/web/cpu.idle:1\n\
-             /sys/fs/cgroup/cpu/web/cpu.max:max 100000\n/sys/fs/cgroup/cpu/cpu.max:150000 100000\n",
+             /sys/fs/cgroup/cpu/web/cpu.max:max 100000\n/sys/fs/cgroup/cpu/cpu.max:150000 100000\n/sys/fs/cgroup/cpu/cpu.weight:100\n",
         );
         assert_eq!((cgroups.hierarchy, cgroups.of(7)), (0, Some("/cpu/web")));
         let max = CpuMax::Limited(Bandwidth { quota: 150_000_000, period: 100_000_000, burst: 0 });
         let web = Limits { weight: Some(300), idle: Some(true), max: Some(CpuMax::Unlimited) };
-        let expected = [("/cpu", Limits { max: Some(max), ..Limits::default() }), ("/cpu/web", web)];
+        let expected = [("/cpu", Limits { weight: Some(100), max: Some(max), ..Limits::default() }), ("/cpu/web", web)];
         assert_eq!(cgroups.groups, expected.map(|(path, limits)| (path.to_owned(), limits)).into());
+    }
+
+    #[test]
+    fn where_the_controller_is_not_enabled_there_is_no_task_group() {
+        let threads = "/proc/7/task/7/cgroup:0::/a/b/c\n/proc/8/task/8/cgroup:0::/x\n";
+        let cgroups =
+            read(&format!("{threads}/sys/fs/cgroup/a/cpu.weight:100\n/sys/fs/cgroup/a/b/cpu.stat:usage_usec 5\n"));
+        assert_eq!(
+            ["/a/b/c", "/a", "/x", "/x/y", "/"].map(|path| cgroups.task_group(path)),
+            ["/a", "/a", "/", "/", "/"]
+        );
+        assert_eq!(cgroups.of(7), Some("/a/b/c"), "it is where it is");
+        assert_eq!(read(threads).task_group("/x/y"), "/x/y", "nobody asked for weights");
     }
 
     #[test]

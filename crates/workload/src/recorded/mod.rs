@@ -217,7 +217,7 @@ pub struct Thread {
     pub habit: Habit,
     /// How long it computes between two sleeps, if it looks at the clock for that; else it has work to do. Nanoseconds.
     pub computes_for: Option<u64>,
-    /// The task group it was in last; none: the trace, and what came with it, says it of nobody.
+    /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own it is no task group.
     pub cgroup: Option<String>,
     /// The only CPU it may run on, if that is known or taken to be so.
     pub confined: Option<u32>,

@@ -341,7 +341,8 @@ fn placed(recorded: &Recorded) -> (Vec<(&str, &str)>, Vec<Moved<'_>>) {
 }
 
 const GROUPS: &[u8] = b"/proc/5/task/5/cgroup:0::/web\n/proc/6/task/6/cgroup:0::/\n\
-                        /sys/fs/cgroup/web/cpu.weight:300\n/sys/fs/cgroup/else/cpu.weight:7\n";
+                        /sys/fs/cgroup/web/cpu.weight:300\n/sys/fs/cgroup/else/cpu.weight:7\n\
+                        /sys/fs/cgroup/batch/cpu.weight:100\n/sys/fs/cgroup/batch/x/cpu.weight:100\n";
 
 /// `parent` forks before and after it is moved, `child` forks `grandchild`; of `late` nothing is known.
 fn moved() -> Recorder {
@@ -428,4 +429,12 @@ fn rules_know_groups() {
     assert_eq!(web.max, Some(Bandwidth { quota: 5 * MS, period: 10 * MS, burst: 0 }));
     assert_eq!(placed(&changed), placed(&recorded));
     assert!(apply("cgroup=/nowhere: nice=1").is_err());
+    let without =
+        Cgroups::read("cgroups.txt", b"/proc/5/task/5/cgroup:0::/web\n/sys/fs/cgroup/x/cpu.weight:1\n").unwrap();
+    let recorded = moved().with_cgroups(without).finish(&Charges::default());
+    assert_eq!(placed(&recorded).0[..2], [("parent", "/"), ("first", "/")]);
+    let mut rules = rules::Rules::default();
+    rules.add("cgroup=/web: weight=20").unwrap();
+    let error = rules.apply(&mut recorded.clone(), &recorded.threads, 2).unwrap_err();
+    assert_eq!(error.message(), "no cgroup that fits has weights and limits of its own");
 }

@@ -42,11 +42,20 @@ impl Rules {
                 index
             });
             // Of groups that are there already.
-            if let (None, Some(glob)) = (group, &rule.who.cgroup) {
-                for (index, path) in groups.paths().iter().enumerate().skip(1) {
-                    if glob.is_match(path) {
-                        limit(&mut groups, index, rule.what.limits);
-                    }
+            if let (None, Some(glob)) = (group, &rule.who.cgroup)
+                && rule.what.limits != Limits::default()
+            {
+                let paths = groups.paths().into_iter().enumerate().skip(1);
+                let there: Vec<usize> = paths.filter(|(_, path)| glob.is_match(path)).map(|(index, _)| index).collect();
+                if there.is_empty() {
+                    let error =
+                        Error::new(&rule.source, "no cgroup that fits has weights and limits of its own".to_owned());
+                    return Err(error.at(rule.span.clone(), "the `cpu` controller is not enabled there").with_help(
+                        "put these tasks into a group: add group=/name; or name a cgroup above, in which they compete",
+                    ));
+                }
+                for index in there {
+                    limit(&mut groups, index, rule.what.limits);
                 }
             }
             for thread in recorded.threads.iter().filter(|thread| rule.who.fits(thread)) {
