@@ -561,6 +561,9 @@ pub(crate) struct Replay {
     /// writes it there (docs/replay.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
+    /// Only replay as recorded, and check that: no what-if
+    #[arg(long, conflicts_with_all = ["kernel", "machine", "map", "beside", "set", "feature"])]
+    pub(crate) as_recorded: bool,
     /// What if this were the kernel, such as 6.1 or 6.12+NO_RUN_TO_PARITY
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,

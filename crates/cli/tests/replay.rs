@@ -358,6 +358,14 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     assert!(told.contains("this is not FILE:CONTENT"), "{told}");
 }
 
+#[test]
+fn as_recorded_is_no_what_if() {
+    let file = ["replay", "perf-data.txt", "--as-recorded"];
+    assert!(!well(&file, b"").contains("What if"));
+    let told = fails(&[&file[..], &["--kernel", "6.1"]].concat(), b"");
+    assert!(told.contains("cannot be used with"), "{told}");
+}
+
 /// The line of shell that the documentation has works here, and what it writes is understood.
 #[cfg(target_os = "linux")]
 #[test]

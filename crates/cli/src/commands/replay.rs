@@ -49,12 +49,13 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
     let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
     let as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &model)?;
-    let asks = arguments.kernel.is_some()
-        || arguments.machine.is_some()
-        || !(rules.is_empty()
-            && beside.is_empty()
-            && arguments.model.set.is_empty()
-            && arguments.model.feature.is_empty());
+    let asks = !arguments.as_recorded
+        && (arguments.kernel.is_some()
+            || arguments.machine.is_some()
+            || !(rules.is_empty()
+                && beside.is_empty()
+                && arguments.model.set.is_empty()
+                && arguments.model.feature.is_empty()));
     let what_if = asks
         .then(|| {
             let kernel = arguments.kernel.as_deref().unwrap_or(&arguments.recorded_kernel);
