@@ -44,10 +44,10 @@ enum Content {
 impl Content {
     /// How many bytes of a message go behind the last message, and how many pages of its own the rest takes.
     fn split(size: u32, pages: &VecDeque<Page>, bytes: u32) -> (u32, usize) {
-        let part = bytes % size;
+        // Most messages are smaller than a page, and a division takes longer than all the rest.
+        let (whole, part) = if bytes < size { (0, bytes) } else { (bytes / size, bytes % size) };
         let merges = part > 0 && pages.back().is_some_and(|last| last.end + part <= size);
-        let merged = if merges { part } else { 0 };
-        (merged, (bytes - merged).div_ceil(size) as usize)
+        if merges { (part, whole as usize) } else { (0, whole as usize + usize::from(part > 0)) }
     }
 }
 
