@@ -61,7 +61,7 @@ ABOUT = {
 # And of why their scenarios miss, where it is not as above.
 MACHINE_CAUSES = {
     "forks-on-2": "Making and ending a thread wakes threads of the kernel (under 6.18 `rcu_preempt` was seen to preempt hog and children at "
-    "ticks), and the children share a CPU as long as both parents fork at about the same time: two states that last. (Recordings of more than two CPUs are from before forked threads stopped reading "
+    "ticks), and the children share a CPU as long as both parents fork at about the same time: two states that last. (Those of 16 CPUs are from before forked threads stopped reading "
     "their counters from `/proc`, which took two milliseconds in the emulator.)",
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
     "With more virtual CPUs than real ones it hangs on the host's time slices, which are a mean here.",
