@@ -22,7 +22,7 @@ const EXAMPLES: &str = "/usr/share/doc/rt-app/examples";
 const OWN: &str = "fidelity/rt-app";
 /// How long rt-app may take before its tasks begin.
 const BEGINNING_S: u64 = 20;
-/// A task that computes 2 ms at a time, each CPU one, if a turn of rt-app's loop takes [`GUESS_NS`].
+/// A task that computes 2 ms at a time, if a turn of rt-app's loop takes [`GUESS_NS`].
 const PACE: &str = r#"{ "tasks" : { "pace" : { "loop" : 500, "run" : 2000, "timer" : { "ref" : "tick", "period" : 6000 } } },
   "global" : { "duration" : 3, "calibration" : 100, "logdir" : "./" } }"#;
 const GUESS_NS: f64 = 100.0;

@@ -262,8 +262,7 @@ fn rules(map: &[String]) -> miette::Result<Rules> {
     for text in map {
         let path = Path::new(text);
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
-            let bytes =
-                input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))?;
+            let bytes = contents(path)?;
             rules.add_file(text, &bytes)?;
         } else {
             rules.add(text)?;
@@ -272,9 +271,13 @@ fn rules(map: &[String]) -> miette::Result<Rules> {
     Ok(rules)
 }
 
+fn contents(path: &Path) -> miette::Result<Vec<u8>> {
+    input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))
+}
+
 /// What `--cgroups` names.
 fn cgroups(path: &Path) -> miette::Result<Cgroups> {
-    let bytes = input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))?;
+    let bytes = contents(path)?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)
 }
 

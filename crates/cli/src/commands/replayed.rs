@@ -67,7 +67,8 @@ pub(crate) fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
         Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
         Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
         Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
-        Tracepoint::CgroupAttach { task, dst_root, dst_path, .. } => {
+        // Some kernels told the group's name and not its path.
+        Tracepoint::CgroupAttach { task, dst_root, dst_path, .. } if !dst_path.is_empty() => {
             What::Attached { task: named(*task), hierarchy: *dst_root, path: dst_path }
         }
         Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },

@@ -167,7 +167,7 @@ fn attach(text: &[u8]) -> Option<Tracepoint<'_>> {
     let dst_root = fields.signed(b"dst_root=")?;
     let dst_id = fields.unsigned(b"dst_id=")?;
     let dst_level = fields.signed(b"dst_level=")?;
-    // A cgroup's name may have spaces in it, and a task's may begin like a field.
+    // A cgroup's name may have spaces in it.
     let dst_path = fields.text(b"dst_path=", b"pid=")?;
     let pid = fields.signed(b"pid=")?;
     let comm = trim_end(trim_start(fields.0).strip_prefix(b"comm=")?);

@@ -34,6 +34,7 @@ impl Rules {
         let workload = &mut recorded.workload;
         let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
         let mut copies = vec![1_u32; workload.tasks.len()];
+        let mut placed = BTreeSet::new();
         for rule in &self.rules {
             rule.check(threads, cpus)?;
             let group = rule.what.group.as_deref().map(|path| {
@@ -65,7 +66,7 @@ impl Rules {
                 }
                 if group.is_some() {
                     workload.tasks[task].settings.group = group;
-                    stays(workload, task);
+                    placed.insert(task);
                 }
                 copies[task] = rule.what.copies.unwrap_or(copies[task]);
             }
@@ -79,6 +80,7 @@ impl Rules {
             limit(&mut groups, index, *limits);
         }
         workload.groups = groups.into_groups();
+        stay(workload, &placed);
         multiply(workload, &copies);
         Ok(())
     }
@@ -135,10 +137,11 @@ pub(in super::super) fn limit(groups: &mut GroupTree, index: usize, limits: Limi
     }
 }
 
-/// A task is not moved to other groups any more.
-fn stays(workload: &mut Workload, task: usize) {
+/// Tasks that a rule has put into a group are not moved to others any more, as they were in the trace.
+fn stay(workload: &mut Workload, placed: &BTreeSet<usize>) {
     workload.changes.retain(|change| {
-        !matches!(&change.what, Changed::Tasks { tasks, settings, .. } if settings.group.is_some() && tasks[..] == [task])
+        let Changed::Tasks { tasks, settings, .. } = &change.what else { return true };
+        settings.group.is_none() || !tasks.iter().all(|task| placed.contains(task))
     });
 }
 
