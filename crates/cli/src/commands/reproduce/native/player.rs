@@ -60,7 +60,10 @@ impl<P: Policy> Player<P> {
     }
 
     /// One call; who runs then, if it was about that.
-    #[inline]
+    ///
+    /// Never inlined: the compiler did so on one side of a comparison and not on the other, which made knobs 37 instructions a switch
+    /// dearer than constants where the scheduler's own code takes as many of either.
+    #[inline(never)]
     fn step(&mut self, step: &Step) -> Option<Running> {
         let mut sched = self.sched(step.at);
         match step.call {
