@@ -185,11 +185,12 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    fn interrupt(&mut self, cpu: CpuId, why: u8) {
+    /// An interrupt for `cpu`, sent at `sent`.
+    fn interrupt(&mut self, cpu: CpuId, why: u8, sent: u64) {
         let source = self.source(cpu.index(), IPI);
         let this = &mut self.cpus[cpu.index()];
         if this.ipi == 0 {
-            let mut at = self.now.saturating_add(self.costs.ipi_latency_ns);
+            let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
             if this.sleeps_at(at) {
                 // It will find the CPU in its idle state: wake-up and interrupt are one event.
                 at = at.saturating_add(self.costs.idle_exit_ns + this.exit_latency);
@@ -206,12 +207,15 @@ impl<S: Sink> Host for Core<'_, S> {
     fn resched(&mut self, cpu: CpuId) {
         // On the executing CPU the machine looks at `need_resched` itself when the kernel path ends.
         if cpu != self.executing {
-            self.interrupt(cpu, RESCHED);
+            self.interrupt(cpu, RESCHED, self.now);
         }
     }
 
+    /// The kick is the last thing a tick does: it goes out when the tick is paid for, and the CPU that had the tick has chosen who
+    /// runs next there before the kicked one looks for somebody to pull.
     fn kick_nohz(&mut self, cpu: CpuId) {
-        self.interrupt(cpu, NOHZ);
+        let sent = self.cpus[self.executing.index()].paid_at().max(self.now);
+        self.interrupt(cpu, NOHZ, sent);
     }
 
     #[inline]
