@@ -141,6 +141,26 @@ fn trace_dat_has_what_trace_cmd_reads_in_it() {
     }
 }
 
+/// The kernel's flags say whose doing a wakeup is, in every format that has them.
+#[test]
+fn wakeups_by_interrupts_are_told() {
+    let wakeups = |name: &str| {
+        let (lines, _, _) = told(&fixture(name), |record| match record.name {
+            b"sched_waking" => format!("{} {:?}", record.at / 1000, record.hardirq),
+            _ => String::new(),
+        });
+        lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>()
+    };
+    let count = |lines: &[String], end: &str| lines.iter().filter(|line| line.ends_with(end)).count();
+    for (name, others) in [("ftrace.txt", "None"), ("trace-v6.dat", "None"), ("perf.data", "None")] {
+        let found = wakeups(name);
+        assert!(count(&found, "Some(true)") > 0 && count(&found, "Some(false)") > 0, "{name}: {found:?}");
+        assert_eq!(count(&found, others), 0, "{name}: {found:?}");
+    }
+    assert_eq!(wakeups("trace-v7-zstd.dat"), wakeups("trace-v6.dat"));
+    assert_eq!(count(&wakeups("perf-script.txt"), "None"), wakeups("perf-script.txt").len());
+}
+
 #[test]
 fn perf_data_has_what_perf_script_reads_in_it() {
     // perf makes up names of what ran before it began, at time 0, and says more of records that are no events.

@@ -146,7 +146,8 @@ fn lines(bytes: Vec<u8>) -> Vec<String> {
             point => format!("{point:?}"),
         };
         let name = String::from_utf8_lossy(record.name).into_owned();
-        lines.push(format!("{} {} {} {name} {point}", record.at, record.cpu, record.pid));
+        let irq = record.hardirq;
+        lines.push(format!("{} {} {} {irq:?} {name} {point}", record.at, record.cpu, record.pid));
     }
     lines
 }

@@ -221,7 +221,8 @@ impl Reading {
             if self.cpus <= MAX_CPUS
                 && let Some(what) = what(&record.point)
             {
-                self.recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, tgid: record.tgid, what });
+                let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
+                self.recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });
             }
         }
         let notes = events.notes();

@@ -78,13 +78,13 @@ impl Sink for Analyses {
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         if let Some(what) = self.what(cpu, event) {
             let by = self.world.cpus().get(cpu.index()).map_or(On::Idle, |row| row.on);
-            self.step(&Step { at: at as i64, cpu: cpu.0, by, what });
+            self.step(&Step { at: at as i64, cpu: cpu.0, by, irq: false, what });
         }
     }
 
     fn finish(&mut self, at: u64) {
         let at = at as i64;
-        self.step(&Step { at, cpu: 0, by: On::Unknown, what: What::Other });
+        self.step(&Step { at, cpu: 0, by: On::Unknown, irq: false, what: What::Other });
         self.end();
     }
 }

@@ -60,5 +60,5 @@ pub(super) fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
     if let (On::Task(task), Some(tgid)) = (by, record.tgid) {
         world.set_tgid(task, tgid);
     }
-    Some(Step { at: record.at, cpu: record.cpu, by, what })
+    Some(Step { at: record.at, cpu: record.cpu, by, irq: record.hardirq == Some(true), what })
 }

@@ -34,6 +34,8 @@ pub(crate) struct Step {
     pub(crate) cpu: u32,
     /// Who ran there.
     pub(crate) by: On,
+    /// It is known to be the doing of an interrupt's handler.
+    pub(crate) irq: bool,
     pub(crate) what: What,
 }
 
@@ -357,7 +359,7 @@ impl World {
     pub(crate) fn apply(&mut self, step: &Step) -> bool {
         self.changes.clear();
         self.cpu_was = None;
-        let Step { at, cpu, by, what } = *step;
+        let Step { at, cpu, by, what, .. } = *step;
         if cpu >= MAX_CPUS {
             self.faults.impossible += 1;
             return false;
@@ -478,7 +480,7 @@ mod tests {
     use super::*;
 
     fn step(at: i64, cpu: u32, by: On, what: What) -> Step {
-        Step { at, cpu, by, what }
+        Step { at, cpu, by, irq: false, what }
     }
 
     #[test]

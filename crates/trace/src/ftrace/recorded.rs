@@ -92,6 +92,10 @@ fn line(buffer: &mut Vec<u8>, record: &Record<'_>) {
     buffer.extend_from_slice(b" [");
     push_number(buffer, u64::from(record.cpu), 3);
     buffer.extend_from_slice(b"] ");
+    if let Some(hardirq) = record.hardirq {
+        // Of the kernel's five flags the one that is kept.
+        buffer.extend_from_slice(if hardirq { b"..h.. " } else { b"..... " });
+    }
     time(buffer, record.at);
     if record.name != b"function" {
         let before = buffer.len();

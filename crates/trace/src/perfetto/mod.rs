@@ -243,7 +243,12 @@ impl<W: Write> PerfettoWriter<W> {
         };
         let timestamp = self.stamp(at, cpu, tasks);
         let left = step_exit(cpu, event);
-        let event = FtraceEvent { timestamp: Some(timestamp), pid: Some(pid.unsigned_abs()), event: Some(kind) };
+        let event = FtraceEvent {
+            timestamp: Some(timestamp),
+            pid: Some(pid.unsigned_abs()),
+            event: Some(kind),
+            ..FtraceEvent::default()
+        };
         self.bundles.push(&mut self.out, cpu, &event);
         if let Some(left) = left {
             self.bundles.push(&mut self.out, cpu, &FtraceEvent { event: Some(left), ..event });

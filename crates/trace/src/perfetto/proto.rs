@@ -68,6 +68,9 @@ pub struct FtraceEvent {
     /// Who ran when it was hit.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
+    /// The kernel's flags: 8 in the handler of an interrupt.
+    #[prost(uint32, optional, tag = "5")]
+    pub common_flags: Option<u32>,
     #[prost(oneof = "FtraceEventKind", tags = "3, 4, 11, 13, 17, 20, 67, 114, 236, 237, 238, 239, 343, 345, 491")]
     pub event: Option<FtraceEventKind>,
 }

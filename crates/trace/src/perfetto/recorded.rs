@@ -18,6 +18,8 @@ use crate::output::Output;
 
 /// Threads whose processes are remembered: as many as Linux has.
 const MAX_THREADS: usize = 1 << 22;
+/// The kernel's `TRACE_FLAG_HARDIRQ`.
+const HARDIRQ: u32 = 8;
 /// Threads described in one packet.
 const THREADS: usize = 1000;
 
@@ -83,7 +85,9 @@ impl<W: Write> RecordedPerfetto<W> {
             return;
         };
         let pid = u32::try_from(record.pid).ok();
-        self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp: Some(timestamp), pid, event: Some(kind) });
+        let common_flags = record.hardirq.map(|hardirq| if hardirq { HARDIRQ } else { 0 });
+        let event = FtraceEvent { timestamp: Some(timestamp), pid, common_flags, event: Some(kind) };
+        self.bundles.push(&mut self.out, cpu, &event);
     }
 
     /// Remembers which process a thread is of.

@@ -62,6 +62,7 @@ struct Format {
     point: Point,
     slots: [Slot; SLOTS],
     pid: Slot,
+    flags: Slot,
 }
 
 /// The formats of all events of a file.
@@ -77,6 +78,8 @@ pub(super) struct Formats {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoded<'a> {
     pub(super) pid: i32,
+    /// As [`Record::hardirq`](crate::event::Record::hardirq).
+    pub(super) hardirq: Option<bool>,
     pub(super) name: &'a [u8],
     pub(super) point: Tracepoint<'a>,
 }
@@ -112,7 +115,12 @@ impl Formats {
     pub(super) fn decode<'a>(&'a self, record: &'a [u8]) -> Option<Decoded<'a>> {
         let id = number(record, 0, 2, self.big_endian)?;
         let Some(&index) = self.by_id.get(&id) else {
-            return Some(Decoded { pid: -1, name: b"(unknown)", point: Tracepoint::Other { fields: b"" } });
+            return Some(Decoded {
+                pid: -1,
+                hardirq: None,
+                name: b"(unknown)",
+                point: Tracepoint::Other { fields: b"" },
+            });
         };
         let format = &self.all[index];
         let read = Read { record, big_endian: self.big_endian, format };
@@ -122,8 +130,19 @@ impl Formats {
         } else {
             read.point(self.bits).unwrap_or(Tracepoint::Malformed { fields: b"" })
         };
-        Some(Decoded { pid, name: &format.name, point })
+        let hardirq = read.int(format.flags).and_then(|flags| hardirq(flags as u64));
+        Some(Decoded { pid, hardirq, name: &format.name, point })
     }
+}
+
+/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know.
+#[inline]
+pub(super) fn hardirq(flags: u64) -> Option<bool> {
+    /// The architecture cannot tell whether interrupts are off, or anything of that kind.
+    const NO_IRQ_INFO: u64 = 0x02;
+    const HARDIRQ: u64 = 0x08;
+    const NMI: u64 = 0x40;
+    (flags & NO_IRQ_INFO == 0).then_some(flags & (HARDIRQ | NMI) != 0)
 }
 
 /// `size` bytes at `offset` as a number.
@@ -290,7 +309,7 @@ fn parse(text: &[u8]) -> Option<(u64, Format)> {
     let name = trim_end(trim_start(lines.next()?.strip_prefix(b"name:")?)).to_vec();
     let mut id = None;
     let (kind, names) = point(&name);
-    let mut format = Format { name, point: kind, slots: [Slot::Absent; SLOTS], pid: Slot::Absent };
+    let mut format = Format { name, point: kind, slots: [Slot::Absent; SLOTS], pid: Slot::Absent, flags: Slot::Absent };
     for line in lines {
         let line = trim_start(line);
         if let Some(rest) = line.strip_prefix(b"ID:") {
@@ -299,6 +318,8 @@ fn parse(text: &[u8]) -> Option<(u64, Format)> {
             let Some((name, slot)) = field(rest) else { continue };
             if name == b"common_pid" {
                 format.pid = slot;
+            } else if name == b"common_flags" {
+                format.flags = slot;
             } else if let Some(index) = names.iter().position(|&known| known == name) {
                 format.slots[index] = slot;
             }

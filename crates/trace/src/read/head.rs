@@ -38,6 +38,7 @@ pub(super) struct Head {
     pub(super) pid: i32,
     pub(super) tgid: Option<i32>,
     pub(super) cpu: u32,
+    pub(super) hardirq: Option<bool>,
     pub(super) at: i64,
     /// The time has no fraction: counts of a clock that is none.
     pub(super) counts: bool,
@@ -84,13 +85,26 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
         (tgid, _) = in_brackets(&rest[..=end])?;
         rest = trim_start(&rest[end + 1..]);
     }
-    let (at, counts, rest) = match time(rest) {
-        Some(found) => found,
-        None => time(trim_start(&rest[memchr(b' ', rest)?..]))?,
+    let (hardirq, (at, counts, rest)) = match time(rest) {
+        Some(found) => (None, found),
+        None => {
+            let (flags, rest) = rest.split_at(memchr(b' ', rest)?);
+            (hardirq(flags), time(trim_start(rest))?)
+        }
     };
     let tgid = tgid.or(process);
-    let head = Head { dress, comm, pid, tgid, cpu: valid_cpu(cpu)?, at, counts, name: 0..0, fields: 0..0 };
+    let head = Head { dress, comm, pid, tgid, cpu: valid_cpu(cpu)?, hardirq, at, counts, name: 0..0, fields: 0..0 };
     Some(finish(line, head, rest))
+}
+
+/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in one that hit a softirq, `z` and `Z` in those that cannot
+/// be masked; `s` in a softirq, which may be whoever runs doing his own work, as a packet sent to this same machine is.
+fn hardirq(flags: &[u8]) -> Option<bool> {
+    match flags.get(2)? {
+        b'h' | b'H' | b'z' | b'Z' => Some(true),
+        b'.' | b's' => Some(false),
+        _ => None,
+    }
 }
 
 fn valid_cpu(number: u64) -> Option<u32> {
@@ -256,6 +270,7 @@ fn latency_at(line: &[u8], dash: usize) -> Option<Head> {
         pid: i32::try_from(pid).ok()?,
         tgid: None,
         cpu: valid_cpu(number)?,
+        hardirq: hardirq(&flags[..end]),
         at,
         counts,
         name: 0..0,
@@ -313,6 +328,23 @@ mod tests {
             ("a-3 [001] 4.000001: do_idle <-cpu_idle", "ftrace|a|3|None|1|4000001000||do_idle <-cpu_idle"),
         ] {
             assert_eq!(read(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn flags_tell_the_handlers_of_interrupts() {
+        for (line, expected) in [
+            ("  bash-206  [001]  45.969217: cpu_idle: state=1", None),
+            ("  bash-206  [001] d.h2. 45.969217: cpu_idle: x", Some(true)),
+            ("  bash-206  [001] dNH2 45.969217: cpu_idle: x", Some(true)),
+            ("  bash-206  [001] d.Z2. 45.969217: cpu_idle: x", Some(true)),
+            ("  bash-206  [001] dNs2. 45.969217: cpu_idle: x", Some(false)),
+            ("  bash-206  [001] d..2. 45.969217: cpu_idle: x", Some(false)),
+            ("  bash-206  1d.h2. 45.969217: cpu_idle: x", Some(true)),
+            ("  bash-206  [001] xxxx 45.969217: cpu_idle: x", None),
+            ("  bash 206 [001] 45.969217: sched:x: y", None),
+        ] {
+            assert_eq!(head(line.as_bytes()).expect("an event").hardirq, expected, "{line}");
         }
     }
 

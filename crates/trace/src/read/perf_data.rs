@@ -227,6 +227,7 @@ impl<R: Read + Seek> PerfData<R> {
         let big_endian = self.input.big_endian;
         let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);
         let Found { time, cpu, pid, tid, raw } = row.found;
+        let mut hardirq = None;
         let (name, point): (&[u8], _) = match row.kind {
             kind::LOST => (b"PERF_RECORD_LOST", Tracepoint::Lost { events: number(bytes, 8, 8, big_endian) }),
             kind::LOST_SAMPLES => {
@@ -236,14 +237,18 @@ impl<R: Read + Seek> PerfData<R> {
                 let task = Named { comm: until_nul(bytes.get(8..).unwrap_or_default()), pid: int(4) };
                 (b"PERF_RECORD_COMM", Tracepoint::TaskRename { task, tgid: Some(int(0)) })
             }
-            _ => decode(&self.formats, bytes, raw.0..raw.1),
+            _ => {
+                let decoded = decode(&self.formats, bytes, raw.0..raw.1);
+                hardirq = decoded.hardirq;
+                (decoded.name, decoded.point)
+            }
         };
         if matches!(point, Tracepoint::Malformed { .. }) {
             self.notes.malformed.add(Place::Byte(row.place));
         }
         let comm = if tid == 0 { b"swapper" } else { self.comms.get(&tid).map_or(&b""[..], Vec::as_slice) };
         let at = i64::try_from(time).unwrap_or(i64::MAX);
-        Ok(Some(Record { at, cpu, pid: tid, tgid: (pid >= 0).then_some(pid), comm, name, point }))
+        Ok(Some(Record { at, cpu, pid: tid, tgid: (pid >= 0).then_some(pid), comm, hardirq, name, point }))
     }
 
     /// A new thread has its parent's name.
@@ -275,11 +280,9 @@ impl<R: Read + Seek> PerfData<R> {
 }
 
 /// The tracepoint in a sample's raw data; a sample without is of some other event.
-fn decode<'a>(formats: &'a Formats, bytes: &'a [u8], raw: Range<usize>) -> (&'a [u8], Tracepoint<'a>) {
-    match bytes.get(raw).filter(|raw| !raw.is_empty()).and_then(|raw| formats.decode(raw)) {
-        Some(Decoded { name, point, .. }) => (name, point),
-        None => (b"(sample)", Tracepoint::Other { fields: b"" }),
-    }
+fn decode<'a>(formats: &'a Formats, bytes: &'a [u8], raw: Range<usize>) -> Decoded<'a> {
+    let nothing = Decoded { pid: -1, hardirq: None, name: b"(sample)", point: Tracepoint::Other { fields: b"" } };
+    bytes.get(raw).filter(|raw| !raw.is_empty()).and_then(|raw| formats.decode(raw)).unwrap_or(nothing)
 }
 
 impl<R: Read + Seek> Events for PerfData<R> {

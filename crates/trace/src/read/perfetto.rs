@@ -222,15 +222,15 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         self.taken = Some(cpu as usize);
         let Cpu { id, bundle, places, read, .. } = &self.cpus[cpu as usize];
         let cpu = *id;
-        let (pid, name, point) = match bundle.entry() {
+        let (pid, hardirq, name, point) = match bundle.entry() {
             Entry::Lost => {
                 let point = Tracepoint::Lost { events: None };
-                return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", name: LOST, point }));
+                return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", hardirq: None, name: LOST, point }));
             }
-            Entry::Event { pid, name, point } => (pid, name, point),
-            Entry::Numeric { pid, tag, message } => {
+            Entry::Event { pid, hardirq, name, point } => (pid, hardirq, name, point),
+            Entry::Numeric { pid, hardirq, tag, message } => {
                 let (name, point) = bundle::decode(&self.names, tag, message, &mut self.bits);
-                (pid, name, point)
+                (pid, hardirq, name, point)
             }
         };
         if matches!(point, Tracepoint::Malformed { .. }) {
@@ -239,7 +239,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         let thread = self.threads.get(&pid);
         let comm: &[u8] = if pid == 0 { b"<idle>" } else { thread.map_or(b"", |thread| &thread.comm) };
         let tgid = thread.map(|thread| thread.tgid).filter(|&tgid| tgid > 0);
-        Ok(Some(Record { at, cpu, pid, tgid, comm, name, point }))
+        Ok(Some(Record { at, cpu, pid, tgid, comm, hardirq, name, point }))
     }
 
     /// What is known of the file so far.

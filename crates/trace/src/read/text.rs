@@ -130,6 +130,7 @@ impl<R: Read> TextReader<R> {
                 pid: -1,
                 tgid: None,
                 comm: b"",
+                hardirq: None,
                 name: LOST,
                 point: Tracepoint::Lost { events },
             },
@@ -296,7 +297,16 @@ fn record<'a>(text: &'a [u8], head: &Head, bits: &mut StateBits) -> Record<'a> {
     } else {
         (name, tracepoint(name, fields, bits))
     };
-    Record { at: head.at, cpu: head.cpu, pid: head.pid, tgid: head.tgid, comm: &text[head.comm.clone()], name, point }
+    Record {
+        at: head.at,
+        cpu: head.cpu,
+        pid: head.pid,
+        tgid: head.tgid,
+        comm: &text[head.comm.clone()],
+        hardirq: head.hardirq,
+        name,
+        point,
+    }
 }
 
 /// What `perf script` prints with --show-task-events, --show-lost-events and --show-switch-events.

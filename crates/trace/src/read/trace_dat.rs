@@ -212,17 +212,27 @@ impl<R: Read + Seek> TraceDat<R> {
             Now::Event(range) => range.clone(),
             Now::Lost(events) => {
                 let point = Tracepoint::Lost { events: *events };
-                return Ok(Some(Record { at, cpu: *id, pid: -1, tgid: None, comm: b"", name: LOST, point }));
+                return Ok(Some(Record {
+                    at,
+                    cpu: *id,
+                    pid: -1,
+                    tgid: None,
+                    comm: b"",
+                    hardirq: None,
+                    name: LOST,
+                    point,
+                }));
             }
             Now::Nothing => return Ok(None),
         };
         let start = range.start as u64;
-        let nothing = Decoded { pid: -1, name: b"(unknown)", point: Tracepoint::Malformed { fields: b"" } };
-        let Decoded { pid, name, point } = formats.decode(&pages.page()[range]).unwrap_or(nothing);
+        let nothing =
+            Decoded { pid: -1, hardirq: None, name: b"(unknown)", point: Tracepoint::Malformed { fields: b"" } };
+        let Decoded { pid, hardirq, name, point } = formats.decode(&pages.page()[range]).unwrap_or(nothing);
         if matches!(point, Tracepoint::Malformed { .. }) {
             notes.malformed.add(Place::Byte(pages.offset() + start));
         }
-        Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), name, point }))
+        Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), hardirq, name, point }))
     }
 
     /// What is known of the file so far.

@@ -375,6 +375,9 @@ impl Lives {
 
     /// In whose context an event about the task `about` happened.
     fn context(&self, event: &Event<'_>, about: i32) -> Waker {
+        if event.hardirq == Some(true) {
+            return Waker::Interrupt;
+        }
         let current = match self.cpus[event.cpu as usize].current {
             Current::Thread(thread) => Some(thread),
             Current::Idle => None,

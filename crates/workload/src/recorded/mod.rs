@@ -11,9 +11,9 @@
 //! let (idle, web) = (Named { pid: 0, comm: b"swapper/0" }, Named { pid: 7, comm: b"web" });
 //! let switch = |prev, left, next| What::Switch { prev, prev_prio: 120, left, next, next_prio: 120 };
 //! let mut recorder = Recorder::new();
-//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, tgid: None, what: What::Woken { task: web, prio: 120 } });
-//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, tgid: None, what: switch(idle, Left::Runnable, web) });
-//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, tgid: None, what: switch(web, Left::Sleeping, idle) });
+//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, tgid: None, hardirq: None, what: What::Woken { task: web, prio: 120 } });
+//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, tgid: None, hardirq: None, what: switch(idle, Left::Runnable, web) });
+//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, tgid: None, hardirq: None, what: switch(web, Left::Sleeping, idle) });
 //! let recorded = recorder.finish(&Charges::default());
 //! assert_eq!(recorded.workload.tasks[0].phases[0].ops, [Op::SleepUntil { at: 1_000 }, Op::Run { work: 8_000 }]);
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
@@ -139,6 +139,8 @@ pub struct Event<'a> {
     pub pid: i32,
     /// The process of that thread, if the file says it.
     pub tgid: Option<i32>,
+    /// Whether the handler of a hardware interrupt was at work there, if the file says it: then it is not who ran that wakes.
+    pub hardirq: Option<bool>,
     /// What.
     pub what: What<'a>,
 }

@@ -21,12 +21,21 @@ fn prio(task: Named<'_>) -> i32 {
 struct Script {
     recorder: Recorder,
     running: [Option<Named<'static>>; 2],
+    /// What the file says of interrupts.
+    hardirq: Option<bool>,
 }
 
 impl Script {
     fn event(&mut self, at: u64, cpu: usize, what: What<'static>) -> &mut Self {
         let pid = self.running[cpu].map_or(0, |task| task.pid);
-        self.recorder.add(&Event { at, cpu: cpu as u32, pid, tgid: (pid > 0).then_some(pid / 10), what });
+        self.recorder.add(&Event {
+            at,
+            cpu: cpu as u32,
+            pid,
+            tgid: (pid > 0).then_some(pid / 10),
+            hardirq: self.hardirq,
+            what,
+        });
         self
     }
 
@@ -152,6 +161,32 @@ fn sleeps_of_one_length_are_relative() {
     let recorded = script.finish();
     assert_eq!(habit(&recorded, 5), Habit::Relative);
     assert_eq!(ops(&recorded, 5)[..3], [Op::SleepUntil { at: MS }, Op::Run { work: MS }, Op::Sleep { time: 3 * MS }]);
+}
+
+/// A sleeper's timer goes off on a CPU that another task has for some of each time: with the kernel's flags it is known not to be his doing.
+#[test]
+fn an_interrupt_that_hits_a_task_is_not_the_tasks_doing() {
+    let (victim, sleeper) = (task(5, "victim"), task(6, "sleeper"));
+    let recorded = |flags: bool| {
+        let mut script = Script::default();
+        for (round, gap) in [3, 9, 4, 17, 1, 12, 8, 2, 6].into_iter().enumerate() {
+            let at = round as u64 * 30 * MS + gap * MS;
+            script.hardirq = flags.then_some(true);
+            script.wake(at, 0, victim).switch(at, 0, Left::Runnable, Some(victim));
+            script.wake(at + 100 * US, 0, sleeper);
+            script.hardirq = flags.then_some(false);
+            script.switch(at + 100 * US, 1, Left::Runnable, Some(sleeper));
+            script.switch(at + (300 + gap) * US, 1, Left::Sleeping, None).switch(
+                at + 400 * US,
+                0,
+                Left::Sleeping,
+                None,
+            );
+        }
+        script.finish()
+    };
+    assert_eq!((habit(&recorded(true), 5), habit(&recorded(true), 6)), (Habit::Recorded, Habit::Recorded));
+    assert_eq!((habit(&recorded(false), 5), habit(&recorded(false), 6)), (Habit::Recorded, Habit::Woken));
 }
 
 #[test]

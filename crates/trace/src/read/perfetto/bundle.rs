@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::event::{Named, StateBits, Tracepoint, Wakeup};
+use crate::read::format::hardirq;
 use crate::read::wire::{Few, Message, Value, varint};
 
 /// Events of columns held at once; bundles are far smaller.
@@ -33,9 +34,9 @@ struct Row {
 #[derive(Clone, Debug)]
 enum What {
     Lost,
-    Message { pid: i32, tag: u64, place: Range<usize> },
+    Message { pid: i32, flags: Option<u64>, tag: u64, place: Range<usize> },
     Switch { prev: Option<Came>, state: u64, next: Came },
-    Waking { pid: i32, prio: i32, cpu: u32, comm: usize, by: i32 },
+    Waking { pid: i32, prio: i32, cpu: u32, comm: usize, by: i32, flags: Option<u64> },
 }
 
 /// A task in columns: its name is in the bundle's own table, or was in an earlier one.
@@ -58,12 +59,14 @@ pub(super) enum Entry<'a> {
     Lost,
     Event {
         pid: i32,
+        hardirq: Option<bool>,
         name: &'a [u8],
         point: Tracepoint<'a>,
     },
     /// A message still to be [decoded](decode).
     Numeric {
         pid: i32,
+        hardirq: Option<bool>,
         tag: u64,
         message: &'a [u8],
     },
@@ -103,11 +106,11 @@ impl Bundle {
         for (tag, value) in &mut fields {
             match (tag, value) {
                 (2, Value::Bytes(event)) => match message(event) {
-                    Some((at, pid, Some((tag, inner)))) => {
-                        let what = What::Message { pid, tag, place: place(inner) };
+                    Some(Header { at, pid, flags, message: Some((tag, inner)) }) => {
+                        let what = What::Message { pid, flags, tag, place: place(inner) };
                         self.rows.push(Row { at, what });
                     }
-                    Some((_, _, None)) => {}
+                    Some(_) => {}
                     None => whole = false,
                 },
                 (3, Value::Varint(flag)) => lost = flag != 0,
@@ -145,8 +148,21 @@ impl Bundle {
             let index = first.checked_add(usize::try_from(index).ok()?)?;
             Some((index, all.get(names.get(index)?.clone())?))
         };
-        let [_, at, states, pids, prios, _, comms, waking_at, waking_pids, cpus, waking_prios, waking_comms, _] =
-            columns;
+        let [
+            _,
+            at,
+            states,
+            pids,
+            prios,
+            _,
+            comms,
+            waking_at,
+            waking_pids,
+            cpus,
+            waking_prios,
+            waking_comms,
+            mut waking_flags,
+        ] = columns;
         let (mut time, mut rest) = (0_i64, [at, states, pids, prios, comms]);
         while !rest[0].is_empty() && self.rows.len() < MAX_COLUMN {
             let [delta, state, pid, prio, comm] = take(&mut rest)?;
@@ -161,7 +177,12 @@ impl Bundle {
             let [delta, pid, cpu, prio, comm] = take(&mut rest)?;
             time = time.wrapping_add(delta as i64);
             let (comm, _) = name(comm, &self.compact.names)?;
-            let what = What::Waking { pid: pid as i32, prio: prio as i32, cpu: cpu as u32, comm, by: -1 };
+            // Not every version has this column.
+            let flags = varint(waking_flags).map(|(flags, rest)| {
+                waking_flags = rest;
+                flags
+            });
+            let what = What::Waking { pid: pid as i32, prio: prio as i32, cpu: cpu as u32, comm, by: -1, flags };
             self.rows.push(Row { at: time, what });
         }
         (!fields.damaged()).then_some(())
@@ -180,9 +201,12 @@ impl Bundle {
     pub(super) fn entry(&self) -> Entry<'_> {
         match &self.rows[self.given.saturating_sub(1)].what {
             What::Lost => Entry::Lost,
-            What::Message { pid, tag, place } => {
-                Entry::Numeric { pid: *pid, tag: *tag, message: &self.bytes[place.clone()] }
-            }
+            What::Message { pid, flags, tag, place } => Entry::Numeric {
+                pid: *pid,
+                hardirq: flags.and_then(hardirq),
+                tag: *tag,
+                message: &self.bytes[place.clone()],
+            },
             What::Switch { prev, state, next } => {
                 let (prev, prev_prio) = prev.as_ref().map_or((Named { comm: b"", pid: -1 }, 0), |prev| {
                     (Named { comm: &prev.comm, pid: prev.pid }, prev.prio)
@@ -194,13 +218,14 @@ impl Bundle {
                     next: Named { comm: &next.comm, pid: next.pid },
                     next_prio: next.prio,
                 };
-                Entry::Event { pid: prev.pid, name: b"sched_switch", point }
+                Entry::Event { pid: prev.pid, hardirq: None, name: b"sched_switch", point }
             }
-            What::Waking { pid, prio, cpu, comm, by } => {
+            What::Waking { pid, prio, cpu, comm, by, flags } => {
                 let comm = &self.bytes[self.compact.names[*comm].clone()];
                 let wakeup =
                     Wakeup { task: Named { comm, pid: *pid }, prio: *prio, success: true, target_cpu: Some(*cpu) };
-                Entry::Event { pid: *by, name: b"sched_waking", point: Tracepoint::Waking(wakeup) }
+                let hardirq = flags.and_then(hardirq);
+                Entry::Event { pid: *by, hardirq, name: b"sched_waking", point: Tracepoint::Waking(wakeup) }
             }
         }
     }
@@ -215,22 +240,28 @@ fn take<const N: usize>(columns: &mut [&[u8]; N]) -> Option<[u64; N]> {
     Some(row)
 }
 
-/// When, who ran, and which event, with its message; none if the event is damaged.
-#[expect(clippy::type_complexity, reason = "read in one place")]
-fn message(event: &[u8]) -> Option<(i64, i32, Option<(u64, &[u8])>)> {
-    let (mut at, mut pid, mut found) = (0, -1, None);
+/// What is common to all events: when, who ran, the kernel's flags; and which event, with its message.
+struct Header<'a> {
+    at: i64,
+    pid: i32,
+    flags: Option<u64>,
+    message: Option<(u64, &'a [u8])>,
+}
+
+/// Reads an event; none if it is damaged.
+fn message(event: &[u8]) -> Option<Header<'_>> {
+    let mut header = Header { at: 0, pid: -1, flags: None, message: None };
     let mut fields = Message::new(event);
     for (tag, value) in &mut fields {
         match (tag, value) {
-            (1, Value::Varint(value)) => at = i64::try_from(value).unwrap_or(i64::MAX),
-            (2, Value::Varint(value)) => pid = value as i32,
-            // Flags, and what is common to all.
-            (5, _) => {}
-            (tag, Value::Bytes(bytes)) => found = Some((tag, bytes)),
+            (1, Value::Varint(value)) => header.at = i64::try_from(value).unwrap_or(i64::MAX),
+            (2, Value::Varint(value)) => header.pid = value as i32,
+            (5, Value::Varint(value)) => header.flags = Some(value),
+            (tag, Value::Bytes(bytes)) => header.message = Some((tag, bytes)),
             _ => {}
         }
     }
-    (!fields.damaged()).then_some((at, pid, found))
+    (!fields.damaged()).then_some(header)
 }
 
 /// The tracepoint of a field of `FtraceEvent`: its name, and what it says.

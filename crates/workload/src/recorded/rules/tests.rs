@@ -15,7 +15,14 @@ const LOGGER: Named<'static> = Named { pid: 7, comm: b"logger:0" };
 fn recorder() -> Recorder {
     let mut recorder = Recorder::new();
     let mut add = |at, cpu, pid, what| {
-        recorder.add(&Event { at, cpu, pid, tgid: (pid > 0).then_some(if pid == 7 { 7 } else { 5 }), what });
+        recorder.add(&Event {
+            at,
+            cpu,
+            pid,
+            tgid: (pid > 0).then_some(if pid == 7 { 7 } else { 5 }),
+            hardirq: None,
+            what,
+        });
     };
     let switch = |prev, left, next| Happens::Switch { prev, prev_prio: 120, left, next, next_prio: 120 };
     add(0, 1, 0, switch(IDLE, Left::Runnable, LOGGER));
