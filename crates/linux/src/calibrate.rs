@@ -38,7 +38,7 @@ pub struct Calibration {
 pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let host = host::describe();
     let cpus = Cpus::take();
-    let mut this = Measuring { stop, costs: Vec::new(), notes: Vec::new() };
+    let mut this = Measuring { stop, costs: Vec::new(), notes: crate::clean() };
     let path = this.one_cpu(cpus.first)?;
     match cpus.other {
         Some(other) => this.two_cpus(cpus.first, other, path)?,

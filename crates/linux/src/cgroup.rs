@@ -2,14 +2,18 @@
 //!
 //! All lie under one parent, named after this process, which stands for the workload's root. It is removed at the end; what a
 //! killed run left behind, the next one removes. In v2 threads can only be told apart in a threaded subtree: the parent becomes
-//! its root, and this process moves there.
+//! its root, and this process moves there. In v1 the calling thread does, and threads begin where the thread is that makes them.
+//!
+//! A v1 kernel may schedule groups' real-time tasks by limits of their own (CONFIG_RT_GROUP_SCHED), and lets none into a new group. A
+//! workload that says what its groups may have (`rt`) gets that. Any other expects a kernel without, where every group's may run: each
+//! group gets an equal part of what its parent has.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use vruntime_workload::program::{Bandwidth, CpuMax, Group, GroupChange};
+use vruntime_workload::program::{Bandwidth, CpuMax, Group, GroupChange, RtRuntime};
 
 use crate::error::Error;
 use crate::measured::GroupMeasured;
@@ -23,11 +27,13 @@ pub(crate) fn own_name() -> String {
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// When a process was started, clock ticks since boot.
+/// When a process was started, clock ticks since boot; none if there is none of that pid, or only what its parent has not asked after.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may contain anything; the start is the 20th field after it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    // The name, in brackets, may contain anything; its state comes next, and the start is the 20th field after it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    fields.nth(18)?.parse().ok().filter(|_| !matches!(state, "Z" | "X"))
 }
 
 /// Whether `name` is what a process left behind that is no more.
@@ -94,8 +100,8 @@ fn write(path: PathBuf, text: &str) -> Result<(), Error> {
 }
 
 impl Cgroups {
-    /// Makes a cgroup of every group.
-    pub(crate) fn new(groups: &[Group], notes: &mut Vec<String>) -> Result<Self, Error> {
+    /// Makes a cgroup of every group; `realtime` is whether the workload has real-time tasks.
+    pub(crate) fn new(groups: &[Group], realtime: bool, notes: &mut Vec<String>) -> Result<Self, Error> {
         let Some((version, mount, own)) = hierarchy() else {
             let source =
                 io::Error::new(io::ErrorKind::NotFound, "no cgroup hierarchy with the cpu controller is mounted");
@@ -104,7 +110,6 @@ impl Cgroups {
         let home = mount.join(own.trim_start_matches('/'));
         // v2 wants no processes beside the groups but in the root; v1 does not mind.
         let base = if version == Version::V2 { mount } else { home.clone() };
-        clean(&base, notes);
         let parent = base.join(own_name());
         let mut this = Self { version, home, folders: Vec::new() };
         for (index, group) in groups.iter().enumerate() {
@@ -117,12 +122,56 @@ impl Cgroups {
             this.folders.push(folder.clone());
             if version == Version::V2 {
                 this.prepare_v2(index, group, groups, &base)?;
+            } else if index == 0 {
+                // Threads that are in no group are beside the groups, as in the workload, and not wherever this process was.
+                write(folder.join("tasks"), "0")?;
             }
             if index > 0 {
-                this.configure(index, group)?;
+                this.configure(index, group, notes)?;
             }
         }
+        if realtime && version == Version::V1 {
+            this.limit_realtime(groups, &base, notes);
+        }
         Ok(this)
+    }
+
+    /// Lets real-time tasks into the groups, where the kernel keeps account of them by group; what it refuses becomes a note.
+    fn limit_realtime(&self, groups: &[Group], base: &Path, notes: &mut Vec<String>) {
+        const RUNTIME: &str = "cpu.rt_runtime_us";
+        const PERIOD: &str = "cpu.rt_period_us";
+        let read = |folder: &Path| fs::read_to_string(folder.join(RUNTIME)).ok()?.trim().parse::<i64>().ok();
+        let Some(all) = read(base) else { return };
+        let told = groups.iter().any(|group| group.rt.is_some());
+        // The period of all is that of the machine, a second, unless the workload says another.
+        let mut runtimes = vec![all; groups.len()];
+        for (index, group) in groups.iter().enumerate() {
+            let folder = &self.folders[index];
+            let siblings = groups.iter().skip(1).filter(|other| other.parent == group.parent).count().max(1);
+            let (runtime, period) = match group.rt {
+                _ if index == 0 => (Some(all), None),
+                Some(rt) => {
+                    let runtime = rt.runtime.map(|runtime| match runtime {
+                        RtRuntime::Unlimited => -1,
+                        RtRuntime::Limited(ns) => i64::try_from(ns / 1000).unwrap_or(i64::MAX),
+                    });
+                    (runtime, rt.period)
+                }
+                None if told => (None, None),
+                None => (Some(runtimes[group.parent.unwrap_or(0)] / siblings as i64), None),
+            };
+            runtimes[index] = runtime.unwrap_or(0);
+            let period = period.map_or(Ok(()), |ns| write(folder.join(PERIOD), &(ns / 1000).to_string()));
+            let runtime = runtime.map_or(Ok(()), |us| write(folder.join(RUNTIME), &us.to_string()));
+            if let Err(error) = period.and(runtime) {
+                notes.push(format!("real-time tasks may not run in the group {}: {error}", group.path));
+            }
+        }
+        if !told && groups.len() > 1 {
+            let words = "this kernel keeps account of real-time tasks by group (CONFIG_RT_GROUP_SCHED): the groups' share equally what they may \
+                         have of each second";
+            notes.push(words.to_owned());
+        }
     }
 
     /// Makes a v2 cgroup part of the threaded subtree, with the `cpu` controller.
@@ -138,7 +187,7 @@ impl Cgroups {
         if first { write(above.join("cgroup.subtree_control"), "+cpu") } else { Ok(()) }
     }
 
-    fn configure(&self, index: usize, group: &Group) -> Result<(), Error> {
+    fn configure(&self, index: usize, group: &Group, notes: &mut Vec<String>) -> Result<(), Error> {
         if group.idle {
             self.set_idle(index, true)?;
         } else {
@@ -150,8 +199,11 @@ impl Cgroups {
         if let Some(clamps) = group.uclamp {
             let folder = &self.folders[index];
             let percent = |clamp: u32| format!("{:.2}", f64::from(clamp) * 100.0 / 1024.0);
-            write(folder.join("cpu.uclamp.min"), &percent(clamps.min))?;
-            write(folder.join("cpu.uclamp.max"), &percent(clamps.max))?;
+            let min = write(folder.join("cpu.uclamp.min"), &percent(clamps.min));
+            if let Err(error) = min.and_then(|()| write(folder.join("cpu.uclamp.max"), &percent(clamps.max))) {
+                // A kernel without them has no such files: weights and limits hold all the same.
+                notes.push(format!("the utilisation clamps of {} are left out: {error}", group.path));
+            }
         }
         Ok(())
     }
@@ -246,8 +298,10 @@ fn parse_stat(text: &str) -> GroupMeasured {
     }
 }
 
-/// Removes what killed runs have left in `base`.
-fn clean(base: &Path, notes: &mut Vec<String>) {
+/// Removes what killed runs have left.
+pub(crate) fn clean(notes: &mut Vec<String>) {
+    let Some((version, mount, own)) = hierarchy() else { return };
+    let base = if version == Version::V2 { mount } else { mount.join(own.trim_start_matches('/')) };
     let Ok(entries) = fs::read_dir(base) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -38,7 +38,7 @@ fn tracefs() -> Option<PathBuf> {
 
 impl Recording {
     /// Begins to record.
-    pub(crate) fn start(notes: &mut Vec<String>) -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let none = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
@@ -46,7 +46,6 @@ impl Recording {
             )
         };
         let instances = tracefs().ok_or_else(none)?.join("instances");
-        clean(&instances, notes);
         let instance = instances.join(own_name());
         fs::create_dir(&instance)?;
         let this = Self { instance };
@@ -76,9 +75,9 @@ impl Drop for Recording {
     }
 }
 
-/// Removes what killed runs have left.
-fn clean(instances: &Path, notes: &mut Vec<String>) {
-    let Ok(entries) = fs::read_dir(instances) else { return };
+/// Removes what killed runs have left: an instance goes on recording until then.
+pub(crate) fn clean(notes: &mut Vec<String>) {
+    let Some(Ok(entries)) = tracefs().map(|tracefs| fs::read_dir(tracefs.join("instances"))) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(is_stale) && fs::remove_dir(entry.path()).is_ok() {
             notes.push(format!("removed {}, which a run that was killed had left", entry.path().display()));

@@ -31,3 +31,11 @@ pub use error::Error;
 pub use host::{Host, describe};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
 pub use run::{Options, run};
+
+/// Removes the cgroups and tracing instances that killed runs have left: what was removed. [`run`] and [`calibrate`] begin with it.
+fn clean() -> Vec<String> {
+    let mut notes = Vec::new();
+    cgroup::clean(&mut notes);
+    ftrace::clean(&mut notes);
+    notes
+}

@@ -263,6 +263,21 @@ fn wants_groups(workload: &Workload) -> bool {
     workload.groups.len() > 1
 }
 
+/// Whether any task is ever SCHED_FIFO or SCHED_RR.
+fn has_realtime(workload: &Workload) -> bool {
+    let realtime =
+        |settings: &Settings| matches!(settings.policy, Some(Policy::Fifo { .. } | Policy::RoundRobin { .. }));
+    let changed = |change: &Change| match &change.what {
+        Changed::Tasks { settings, .. } => realtime(settings),
+        _ => false,
+    };
+    let at_some_time = workload
+        .tasks
+        .iter()
+        .any(|task| realtime(&task.settings) || task.phases.iter().any(|phase| realtime(&phase.settings)));
+    at_some_time || workload.changes.iter().any(changed)
+}
+
 /// Runs a workload as threads of this process and measures what the kernel gives them. `stopped` is asked now and then whether
 /// somebody wants it to end.
 ///
@@ -276,9 +291,9 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     if begun.len() > MAX_THREADS {
         return Err(Error::TooMany { limit: MAX_THREADS });
     }
-    let mut notes = Vec::new();
+    let mut notes = crate::clean();
     let cgroups = if wants_groups(workload) {
-        match Cgroups::new(&workload.groups, &mut notes) {
+        match Cgroups::new(&workload.groups, has_realtime(workload), &mut notes) {
             Ok(cgroups) => Some(cgroups),
             Err(error) => {
                 notes.push(format!("all groups, their weights and limits are left out: {error}"));
@@ -324,7 +339,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         end(&shared);
         return Err(error);
     }
-    let recording = options.trace.as_ref().and_then(|path| match Recording::start(&mut notes) {
+    let recording = options.trace.as_ref().and_then(|path| match Recording::start() {
         Ok(recording) => Some((recording, path.clone())),
         Err(error) => {
             notes.push(format!("no trace: the kernel would not record ({error})"));
@@ -389,11 +404,7 @@ fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
 /// Opens the gate, and waits until the run is over. Whether somebody stopped it.
 fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool) -> bool {
     let threads = locked(&shared.threads).len() as u64;
-    let real_time = shared
-        .workload
-        .tasks
-        .iter()
-        .any(|task| matches!(task.settings.policy, Some(Policy::Fifo { .. } | Policy::RoundRobin { .. })));
+    let real_time = has_realtime(&shared.workload);
     let lead = if real_time { LEAD_REAL_TIME_NS } else { LEAD_NS };
     let start = work::now() + lead + threads * LEAD_EACH_NS;
     let end = duration.map_or(u64::MAX, |duration| start.saturating_add(duration));

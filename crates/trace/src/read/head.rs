@@ -85,12 +85,11 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
         (tgid, _) = in_brackets(&rest[..=end])?;
         rest = trim_start(&rest[end + 1..]);
     }
-    let (hardirq, (at, counts, rest)) = match time(rest) {
-        Some(found) => (None, found),
-        None => {
-            let (flags, rest) = rest.split_at(memchr(b' ', rest)?);
-            (hardirq(flags), time(trim_start(rest))?)
-        }
+    let (hardirq, (at, counts, rest)) = if let Some(found) = time(rest) {
+        (None, found)
+    } else {
+        let (flags, rest) = rest.split_at(memchr(b' ', rest)?);
+        (hardirq(flags), time(trim_start(rest))?)
     };
     let tgid = tgid.or(process);
     let head = Head { dress, comm, pid, tgid, cpu: valid_cpu(cpu)?, hardirq, at, counts, name: 0..0, fields: 0..0 };
