@@ -68,3 +68,18 @@ fn what_cannot_be_compared_is_told() {
     let (code, _, err) = diff(&trace(&[("two", 1.0)]), &trace(&[("two", 1.0)]), &["--task", "nobody"]);
     assert!(code == Some(1) && err.contains("--task"), "{err}");
 }
+
+/// Whoever execs has the name of what it runs from then on.
+#[test]
+fn tasks_are_called_by_their_names_of_then() {
+    let line = |at: f64, prev: &str, next: &str| {
+        let fields =
+            format!("prev_comm={prev} prev_pid=11 prev_prio=120 prev_state=S ==> next_comm={next} next_pid=12");
+        format!("{prev:>16}-11 [000] d..2. {at:.6}: sched_switch: {fields} next_prio=120\n")
+    };
+    let a = line(1.0, "bash", "bash") + &line(1.004, "bash", "yes") + &line(1.008, "bash", "yes");
+    let (code, out, err) = diff(&a, &a, &["--task", "yes"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (_, out, _) = diff(&a, &line(1.0, "bash", "bash"), &["--task", "yes"]);
+    assert!(!out.contains("bash#3"), "{out}");
+}

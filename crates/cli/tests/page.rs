@@ -100,7 +100,8 @@ fn a_run_and_a_replay_are_drawn() {
     drawn(&dom, 3);
     assert!(dom.contains("CPU time of groups") && dom.contains("/desktop"));
     well(&["replay", "perf-data.txt", "--kernel", "6.1", "--html", &path], "");
-    drawn(&load(&page, true).unwrap(), 5);
+    // The recording, its replay and the what-if: how late and how busy each; and the CPU time of all.
+    drawn(&load(&page, true).unwrap(), 7);
 }
 
 /// A task may be called anything; on the page that is what is read, and nothing else happens.

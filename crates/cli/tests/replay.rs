@@ -100,11 +100,14 @@ fn a_replay_as_recorded_and_what_if() {
 #[test]
 fn a_real_trace_as_people_see_it() {
     insta::assert_snapshot!("replay-perf-data", well(&["replay", "perf-data.txt", "--kernel", "6.1"], b""));
-    assert_eq!(
-        json(&["replay", "perf.data", "--json"], b"")["tasks"],
-        json(&["replay", "perf-data.txt", "--json"], b"")["tasks"],
-        "the same events in another format"
-    );
+    // The same events in another format; but only the binary one says which wakeups are an interrupt's doing.
+    let recorded = |file: &str| {
+        let tasks = json(&["replay", file, "--json"], b"")["tasks"].take();
+        let tasks =
+            tasks.as_array().expect("a list").iter().map(|task| (task["name"].clone(), task["recorded"].clone()));
+        tasks.collect::<Vec<_>>()
+    };
+    assert_eq!(recorded("perf.data"), recorded("perf-data.txt"));
 }
 
 #[test]
@@ -195,6 +198,7 @@ fn traces_are_compared_as_workloads_are() {
     assert!(text.contains("spinners") && text.contains("light"), "{text}");
     let table = well(&["compare", trace, "--kernel", "6.1", "--kernel", "6.12"], b"");
     assert!(table.contains("under Linux 6.1 on 1 CPU") && table.contains("under Linux 6.12 on 1 CPU"), "{table}");
+    assert!(!table.contains("loop"), "a trace knows no loops: {table}");
 }
 
 /// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.
@@ -330,9 +334,11 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
-    let measured = shares(&json(&groups, b""));
+    // Who is on which CPU is chance, and one seed is up to 9 points off.
+    let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
     for name in ["web1", "web2", "job1", "job2", "capped", "mover"] {
-        let [recorded, replayed, _] = measured[name];
+        let recorded = seeds[0][name][0];
+        let replayed = seeds.iter().map(|shares| shares[name][1]).sum::<f64>() / 5.0;
         assert!((recorded - replayed).abs() < 2.0, "{name}: {recorded} {replayed}");
     }
     // Nobody would know otherwise.

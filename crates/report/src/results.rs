@@ -185,6 +185,17 @@ pub struct ClassResult {
     pub migrations: MigrationCount,
 }
 
+impl Results {
+    /// Leaves out what is known of loops, where they mean nothing.
+    pub fn forget_loops(&mut self) {
+        let accounts = self.tasks.iter_mut().map(|task| (&mut task.account, &mut task.loop_duration));
+        let classes = self.classes.iter_mut().map(|class| (&mut class.account, &mut class.loop_duration));
+        for (account, duration) in accounts.chain(classes) {
+            (account.loops, account.loop_work_ns, *duration) = (0, 0, None);
+        }
+    }
+}
+
 /// One task group, with everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupResult {

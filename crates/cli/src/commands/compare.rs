@@ -7,7 +7,7 @@ use vruntime_report::{Comparison, Variant};
 
 use super::{as_input, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
-use crate::input::Input;
+use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, input, output, simulate, tables};
@@ -39,7 +39,13 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             });
         }
     }
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
+        if matches!(side.input.says, Says::Trace(_)) {
+            // A recording does not say where a loop begins: those of its program are the replay's own.
+            runs.iter_mut().for_each(|run| run.results.forget_loops());
+        }
+    }
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
     let variants = sides.iter().zip(&of_side).map(|(side, runs)| Variant {
         label: side.label.clone(),
@@ -154,6 +160,9 @@ fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options
     }
     let table = if all { comparison.whole_table() } else { comparison.table() };
     lines.extend([String::new(), comparison.sentence(), String::new(), table]);
+    if sides.iter().any(|side| matches!(side.input.says, Says::Trace(_))) {
+        lines.push("how far to trust the replay of a trace: vruntime replay FILE --as-recorded\n".to_owned());
+    }
     if let Some(out) = &options.out {
         let (out, first) = (out.display(), folder_name(&sides[0].label));
         lines.push(format!("results and traces are in {out}; open {out}/{first}/trace.perfetto-trace"));

@@ -34,10 +34,13 @@ struct Side {
     events: usize,
 }
 
-/// Names of tasks: pids differ from run to run, so tasks of one name are numbered in the order in which they appear.
+/// Names of tasks: pids differ from run to run, so tasks of one name are numbered in the order in which they appear. Who is renamed, as
+/// everybody is by `exec`, has another name from then on.
 #[derive(Debug, Default)]
 struct Names {
-    known: BTreeMap<i32, String>,
+    known: BTreeMap<(i32, Vec<u8>), String>,
+    /// What each was called last.
+    last: BTreeMap<i32, String>,
     taken: BTreeMap<String, u32>,
 }
 
@@ -46,15 +49,21 @@ impl Names {
         if task.pid == 0 {
             return "idle".to_owned();
         }
-        if let Some(name) = self.known.get(&task.pid) {
+        // What a kernel prints that has forgotten the name.
+        if matches!(task.comm, b"" | b"<...>")
+            && let Some(name) = self.last.get(&task.pid)
+        {
             return name.clone();
         }
-        let comm = String::from_utf8_lossy(task.comm).into_owned();
-        let count = self.taken.entry(comm.clone()).or_default();
-        *count += 1;
-        let name = if *count == 1 { comm } else { format!("{comm}#{count}") };
-        self.known.insert(task.pid, name.clone());
-        name
+        let taken = &mut self.taken;
+        let name = self.known.entry((task.pid, task.comm.to_vec())).or_insert_with(|| {
+            let comm = String::from_utf8_lossy(task.comm).into_owned();
+            let count = taken.entry(comm.clone()).or_default();
+            *count += 1;
+            if *count == 1 { comm } else { format!("{comm}#{count}") }
+        });
+        self.last.insert(task.pid, name.clone());
+        name.clone()
     }
 }
 

@@ -107,13 +107,14 @@ pub(crate) fn replay_page(
     lead: &str,
     check: &ReplayCheck,
     notes: &[String],
-    runs: &[(String, &Done)],
+    watched: &[(String, &Analyses)],
 ) -> Page {
     let mut page = Page::new(title, lead);
     page.say(check.summary());
-    let watched: Vec<(String, &Analyses)> =
-        runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
-    for (label, analyses) in &watched {
+    if let Some(sentence) = check.what_if_sentence() {
+        page.say(format!("what if: {sentence}"));
+    }
+    for (label, analyses) in watched {
         for sentence in analyses.sentences().into_iter().take(2) {
             page.say(format!("{label}: {sentence}"));
         }
@@ -122,12 +123,12 @@ pub(crate) fn replay_page(
         page.say(note.as_str());
     }
     page.bars(check.share_bars());
-    charts(&mut page, &watched);
+    charts(&mut page, watched);
     for table in check.tables() {
         let title = table.title.clone();
         page.tables(TableGroup { title, sub: String::new(), tables: vec![(String::new(), table)] });
     }
-    page.analyses(&watched);
+    page.analyses(watched);
     page
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
-use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
@@ -30,7 +30,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let beside = arguments.beside.iter().map(|file| input::read(file, false)).collect::<miette::Result<Vec<_>>>()?;
     let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
     let cgroups = arguments.cgroups.as_deref().map(cgroups).transpose()?;
-    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref())? else {
+    let watched = arguments.reports.html.is_some();
+    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), watched)? else {
         return Ok(Ended::Interrupted);
     };
     if let Some(cgroups) = cgroups {
@@ -45,7 +46,10 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     };
     let input = empty("replay");
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
-    let changes: Vec<String> = rules.texts().map(str::to_owned).chain(neighbours).collect();
+    let settings = arguments.model.set.iter().map(|(name, value)| format!("{name} = {value}"));
+    let features = arguments.model.feature.iter().map(|name| format!("feature {name}"));
+    let changes: Vec<String> =
+        rules.texts().map(str::to_owned).chain(neighbours).chain(settings).chain(features).collect();
     let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
     let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
     let as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &model)?;
@@ -88,11 +92,13 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
-    report(arguments, &as_recorded, what_if.as_ref(), &check, &notes(&recorded, reading.clock.jumps), &runs)?;
+    let told = notes(&recorded, reading.clock.jumps);
+    let what_if = what_if.as_ref().map(|plan| (plan, &changes[..]));
+    report(arguments, &as_recorded, what_if, &check, &told, reading.analyses.as_ref(), &runs)?;
     if arguments.json {
         let mut json = check.json();
         if let serde_json::Value::Object(fields) = &mut json {
-            fields.insert("notes".to_owned(), json!(notes(&recorded, reading.clock.jumps)));
+            fields.insert("notes".to_owned(), json!(told));
             fields.insert(
                 "digests".to_owned(),
                 json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()),
@@ -100,14 +106,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         }
         output::print_json(&json);
     } else {
-        output::print(&text(
-            arguments,
-            &as_recorded,
-            what_if.as_ref().map(|plan| (plan, &changes[..])),
-            &recorded,
-            reading.clock.jumps,
-            &check,
-        ));
+        output::print(&text(arguments, &as_recorded, what_if, &recorded, &told, &check));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
@@ -116,20 +115,31 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
 fn report(
     arguments: &Replay,
     as_recorded: &Plan,
-    what_if: Option<&Plan>,
+    what_if: Option<(&Plan, &[String])>,
     check: &ReplayCheck,
     notes: &[String],
+    recording: Option<&Analyses>,
     runs: &[Done],
 ) -> miette::Result<()> {
     if let Some(path) = &arguments.reports.html {
-        let labels = ["as recorded".to_owned(), "what if".to_owned()];
-        let labelled: Vec<(String, &Done)> = labels.into_iter().zip(runs).collect();
-        let mut lead = format!("Replayed as recorded: {} under {}.", as_recorded.machine_words, as_recorded.kernel);
-        if let Some(plan) = what_if {
-            lead.extend([" What if: ", &plan.machine_words, " under ", &plan.kernel, "."]);
+        let watched = ["replayed", "what if"]
+            .into_iter()
+            .zip(runs)
+            .filter_map(|(label, done)| Some((label.to_owned(), done.analyses.as_deref()?)));
+        let watched: Vec<(String, &Analyses)> =
+            recording.map(|analyses| ("recorded".to_owned(), analyses)).into_iter().chain(watched).collect();
+        let Plan { machine_words, kernel, costs, config, .. } = as_recorded;
+        let mut lead =
+            format!("Replayed as recorded: {machine_words} under {kernel} (costs: {costs}, seed {}).", config.seed);
+        if let Some((plan, changes)) = what_if {
+            lead.extend([" What if: ", &plan.machine_words, " under ", &plan.kernel]);
+            for change in changes {
+                lead.extend(["; ", change.trim()]);
+            }
+            lead.push('.');
         }
         let title = format!("Replay of {}", arguments.file.display());
-        super::html::write(&super::html::replay_page(&title, &lead, check, notes, &labelled), path)?;
+        super::html::write(&super::html::replay_page(&title, &lead, check, notes, &watched), path)?;
     }
     if let Some(folder) = &arguments.reports.tables {
         crate::tables::write(folder, arguments.reports.format, "", &check.tables())?;
@@ -139,7 +149,7 @@ fn report(
 
 /// A trace as a workload beside others; none: Ctrl-C came before its end.
 pub(crate) fn as_input(path: &Path, model: &Model) -> miette::Result<Option<Input>> {
-    let Some(reading) = read(path, None, None)? else { return Ok(None) };
+    let Some(reading) = read(path, None, None, false)? else { return Ok(None) };
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
     let says = Says::Trace(reading.cpus);
     let mut input = Input { name, folder: PathBuf::new(), workload: Workload::default(), says };
@@ -169,18 +179,27 @@ fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
 }
 
 /// Reads a trace of a machine; none: Ctrl-C came before its end.
-fn read(path: &Path, duration: Option<u64>, machine: Option<&Topology>) -> miette::Result<Option<Reading>> {
+fn read(
+    path: &Path,
+    duration: Option<u64>,
+    machine: Option<&Topology>,
+    watched: bool,
+) -> miette::Result<Option<Reading>> {
     let capacities: Vec<u32> =
         machine.map(|machine| machine.cpus().iter().map(|cpu| cpu.capacity).collect()).unwrap_or_default();
     let recorder = || Recorder::new().with_capacities(capacities.clone());
-    let mut reading = Reading { recorder: recorder(), ..Reading::default() };
+    let analyses = || {
+        let (kinds, options) = super::html::watch(None);
+        watched.then(|| Analyses::new(&kinds, &options).with_overview())
+    };
+    let mut reading = Reading { recorder: recorder(), analyses: analyses(), ..Reading::default() };
     if reading.read(path, duration)? == Ended::Interrupted {
         return Ok(None);
     }
     // What full speed is comes out on the way, and a file can be read again.
     if reading.recorder.frequencies_were_raised() && path != Path::new("-") {
         let recorder = recorder().with_highest_frequencies_of(&reading.recorder);
-        reading = Reading { recorder, ..Reading::default() };
+        reading = Reading { recorder, analyses: analyses(), ..Reading::default() };
         if reading.read(path, duration)? == Ended::Interrupted {
             return Ok(None);
         }
@@ -202,6 +221,8 @@ struct Reading {
     summary: Summary,
     cpus: usize,
     clock: Clock,
+    /// What the recording itself says, for a page.
+    analyses: Option<Analyses>,
 }
 
 impl Reading {
@@ -217,6 +238,9 @@ impl Reading {
             if duration.is_some_and(|duration| at > duration) {
                 break;
             }
+            if let Some(analyses) = &mut self.analyses {
+                analyses.add(&record);
+            }
             self.cpus = self.cpus.max(record.cpu as usize + 1);
             if self.cpus <= MAX_CPUS
                 && let Some(what) = what(&record.point)
@@ -224,6 +248,9 @@ impl Reading {
                 let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
                 self.recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });
             }
+        }
+        if let Some(analyses) = &mut self.analyses {
+            analyses.end();
         }
         let notes = events.notes();
         self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
@@ -412,7 +439,7 @@ fn text(
     as_recorded: &Plan,
     what_if: Option<(&Plan, &[String])>,
     recorded: &Recorded,
-    jumps: u64,
+    notes: &[String],
     check: &ReplayCheck,
 ) -> String {
     let mut text = format!(
@@ -427,9 +454,9 @@ fn text(
     );
     text.push_str(&check.summary());
     text.push_str("\n\nTo know:\n");
-    for note in notes(recorded, jumps) {
+    for note in notes {
         text.push_str("  ");
-        text.push_str(&note);
+        text.push_str(note);
         text.push('\n');
     }
     if let (Some((plan, changes)), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
