@@ -24,7 +24,7 @@ mod share;
 pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
-pub(crate) use bandwidth::{rq_offline, rq_online};
+pub(crate) use bandwidth::{charge_deadline, rq_offline, rq_online};
 pub(crate) use cpupri::Cpupri;
 pub(crate) use limits::{GroupRt, limit, may_attach, may_join};
 pub use limits::{RtLimit, RtLimitError};
