@@ -34,7 +34,7 @@ use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::idle::{self, Idle};
-use crate::interpreter::MAX_TASKS;
+use crate::interpreter::{MAX_TASKS, Spin};
 use crate::loops::Loop;
 use crate::mm;
 use crate::overcommit::Overcommit;
@@ -94,6 +94,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// Instructions since time last passed, and how many are too many.
     pub(crate) steps: u64,
     pub(crate) max_steps: u64,
+    pub(crate) spin: Spin,
     pub(crate) error: Option<Error>,
     /// Tasks that have not ended.
     pub(crate) live: usize,
@@ -251,6 +252,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             preempt_full: config.preempt == Preempt::Full,
             steps: 0,
             max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,
+            spin: Spin::NONE,
             error: None,
             live: 0,
             forked: vec![0; workload.tasks.len()],

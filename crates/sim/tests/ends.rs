@@ -135,6 +135,25 @@ fn loops_in_which_no_time_passes_are_told() {
     assert!(simulate(&workload, &config, &mut NoSink).is_ok());
 }
 
+/// What is done in user mode is too short to be counted, but does not go on for ever at one instant: whatever the task, others run
+/// beside it and the run comes to its end.
+#[test]
+fn loops_in_user_mode_take_time_where_system_calls_do() {
+    let rounds = |task: Task| vec![task, once("other", vec![work(500)])];
+    let forever = |ops: Vec<Op>| task("spin", vec![phase(ops, Repeat::Forever)]);
+    let again = || Task { repeat: Repeat::Forever, ..once("spin", vec![Op::Lock(0), Op::Unlock(0)]) };
+    let spins =
+        [forever(vec![Op::Lock(0), Op::Unlock(0)]), forever(vec![Op::SemPost(0)]), forever(vec![Op::Yield]), again()];
+    for spin in spins {
+        let mut config = Config { duration: Some(50 * MS), ..exact("6.12", "1") };
+        let asked = workload(rounds(spin));
+        assert!(matches!(simulate(&asked, &config, &mut NoSink), Err(Error::NoProgress { .. })));
+        config.machine.costs.syscall_ns = 300;
+        let outcome = simulate(&asked, &config, &mut NoSink).unwrap();
+        assert_eq!((outcome.end, outcome.cpus[0].busy), (50 * MS, 500 * US), "{:?}", asked.tasks[0].phases);
+    }
+}
+
 #[test]
 fn a_fork_bomb_is_stopped() {
     let bomb = task("bomb", vec![phase(vec![Op::Fork(0), work(1)], Repeat::Times(3))]);
