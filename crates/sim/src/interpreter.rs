@@ -7,7 +7,7 @@
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::{Policy, Scheduler};
+use vruntime_sched::{Policy, SchedPolicy, Scheduler};
 use vruntime_trace::Sink;
 
 use crate::error::Error;
@@ -489,7 +489,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
+    /// A deadline task may not fork (`sched_fork`: EAGAIN), for its child would have what only the parent was promised; it goes on without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
+        let rq = &self.rqs[cpu];
+        if rq.current.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
+            self.barren.insert(TaskId(parent));
+            return;
+        }
         if self.tasks.len() >= MAX_TASKS || self.core.task_source(self.tasks.len() as u32) as usize >= MAX_SOURCES {
             self.error = Some(Error::TooMany { limit: MAX_TASKS });
             return;

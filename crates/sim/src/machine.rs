@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::debug::Snapshot;
-use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
@@ -100,6 +100,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) live: usize,
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
+    /// Deadline tasks that were to fork.
+    pub(crate) barren: BTreeSet<TaskId>,
     pub(crate) notes: Vec<String>,
     /// How many of the CPUs that come and go have come or gone.
     pub(crate) plugged: usize,
@@ -256,6 +258,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             error: None,
             live: 0,
             forked: vec![0; workload.tasks.len()],
+            barren: BTreeSet::new(),
             notes,
             plugged: 0,
             loops,
