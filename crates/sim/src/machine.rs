@@ -205,7 +205,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let phase = if config.seed == 0 { tick_period } else { 1 + rng.below(tick_period) };
         let skew = if spec.skew_tick { tick_period / 2 / cpus as u64 } else { 0 };
         let rqs = Rq::all(&shared);
-        let notes = programs.notes.clone();
+        let mut notes = programs.notes.clone();
+        notes.extend(crate::history::note(workload, &config.kernel));
         let loops = sink.wants_loops().then(Vec::new);
         let mut machine = Self {
             core: Core {

@@ -299,3 +299,28 @@ fn a_policy_that_never_lets_anybody_run_is_told() {
     let outcome = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &config, &mut NoSink, watch).unwrap();
     assert_eq!((outcome.cpus[0].busy, outcome.cpus[0].overhead), (0, MS));
 }
+
+/// Slices are of 6.12: an older kernel ignores one, which the user is told, or which is refused if he wants that.
+#[test]
+fn a_slice_of_its_own_under_a_kernel_without() {
+    let mut sliced = once("s", vec![work(1)]);
+    sliced.settings.policy = Some(Policy::Other { nice: 0, slice: Some(MS) });
+    let mut later = once("s", vec![work(1)]);
+    later.phases = vec![Phase {
+        settings: Settings { policy: Some(Policy::Batch { nice: 0, slice: Some(MS) }), ..Settings::default() },
+        ..phase(vec![work(1)], Repeat::Times(1))
+    }]
+    .into();
+    for asked in [workload(vec![sliced]), workload(vec![later])] {
+        for kernel in ["3.10", "6.1", "6.6"] {
+            let mut config = exact(kernel, "1");
+            let told = simulate(&asked, &config, &mut NoSink).unwrap().notes;
+            let expected = "task `s` asks for a slice of its own, which Linux 6.6 ignores: it came with 6.12";
+            assert_eq!(told, [expected.replace("6.6", kernel)]);
+            config.strict = true;
+            assert!(matches!(simulate(&asked, &config, &mut NoSink), Err(Error::TooOld { since: "6.12", .. })));
+        }
+        let config = Config { strict: true, ..exact("6.12", "1") };
+        assert!(simulate(&asked, &config, &mut NoSink).unwrap().notes.is_empty());
+    }
+}
