@@ -445,6 +445,31 @@ pub fn has_feature(kernel: &str, feature: Feature) -> bool {
     place(kernel).zip(range).is_some_and(|(place, range)| range.contains(&place))
 }
 
+/// What a negative number stands for that the kernel accepts for a tunable: -1 for no limit of real-time bandwidth, any for the default
+/// slice of SCHED_RR. `None`: it accepts none.
+///
+/// ```
+/// use vruntime_sched::kernels::negative;
+/// assert_eq!(negative("sched_rt_runtime_us", -1), Some(u64::MAX));
+/// assert_eq!(negative("base_slice_ns", -1), None);
+/// ```
+pub fn negative(name: &str, value: i64) -> Option<u64> {
+    match (name, value) {
+        ("sched_rt_runtime_us", -1) => Some(u64::MAX),
+        ("sched_rr_timeslice_ms", ..0) => Some(0),
+        _ => None,
+    }
+}
+
+/// The slice of SCHED_RR that `ms` stand for: whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
+fn rr_timeslice(ms: u64, hz: u32) -> u64 {
+    let hz = u64::from(hz.max(1));
+    match ms {
+        0 => 100 * MS,
+        ms => ms.saturating_mul(hz).div_ceil(1000).saturating_mul(1_000_000_000 / hz),
+    }
+}
+
 /// Names of the tunables that can be set, with what they are.
 pub const TUNABLES: &[(&str, &str)] = &[
     ("base_slice_ns", "EEVDF: slice of a task that asks for none"),
@@ -454,9 +479,9 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("idle_min_granularity_ns", "CFS: shortest slice of SCHED_IDLE entities"),
     ("migration_cost_ns", "a task that ran less than this ago is cache-hot"),
     ("nr_migrate", "most tasks a balancing pass looks at"),
-    ("sched_rr_timeslice_ms", "slice of a SCHED_RR task, milliseconds; whole ticks, at least one"),
+    ("sched_rr_timeslice_ms", "slice of a SCHED_RR task, milliseconds, rounded up to whole ticks; 0: 100"),
     ("sched_rt_period_us", "period of real-time bandwidth, microseconds, at least 1"),
-    ("sched_rt_runtime_us", "what real-time tasks may have of it, microseconds; the period or more: no limit"),
+    ("sched_rt_runtime_us", "what real-time tasks may have of it, microseconds; -1, or the period or more: no limit"),
     ("sched_deadline_period_min_us", "shortest period of a deadline task, microseconds"),
     ("sched_deadline_period_max_us", "longest period of a deadline task, microseconds"),
     ("fair_server/runtime", "6.12 on: what each CPU keeps for starving fair tasks, nanoseconds; 0: nothing"),
@@ -545,7 +570,7 @@ impl Kernel {
                     knobs.cfs_bandwidth_slice_ns = value.clamp(&1, &1_000_000) * 1000;
                 }
                 "nr_migrate" => knobs.nr_migrate = (*value).min(u64::from(u32::MAX)) as u32,
-                "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = value.saturating_mul(MS),
+                "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = rr_timeslice(*value, hz),
                 "sched_rt_period_us" => knobs.rt_period_ns = value.saturating_mul(1000).max(1000),
                 "sched_rt_runtime_us" => knobs.rt_runtime_ns = value.saturating_mul(1000),
                 "sched_deadline_period_min_us" => knobs.deadline.periods.min_us = *value,
@@ -602,6 +627,23 @@ mod tests {
         assert_eq!(eevdf.tunables(8, 250).base_slice_ns, 2_800_000);
         let cfs = kernel("6.1").unwrap().tunables(4, 250);
         assert_eq!((cfs.latency_ns, cfs.base_slice_ns, cfs.wakeup_granularity_ns), (18_000_000, 2_250_000, 3_000_000));
+    }
+
+    #[test]
+    fn slices_of_rr_are_ticks() {
+        let slice = |value: u64, hz: u32| {
+            let mut kernel = kernel("6.1").unwrap();
+            kernel.set("sched_rr_timeslice_ms", value).unwrap();
+            let knobs = kernel.tunables(1, hz);
+            knobs.rr_timeslice_ns / knobs.tick_ns
+        };
+        // As msecs_to_jiffies: 1 ms is a tick of any length, 7 ms are two of 4 ms, 10 ms are three of 3.33 ms.
+        assert_eq!([slice(1, 250), slice(7, 250), slice(8, 250), slice(9, 250)], [1, 2, 2, 3]);
+        assert_eq!(
+            [slice(10, 300), slice(10, 1000), slice(0, 250), slice(u64::MAX, 250)],
+            [3, 10, 25, u64::MAX / 4_000_000]
+        );
+        assert_eq!(slice(negative("sched_rr_timeslice_ms", -5).unwrap(), 1000), 100);
     }
 
     #[test]

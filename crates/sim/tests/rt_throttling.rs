@@ -70,6 +70,18 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     }
 }
 
+/// A period that gives nothing would never end the wait: with a runtime of 0 nobody is throttled, and nobody has anything to lend.
+#[test]
+fn no_runtime_at_all_is_no_limit() {
+    for (kernel, share) in [("3.18", true), ("6.1", false), ("6.6", false), ("6.6", true)] {
+        let mut config = config(kernel, "2", share, 3);
+        config.kernel.set("sched_rt_runtime_us", 0).unwrap();
+        let (results, log) = results(&workload(vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)]), &config);
+        assert_eq!((cpu_ms(&results, 0), cpu_ms(&results, 1)), (3000, 0), "{kernel}");
+        assert!(log.events.iter().all(|(.., event)| !matches!(event, Event::RtThrottle { .. })));
+    }
+}
+
 /// What there is to lend is what others are yet to use: all of them together get no more than theirs, but for the tick a CPU and
 /// period that notices too late.
 #[test]

@@ -3,7 +3,7 @@
 //! Up to 6.6 the class is throttled ([`Limit::Throttle`]): of every `sched_rt_period_us` (1 s) its tasks may run
 //! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is idle
 //! meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have left if the
-//! feature RT_RUNTIME_SHARE is on (`share`).
+//! feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
 //!
 //! What deadline tasks run counts, too (3.14 to 6.6), so that both classes together leave the rest to others; it is real-time tasks
 //! that are throttled for it.
@@ -163,6 +163,11 @@ pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 /// The class has run for `delta` on this CPU. On one that is going offline there is no limit.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     let Some(runtime) = runtime(shared).filter(|_| rq.online) else { return };
+    if runtime == 0 {
+        // No period would ever make up for it: nobody is throttled.
+        rq.rt.rt_time = 0;
+        return;
+    }
     rq.rt.rt_time += delta;
     let time = rq.rt.rt_time;
     let exceeded = match shared.rt.bandwidth.lending(shared, runtime) {
