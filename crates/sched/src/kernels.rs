@@ -99,6 +99,9 @@ const COMMON: &[Feature] = &[
     Feature::NiRandom,
 ];
 
+/// On up to 6.7, which had UTIL_EST already.
+const UP_TO_6_6: &[Feature] = &[Feature::UtilEstFastup];
+
 const CFS_6_1: &[Feature] =
     &[Feature::GentleFairSleepers, Feature::StartDebit, Feature::LastBuddy, Feature::AltPeriod, Feature::BaseSlice];
 
@@ -202,7 +205,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.10",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchPower]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_10,
         rt_limit: Limit::Throttle,
@@ -216,7 +219,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.12",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchPower]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_12,
         rt_limit: Limit::Throttle,
@@ -230,7 +233,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.17",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchCapacity]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_17,
         rt_limit: Limit::Throttle,
@@ -244,7 +247,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.18",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchCapacity]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_18,
         rt_limit: Limit::Throttle,
@@ -258,7 +261,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.1",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[COMMON, CFS_6_1]),
+        features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
         rt_limit: Limit::Throttle,
@@ -272,7 +275,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.6",
         policy: PolicyKind::Eevdf,
         eevdf: Eevdf::V6_6,
-        features: features(&[COMMON, EEVDF_6_6]),
+        features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
         rt_limit: Limit::Throttle,
@@ -616,6 +619,32 @@ mod tests {
         }
         for (first, last) in FEATURES.iter().filter_map(|row| row.kernels) {
             assert!(kernel(first).is_ok() && kernel(last).is_ok());
+        }
+    }
+
+    /// `/sys/kernel/debug/sched/features` as the recorded machines show it.
+    #[test]
+    fn features_are_those_the_recorded_kernels_print() {
+        let eevdf = "PLACE_LAG PLACE_DEADLINE_INITIAL PLACE_REL_DEADLINE RUN_TO_PARITY PREEMPT_SHORT NO_NEXT_BUDDY PICK_BUDDY \
+                     CACHE_HOT_BUDDY DELAY_DEQUEUE DELAY_ZERO WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL NO_DOUBLE_TICK \
+                     NONTASK_CAPACITY TTWU_QUEUE SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI NO_RT_RUNTIME_SHARE NO_LB_MIN \
+                     ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST NO_LATENCY_WARN NI_RANDOM";
+        let cfs = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL \
+                   NO_DOUBLE_TICK NONTASK_CAPACITY TTWU_QUEUE NO_SIS_PROP SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI \
+                   NO_RT_RUNTIME_SHARE NO_LB_MIN ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST UTIL_EST_FASTUP \
+                   NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
+        for (name, printed) in [("6.1", cfs), ("6.12", eevdf)] {
+            let kernel = kernel(name).unwrap();
+            let mut printed: Vec<&str> = printed.split(' ').collect();
+            let show = |row: &crate::features::FeatureRow| {
+                let no = if kernel.features.has(row.feature) { "" } else { "NO_" };
+                alloc::format!("{no}{}", row.name)
+            };
+            let mut ours: Vec<String> =
+                FEATURES.iter().filter(|row| has_feature(name, row.feature)).map(show).collect();
+            printed.sort_unstable();
+            ours.sort_unstable();
+            assert_eq!(ours, printed, "{name}");
         }
     }
 
