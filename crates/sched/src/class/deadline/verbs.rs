@@ -173,6 +173,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
         (charges.then(|| dl.charge(se, current, delta, &env)), if charges { delta } else { 0 })
     });
     if delta > 0 {
+        rq.tasks[current].ran_above += delta;
         charge_deadline(rq, shared, delta);
     }
     match charged {

@@ -122,6 +122,11 @@ impl RtRq {
         self.throttled || self.groups.as_ref().is_some_and(|groups| groups.hold(index))
     }
 
+    /// Up to when the running task of the class is charged.
+    pub(crate) fn exec_start(&self) -> u64 {
+        self.exec_start
+    }
+
     /// CPU time of the class in this period of its bandwidth, nanoseconds.
     pub fn rt_time(&self) -> u64 {
         self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
@@ -356,6 +361,9 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let delta = now.saturating_sub(rq.rt.exec_start);
     rq.rt.exec_start = now;
     if delta > 0 {
+        if let Some(current) = rq.current {
+            rq.tasks[current].ran_above += delta;
+        }
         if shared.config.rt_group_sched {
             limits::charge(rq, shared, delta);
         } else {
