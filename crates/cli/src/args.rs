@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use vruntime_sched::kernels::negative;
 
 use crate::commands::Experiment;
 
@@ -671,9 +672,11 @@ pub(crate) enum PreemptName {
 fn setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| "expected NAME=VALUE, such as base_slice_ns=3000000".to_owned())?;
-    let value = value.trim().replace('_', "");
-    let value = value.parse().map_err(|_| format!("`{value}` is no whole number of nanoseconds (or a count)"))?;
-    Ok((name.trim().to_owned(), value))
+    let (name, value) = (name.trim(), value.trim().replace('_', ""));
+    let negative = || value.parse().ok().and_then(|value| negative(name, value));
+    let wrong = || format!("`{value}` is no whole number of nanoseconds (or a count)");
+    let value = value.parse().ok().or_else(negative).ok_or_else(wrong)?;
+    Ok((name.to_owned(), value))
 }
 
 #[cfg(test)]
@@ -692,5 +695,7 @@ mod tests {
         assert!(setting("base_slice_ns").unwrap_err().contains("NAME=VALUE"));
         assert!(setting("base_slice_ns=3ms").unwrap_err().contains("no whole number"));
         assert!(setting("x=-1").is_err());
+        assert_eq!(setting("sched_rt_runtime_us=-1"), Ok(("sched_rt_runtime_us".to_owned(), u64::MAX)));
+        assert!(setting("sched_rt_runtime_us=-2").is_err());
     }
 }

@@ -8,7 +8,7 @@ use vruntime_report::RunInfo;
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::ids::CpuId;
 use vruntime_sched::kernels::UnknownName;
-use vruntime_sched::kernels::has_feature;
+use vruntime_sched::kernels::{has_feature, negative};
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
 use vruntime_sim::idle::{self, IdleState};
@@ -310,7 +310,9 @@ pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
         match part.split_once('=') {
             None => parsed.feature(part).map_err(|error| unknown(&error))?,
             Some((name, value)) => {
-                let number = value.replace('_', "").parse().map_err(|_| {
+                let digits = value.replace('_', "");
+                let below = || digits.parse().ok().and_then(|value| negative(name, value));
+                let number = digits.parse().ok().or_else(below).ok_or_else(|| {
                     miette!(help = "write it as in 6.12+base_slice_ns=3000000", "`{value}` is no whole number")
                 })?;
                 parsed.set(name, number).map_err(|error| unknown(&error))?;
@@ -361,7 +363,8 @@ fn scenario_settings(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs
             .map_err(|error| located(scenario, feature.span.clone(), &unknown(&error), "this feature"))?;
     }
     for setting in &scenario.set {
-        let value = u64::try_from(setting.value.value).map_err(|_| {
+        let given = setting.value.value;
+        let value = u64::try_from(given).ok().or_else(|| negative(&setting.name, given)).ok_or_else(|| {
             scenario.error_at(
                 setting.value.span.clone(),
                 "a negative value",

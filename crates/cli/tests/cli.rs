@@ -113,6 +113,32 @@ fn the_scheduler_can_be_looked_at() {
         text.lines().find_map(|line| line.strip_prefix("version ").map(str::to_owned)).unwrap()
     };
     assert_eq!(["6.1", "6.6", "6.12", "6.18"].map(version), ["15", "15", "16", "17"]);
+    // The names are the simulated kernel's.
+    for (kernel, has, not) in [
+        (
+            "3.10",
+            "sysctl_sched_latency .min_vruntime .runnable_load_avg tree-key",
+            "avg_vruntime zero_vruntime base_slice",
+        ),
+        (
+            "6.1",
+            "sysctl_sched_idle_min_granularity .MIN_vruntime .min_vruntime .util_est_enqueued tree-key",
+            "slice eligible",
+        ),
+        (
+            "6.6",
+            "base_slice .left_vruntime .min_vruntime .h_nr_running .throttle_count",
+            "left_deadline latency .h_nr_queued",
+        ),
+        ("6.12", ".left_deadline .min_vruntime .idle_h_nr_running .throttled", "zero_vruntime util_est_enqueued"),
+        ("6.18", ".zero_vruntime .h_nr_runnable .h_nr_queued .h_nr_idle .throttled", "min_vruntime .h_nr_running"),
+    ] {
+        let text = well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms"]);
+        assert!(has.split(' ').all(|name| text.contains(name)), "{kernel}: {text}");
+        assert!(not.split(' ').all(|name| !text.contains(name)), "{kernel}: {text}");
+    }
+    let task = well(&["run", "groups.toml", "--kernel", "6.1", "--debug-at", "50ms", "--task", "gold"]);
+    assert!(task.contains("se.avg.util_est.ewma") && !task.contains("se.slice"), "{task}");
     let late = fails(&[&run[..], &["--debug-at", "2s"]].concat());
     assert!(late.contains("the run ended at 0.1 s, before --debug-at 2s") && late.contains("--duration"), "{late}");
     let unknown = fails(&[&run[..], &["--debug-at", "50ms", "--task", "silver"]].concat());

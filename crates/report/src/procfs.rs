@@ -1,9 +1,10 @@
-//! A snapshot as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the kernel's field names,
-//! order and columns (those of Linux 6.18, whatever kernel is simulated; `/proc/schedstat` has its kernel's version).
+//! A snapshot as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated kernel's field names,
+//! order and columns. Of the kernels before 6.1 it has the names of what they have in common with what is kept here; the first
+//! CFS and O(1) have those of 3.10.
 
 use std::fmt::Write as _;
 
-use vruntime_trace::debug::{CfsDebug, CpuDebug, EntityDebug, Snapshot, TaskDebug};
+use vruntime_trace::debug::{CfsDebug, CpuDebug, EntityDebug, Names, Snapshot, TaskDebug};
 use vruntime_trace::task_pid;
 use vruntime_trace::{CpuMask, Running, SchedPolicy, TaskId};
 
@@ -39,12 +40,28 @@ pub fn sched_debug(snapshot: &Snapshot, stat: &SchedStat) -> String {
         let _ = writeln!(text, "{name:<40}: {value}");
     }
     let _ = writeln!(text, "\nsysctl_sched");
-    let _ = writeln!(text, "  .{:<40}: {}", "sysctl_sched_base_slice", ms_text(snapshot.base_slice_ns as i64));
+    for (name, value) in sysctls(snapshot) {
+        let _ = writeln!(text, "  .{name:<40}: {}", ms_text(value as i64));
+    }
     for cpu in snapshot.cpus.iter().filter(|cpu| cpu.online) {
         text.push('\n');
         of_cpu(&mut text, snapshot, cpu, stat);
     }
     text
+}
+
+/// The tunables the kernel shows.
+fn sysctls(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
+    let [latency, wakeup, idle] = snapshot.cfs_ns;
+    let mut all = vec![("sysctl_sched_latency", latency), ("sysctl_sched_min_granularity", snapshot.base_slice_ns)];
+    match snapshot.names {
+        Names::Early => return Vec::new(),
+        Names::V3 => {}
+        Names::V6_1 => all.push(("sysctl_sched_idle_min_granularity", idle)),
+        Names::V6_6 | Names::V6_12 | Names::V6_18 => return vec![("sysctl_sched_base_slice", snapshot.base_slice_ns)],
+    }
+    all.push(("sysctl_sched_wakeup_granularity", wakeup));
+    all
 }
 
 fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedStat) {
@@ -67,7 +84,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     // The kernel shows a group before those above it.
     for cfs in cpu.cfs.iter().rev() {
         let _ = writeln!(text, "\ncfs_rq[{index}]:{}", path(cfs.group.index()));
-        of_queue(text, cfs);
+        of_queue(text, snapshot.names, cfs, snapshot.cpus.first().and_then(|first| first.cfs.first()));
     }
     let groups = cpu.rt_groups.iter().rev().map(|(group, rt)| (path(group.index()), rt));
     for (path, rt) in groups.chain([("/", &cpu.rt)]) {
@@ -79,52 +96,119 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     }
     let _ = writeln!(text, "\ndl_rq[{index}]:");
     line(text, "dl_nr_running", cpu.dl_nr_running);
-    let head = " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
-                switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path";
+    let head = if snapshot.names >= Names::V6_6 {
+        " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
+         switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path"
+    } else {
+        " S            task   PID         tree-key  switches  prio        wait-time         sum-exec        sum-sleep       \
+         sum-block  node   group-id  group-path"
+    };
     let _ = writeln!(text, "\nrunnable tasks:\n{head}\n{}", "-".repeat(head.len()));
     for task in &cpu.tasks {
-        let _ = writeln!(text, "{}", row(cpu, task, stat, path(task.group.index())));
+        let _ = writeln!(text, "{}", row(snapshot.names, cpu, task, stat, path(task.group.index())));
     }
 }
 
-fn of_queue(text: &mut String, cfs: &CfsDebug) {
+/// The lines about virtual time.
+fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDebug>) {
     // The kernel marks what is not there with -1.
-    let (left_deadline, left_vruntime) = cfs.left.unwrap_or((-1, -1));
+    let (left_deadline, left) = cfs.left.unwrap_or((-1, -1));
     let right = cfs.right_vruntime.unwrap_or(-1);
-    let ms_of = |ns: i64| ms_text(ns);
-    line(text, "left_deadline", ms_of(left_deadline));
-    line(text, "left_vruntime", ms_of(left_vruntime));
-    line(text, "zero_vruntime", ms_of(cfs.zero_vruntime));
-    line(text, "avg_vruntime", ms_of(cfs.avg_vruntime));
-    line(text, "right_vruntime", ms_of(right));
-    line(text, "spread", ms_of(right.wrapping_sub(left_vruntime)));
-    let [removed_load, removed_util, removed_runnable] = cfs.removed;
-    for (name, value) in [
-        ("nr_queued", u64::from(cfs.nr_queued)),
-        ("h_nr_runnable", u64::from(cfs.h_nr_runnable)),
-        ("h_nr_queued", u64::from(cfs.h_nr_queued)),
-        ("h_nr_idle", u64::from(cfs.h_nr_idle)),
-        ("load", cfs.load),
-        ("load_avg", cfs.avg.load_avg),
-        ("runnable_avg", cfs.avg.runnable_avg),
-        ("util_avg", cfs.avg.util_avg),
-        ("util_est", cfs.avg.util_est),
-        ("removed.load_avg", removed_load),
-        ("removed.util_avg", removed_util),
-        ("removed.runnable_avg", removed_runnable),
-        ("tg_load_avg_contrib", cfs.tg_load_avg_contrib),
-        ("tg_load_avg", cfs.tg_load_avg),
-    ] {
+    let spread = right.wrapping_sub(left);
+    let lines: &[(&str, i64)] = match names {
+        Names::Early | Names::V3 | Names::V6_1 => {
+            let spread0 = cfs.min_vruntime.wrapping_sub(first.map_or(0, |first| first.min_vruntime));
+            &[
+                ("MIN_vruntime", left),
+                ("min_vruntime", cfs.min_vruntime),
+                ("max_vruntime", right),
+                ("spread", spread),
+                ("spread0", spread0),
+            ]
+        }
+        Names::V6_6 => &[
+            ("left_vruntime", left),
+            ("min_vruntime", cfs.min_vruntime),
+            ("avg_vruntime", cfs.avg_vruntime),
+            ("right_vruntime", right),
+            ("spread", spread),
+        ],
+        Names::V6_12 => &[
+            ("left_deadline", left_deadline),
+            ("left_vruntime", left),
+            ("min_vruntime", cfs.min_vruntime),
+            ("avg_vruntime", cfs.avg_vruntime),
+            ("right_vruntime", right),
+            ("spread", spread),
+        ],
+        // The origin of the sums is moved along with the average; where the simulator has it concerns nobody.
+        Names::V6_18 => &[
+            ("left_deadline", left_deadline),
+            ("left_vruntime", left),
+            ("zero_vruntime", cfs.avg_vruntime),
+            ("avg_vruntime", cfs.avg_vruntime),
+            ("right_vruntime", right),
+            ("spread", spread),
+        ],
+    };
+    for (name, value) in lines {
+        line(text, name, ms_text(*value));
+    }
+}
+
+fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDebug>) {
+    of_time(text, names, cfs, first);
+    let (nr, queued) = (u64::from(cfs.nr_queued), u64::from(cfs.h_nr_queued));
+    let (idle, h_idle) = (u64::from(cfs.nr_idle), u64::from(cfs.h_nr_idle));
+    let counts: &[(&str, u64)] = match names {
+        Names::Early | Names::V3 => &[("nr_running", nr)],
+        Names::V6_1 | Names::V6_6 | Names::V6_12 => {
+            &[("nr_running", nr), ("h_nr_running", queued), ("idle_nr_running", idle), ("idle_h_nr_running", h_idle)]
+        }
+        Names::V6_18 => &[
+            ("nr_queued", nr),
+            ("h_nr_runnable", u64::from(cfs.h_nr_runnable)),
+            ("h_nr_queued", queued),
+            ("h_nr_idle", h_idle),
+        ],
+    };
+    for &(name, value) in counts {
         line(text, name, value);
     }
+    line(text, "load", cfs.load);
+    let [removed_load, removed_util, removed_runnable] = cfs.removed;
+    if names <= Names::V3 {
+        line(text, "runnable_load_avg", cfs.avg.load_avg);
+        line(text, "tg_load_contrib", cfs.tg_load_avg_contrib);
+    } else {
+        for (name, value) in [
+            ("load_avg", cfs.avg.load_avg),
+            ("runnable_avg", cfs.avg.runnable_avg),
+            ("util_avg", cfs.avg.util_avg),
+            (if names < Names::V6_12 { "util_est_enqueued" } else { "util_est" }, cfs.avg.util_est),
+            ("removed.load_avg", removed_load),
+            ("removed.util_avg", removed_util),
+            ("removed.runnable_avg", removed_runnable),
+            ("tg_load_avg_contrib", cfs.tg_load_avg_contrib),
+        ] {
+            line(text, name, value);
+        }
+    }
+    line(text, "tg_load_avg", cfs.tg_load_avg);
+    if names >= Names::V3 {
+        line(text, "throttled", u8::from(cfs.throttled));
+        line(text, "throttle_count", cfs.throttle_count);
+    }
     let Some(se) = &cfs.se else { return };
-    line(text, "se->exec_start", ms_of(se.exec_start as i64));
-    line(text, "se->vruntime", ms_of(se.vruntime));
-    line(text, "se->sum_exec_runtime", ms_of(se.sum_exec_runtime as i64));
+    line(text, "se->exec_start", ms_text(se.exec_start as i64));
+    line(text, "se->vruntime", ms_text(se.vruntime));
+    line(text, "se->sum_exec_runtime", ms_text(se.sum_exec_runtime as i64));
     line(text, "se->load.weight", se.weight);
-    line(text, "se->avg.load_avg", se.avg.load_avg);
-    line(text, "se->avg.util_avg", se.avg.util_avg);
-    line(text, "se->avg.runnable_avg", se.avg.runnable_avg);
+    if names > Names::V3 {
+        line(text, "se->avg.load_avg", se.avg.load_avg);
+        line(text, "se->avg.util_avg", se.avg.util_avg);
+        line(text, "se->avg.runnable_avg", se.avg.runnable_avg);
+    }
 }
 
 /// `R`, `S`, `D`, or `>R` for the one that runs.
@@ -138,7 +222,7 @@ fn state(cpu: &CpuDebug, task: &TaskDebug) -> &'static str {
     }
 }
 
-fn row(cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &str) -> String {
+fn row(names: Names, cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &str) -> String {
     let se = task.se.unwrap_or_default();
     let counts = stat.tasks.get(task.id.index()).cloned().unwrap_or_default();
     let wide = |ns: i64| {
@@ -146,6 +230,21 @@ fn row(cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &str) -> String
         format!("{high:>9}.{low:06}")
     };
     let name: String = stat.task_name(task.id).chars().take(15).collect();
+    if names < Names::V6_6 {
+        return format!(
+            "{}{name:>16} {:>5} {} {:>9} {:>5} {} {} {} {}   0      {}        {path}",
+            state(cpu, task),
+            task_pid(task.id),
+            wide(se.vruntime),
+            counts.voluntary + counts.involuntary,
+            task.prio,
+            wide(counts.wait_sum as i64),
+            wide(se.sum_exec_runtime as i64),
+            wide(counts.sum_sleep as i64),
+            wide(counts.sum_block as i64),
+            task.group.index(),
+        );
+    }
     format!(
         "{}{name:>16} {:>5} {}   {}   {} {} {} {} {:>9}   {:>5}   {} {} {}   0      {}        {path}",
         state(cpu, task),
@@ -236,20 +335,31 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     let number = |text: &mut String, name: &str, value: i64| {
         let _ = writeln!(text, "{name:<45}:{value:>21}");
     };
+    let names = snapshot.names;
+    // Up to 5.15 what only SCHEDSTATS counts is the entity's.
+    let of_stat = |name: &str| if names <= Names::V3 { format!("se.statistics.{name}") } else { name.to_owned() };
     let switches = counts.voluntary + counts.involuntary;
     time(&mut text, "se.exec_start", se.exec_start as i64);
     time(&mut text, "se.vruntime", se.vruntime);
     time(&mut text, "se.sum_exec_runtime", se.sum_exec_runtime as i64);
     number(&mut text, "se.nr_migrations", counts.migrations as i64);
-    time(&mut text, "sum_sleep_runtime", counts.sum_sleep as i64);
-    time(&mut text, "sum_block_runtime", counts.sum_block as i64);
-    time(&mut text, "wait_max", counts.wait_max as i64);
-    time(&mut text, "wait_sum", counts.wait_sum as i64);
-    number(&mut text, "wait_count", counts.wait_count as i64);
-    number(&mut text, "nr_wakeups", counts.wakeups as i64);
-    number(&mut text, "nr_wakeups_migrate", counts.wakeups_migrate as i64);
-    number(&mut text, "nr_wakeups_local", counts.wakeups_local as i64);
-    number(&mut text, "nr_wakeups_remote", (counts.wakeups - counts.wakeups_local) as i64);
+    for (name, ns) in [
+        ("sum_sleep_runtime", counts.sum_sleep),
+        ("sum_block_runtime", counts.sum_block),
+        ("wait_max", counts.wait_max),
+        ("wait_sum", counts.wait_sum),
+    ] {
+        time(&mut text, &of_stat(name), ns as i64);
+    }
+    for (name, count) in [
+        ("wait_count", counts.wait_count),
+        ("nr_wakeups", counts.wakeups),
+        ("nr_wakeups_migrate", counts.wakeups_migrate),
+        ("nr_wakeups_local", counts.wakeups_local),
+        ("nr_wakeups_remote", counts.wakeups - counts.wakeups_local),
+    ] {
+        number(&mut text, &of_stat(name), count as i64);
+    }
     let per = |of: u64| se.sum_exec_runtime.checked_div(of).map_or(-1, |ns| ns as i64);
     time(&mut text, "avg_atom", per(switches));
     time(&mut text, "avg_per_cpu", per(counts.migrations));
@@ -257,23 +367,43 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     number(&mut text, "nr_voluntary_switches", counts.voluntary as i64);
     number(&mut text, "nr_involuntary_switches", counts.involuntary as i64);
     number(&mut text, "se.load.weight", se.weight as i64);
-    number(&mut text, "se.avg.load_sum", se.avg.load_sum as i64);
-    number(&mut text, "se.avg.runnable_sum", se.avg.runnable_sum as i64);
-    number(&mut text, "se.avg.util_sum", se.avg.util_sum as i64);
-    number(&mut text, "se.avg.load_avg", se.avg.load_avg as i64);
-    number(&mut text, "se.avg.runnable_avg", se.avg.runnable_avg as i64);
-    number(&mut text, "se.avg.util_avg", se.avg.util_avg as i64);
-    number(&mut text, "se.avg.last_update_time", se.avg.last_update_time as i64);
-    number(&mut text, "se.avg.util_est", se.avg.util_est as i64);
-    for (name, value) in
-        ["uclamp.min", "uclamp.max", "effective uclamp.min", "effective uclamp.max"].into_iter().zip(task.uclamp)
-    {
-        number(&mut text, name, i64::from(value));
+    if names <= Names::V3 {
+        number(&mut text, "se.avg.load_avg_contrib", se.avg.load_avg as i64);
+    } else {
+        averages(&mut text, names, &se, number);
+        let clamps = ["uclamp.min", "uclamp.max", "effective uclamp.min", "effective uclamp.max"];
+        for (name, value) in clamps.into_iter().zip(task.uclamp) {
+            number(&mut text, name, i64::from(value));
+        }
     }
     number(&mut text, "policy", policy(task.policy));
     number(&mut text, "prio", i64::from(task.prio));
-    number(&mut text, "se.slice", se.slice as i64);
+    if let Some((runtime, deadline)) = task.dl.filter(|_| names > Names::V3) {
+        number(&mut text, "dl.runtime", runtime);
+        number(&mut text, "dl.deadline", deadline as i64);
+    }
+    let fair = matches!(task.policy, SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle);
+    if fair && names >= Names::V6_12 {
+        number(&mut text, "se.slice", se.slice as i64);
+    }
     Some(text)
+}
+
+fn averages(text: &mut String, names: Names, se: &EntityDebug, number: impl Fn(&mut String, &str, i64)) {
+    let avg = &se.avg;
+    for (name, value) in [
+        ("load_sum", avg.load_sum),
+        ("runnable_sum", avg.runnable_sum),
+        ("util_sum", avg.util_sum),
+        ("load_avg", avg.load_avg),
+        ("runnable_avg", avg.runnable_avg),
+        ("util_avg", avg.util_avg),
+        ("last_update_time", avg.last_update_time),
+        // Up to 6.7 it is the greater of two, of which this is the lasting one.
+        (if names < Names::V6_12 { "util_est.ewma" } else { "util_est" }, avg.util_est),
+    ] {
+        number(text, &format!("se.avg.{name}"), value as i64);
+    }
 }
 
 /// The number the kernel gives it.

@@ -13,14 +13,46 @@ use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::kernels::Eevdf;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
 use crate::task::SchedPolicy;
 pub use crate::task::TaskState;
 use crate::tunables::Tunables;
 use crate::uclamp;
+
+/// Which names the kernel's files have for what is there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Names {
+    /// Before groups, up to 2.6.23.
+    Early,
+    /// 3.10 to 3.18.
+    V3,
+    /// 6.1.
+    V6_1,
+    /// 6.6.
+    V6_6,
+    /// 6.12.
+    V6_12,
+    /// 6.18.
+    #[default]
+    V6_18,
+}
+
+impl Names {
+    fn of<T>(config: &Config<T>) -> Self {
+        match (config.eevdf, config.balancer) {
+            (_, balancer) if balancer.is_early() => Self::Early,
+            (_, balancer) if balancer.is_by_load() => Self::V3,
+            (Eevdf::V6_18, _) => Self::V6_18,
+            (Eevdf::V6_12, _) => Self::V6_12,
+            (_, Balancer::V6_1) => Self::V6_1,
+            _ => Self::V6_6,
+        }
+    }
+}
 
 /// All CPUs at one instant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,8 +61,12 @@ pub struct Snapshot {
     pub at: u64,
     /// From one tick to the next.
     pub tick_ns: u64,
+    /// Whose names they have.
+    pub names: Names,
     /// `base_slice_ns`; CFS: its minimal granularity.
     pub base_slice_ns: u64,
+    /// CFS: `latency_ns`, `wakeup_granularity_ns` and `idle_min_granularity_ns`.
+    pub cfs_ns: [u64; 3],
     /// The version of `/proc/schedstat` that the kernel has: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
     /// By CPU.
@@ -140,9 +176,10 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// vruntime of the last entity in the tree.
     pub right_vruntime: Option<i64>,
-    /// Origin of the average (`zero_vruntime`; before 6.18 `min_vruntime`).
-    pub zero_vruntime: i64,
-    /// The weighted average; CFS keeps none and shows its origin.
+    /// Where the queue's virtual time is (`min_vruntime`): the least vruntime of what is queued, CFS: that never goes back. 6.18 has the
+    /// average instead (`zero_vruntime`, which follows it).
+    pub min_vruntime: i64,
+    /// The weighted average; CFS keeps none and shows `min_vruntime`.
     pub avg_vruntime: i64,
     /// Entities queued, the running one included.
     pub nr_queued: u32,
@@ -152,6 +189,8 @@ pub struct CfsDebug {
     pub h_nr_queued: u32,
     /// Those that are SCHED_IDLE or in an idle group.
     pub h_nr_idle: u32,
+    /// Entities of its own that are.
+    pub nr_idle: u32,
     /// Sum of the weights of its entities.
     pub load: u64,
     /// Its averages.
@@ -162,6 +201,10 @@ pub struct CfsDebug {
     pub tg_load_avg_contrib: u64,
     /// The group's load average over all CPUs.
     pub tg_load_avg: u64,
+    /// Its own limit is used up.
+    pub throttled: bool,
+    /// How many limits, its own and those above, are used up.
+    pub throttle_count: u32,
     /// The group's entity on its parent's queue; the root has none.
     pub se: Option<EntityDebug>,
 }
@@ -184,8 +227,28 @@ pub struct TaskDebug {
     pub group: GroupId,
     /// The utilisation clamps it asks for, lower and upper; then those that hold for it. Of 1024.
     pub uclamp: [u16; 4],
-    /// What the fair class keeps of it.
+    /// What the fair class keeps of it; CPU time and when it was charged last are of whatever class.
     pub se: Option<EntityDebug>,
+    /// A deadline task's: what is left of its runtime, which may be less than nothing, and when its deadline is.
+    pub dl: Option<(i64, u64)>,
+}
+
+/// What the fair class keeps of a task, with the time it has had in the classes above.
+fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> Option<EntityDebug> {
+    let task = &rq.tasks[index];
+    let charged = match task.kind() {
+        ClassKind::Fair => 0,
+        ClassKind::Rt if rq.current == Some(index) => rq.rt.exec_start(),
+        ClassKind::Deadline if rq.current == Some(index) => task.deadline().map_or(0, |se| se.exec_start),
+        _ if task.ran_above > 0 => task.last_ran,
+        _ => 0,
+    };
+    let se = P::debug_task(rq, index);
+    let above = task.kind() != ClassKind::Fair || task.ran_above > 0;
+    let mut se = if above { se.unwrap_or_default() } else { se? };
+    se.sum_exec_runtime += task.ran_above;
+    se.exec_start = se.exec_start.max(charged);
+    Some(se)
 }
 
 const fn name(level: Level) -> &'static str {
@@ -213,7 +276,8 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
                 let (asked, holds) = (uclamp::requested(shared, task), uclamp::effective(shared, task));
                 [asked.min, asked.max, holds.min, holds.max]
             },
-            se: P::debug_task(rq, index),
+            se: entity(rq, index),
+            dl: task.deadline().filter(|_| task.policy == SchedPolicy::Deadline).map(|se| (se.runtime, se.deadline)),
         })
         .collect();
     tasks.sort_unstable_by_key(|task| task.id);
@@ -256,13 +320,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Snapshot {
             at: self.now,
             tick_ns: tunables.tick_ns(),
+            names: Names::of(&shared.config),
             base_slice_ns: tunables.base_slice_ns(),
+            cfs_ns: [tunables.latency_ns(), tunables.wakeup_granularity_ns(), tunables.idle_min_granularity_ns()],
             schedstat_version: match shared.config.eevdf {
                 _ if shared.config.balancer == Balancer::V2_6_15 => 12,
                 _ if shared.config.balancer.is_early() => 14,
-                crate::kernels::Eevdf::V6_6 => 15,
-                crate::kernels::Eevdf::V6_12 => 16,
-                crate::kernels::Eevdf::V6_18 => 17,
+                Eevdf::V6_6 => 15,
+                Eevdf::V6_12 => 16,
+                Eevdf::V6_18 => 17,
             },
             cpus: (0..shared.nr_cpus() as u32).map(|index| cpu(&self.rqs.rq(CpuId(index)), shared)).collect(),
         }

@@ -49,6 +49,24 @@ pub enum Feature {
     WaBias,
     /// Estimate a task's utilisation from what it was when it last went to sleep.
     UtilEst,
+    /// That estimate rises at once with what was used, and is smoothed only on its way down (6.8 on: always).
+    UtilEstFastup,
+    /// Bound the search for an idle CPU by the average idle time and the cost of the search.
+    SisProp,
+    /// Have a CPU with real-time tasks to spare asked by an interrupt to push them, instead of pulling them.
+    RtPushIpi,
+    /// With HRTICK: the periodic tick looks at the slice, too.
+    DoubleTick,
+    /// Tell of two updates of a run queue's clock under one lock.
+    WarnDoubleClock,
+    /// Tell of a task that has asked to be preempted for too long.
+    LatencyWarn,
+    /// Ask the architecture for the capacity of CPUs, up to 3.15.
+    ArchPower,
+    /// The same from 3.16 on.
+    ArchCapacity,
+    /// Build scheduling groups as if nodes overlapped.
+    ForceSdOverlap,
     /// CFS: a sleeper gets half a latency period of credit instead of a whole one.
     GentleFairSleepers,
     /// CFS: a new task starts one slice behind (first CFS: half a granularity in debt).
@@ -222,6 +240,55 @@ pub const FEATURES: &[FeatureRow] = &[
         "estimate a task's utilisation by what it was when it went to sleep",
     ),
     row(
+        Feature::UtilEstFastup,
+        "UTIL_EST_FASTUP",
+        Some(("6.1", "6.6")),
+        "that estimate rises at once, and is smoothed only on its way down; later kernels always do so",
+    ),
+    row(
+        Feature::SisProp,
+        "SIS_PROP",
+        Some(("6.1", "6.6")),
+        "bound the search for an idle CPU by what searches cost and CPUs idle",
+    ),
+    row(
+        Feature::RtPushIpi,
+        "RT_PUSH_IPI",
+        Some(("6.1", "6.18")),
+        "ask a CPU with real-time tasks to spare to push them, instead of pulling them",
+    ),
+    row(
+        Feature::DoubleTick,
+        "DOUBLE_TICK",
+        Some(("3.10", "6.18")),
+        "with HRTICK the periodic tick looks at slices, too",
+    ),
+    row(
+        Feature::WarnDoubleClock,
+        "WARN_DOUBLE_CLOCK",
+        Some(("6.1", "6.18")),
+        "tell of run queue clocks that are updated twice (for the kernel's developers)",
+    ),
+    row(
+        Feature::LatencyWarn,
+        "LATENCY_WARN",
+        Some(("6.1", "6.18")),
+        "tell of tasks that run on although a reschedule was asked for (for the kernel's developers)",
+    ),
+    row(Feature::ArchPower, "ARCH_POWER", Some(("3.10", "3.12")), "ask the architecture for the capacity of CPUs"),
+    row(
+        Feature::ArchCapacity,
+        "ARCH_CAPACITY",
+        Some(("3.17", "3.18")),
+        "ask the architecture for the capacity of CPUs",
+    ),
+    row(
+        Feature::ForceSdOverlap,
+        "FORCE_SD_OVERLAP",
+        Some(("3.10", "3.18")),
+        "build scheduling groups as if NUMA nodes overlapped",
+    ),
+    row(
         Feature::GentleFairSleepers,
         "GENTLE_FAIR_SLEEPERS",
         Some(("3.10", "6.1")),
@@ -350,6 +417,12 @@ impl Feature {
             Self::AttachAgeLoad => {
                 Some("averages of a task that changes its group are taken over as of their last update")
             }
+            Self::SisProp => Some("what a search for an idle CPU costs is not measured; SIS_UTIL bounds it"),
+            Self::RtPushIpi => Some("real-time tasks are pulled at once, as with the feature off"),
+            Self::DoubleTick => Some("the periodic tick looks at slices always"),
+            Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),
+            Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are what it is described with"),
+            Self::ForceSdOverlap => Some("groups overlap where the machine's nodes do"),
             _ => None,
         }
     }

@@ -99,6 +99,9 @@ const COMMON: &[Feature] = &[
     Feature::NiRandom,
 ];
 
+/// On up to 6.7, which had UTIL_EST already.
+const UP_TO_6_6: &[Feature] = &[Feature::UtilEstFastup];
+
 const CFS_6_1: &[Feature] =
     &[Feature::GentleFairSleepers, Feature::StartDebit, Feature::LastBuddy, Feature::AltPeriod, Feature::BaseSlice];
 
@@ -202,7 +205,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.10",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchPower]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_10,
         rt_limit: Limit::Throttle,
@@ -216,7 +219,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.12",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchPower]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_12,
         rt_limit: Limit::Throttle,
@@ -230,7 +233,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.17",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchCapacity]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_17,
         rt_limit: Limit::Throttle,
@@ -244,7 +247,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.18",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10]),
+        features: features(&[CFS_3_10, &[Feature::ArchCapacity]]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_18,
         rt_limit: Limit::Throttle,
@@ -258,7 +261,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.1",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[COMMON, CFS_6_1]),
+        features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
         rt_limit: Limit::Throttle,
@@ -272,7 +275,7 @@ static KERNELS: &[KernelRow] = &[
         name: "6.6",
         policy: PolicyKind::Eevdf,
         eevdf: Eevdf::V6_6,
-        features: features(&[COMMON, EEVDF_6_6]),
+        features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
         rt_limit: Limit::Throttle,
@@ -445,6 +448,31 @@ pub fn has_feature(kernel: &str, feature: Feature) -> bool {
     place(kernel).zip(range).is_some_and(|(place, range)| range.contains(&place))
 }
 
+/// What a negative number stands for that the kernel accepts for a tunable: -1 for no limit of real-time bandwidth, any for the default
+/// slice of SCHED_RR. `None`: it accepts none.
+///
+/// ```
+/// use vruntime_sched::kernels::negative;
+/// assert_eq!(negative("sched_rt_runtime_us", -1), Some(u64::MAX));
+/// assert_eq!(negative("base_slice_ns", -1), None);
+/// ```
+pub fn negative(name: &str, value: i64) -> Option<u64> {
+    match (name, value) {
+        ("sched_rt_runtime_us", -1) => Some(u64::MAX),
+        ("sched_rr_timeslice_ms", ..0) => Some(0),
+        _ => None,
+    }
+}
+
+/// The slice of SCHED_RR that `ms` stand for: whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
+fn rr_timeslice(ms: u64, hz: u32) -> u64 {
+    let hz = u64::from(hz.max(1));
+    match ms {
+        0 => 100 * MS,
+        ms => ms.saturating_mul(hz).div_ceil(1000).saturating_mul(1_000_000_000 / hz),
+    }
+}
+
 /// Names of the tunables that can be set, with what they are.
 pub const TUNABLES: &[(&str, &str)] = &[
     ("base_slice_ns", "EEVDF: slice of a task that asks for none"),
@@ -454,9 +482,9 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("idle_min_granularity_ns", "CFS: shortest slice of SCHED_IDLE entities"),
     ("migration_cost_ns", "a task that ran less than this ago is cache-hot"),
     ("nr_migrate", "most tasks a balancing pass looks at"),
-    ("sched_rr_timeslice_ms", "slice of a SCHED_RR task, milliseconds; whole ticks, at least one"),
+    ("sched_rr_timeslice_ms", "slice of a SCHED_RR task, milliseconds, rounded up to whole ticks; 0: 100"),
     ("sched_rt_period_us", "period of real-time bandwidth, microseconds, at least 1"),
-    ("sched_rt_runtime_us", "what real-time tasks may have of it, microseconds; the period or more: no limit"),
+    ("sched_rt_runtime_us", "what real-time tasks may have of it, microseconds; -1, or the period or more: no limit"),
     ("sched_deadline_period_min_us", "shortest period of a deadline task, microseconds"),
     ("sched_deadline_period_max_us", "longest period of a deadline task, microseconds"),
     ("fair_server/runtime", "6.12 on: what each CPU keeps for starving fair tasks, nanoseconds; 0: nothing"),
@@ -545,7 +573,7 @@ impl Kernel {
                     knobs.cfs_bandwidth_slice_ns = value.clamp(&1, &1_000_000) * 1000;
                 }
                 "nr_migrate" => knobs.nr_migrate = (*value).min(u64::from(u32::MAX)) as u32,
-                "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = value.saturating_mul(MS),
+                "sched_rr_timeslice_ms" => knobs.rr_timeslice_ns = rr_timeslice(*value, hz),
                 "sched_rt_period_us" => knobs.rt_period_ns = value.saturating_mul(1000).max(1000),
                 "sched_rt_runtime_us" => knobs.rt_runtime_ns = value.saturating_mul(1000),
                 "sched_deadline_period_min_us" => knobs.deadline.periods.min_us = *value,
@@ -594,6 +622,32 @@ mod tests {
         }
     }
 
+    /// `/sys/kernel/debug/sched/features` as the recorded machines show it.
+    #[test]
+    fn features_are_those_the_recorded_kernels_print() {
+        let eevdf = "PLACE_LAG PLACE_DEADLINE_INITIAL PLACE_REL_DEADLINE RUN_TO_PARITY PREEMPT_SHORT NO_NEXT_BUDDY PICK_BUDDY \
+                     CACHE_HOT_BUDDY DELAY_DEQUEUE DELAY_ZERO WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL NO_DOUBLE_TICK \
+                     NONTASK_CAPACITY TTWU_QUEUE SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI NO_RT_RUNTIME_SHARE NO_LB_MIN \
+                     ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST NO_LATENCY_WARN NI_RANDOM";
+        let cfs = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL \
+                   NO_DOUBLE_TICK NONTASK_CAPACITY TTWU_QUEUE NO_SIS_PROP SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI \
+                   NO_RT_RUNTIME_SHARE NO_LB_MIN ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST UTIL_EST_FASTUP \
+                   NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
+        for (name, printed) in [("6.1", cfs), ("6.12", eevdf)] {
+            let kernel = kernel(name).unwrap();
+            let mut printed: Vec<&str> = printed.split(' ').collect();
+            let show = |row: &crate::features::FeatureRow| {
+                let no = if kernel.features.has(row.feature) { "" } else { "NO_" };
+                alloc::format!("{no}{}", row.name)
+            };
+            let mut ours: Vec<String> =
+                FEATURES.iter().filter(|row| has_feature(name, row.feature)).map(show).collect();
+            printed.sort_unstable();
+            ours.sort_unstable();
+            assert_eq!(ours, printed, "{name}");
+        }
+    }
+
     #[test]
     fn tunables_are_those_the_recorded_kernels_print() {
         let eevdf = kernel("6.12").unwrap();
@@ -602,6 +656,23 @@ mod tests {
         assert_eq!(eevdf.tunables(8, 250).base_slice_ns, 2_800_000);
         let cfs = kernel("6.1").unwrap().tunables(4, 250);
         assert_eq!((cfs.latency_ns, cfs.base_slice_ns, cfs.wakeup_granularity_ns), (18_000_000, 2_250_000, 3_000_000));
+    }
+
+    #[test]
+    fn slices_of_rr_are_ticks() {
+        let slice = |value: u64, hz: u32| {
+            let mut kernel = kernel("6.1").unwrap();
+            kernel.set("sched_rr_timeslice_ms", value).unwrap();
+            let knobs = kernel.tunables(1, hz);
+            knobs.rr_timeslice_ns / knobs.tick_ns
+        };
+        // As msecs_to_jiffies: 1 ms is a tick of any length, 7 ms are two of 4 ms, 10 ms are three of 3.33 ms.
+        assert_eq!([slice(1, 250), slice(7, 250), slice(8, 250), slice(9, 250)], [1, 2, 2, 3]);
+        assert_eq!(
+            [slice(10, 300), slice(10, 1000), slice(0, 250), slice(u64::MAX, 250)],
+            [3, 10, 25, u64::MAX / 4_000_000]
+        );
+        assert_eq!(slice(negative("sched_rr_timeslice_ms", -5).unwrap(), 1000), 100);
     }
 
     #[test]

@@ -169,6 +169,8 @@ pub struct Task<P: Policy> {
     pub(crate) blocked: bool,
     /// Ran last on another CPU than the one whose run queue it is on.
     pub migrated: bool,
+    /// CPU time it has had in the classes above the ordinary one, nanoseconds.
+    pub(crate) ran_above: u64,
     /// When it last ran, by the clock of its CPU, nanoseconds: is its cache still hot?
     pub last_ran: u64,
     /// The CPU it used before the last one: worth a look when it wakes (`recent_used_cpu`).

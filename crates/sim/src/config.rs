@@ -107,12 +107,23 @@ pub struct Config {
     pub duration: Option<u64>,
     /// When to take a snapshot of the scheduler, nanoseconds; everything that happens at that instant has happened.
     pub debug_at: Option<u64>,
+    /// What the kernel would ignore is refused ([`Error::TooOld`](crate::Error::TooOld)), not only noted.
+    pub strict: bool,
 }
 
 impl Config {
     /// A run of `kernel` on `machine` without jitter, until the workload ends.
     pub fn new(kernel: Kernel, machine: MachineSpec) -> Self {
-        Self { kernel, machine, autogroup: false, preempt: Preempt::default(), seed: 0, duration: None, debug_at: None }
+        Self {
+            kernel,
+            machine,
+            autogroup: false,
+            preempt: Preempt::default(),
+            seed: 0,
+            duration: None,
+            debug_at: None,
+            strict: false,
+        }
     }
 }
 

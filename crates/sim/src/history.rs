@@ -3,7 +3,7 @@
 use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
 use vruntime_sched::kernels::has_feature;
-use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Settings, Workload};
+use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Settings, Task, Workload};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -43,7 +43,32 @@ const RECLAIM: Novelty = novelty("reclaiming of deadline tasks' bandwidth (GRUB)
 const PARTITIONS: Novelty = novelty("a cpuset partition", [5, 0, 0], "5.0");
 const BURST: Novelty = novelty("a burst beyond a CPU limit", [5, 14, 0], "5.14");
 const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", [5, 15, 0], "5.15");
+const SLICES: Novelty = novelty("a slice of its own", [6, 12, 0], "6.12");
 const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
+
+/// The first task that asks for a slice, or that a change gives one, under a kernel that ignores it.
+pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Option<&'a str> {
+    let sliced = |settings: &Settings| {
+        matches!(settings.policy, Some(Policy::Other { slice: Some(_), .. } | Policy::Batch { slice: Some(_), .. }))
+    };
+    if is_at_least(kernel, SLICES.version) {
+        return None;
+    }
+    let changed = workload.changes.iter().find_map(|change| match &change.what {
+        Changed::Tasks { tasks, settings, .. } if sliced(settings) => tasks.first().copied(),
+        _ => None,
+    });
+    let asks = |task: &&Task| sliced(&task.settings) || task.phases.iter().any(|phase| sliced(&phase.settings));
+    let first = workload.tasks.iter().find(asks).or(changed.and_then(|task| workload.tasks.get(task)));
+    first.map(|task| task.name.as_str())
+}
+
+/// What a user should know of what the kernel ignores.
+pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
+    let task = ignored_slice(workload, kernel)?;
+    let Novelty { what, since, .. } = SLICES;
+    Some(format!("task `{task}` asks for {what}, which Linux {} ignores: it came with {since}", kernel.name))
+}
 
 /// Refuses what the kernel does not have.
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
@@ -77,6 +102,11 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         }
         Ok(())
     };
+    if config.strict
+        && let Some(task) = ignored_slice(workload, kernel)
+    {
+        ask(&SLICES, &|| format!("task `{task}`"))?;
+    }
     if config.autogroup {
         ask(&AUTOGROUP, &|| "the scenario".to_owned())?;
     }

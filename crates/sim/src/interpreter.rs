@@ -7,17 +7,32 @@
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::{Policy, Scheduler};
+use vruntime_sched::{Policy, SchedPolicy, Scheduler};
 use vruntime_trace::Sink;
 
 use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
 use crate::program::{Attributes, Code, FOREVER};
-use crate::task::Next;
+use crate::task::{NOBODY, Next};
 
 /// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there.
 pub(crate) const MAX_TASKS: usize = 1 << 22;
+
+/// Who has come round at one instant, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spin {
+    task: u32,
+    at: u64,
+    rounds: u64,
+}
+
+impl Spin {
+    pub(crate) const NONE: Self = Self { task: NOBODY, at: 0, rounds: 0 };
+}
+
+/// So many rounds at one instant take time after all.
+const SPINS: u64 = 100;
 
 /// What to do after a stage of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +162,23 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
+    /// A task comes round and perhaps no time has passed since the last time. What it does in user mode, such as to lock a mutex that
+    /// nobody holds, is too short to be counted; but a loop of nothing else must not stand still for ever, so of so many rounds each is
+    /// taken for a tenth of a system call.
+    #[cold]
+    fn spins(&mut self, cpu: usize, task: u32) {
+        let (now, spin) = (self.core.now, &mut self.spin);
+        if (spin.task, spin.at) != (task, now) {
+            *spin = Spin { task, at: now, rounds: 0 };
+        }
+        spin.rounds += 1;
+        if spin.rounds == SPINS {
+            spin.rounds = 0;
+            let ns = SPINS * self.core.costs.syscall_ns / 10;
+            self.core.charge_soft(cpu, OverheadKind::Syscall, ns);
+        }
+    }
+
     /// Kernel time inside a system call.
     #[inline]
     pub(crate) fn charge_call(&mut self, cpu: usize, ns: u64) {
@@ -196,11 +228,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 self.core.emit(cpu, &event);
                 self.loop_ends(task, duration);
+                if again && duration == 0 {
+                    self.spins(cpu, task);
+                }
                 if again { Flow::Stage } else { Flow::Done }
             }
             Code::Repeat { back } => {
                 if again(&mut this.rounds) {
                     this.pc = back;
+                    self.spins(cpu, task);
                     Flow::Stage
                 } else {
                     Flow::Done
@@ -453,7 +489,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
+    /// A deadline task may not fork (`sched_fork`: EAGAIN), for its child would have what only the parent was promised; it goes on without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
+        let rq = &self.rqs[cpu];
+        if rq.current.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
+            self.barren.insert(TaskId(parent));
+            return;
+        }
         if self.tasks.len() >= MAX_TASKS || self.core.task_source(self.tasks.len() as u32) as usize >= MAX_SOURCES {
             self.error = Some(Error::TooMany { limit: MAX_TASKS });
             return;

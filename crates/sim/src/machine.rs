@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::debug::Snapshot;
-use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
@@ -34,7 +34,7 @@ use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::idle::{self, Idle};
-use crate::interpreter::MAX_TASKS;
+use crate::interpreter::{MAX_TASKS, Spin};
 use crate::loops::Loop;
 use crate::mm;
 use crate::overcommit::Overcommit;
@@ -94,11 +94,14 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// Instructions since time last passed, and how many are too many.
     pub(crate) steps: u64,
     pub(crate) max_steps: u64,
+    pub(crate) spin: Spin,
     pub(crate) error: Option<Error>,
     /// Tasks that have not ended.
     pub(crate) live: usize,
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
+    /// Deadline tasks that were to fork.
+    pub(crate) barren: BTreeSet<TaskId>,
     pub(crate) notes: Vec<String>,
     /// How many of the CPUs that come and go have come or gone.
     pub(crate) plugged: usize,
@@ -202,7 +205,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let phase = if config.seed == 0 { tick_period } else { 1 + rng.below(tick_period) };
         let skew = if spec.skew_tick { tick_period / 2 / cpus as u64 } else { 0 };
         let rqs = Rq::all(&shared);
-        let notes = programs.notes.clone();
+        let mut notes = programs.notes.clone();
+        notes.extend(crate::history::note(workload, &config.kernel));
         let loops = sink.wants_loops().then(Vec::new);
         let mut machine = Self {
             core: Core {
@@ -251,9 +255,11 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             preempt_full: config.preempt == Preempt::Full,
             steps: 0,
             max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,
+            spin: Spin::NONE,
             error: None,
             live: 0,
             forked: vec![0; workload.tasks.len()],
+            barren: BTreeSet::new(),
             notes,
             plugged: 0,
             loops,

@@ -5,6 +5,8 @@ mod support;
 use proptest::prelude::*;
 use support::*;
 use vruntime_sched::event::{Event, MigrateCause};
+use vruntime_sim::Config;
+use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
 const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
@@ -190,4 +192,25 @@ proptest! {
             prop_assert!(settled < 300 * MS, "{kernel} on {machine}, {hogs} hogs: h{index} leaves at {settled}");
         }
     }
+}
+
+/// UTIL_EST_FASTUP (6.1, 6.6): what a task used raises its estimate at once and for a while. Without it the average behind the estimate rises
+/// by a quarter, too: one long run is as good as forgotten after the next short one.
+#[test]
+fn an_estimate_rises_at_once_or_slowly() {
+    let estimate = |kernel: &str, feature: &str| {
+        let run = |ms: u64| Op::Run { work: ms * MS };
+        let sleep = |ms: u64| Op::Sleep { time: ms * MS };
+        let ops = vec![run(400), sleep(100), run(1), sleep(100)];
+        let mut config = Config { debug_at: Some(550 * MS), ..exact(kernel, "1") };
+        config.kernel.feature(feature).unwrap();
+        let outcome = simulate(&workload(vec![once("t", ops)]), &config, &mut NoSink).unwrap();
+        let snapshot = outcome.debug.unwrap();
+        snapshot.cpus[0].tasks[0].se.unwrap().avg.util_est
+    };
+    for kernel in ["6.1", "6.6"] {
+        let (fast, slow) = (estimate(kernel, "UTIL_EST_FASTUP"), estimate(kernel, "NO_UTIL_EST_FASTUP"));
+        assert!(fast > 700 && slow < 300, "{kernel}: {fast}, {slow}");
+    }
+    assert!(estimate("6.12", "NO_UTIL_EST_FASTUP") > 700);
 }

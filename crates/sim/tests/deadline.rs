@@ -440,3 +440,27 @@ fn bandwidth_comes_back_when_a_task_ends() {
     assert!(text.starts_with("task `second` at 16.000 ms: not admitted: 0.600"), "{text}");
     run(17).unwrap();
 }
+
+/// A deadline task may not fork (EAGAIN): it goes on without its child, and the user is told. Before it asks for the policy it may.
+#[test]
+fn a_deadline_task_has_no_children() {
+    let dl = Dl { runtime: 5 * MS, deadline: 20 * MS, period: 20 * MS };
+    let mut child = once("c", vec![Op::Run { work: MS }]);
+    child.start = None;
+    for (early, children) in [(false, 0), (true, 1)] {
+        let fork = vec![Op::Run { work: 2 * MS }, Op::Fork(1)];
+        let mut parent = task("p", vec![phase(fork, Repeat::Times(3))]);
+        parent.settings.policy = Some(policy(dl));
+        if early {
+            let first = phase(vec![Op::Fork(1)], Repeat::Times(1));
+            let mut later = phase(vec![Op::Fork(1)], Repeat::Times(1));
+            later.settings.policy = Some(policy(dl));
+            parent = task("p", vec![first, later]);
+        }
+        let mut log = Log::default();
+        let outcome = simulate(&workload(vec![parent, child.clone()]), &machine("6.12", 2, 100), &mut log).unwrap();
+        assert_eq!(log.names.iter().filter(|name| *name == "c").count(), children);
+        assert_eq!(outcome.notes.len(), 1, "{:?}", outcome.notes);
+        assert!(outcome.notes[0].starts_with("task `p` is of SCHED_DEADLINE, and such a task may not fork (EAGAIN)"));
+    }
+}

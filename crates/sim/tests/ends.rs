@@ -135,6 +135,25 @@ fn loops_in_which_no_time_passes_are_told() {
     assert!(simulate(&workload, &config, &mut NoSink).is_ok());
 }
 
+/// What is done in user mode is too short to be counted, but does not go on for ever at one instant: whatever the task, others run
+/// beside it and the run comes to its end.
+#[test]
+fn loops_in_user_mode_take_time_where_system_calls_do() {
+    let rounds = |task: Task| vec![task, once("other", vec![work(500)])];
+    let forever = |ops: Vec<Op>| task("spin", vec![phase(ops, Repeat::Forever)]);
+    let again = || Task { repeat: Repeat::Forever, ..once("spin", vec![Op::Lock(0), Op::Unlock(0)]) };
+    let spins =
+        [forever(vec![Op::Lock(0), Op::Unlock(0)]), forever(vec![Op::SemPost(0)]), forever(vec![Op::Yield]), again()];
+    for spin in spins {
+        let mut config = Config { duration: Some(50 * MS), ..exact("6.12", "1") };
+        let asked = workload(rounds(spin));
+        assert!(matches!(simulate(&asked, &config, &mut NoSink), Err(Error::NoProgress { .. })));
+        config.machine.costs.syscall_ns = 300;
+        let outcome = simulate(&asked, &config, &mut NoSink).unwrap();
+        assert_eq!((outcome.end, outcome.cpus[0].busy), (50 * MS, 500 * US), "{:?}", asked.tasks[0].phases);
+    }
+}
+
 #[test]
 fn a_fork_bomb_is_stopped() {
     let bomb = task("bomb", vec![phase(vec![Op::Fork(0), work(1)], Repeat::Times(3))]);
@@ -279,4 +298,29 @@ fn a_policy_that_never_lets_anybody_run_is_told() {
     config.machine.costs.switch_ns = 1000;
     let outcome = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &config, &mut NoSink, watch).unwrap();
     assert_eq!((outcome.cpus[0].busy, outcome.cpus[0].overhead), (0, MS));
+}
+
+/// Slices are of 6.12: an older kernel ignores one, which the user is told, or which is refused if he wants that.
+#[test]
+fn a_slice_of_its_own_under_a_kernel_without() {
+    let mut sliced = once("s", vec![work(1)]);
+    sliced.settings.policy = Some(Policy::Other { nice: 0, slice: Some(MS) });
+    let mut later = once("s", vec![work(1)]);
+    later.phases = vec![Phase {
+        settings: Settings { policy: Some(Policy::Batch { nice: 0, slice: Some(MS) }), ..Settings::default() },
+        ..phase(vec![work(1)], Repeat::Times(1))
+    }]
+    .into();
+    for asked in [workload(vec![sliced]), workload(vec![later])] {
+        for kernel in ["3.10", "6.1", "6.6"] {
+            let mut config = exact(kernel, "1");
+            let told = simulate(&asked, &config, &mut NoSink).unwrap().notes;
+            let expected = "task `s` asks for a slice of its own, which Linux 6.6 ignores: it came with 6.12";
+            assert_eq!(told, [expected.replace("6.6", kernel)]);
+            config.strict = true;
+            assert!(matches!(simulate(&asked, &config, &mut NoSink), Err(Error::TooOld { since: "6.12", .. })));
+        }
+        let config = Config { strict: true, ..exact("6.12", "1") };
+        assert!(simulate(&asked, &config, &mut NoSink).unwrap().notes.is_empty());
+    }
 }

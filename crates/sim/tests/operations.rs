@@ -260,6 +260,27 @@ fn an_interrupt_takes_along_every_timer_that_is_due() {
     assert_eq!(lateness(vec![urgent]), [0]);
 }
 
+/// An idle task's slice is protected as any other, up to 6.12 also from a waker that is owed time and is no idle one. 6.18 ends that
+/// protection: who still waits then owes time.
+#[test]
+fn an_idle_task_gives_way_at_once_from_6_18_on() {
+    let waits = |kernel: &str| {
+        let mut idle = task("idle", vec![phase(vec![run(10_000)], Repeat::Forever)]);
+        idle.settings.policy = Some(Policy::Idle);
+        let second = Task { name: "second".to_owned(), ..idle.clone() };
+        let mut waker = task("waker", vec![phase(vec![run(5_300), sleep(650)], Repeat::Forever)]);
+        waker.settings.policy = Some(Policy::Other { nice: 19, slice: None });
+        let mut log = Log::default();
+        let config = Config { duration: Some(2_000 * MS), ..exact(kernel, "1") };
+        simulate(&workload(vec![idle, second, waker]), &config, &mut log).unwrap();
+        let sleeps = log.sleeps("waker");
+        assert!(sleeps.len() > 200);
+        sleeps.iter().filter(|(_, late)| *late > 0).count()
+    };
+    assert!(waits("6.12") > 100, "{}", waits("6.12"));
+    assert!(waits("6.18") < 50, "{}", waits("6.18"));
+}
+
 #[test]
 fn loops_report_their_duration_and_work() {
     let log = apart(vec![task("a", vec![phase(vec![run(10), sleep(5), run(20)], Repeat::Times(3))])]);

@@ -70,6 +70,18 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     }
 }
 
+/// A period that gives nothing would never end the wait: with a runtime of 0 nobody is throttled, and nobody has anything to lend.
+#[test]
+fn no_runtime_at_all_is_no_limit() {
+    for (kernel, share) in [("3.18", true), ("6.1", false), ("6.6", false), ("6.6", true)] {
+        let mut config = config(kernel, "2", share, 3);
+        config.kernel.set("sched_rt_runtime_us", 0).unwrap();
+        let (results, log) = results(&workload(vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)]), &config);
+        assert_eq!((cpu_ms(&results, 0), cpu_ms(&results, 1)), (3000, 0), "{kernel}");
+        assert!(log.events.iter().all(|(.., event)| !matches!(event, Event::RtThrottle { .. })));
+    }
+}
+
 /// What there is to lend is what others are yet to use: all of them together get no more than theirs, but for the tick a CPU and
 /// period that notices too late.
 #[test]
@@ -100,6 +112,46 @@ fn loans_end_when_a_cpu_goes() {
     let throttled = log.pick(|at, event| matches!(event, Event::RtThrottle { .. }).then_some(at / MS));
     // Until 2.5 s and from 4.5 s on there is somebody to borrow from.
     assert_eq!(throttled, [2952, 3952]);
+}
+
+/// A fifth of the CPU for a deadline task, the rest for a real-time one: what both run counts (up to 6.6), so that fair tasks have
+/// their 5 %. Counted alone, the real-time task's 80 % are below the limit.
+#[test]
+fn deadline_tasks_use_up_the_same_runtime() {
+    let dl = || {
+        let ops = vec![Op::Run { work: 20 * MS }, Op::Sleep { time: 80 * MS }];
+        let mut task = task("dl", vec![phase(ops, Repeat::Forever)]);
+        task.settings.policy =
+            Some(Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false });
+        task
+    };
+    for (kernel, share) in [("3.18", false), ("6.1", false), ("6.6", false), ("6.6", true), ("6.12", false)] {
+        let tasks = || vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)];
+        let mut both = workload(tasks());
+        both.tasks.push(dl());
+        let (results, _) = results(&both, &config(kernel, "1", share, 10));
+        let (fair, dl) = (cpu_ms(&results, 1), cpu_ms(&results, 2));
+        assert!((450..=510).contains(&fair) && dl >= 1900, "{kernel}: fair {fair} ms, deadline {dl} ms");
+    }
+}
+
+/// A deadline task alone does not fill the account without end: real-time tasks that come after it are not throttled for what was
+/// long ago.
+#[test]
+fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
+    let ops = vec![Op::Run { work: 45 * MS }, Op::Sleep { time: 55 * MS }];
+    let mut dl = task("dl", vec![phase(ops, Repeat::Times(50))]);
+    dl.settings.policy =
+        Some(Policy::Deadline { runtime: 50 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false });
+    for kernel in ["3.18", "6.1", "6.6"] {
+        let late = starting(hog("rt", FIFO, 0), 6_000 * MS);
+        let (results, log) = results(&workload(vec![late, dl.clone()]), &config(kernel, "1", false, 9));
+        let throttled = log.pick(|at, event| matches!(event, Event::RtThrottle { .. }).then_some(at / MS));
+        // Without a timer the account ends a job beyond 950 ms. 3.18 begins with it; later kernels forgive a period's runtime.
+        let first = if kernel == "3.18" { 6_004 } else { 6_908 };
+        assert!(throttled[0].abs_diff(first) <= 48, "{kernel}: {throttled:?}");
+        assert!(cpu_ms(&results, 0) >= 1800, "{kernel}: {}", cpu_ms(&results, 0));
+    }
 }
 
 /// Throttled tasks beside an idle CPU wait for the end of the period, not for a CPU: nobody is to blame.

@@ -217,8 +217,8 @@ fn checked(tasks: &str) -> String {
 #[test]
 fn workloads_that_cannot_do_what_was_meant() {
     let workloads = [
-        r#""a" : { "lock" : "m", "unlock" : "m" }"#,
-        r#""a" : { "phases" : { "p" : { "loop" : -1, "yield" : "" }, "q" : { "run" : 1 } } }"#,
+        r#""a" : { "run" : 0 }"#,
+        r#""a" : { "phases" : { "p" : { "loop" : -1, "run" : 0 }, "q" : { "run" : 1 } } }"#,
         r#""a" : { "loop" : 1, "phases" : {} }"#,
         r#""a" : { "lock" : "m", "run" : 1 }"#,
         r#""a" : { "run" : 1, "unlock" : "m" }"#,
@@ -245,6 +245,16 @@ fn a_workload_that_nothing_ends() {
         found.iter().map(Error::message).collect::<Vec<_>>(),
         ["nothing ends this workload: task `a` loops for ever"]
     );
+}
+
+/// What these take is the machine's to say: a loop of them is no error here.
+#[test]
+fn loops_of_nothing_but_system_calls_and_locks() {
+    for ops in [r#""yield" : """#, r#""lock" : "m", "unlock" : "m""#, r#""sem_post" : "s""#] {
+        let text = format!(r#"{{ "tasks" : {{ "a" : {{ {ops} }} }}, "global" : {{ "duration" : 1 }} }}"#);
+        let read = rtapp::parse("web.json", text.as_bytes(), &Options::default()).expect("right");
+        assert!(check::check(&read.workload, &read.places).is_empty(), "{ops}");
+    }
 }
 
 #[test]

@@ -425,7 +425,7 @@ fn steps_that_cannot_be_say_what_is_wrong() {
         ("steps = [{ wake_up_all = \"q\", nr = 2 }]", "unknown key `nr`"),
         ("steps = [{ complete = \"c\", timeout = \"1ms\" }]", "unknown key `timeout`"),
         ("steps = [{ run = \"1ms\" }]\nrun = \"1ms\"", "this task has both `steps` and the short form"),
-        ("steps = [{ wake_up = \"q\" }]", "task `t` loops for ever and takes no time"),
+        ("steps = [{ run = \"0ms\" }]", "task `t` loops for ever and takes no time"),
     ];
     for (text, message) in rows {
         let text = format!("[[task]]\nname = \"t\"\n{text}\n");

@@ -104,6 +104,7 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
             for machine in &machines {
                 let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
                 plan.config.duration = compare.options.duration;
+                plan.config.strict = compare.options.strict;
                 sides.push(Side { input, plan, label: String::new() });
             }
         }

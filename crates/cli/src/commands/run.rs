@@ -19,6 +19,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let input = input::read(&run.file, options.strict)?;
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
     plan.config.duration = options.duration;
+    plan.config.strict = options.strict;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }

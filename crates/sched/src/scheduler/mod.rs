@@ -284,6 +284,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             on_rq: false,
             blocked: false,
             migrated: false,
+            ran_above: 0,
             last_ran: 0,
             recent_used_cpu: on,
             last_wakee: None,

@@ -22,7 +22,7 @@ use crate::program::{Op, Phase, Repeat, Task, Workload};
 /// ```
 /// use vruntime_workload::{check, rtapp};
 ///
-/// let file = br#"{ "tasks" : { "a" : { "loop" : -1, "lock" : "m", "unlock" : "m" } }, "global" : { "duration" : 1 } }"#;
+/// let file = br#"{ "tasks" : { "a" : { "loop" : -1, "run" : 0 } }, "global" : { "duration" : 1 } }"#;
 /// let read = rtapp::parse("spin.json", file, &Default::default())?;
 /// let found = check::check(&read.workload, &read.places);
 /// assert_eq!(found[0].message(), "task `a` loops for ever and takes no time");

@@ -12,7 +12,7 @@ use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
 use super::server::ServerLimits;
 use crate::balance::roots::Root;
 use crate::class::ClassKind;
-use crate::class::rt::{Callback, update_avg};
+use crate::class::rt::{Callback, charge_deadline, update_avg};
 use crate::event::{DeadlineEvent, Event, Running};
 use crate::host::{Host, Timer};
 use crate::ids::CpuId;
@@ -165,12 +165,17 @@ pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let Some(current) = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline) else { return };
     let env = env(rq, shared);
-    let charged = with(rq, current, |dl, se| {
+    let (charged, delta) = with(rq, current, |dl, se| {
         let delta = env.now.saturating_sub(se.exec_start);
         se.exec_start = env.now;
         // Off the queue it was charged for all it ran.
-        if se.queued() && (delta > 0 || se.yielded) { Some(dl.charge(se, current, delta, &env)) } else { None }
+        let charges = se.queued() && (delta > 0 || se.yielded);
+        (charges.then(|| dl.charge(se, current, delta, &env)), if charges { delta } else { 0 })
     });
+    if delta > 0 {
+        rq.tasks[current].ran_above += delta;
+        charge_deadline(rq, shared, delta);
+    }
     match charged {
         None | Some(Charged::Runs) => return,
         Some(Charged::Throttled) => {

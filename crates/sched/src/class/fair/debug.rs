@@ -59,21 +59,32 @@ pub(super) fn queues<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &Fa
             0 => cfs.zero,
             load => cfs.zero.wrapping_add(cfs.sum_wv.div_euclid(load as i64) as u64),
         };
+        // The running entity counts, too; a queue of nobody is where it was left.
+        let running = cfs.curr.map(|curr| rq.se(curr)).filter(|se| se.on_rq);
+        let queued = || tree.iter().copied().chain(running);
+        let min = match queued().map(|se| se.vruntime).min_by_key(|&vruntime| from_zero(vruntime)) {
+            Some(min) if D::AVERAGES => min,
+            _ => cfs.zero,
+        };
+        let (throttled, throttle_count) = cfs.throttles();
         CfsDebug {
             group: group.id,
             left: first.zip(least).map(|(first, least)| (first.deadline as i64, least as i64)),
             right_vruntime: last.map(|last| last.vruntime as i64),
-            zero_vruntime: cfs.zero as i64,
+            min_vruntime: min as i64,
             avg_vruntime: average as i64,
             nr_queued: cfs.nr_queued,
             h_nr_runnable: cfs.h_nr_runnable,
             h_nr_queued: cfs.h_nr_queued,
             h_nr_idle: cfs.h_nr_idle,
+            nr_idle: queued().filter(|se| se.idle).count() as u32,
             load: cfs.weight,
             avg: AvgDebug { util_est: if slot == ROOT { rq.class.util_est } else { 0 }, ..avg(&cfs.avg) },
             removed: [cfs.removed.load_avg, cfs.removed.util_avg, cfs.removed.runnable_avg],
             tg_load_avg_contrib: cfs.tg_load_avg_contrib,
             tg_load_avg: if slot == ROOT { 0 } else { shared.group(group.id).load_avg() },
+            throttled,
+            throttle_count,
             se: (slot != ROOT).then(|| entity(&group.se, &rq.class.groups[group.se.parent].cfs)),
         }
     };

@@ -11,7 +11,8 @@
 //!   pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one that did
 //!   so is looked at again at every tick.
 //! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline. Once
-//!   past it, every update of the running entity asks for a reschedule.
+//!   past it, every update of the running entity asks for a reschedule. An idle entity loses it to any waker that is not idle; in
+//!   earlier kernels such a waker asks for a reschedule, too, but the protected entity may be picked again.
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -82,6 +83,11 @@ where
     } else {
         entity.protected && entity.protected_until == entity.deadline
     }
+}
+
+/// 6.18: from now on the running entity is not to be left alone (`cancel_protect_slice`).
+fn cancel_protection(entity: &mut Entity) {
+    entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
 
 /// The entity that should run if the running one is (`protect`) or is not to be left alone.
@@ -274,9 +280,8 @@ impl Discipline for EevdfOrder {
             }
             Version::V6_18 => {
                 if pick(rq, shared, cfs, !shorter) == woken {
-                    if shorter && protected(shared, rq.se(curr)) {
-                        let entity = rq.se_mut(curr);
-                        entity.protected_until = entity.vruntime;
+                    if shorter {
+                        cancel_protection(rq.se_mut(curr));
                     }
                     return true;
                 }
@@ -288,6 +293,12 @@ impl Discipline for EevdfOrder {
                 }
                 false
             }
+        }
+    }
+
+    fn gives_way<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, curr: Se) {
+        if shared.config.eevdf == Version::V6_18 {
+            cancel_protection(rq.se_mut(curr));
         }
     }
 

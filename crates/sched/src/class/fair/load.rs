@@ -2,9 +2,10 @@
 //! queue; and the split of a group's weight over its CPUs.
 
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
-use super::pelt::{self, MIN_DIVIDER};
+use super::pelt::{self, Avg, MIN_DIVIDER};
 use super::{Discipline, Fair};
 use crate::features::Feature;
+use crate::kernels::Eevdf;
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -388,12 +389,30 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let used = avg.util_avg as i64;
         let estimate = i64::from(avg.util_est);
         let delta = used - estimate;
+        if shared.config.eevdf == Eevdf::V6_6 && !shared.config.features.has(Feature::UtilEstFastup) {
+            update_slowly(avg, capacity);
+            return;
+        }
         // A change below 1 % is noise; on a CPU pushed over its capacity utilisation says nothing.
         if delta.unsigned_abs() < 1024 / 100 || used as u64 > capacity {
             return;
         }
-        avg.util_est = if delta > 0 { used as u32 } else { (estimate + delta / 4) as u32 };
+        avg.util_est = if delta > 0 { used as u16 } else { (estimate + delta / 4) as u16 };
     }
+}
+
+/// Without UTIL_EST_FASTUP: the average follows by a quarter of the difference up as well as down, and the estimate is that or what was
+/// used last, whichever is more.
+fn update_slowly(avg: &mut Avg, capacity: u64) {
+    let used = avg.util_avg as i64;
+    let delta = used - i64::from(avg.util_est_ewma);
+    if delta.unsigned_abs() >= 1024 / 100 {
+        if avg.util_avg > capacity {
+            return;
+        }
+        avg.util_est_ewma = (i64::from(avg.util_est_ewma) + delta.div_euclid(4)) as u16;
+    }
+    avg.util_est = avg.util_est_ewma.max(used as u16);
 }
 
 fn add_signed(value: &mut u64, delta: i64) {

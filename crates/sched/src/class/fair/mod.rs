@@ -113,6 +113,11 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         task: u32,
     ) -> bool;
 
+    /// The running `curr`, an idle entity, is to give way to one that is not.
+    #[doc(hidden)]
+    #[inline]
+    fn gives_way<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _curr: Se) {}
+
     /// A task whose dequeue was delayed is woken.
     #[doc(hidden)]
     fn requeue_delayed<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}

@@ -63,7 +63,9 @@ pub(crate) struct Avg {
     pub(crate) last_update: u64,
     /// Part of the running period already counted, of 1024.
     pub(crate) period_contrib: u32,
-    pub(crate) util_est: u32,
+    /// What a task is estimated to use, of 1024; of 6.1 and 6.6 without UTIL_EST_FASTUP the average behind it, too.
+    pub(crate) util_est: u16,
+    pub(crate) util_est_ewma: u16,
     pub(crate) load_sum: u64,
     pub(crate) runnable_sum: u64,
     pub(crate) util_sum: u64,

@@ -644,6 +644,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (curr_idle, woken_idle) = (self.se(se).idle, self.se(woken).idle);
         // An idle entity gives way to any other, and never preempts one.
         if curr_idle && !woken_idle {
+            D::gives_way(self, shared, se);
             self.resched();
             return;
         }

@@ -3,7 +3,10 @@
 //! Up to 6.6 the class is throttled ([`Limit::Throttle`]): of every `sched_rt_period_us` (1 s) its tasks may run
 //! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is idle
 //! meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have left if the
-//! feature RT_RUNTIME_SHARE is on (`share`).
+//! feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
+//!
+//! What deadline tasks run counts, too (3.14 to 6.6), so that both classes together leave the rest to others; it is real-time tasks
+//! that are throttled for it.
 //!
 //! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
 //!
@@ -17,6 +20,7 @@ use once_cell::race::OnceBox;
 
 use super::limits;
 use super::share::Lending;
+use crate::balance::Balancer;
 use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::features::Feature;
@@ -47,6 +51,8 @@ pub(crate) struct RtBandwidth {
     active: AtomicBool,
     /// When the period ends, nanoseconds.
     ends: AtomicU64,
+    /// Deadline tasks have run while the timer was not armed.
+    unseen: AtomicBool,
     /// What each CPU has; made when somebody first runs, if they lend each other.
     lending: OnceBox<Lending>,
 }
@@ -61,17 +67,38 @@ impl RtBandwidth {
 
     /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any multiple of the period,
     /// or begins now.
-    pub(super) fn start<P: Policy>(&self, rq: &mut Rq<P>, timer: Timer, period: u64, phase: Option<u64>) {
+    ///
+    /// From 6.1 on it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
+    pub(super) fn start<P: Policy>(
+        &self,
+        rq: &mut Rq<P>,
+        shared: &Shared<P>,
+        timer: Timer,
+        period: u64,
+        phase: Option<u64>,
+    ) {
         if self.active.load(Relaxed) || self.active.swap(true, Relaxed) {
             return;
         }
         let now = rq.clock.now();
+        let unseen = self.unseen.load(Relaxed) && self.unseen.swap(false, Relaxed);
         let ends = match phase {
+            None if unseen && shared.config.balancer >= Balancer::V6_1 => now,
             None => now + period,
             Some(phase) => now + period - (now + period - phase % period) % period,
         };
         self.ends.store(ends, Relaxed);
         rq.arm(timer, Some(ends));
+    }
+
+    /// Whether what a deadline task has run counts on a CPU where the class has had `time` of `runtime`: while nobody begins new
+    /// periods it is not added up without end (`sched_rt_bandwidth_account`).
+    pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
+        let active = self.active.load(Relaxed);
+        if !active {
+            self.unseen.store(true, Relaxed);
+        }
+        active || time < runtime
     }
 
     /// How many periods have ended by now: the timer may come late.
@@ -129,13 +156,18 @@ fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
 pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if runtime(shared).is_some() {
         let phase = shared.config.rt_period_phase_ns;
-        shared.rt.bandwidth.start(rq, Timer::RtPeriod, shared.config.tunables.rt_period_ns(), phase);
+        shared.rt.bandwidth.start(rq, shared, Timer::RtPeriod, shared.config.tunables.rt_period_ns(), phase);
     }
 }
 
 /// The class has run for `delta` on this CPU. On one that is going offline there is no limit.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     let Some(runtime) = runtime(shared).filter(|_| rq.online) else { return };
+    if runtime == 0 {
+        // No period would ever make up for it: nobody is throttled.
+        rq.rt.rt_time = 0;
+        return;
+    }
     rq.rt.rt_time += delta;
     let time = rq.rt.rt_time;
     let exceeded = match shared.rt.bandwidth.lending(shared, runtime) {
@@ -156,6 +188,22 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     // To everybody else they are not there.
     rq.nr_running -= rq.rt.nr_running;
     rq.resched();
+}
+
+/// A task of the deadline class has run for `delta` on this CPU, which counts as if it had been one of this class; whether that is too
+/// much is found out when a task of this class runs.
+pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
+    if shared.config.rt_group_sched {
+        limits::charge_deadline(rq, shared, delta);
+        return;
+    }
+    let Some(runtime) = runtime(shared).filter(|_| rq.online) else { return };
+    if shared.rt.bandwidth.counts_deadline(rq.rt.rt_time, runtime) {
+        rq.rt.rt_time += delta;
+        if let Some(lending) = shared.rt.bandwidth.lending(shared, runtime) {
+            lending.note(rq.cpu, rq.rt.rt_time);
+        }
+    }
 }
 
 /// The class may run again.

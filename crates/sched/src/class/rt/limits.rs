@@ -299,7 +299,7 @@ fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
         GroupId::ROOT => (Timer::RtPeriod, shared.config.rt_period_phase_ns),
         group => (Timer::RtGroupPeriod(group), None),
     };
-    bandwidth.start(rq, timer, period, phase);
+    bandwidth.start(rq, shared, timer, period, phase);
 }
 
 /// The running task has run for `delta` on this CPU: its group and those above it pay.
@@ -312,6 +312,22 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     while let Some(group) = at {
         charge_one(rq, shared, group, delta);
         at = (group != GroupId::ROOT).then(|| shared.group(group).parent);
+    }
+}
+
+/// A deadline task has run for `delta` on this CPU: the root pays (all kernels that have the class).
+pub(super) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
+    let RtLimit { runtime: Some(runtime), .. } = limit(shared, GroupId::ROOT) else { return };
+    if !rq.online {
+        return;
+    }
+    let bandwidth = &shared.rt.bandwidth;
+    let Some(root) = rq.rt.groups.get_or_insert_default().rq_mut(GroupId::ROOT) else { return };
+    if bandwidth.counts_deadline(root.time, runtime) {
+        root.time += delta;
+        if let Some(lending) = bandwidth.lending(shared, runtime) {
+            lending.note(rq.cpu, root.time);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ mod share;
 pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
-pub(crate) use bandwidth::{rq_offline, rq_online};
+pub(crate) use bandwidth::{charge_deadline, rq_offline, rq_online};
 pub(crate) use cpupri::Cpupri;
 pub(crate) use limits::{GroupRt, limit, may_attach, may_join};
 pub use limits::{RtLimit, RtLimitError};
@@ -120,6 +120,11 @@ impl RtRq {
     /// Throttling holds a queued task of the class back, by its index here: that of the whole class, or of its group.
     pub fn holds_back(&self, index: u32) -> bool {
         self.throttled || self.groups.as_ref().is_some_and(|groups| groups.hold(index))
+    }
+
+    /// Up to when the running task of the class is charged.
+    pub(crate) fn exec_start(&self) -> u64 {
+        self.exec_start
     }
 
     /// CPU time of the class in this period of its bandwidth, nanoseconds.
@@ -356,6 +361,9 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let delta = now.saturating_sub(rq.rt.exec_start);
     rq.rt.exec_start = now;
     if delta > 0 {
+        if let Some(current) = rq.current {
+            rq.tasks[current].ran_above += delta;
+        }
         if shared.config.rt_group_sched {
             limits::charge(rq, shared, delta);
         } else {

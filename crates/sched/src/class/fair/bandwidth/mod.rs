@@ -80,6 +80,11 @@ impl CfsRq {
         self.bandwidth.as_ref().is_some_and(|local| local.throttle_count > 0)
     }
 
+    /// Its own limit is used up; and how many are, with those above.
+    pub(crate) fn throttles(&self) -> (bool, u32) {
+        self.bandwidth.as_ref().map_or((false, 0), |local| (local.throttled, local.throttle_count))
+    }
+
     /// The clock of its averages, which stands still while it is throttled. `now` is the CPU's.
     #[inline]
     pub(crate) fn pelt_clock(&self, now: u64) -> u64 {

@@ -1,0 +1,96 @@
+//! What those see who look at the scheduler in the middle of a run.
+
+mod support;
+
+use support::*;
+use vruntime_sched::debug::{Names, Snapshot, TaskDebug};
+use vruntime_sim::Config;
+use vruntime_trace::NoSink;
+use vruntime_workload::program::*;
+
+fn at(workload: &Workload, kernel: &str, ms: u64) -> Snapshot {
+    let config = Config { duration: Some(10_000 * MS), debug_at: Some(ms * MS), ..exact(kernel, "1") };
+    simulate(workload, &config, &mut NoSink).unwrap().debug.unwrap()
+}
+
+fn forever(name: &str, policy: Option<Policy>, ops: Vec<Op>) -> Task {
+    let mut task = task(name, vec![phase(ops, Repeat::Forever)]);
+    task.settings.policy = policy;
+    task
+}
+
+fn of(snapshot: &Snapshot, index: usize) -> &TaskDebug {
+    &snapshot.cpus[0].tasks[index]
+}
+
+/// CPU time is counted for tasks of all classes, and goes along when a task changes its class.
+#[test]
+fn tasks_of_every_class_have_their_cpu_time() {
+    let dl = Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false };
+    let some = || vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 90 * MS }];
+    let mut changes = task("changes", vec![phase(vec![Op::Run { work: 30 * MS }], Repeat::Times(1)); 2]);
+    let urgent = Settings { policy: Some(Policy::Fifo { priority: 5 }), ..Settings::default() };
+    changes.phases = vec![changes.phases[0].clone(), Phase { settings: urgent, ..changes.phases[1].clone() }].into();
+    changes.phases =
+        [&changes.phases[..], &[phase(vec![Op::Sleep { time: 10_000 * MS }], Repeat::Times(1))]].concat().into();
+    for kernel in ["2.6.22", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let fifo = forever("fifo", Some(Policy::Fifo { priority: 10 }), some());
+        let mut tasks = vec![changes.clone(), fifo];
+        if kernel != "2.6.22" {
+            tasks.push(forever("dl", Some(dl), some()));
+        }
+        let snapshot = at(&workload(tasks), kernel, 950);
+        let ran = |index: usize| of(&snapshot, index).se.unwrap();
+        // Ten rounds have begun at 0, 100, ... ms, and are done.
+        assert_eq!(ran(1).sum_exec_runtime / MS, 100, "{kernel}");
+        assert!(ran(1).exec_start > 890 * MS, "{kernel}: {:?}", ran(1));
+        assert!(kernel == "2.6.22" || ran(0).sum_exec_runtime / MS == 60, "{kernel}: {:?}", ran(0));
+        if kernel != "2.6.22" {
+            assert_eq!(ran(2).sum_exec_runtime / MS, 100, "{kernel}");
+            // It has half of its runtime left, and the period that began with its last job.
+            let (left, deadline) = of(&snapshot, 2).dl.unwrap();
+            assert_eq!(left / 1_000_000, 10, "{kernel}");
+            assert!((950 * MS..=1_100 * MS).contains(&deadline), "{kernel}: {deadline}");
+        }
+        assert_eq!(of(&snapshot, 1).dl, None);
+    }
+}
+
+/// Virtual times are of one origin: nobody who is queued is behind the queue's, and the average is between the first and the last.
+#[test]
+fn virtual_times_can_be_compared() {
+    let hogs = (0..3).map(|n| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]));
+    let hogs = workload(hogs.collect());
+    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18"] {
+        let snapshot = at(&hogs, kernel, 5_000);
+        let queue = &snapshot.cpus[0].cfs[0];
+        let vruntimes: Vec<i64> = snapshot.cpus[0].tasks.iter().map(|task| task.se.unwrap().vruntime).collect();
+        let (first, last) = (*vruntimes.iter().min().unwrap(), *vruntimes.iter().max().unwrap());
+        assert!(queue.min_vruntime <= first && queue.min_vruntime > first - 20 * MS as i64, "{kernel}");
+        let between = first..=last;
+        assert!(matches!(snapshot.names, Names::V3 | Names::V6_1) || between.contains(&queue.avg_vruntime), "{kernel}");
+    }
+}
+
+/// A group whose limit is used up is throttled, and those below it with it.
+#[test]
+fn throttled_groups_are_seen() {
+    let group = |path: &str, parent| Group { path: path.to_owned(), parent, ..Group::default() };
+    let mut limited = workload(vec![forever("hog", None, vec![Op::Run { work: MS }])]);
+    let mut outer = group("/a", Some(0));
+    outer.max = Some(Bandwidth { quota: 20 * MS, period: 100 * MS, burst: 0 });
+    limited.groups.extend([outer, group("/a/b", Some(1))]);
+    limited.tasks[0].settings.group = Some(2);
+    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18"] {
+        let seen = |ms: u64| {
+            let snapshot = at(&limited, kernel, ms);
+            let queues = snapshot.cpus[0].cfs.iter();
+            queues.map(|cfs| (cfs.throttled, cfs.throttle_count)).collect::<Vec<_>>()
+        };
+        // When a group's periods begin is not the same in all kernels.
+        let (free, held) = ([(false, 0); 3], [(false, 0), (true, 1), (false, 1)]);
+        let states: Vec<_> = (0..10).map(|n| seen(300 + 13 * n)).collect();
+        assert!(states.iter().all(|state| *state == free || *state == held), "{kernel}: {states:?}");
+        assert!(states.iter().any(|state| *state == free) && states.iter().any(|state| *state == held), "{kernel}");
+    }
+}
