@@ -4,6 +4,7 @@
 mod args;
 mod benchmarks;
 mod commands;
+mod complaint;
 mod input;
 mod interrupt;
 mod machine;

@@ -3,6 +3,8 @@
 use std::io::{self, ErrorKind, Write};
 use std::process;
 
+use vruntime_workload::plain;
+
 /// Prints results. A reader that went away (`vruntime … | head`) is no error.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
@@ -24,10 +26,10 @@ pub(crate) fn print_json(value: &serde_json::Value) {
 /// Tells the user something beside the results.
 pub(crate) fn note(text: &str) {
     // Standard error is the last resort; if it is closed nobody listens.
-    let _told = writeln!(io::stderr(), "note: {text}");
+    let _told = writeln!(io::stderr(), "note: {}", plain(text));
 }
 
 /// Prints an error, or a warning, with its place and how to mend it.
 pub(crate) fn complain(report: &miette::Report) {
-    let _told = writeln!(io::stderr(), "{report:?}");
+    let _told = writeln!(io::stderr(), "{}", crate::complaint::text(report));
 }

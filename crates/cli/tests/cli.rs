@@ -465,3 +465,46 @@ fn wasted_cores_are_detected_where_the_old_behaviour_is_on_and_nowhere_else() {
         }
     }
 }
+
+/// What a command says of input it cannot use that comes from a file without line breaks.
+fn of_one_line(arguments: &[&str], place: &str) {
+    let told = fails(arguments);
+    assert!(told.contains(place), "{arguments:?}: {told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 200), "{arguments:?}: {told}");
+    assert!(told.len() < 4000, "{arguments:?}: {told}");
+}
+
+#[test]
+fn errors_in_files_without_line_breaks_show_what_is_near_them() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    let wide = " ".repeat(99_990);
+    let json = file("long.json", &format!("{{{wide}\"tasks\":{{\"a\":{{\"run\":\"x\"}}}}}}"));
+    of_one_line(&["run", &json], "long.json:1:100012]");
+    let json =
+        file("multibyte.json", &format!("{{/*{}*/\"tasks\":{{\"a\":{{\"run\":\"x\"}}}}}}", "\u{1f600}".repeat(99_990)));
+    of_one_line(&["run", &json], "multibyte.json:1:100016]");
+    let key = file("key.json", &format!("{{\"tasks\":{{\"a\":{{\"{}\":1}}}}}}", "k".repeat(1_000_000)));
+    of_one_line(&["run", &key, "--strict"], "key.json:1:16]");
+    let toml = file("long.toml", &format!("task = [{}{{foo = 1}}]\n", "{name = \"a\", run = \"1ms\"},".repeat(8000)));
+    of_one_line(&["run", &toml], "long.toml:1:");
+    let kernel = file("kernel.toml", &format!("{wide}kernel = \"9.9\"\ntask = [{{name = \"a\", run = \"1ms\"}}]\n"));
+    of_one_line(&["run", &kernel], "kernel.toml:1:100000]");
+    let machine = file("machine.toml", &format!("machine = {{ topology = {wide}3 }}\n"));
+    let xml = file("machine.xml", &format!("<topology><object type=\"Machine\">{wide}<object type=\"X\" </topology>"));
+    let yml = file("plat_info.yml", &format!("a: [{wide}}}"));
+    let beat = data("beat.json").display().to_string();
+    for named in [&machine, &xml, &yml] {
+        of_one_line(&["run", &beat, "--machine", named], "");
+    }
+    let rules = file("rules.toml", &format!("rule = [{wide}{{ nothing = 3 }}]\n"));
+    let groups = file("groups", &format!("/proc/7/task/7/cgroup:{}\n", "x".repeat(99_990)));
+    let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
+    of_one_line(&["replay", &trace, "--map", &rules], "");
+    of_one_line(&["replay", &trace, "--map", &format!("{wide}x: y")], "");
+    of_one_line(&["replay", &trace, "--cgroups", &groups], "");
+}

@@ -169,7 +169,7 @@ pub struct Scenario {
 impl Scenario {
     /// An error at a place of the file, for what is checked later: a kernel, a tunable, a topology.
     pub fn error_at(&self, span: Range<usize>, message: &str, label: &str, help: &str) -> Error {
-        Error::new(&self.source, message).at(span, label).with_help(help)
+        self.source.error_at(span, message, label, help)
     }
 }
 
