@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
+use vruntime_report::printable;
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
@@ -68,7 +69,8 @@ pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
         Kind::Recording => recording_file(&name, &bytes, folder),
         Kind::RtApp => rtapp_file(&name, &bytes, stem, folder, &options),
     };
-    let (input, places, warnings) = input?;
+    let (mut input, places, warnings) = input?;
+    input.name = printable(&input.name);
     let mut found = check::check(&input.workload, &places);
     if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
         found.retain(|problem| strict || problem.severity() == Severity::Error);

@@ -3,10 +3,15 @@
 use std::io::{self, ErrorKind, Write};
 use std::process;
 
+use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
 
-/// Prints results. A reader that went away (`vruntime … | head`) is no error.
+/// Prints results; nothing in them speaks to the terminal. A reader that went away (`vruntime … | head`) is no error.
 pub(crate) fn print(text: &str) {
+    write(&printable_text(text));
+}
+
+fn write(text: &str) {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
@@ -20,7 +25,7 @@ pub(crate) fn print(text: &str) {
 
 /// Prints JSON, a line at its end.
 pub(crate) fn print_json(value: &serde_json::Value) {
-    print(&format!("{value:#}\n"));
+    write(&printable_json(&format!("{value:#}\n")));
 }
 
 /// Tells the user something beside the results.

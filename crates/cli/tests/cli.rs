@@ -508,3 +508,28 @@ fn errors_in_files_without_line_breaks_show_what_is_near_them() {
     of_one_line(&["replay", &trace, "--map", &format!("{wide}x: y")], "");
     of_one_line(&["replay", &trace, "--cgroups", &groups], "");
 }
+
+#[test]
+fn names_do_not_speak_to_the_terminal() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = folder.path().join("names.json");
+    let red = r#""a\u001b[31mRED\u001b[2J" : { "run" : 1000, "sleep" : 1000 }, "x\ny\u202e" : { "run" : 1000 }"#;
+    fs::write(&file, format!(r#"{{ "tasks" : {{ {red} }}, "global" : {{ "duration" : 1 }} }}"#))
+        .expect("it can be written");
+    let file = file.display().to_string();
+    for arguments in [
+        &["run", &file, "--machine", "1"][..],
+        &["run", &file, "--machine", "1", "--detect", "--analyse", "latency"],
+        &["run", &file, "--machine", "1", "--debug-at", "10ms"],
+        &["compare", &file, "--machine", "1", "--kernel", "6.1", "--kernel", "6.12", "--all"],
+    ] {
+        let told = well(arguments);
+        assert!(told.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{arguments:?}: {told}");
+        assert!(told.contains(r"a\u{1b}[31m"), "{arguments:?}: {told}");
+        assert!(!told.lines().any(|line| line.starts_with('y')), "{arguments:?}: {told}");
+    }
+    let run = json(&["run", &file, "--machine", "1", "--json"]);
+    assert!(run["observed"][0]["tasks"]["x\ny\u{202e}"].is_object(), "JSON has the true names");
+    let told = fails(&["run", &file, "--machine", "1", "--kernel", "6\u{1b}[2J"]);
+    assert!(told.contains(r"6\u{1b}[2J") && !told.contains('\u{1b}'), "{told}");
+}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
+use crate::printable::printable;
 use crate::results::{ClassResult, Results};
 use crate::table::{grid, name_of};
 use crate::units::{count, percent, three, time};
@@ -413,7 +414,7 @@ impl Comparison {
         format!(
             "the {} of `{}` is {size} with {with} {link} with {than} ({} against {})",
             row.metric.phrase,
-            row.class,
+            printable(row.class),
             format(other),
             format(base),
         )

@@ -7,6 +7,7 @@ use vruntime_trace::debug::{CfsDebug, CpuDebug, EntityDebug, Snapshot, TaskDebug
 use vruntime_trace::task_pid;
 use vruntime_trace::{CpuMask, Running, SchedPolicy, TaskId};
 
+use crate::printable::printable;
 use crate::schedstat::{SchedStat, kinds};
 
 /// Nanoseconds as milliseconds with six places, as the kernel splits them: the sign of less than a millisecond is lost.
@@ -228,7 +229,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     let task = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).find(|task| task.id == id)?;
     let counts = stat.tasks.get(id.index()).cloned().unwrap_or_default();
     let se: EntityDebug = task.se.unwrap_or_default();
-    let mut text = format!("{} ({}, #threads: 1)\n{}\n", stat.task_name(id), task_pid(id), "-".repeat(67));
+    let mut text = format!("{} ({}, #threads: 1)\n{}\n", printable(stat.task_name(id)), task_pid(id), "-".repeat(67));
     let time = |text: &mut String, name: &str, ns: i64| {
         let (high, low) = ms(ns);
         let _ = writeln!(text, "{name:<45}:{high:>14}.{low:06}");
