@@ -399,10 +399,14 @@ fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> miette
 /// A wrong name with the nearest right one, or all of them.
 pub(crate) fn unknown(error: &UnknownName) -> miette::Report {
     let help = match error.nearest {
+        Some(nearest) if error.neighbours.is_some() => {
+            format!("the nearest is {nearest}; there are {}", error.known.join(", "))
+        }
         Some(nearest) => format!("did you mean `{nearest}`? there are {}", error.known.join(", ")),
         None => format!("there are {}", error.known.join(", ")),
     };
-    miette!(help = help, "there is no {} `{}`", error.kind, error.name)
+    let why = error.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"));
+    miette!(help = help, "there is no {} `{}`{why}", error.kind, error.name)
 }
 
 fn preempt_name(preempt: Preempt) -> &'static str {

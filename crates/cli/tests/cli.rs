@@ -533,3 +533,16 @@ fn names_do_not_speak_to_the_terminal() {
     let told = fails(&["run", &file, "--machine", "1", "--kernel", "6\u{1b}[2J"]);
     assert!(told.contains(r"6\u{1b}[2J") && !told.contains('\u{1b}'), "{told}");
 }
+
+#[test]
+fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
+    for (kernel, why, nearest) in [
+        ("6.13", "none between 6.12 and 6.18 is on offer", "the nearest is 6.12;"),
+        ("6.17", "none between 6.12 and 6.18 is on offer", "the nearest is 6.18;"),
+        ("5.15", "none between 3.18 and 6.1 is on offer", "the nearest is 6.1;"),
+        ("6.20", "the newest on offer is 6.18", "the nearest is 6.18;"),
+    ] {
+        let told = fails(&["run", "beat.json", "--kernel", kernel]);
+        assert!(told.contains(&format!("there is no kernel `{kernel}`: {why}")) && told.contains(nearest), "{told}");
+    }
+}
