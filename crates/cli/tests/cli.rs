@@ -546,3 +546,33 @@ fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
         assert!(told.contains(&format!("there is no kernel `{kernel}`: {why}")) && told.contains(nearest), "{told}");
     }
 }
+
+#[test]
+fn settings_that_the_kernel_refuses_are_errors() {
+    for (arguments, why) in [
+        (&["--set", "sched_util_clamp_min=5000"][..], "sched_util_clamp_min cannot be 5000: it is 0 to 1024"),
+        (&["--set", "fair_server/period=1"], "fair_server/period cannot be 1: it is 100000 to 4194304000"),
+        (&["--set", "base_slice_ns=0"], "base_slice_ns cannot be 0: it is 1 to 4294967295"),
+        (&["--set", "latency_ns=6000000"], "Linux 6.12 has no latency_ns: 3.10 to 6.1 do"),
+        (&["--set", "CPU_RC_LOAD_SCALE=3"], "Linux 6.12 has no CPU_RC_LOAD_SCALE: 2.6.15-cpurc does"),
+        (
+            &["--kernel", "6.1", "--set", "fair_server/runtime=3"],
+            "Linux 6.1 has no fair_server/runtime: 6.12 to 6.18 do",
+        ),
+        (&["--kernel", "6.12+base_slice_ns=0"], "base_slice_ns cannot be 0"),
+    ] {
+        let told = fails(&[&["run", "beat.json", "--machine", "2"][..], arguments].concat());
+        assert!(told.contains(why), "{arguments:?}: {told}");
+    }
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let scenario = |set: &str| {
+        let file = folder.path().join("set.toml");
+        let text = format!("kernel = \"6.12\"\n[set]\n{set}\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n");
+        fs::write(&file, text).expect("it can be written");
+        fails(&["run", &file.display().to_string()])
+    };
+    let told = scenario("sched_util_clamp_min = 5000");
+    assert!(told.contains("set.toml:3:24]") && told.contains("it is 0 to 1024"), "{told}");
+    let told = scenario("latency_ns = 6000000");
+    assert!(told.contains("set.toml:3:1]") && told.contains("Linux 6.12 has no latency_ns"), "{told}");
+}

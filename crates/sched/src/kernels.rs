@@ -3,6 +3,7 @@
 //! Users choose a kernel by its number. A kernel is a policy, its features, its tunables and its balancer's behaviour;
 //! every feature and tunable can then be overridden by its kernel name.
 
+mod settings;
 mod versions;
 
 use alloc::string::{String, ToString};
@@ -19,6 +20,7 @@ use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
 
+pub use settings::SettingError;
 pub use versions::Neighbours;
 
 /// Which answer to "who runs next" a kernel gives.
@@ -494,7 +496,8 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Overrides a tunable by its kernel name; the value is used as it is, not scaled by the number of CPUs.
+    /// Overrides a tunable by its kernel name; the value is used as it is, not scaled by the number of CPUs. What the kernel
+    /// would say to it, [`takes`](Self::takes) tells.
     ///
     /// # Errors
     ///
