@@ -7,6 +7,7 @@ mod commands;
 mod complaint;
 mod input;
 mod interrupt;
+mod located;
 mod machine;
 mod machine_file;
 mod output;

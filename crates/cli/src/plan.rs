@@ -18,7 +18,7 @@ use vruntime_workload::scenario::{self, Scenario, Spanned};
 use crate::args::{Model, PreemptName};
 use crate::input::{Input, Says};
 use crate::machine_file::MachineFile;
-use crate::{machine, machine_file, output};
+use crate::{input, machine, machine_file, output};
 
 /// The kernel of those who name none: the newest long-term one in wide use.
 const DEFAULT_KERNEL: &str = "6.12";
@@ -202,7 +202,13 @@ fn machine_of(
     };
     let (text, mut topology) = match (&described.lstopo, &described.topology) {
         (Some(path), _) => {
-            let topology = machine::from_lstopo(&input.folder.join(&path.value))?;
+            let file = input.folder.join(&path.value);
+            let bytes = input::read_file(&file).map_err(|error| {
+                let message = format!("cannot read {}: {error}", file.display());
+                let help = "name a file that `lstopo machine.xml` wrote; its path is relative to the scenario";
+                scenario.error_at(path.span.clone(), &message, "this file", help)
+            })?;
+            let topology = machine::lstopo_text(&file, &bytes)?;
             (path.value.display().to_string(), topology)
         }
         (None, Some(text)) => {

@@ -576,3 +576,60 @@ fn settings_that_the_kernel_refuses_are_errors() {
     let told = scenario("latency_ns = 6000000");
     assert!(told.contains("set.toml:3:1]") && told.contains("Linux 6.12 has no latency_ns"), "{told}");
 }
+
+#[test]
+fn what_the_machine_refuses_is_told_with_its_place() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let told = |name: &str, text: &str, arguments: &[&str]| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).expect("it can be written");
+        fails(&[&["run", &file.display().to_string()], arguments].concat())
+    };
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    for (text, place, why) in [
+        (format!("{task}cpus = [0, 9]\n"), "4:8]", "is to run on CPU 9, but the machine has 2"),
+        (format!("{task}[[hotplug]]\nat = \"1ms\"\ncpu = 7\nonline = false\n"), "6:7]", "there is no CPU 7"),
+        (
+            format!(
+                "{task}[[hotplug]]\nat = \"1ms\"\ncpu = 0\nonline = false\n[[hotplug]]\nat = \"2ms\"\ncpu = 1\nonline = false\n"
+            ),
+            "10:7]",
+            "CPU 1 is the last that is online",
+        ),
+        (format!("{task}[[change]]\nat = \"1ms\"\ntask = \"a\"\ncpus = [9]\n"), "7:8]", "CPU 9"),
+        (format!("{task}group = \"/g\"\n[groups.\"/g\"]\nrt_runtime = \"2s\"\n"), "6:14]", "rt_runtime"),
+        (
+            format!(
+                "kernel = \"2.6.15-cpurc\"\n{task}[groups.\"/g\"]\nguarantee = 60\n[groups.\"/h\"]\nguarantee = 50\n"
+            ),
+            "8:13]",
+            "50 %",
+        ),
+        (
+            format!("{task}policy = \"SCHED_DEADLINE\"\nruntime = \"2ms\"\ndeadline = \"9ms\"\nperiod = \"5ms\"\n"),
+            "6:12]",
+            "a deadline of 9000 us, a period of 5000 us",
+        ),
+        (
+            format!("{task}util_min = 800\nutil_max = 100\n"),
+            "4:12]",
+            "a `util_min` of 800 is above the `util_max` of 100",
+        ),
+        (format!("machine = {{ lstopo = \"nofile.xml\" }}\n{task}"), "1:22]", "cannot read"),
+    ] {
+        let told = told(
+            "refused.toml",
+            &format!("duration = \"10ms\"\n{text}"),
+            &["--machine", "2"][..if text.starts_with("machine") { 0 } else { 2 }],
+        );
+        let (line, column) = place.split_once(':').expect("a line and a column");
+        let line = line.parse::<usize>().expect("a number") + 1;
+        assert!(told.contains(&format!("refused.toml:{line}:{column}")) && told.contains(why), "{text}\n{told}");
+    }
+    let told = told(
+        "refused.json",
+        "{ \"tasks\" : {\n  \"a\" : { \"run\" : 1000, \"cpus\" : [9] } }, \"global\" : { \"duration\" : 1 } }",
+        &["--machine", "2"],
+    );
+    assert!(told.contains("refused.json:2:") && told.contains("CPU 9"), "{told}");
+}

@@ -9,8 +9,8 @@ use super::{as_input, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::Input;
 use crate::plan::{Plan, kernels_of, plan};
-use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, output, simulate, tables};
+use crate::simulate::{Done, Job};
+use crate::{Ended, input, located, output, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -39,7 +39,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             });
         }
     }
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let of_job = |job: usize| sides[job / usize::from(options.repeat)].input;
+    let runs = simulate::all(&jobs).into_iter().enumerate();
+    let runs = runs.map(|(job, run)| run.map_err(|failure| located::report(of_job(job), failure)));
+    let runs = runs.collect::<miette::Result<Vec<Done>>>()?;
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
     let variants = sides.iter().zip(&of_side).map(|(side, runs)| Variant {
         label: side.label.clone(),

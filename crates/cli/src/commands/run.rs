@@ -12,7 +12,7 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, output, simulate, tables};
+use crate::{Ended, input, located, output, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -43,7 +43,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             kernel: plan.kernel.clone(),
         })
         .collect();
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
+    let runs = runs.map_err(|failure| located::report(&input, failure))?;
     if let Some(folder) = &options.out {
         leave_results(folder, &input.name, &plan, &runs)?;
     }

@@ -31,6 +31,7 @@
 mod change;
 mod cpuset;
 mod fields;
+mod find;
 mod group;
 mod hotplug;
 mod machine;
@@ -47,6 +48,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+pub use find::Part;
 pub use machine::{FrequencyTable, IdleTable, Machine};
 
 use crate::error::{Error, Problems, Source};

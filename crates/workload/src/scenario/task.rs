@@ -134,9 +134,19 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
             let period = period.unwrap_or(runtime);
             let deadline = deadline.unwrap_or(period);
             if runtime < 1024 || runtime > deadline || deadline > period {
-                let message = "the kernel refuses these deadline parameters".to_owned();
+                let us = |ns: u64| format!("{} us", ns as f64 / 1000.0);
+                let message = format!(
+                    "the kernel refuses these deadline parameters: a runtime of {}, a deadline of {}, a period of {}",
+                    us(runtime),
+                    us(deadline),
+                    us(period)
+                );
+                let key = if runtime < 1024 || runtime > deadline { "runtime" } else { "deadline" };
+                // What is left out is as long as the next shorter one.
+                let span = [key, "runtime", "deadline", "period", "policy"].into_iter().find_map(|key| fields.get(key));
+                let span = span.map_or_else(|| fields.span.clone(), Value::span);
                 let help = "set runtime, deadline and period, each a time such as \"10ms\"";
-                fields.bad(fields.span.clone(), message, "expected 1024ns <= runtime <= deadline <= period", help);
+                fields.bad(span, message, "expected 1.024us <= runtime <= deadline <= period", help);
             }
             Policy::Deadline { runtime, deadline, period, reclaim: reclaim.unwrap_or(false) }
         }
@@ -184,8 +194,10 @@ pub(super) fn clamps(fields: &mut Fields<'_, '_>) -> (Option<u32>, Option<u32>) 
     let mut clamp = |key| fields.integer(key, 0..=1024, "a utilisation").map(|clamp| clamp as u32);
     let (util_min, util_max) = (clamp("util_min"), clamp("util_max"));
     if util_min > util_max.or(Some(1024)) {
-        let (span, message) = (fields.span.clone(), "`util_min` is above `util_max`".to_owned());
-        fields.bad(span, message, "in this table", "the kernel refuses such a pair of clamps");
+        let (low, high) = (util_min.unwrap_or(0), util_max.unwrap_or(1024));
+        let span = fields.get("util_min").map_or_else(|| fields.span.clone(), Value::span);
+        let message = format!("a `util_min` of {low} is above the `util_max` of {high}");
+        fields.bad(span, message, &format!("expected at most {high}"), "the kernel refuses such a pair of clamps");
     }
     (util_min, util_max)
 }
