@@ -89,6 +89,15 @@ pub(crate) fn scenario(name: &str, text: &str) -> miette::Result<Input> {
     Ok(input)
 }
 
+/// Tells what is probably not what was meant; with `strict`, it is an error.
+pub(crate) fn suspect(found: Vec<Error>, strict: bool) -> miette::Result<()> {
+    if strict && !found.is_empty() {
+        return Err(first_of(found));
+    }
+    warn(found.into_iter().map(Error::warning));
+    Ok(())
+}
+
 fn first_of(mut found: Vec<Error>) -> miette::Report {
     let rest = found.len() - 1;
     let report = miette::Report::new(found.remove(0));

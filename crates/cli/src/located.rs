@@ -17,6 +17,9 @@ struct About<'a> {
     key: &'a str,
 }
 
+/// So many of those that come too late are told.
+const TOLD: usize = 10;
+
 /// The failure as it is told.
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
     match failure {
@@ -38,6 +41,25 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
         None if help.is_empty() => miette!("{message}"),
         None => miette!(help = help.to_owned(), "{message}"),
     }
+}
+
+/// What the file asks for at `end` or later, when the run is over.
+pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error> {
+    let changes = input.workload.changes.iter().map(|change| ("[[change]]", change.at, Part::Change(change.at)));
+    let hotplug = input.workload.hotplug.iter().map(|plug| ("[[hotplug]]", plug.at, Part::Hotplug(plug.at)));
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut found: Vec<vruntime_workload::Error> = Vec::new();
+    let mut late: Vec<(&str, u64, Part<'_>)> = changes.chain(hotplug).filter(|(_, at, _)| *at >= end).collect();
+    // One that changes several things is several changes.
+    late.dedup_by_key(|(what, at, _)| (*what, *at));
+    for (what, at, part) in late.into_iter().take(TOLD) {
+        let Says::Scenario(scenario) = &input.says else { break };
+        let Some(span) = scenario.find(part, "at") else { continue };
+        let message = format!("this {what} comes at {} s, and the run ends at {} s", seconds(at), seconds(end));
+        let error = scenario.error_at(span, &message, "never happens", "let the run last longer, or remove it");
+        found.push(error);
+    }
+    found
 }
 
 /// Where it is asked for; of the parts, the one whose key is written is the one that asks.

@@ -633,3 +633,24 @@ fn what_the_machine_refuses_is_told_with_its_place() {
     );
     assert!(told.contains("refused.json:2:") && told.contains("CPU 9"), "{told}");
 }
+
+#[test]
+fn what_would_never_happen_is_warned_of() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = folder.path().join("late.toml");
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\nloops = 20\n";
+    let late = "[[change]]\nat = \"2s\"\ntask = \"a\"\nnice = 3\n[[hotplug]]\nat = \"3s\"\ncpu = 1\nonline = false\n";
+    let path = file.display().to_string();
+    for head in ["duration = \"10ms\"\n", ""] {
+        fs::write(&file, format!("{head}{task}{late}")).expect("it can be written");
+        let output = vruntime(&["run", &path, "--machine", "2"]);
+        let told = text(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        assert!(told.contains("this [[change]] comes at 2 s, and the run ends at 0.0"), "{told}");
+        assert!(told.contains("this [[hotplug]] comes at 3 s"), "{told}");
+        let output = vruntime(&["run", &path, "--machine", "2", "--strict"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("2 problems; the first of them"), "{}", text(&output.stderr));
+    }
+    assert!(text(&vruntime(&["run", &path, "--machine", "2", "--duration", "4s"]).stderr).is_empty());
+}

@@ -23,6 +23,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let inputs = compare.files.iter().map(|file| read(file, options)).collect::<miette::Result<Option<Vec<_>>>>()?;
     let Some(inputs) = inputs else { return Ok(Ended::Interrupted) };
     let sides = sides(&inputs, compare)?;
+    for input in &inputs {
+        let ends = options.duration.or(input.workload.duration);
+        input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;
+    }
     let mut jobs = Vec::new();
     for side in &sides {
         for index in 0..options.repeat {

@@ -19,6 +19,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let input = input::read(&run.file, options.strict)?;
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
     plan.config.duration = options.duration;
+    let ends = options.duration.or(input.workload.duration);
+    input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), options.strict)?;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
@@ -49,6 +51,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         leave_results(folder, &input.name, &plan, &runs)?;
     }
     tell_notes(&runs);
+    if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
+        input::suspect(located::too_late(&input, run.outcome.end), options.strict)?;
+    }
     if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
         check(analyses, options)?;
     }

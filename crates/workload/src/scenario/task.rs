@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use toml::de::DeValue;
-
 use super::fields::{Fields, Value};
-use super::{session, step};
+use super::{cpuset, session, step};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::merge::{Merged, Placement};
@@ -165,18 +163,10 @@ fn custom_slice(fields: &mut Fields<'_, '_>, slice: Option<u64>) -> Option<u64> 
     slice
 }
 
+/// CPUs as a group's; none, for all of them, if the list is empty.
 pub(super) fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for entry in fields.array("cpus", "a list of CPUs, such as [0, 2]")? {
-        if let DeValue::Integer(_) = entry.get_ref() {
-            cpus.extend(fields.integer_in("cpus", entry, 0..=i64::from(i32::MAX), "a CPU").map(|cpu| cpu as u32));
-        } else {
-            fields.wrong("cpus", entry, "the number of a CPU");
-        }
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    (!cpus.is_empty()).then_some(cpus)
+    let value = fields.get("cpus")?;
+    cpuset::any_list(fields, "cpus", value).filter(|cpus| !cpus.is_empty())
 }
 
 /// `group`, as a normal path.
