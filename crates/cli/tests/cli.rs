@@ -654,3 +654,15 @@ fn what_would_never_happen_is_warned_of() {
     }
     assert!(text(&vruntime(&["run", &path, "--machine", "2", "--duration", "4s"]).stderr).is_empty());
 }
+
+#[test]
+fn names_and_numbers_in_tables_are_whole() {
+    for line in well(&["kernels", "--features", "6.12"]).lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let text = well(&["kernels", "--features", "6.12"]);
+    for name in ["sched_rr_timeslice_ms  100    slice of a", "sched_util_clamp_min_rt_default"] {
+        assert!(text.contains(name), "{text}");
+    }
+    assert!(text.lines().any(|line| line.starts_with("base_slice_ns") && line.ends_with("2800000")), "{text}");
+}
