@@ -147,7 +147,8 @@ level before it, as hwloc's tools do:
   machine.xml                        what `lstopo machine.xml` wrote
   host                               this machine
 
-Draw one with `vruntime machines \"pack:2 core:4\"`. Capacities of unequal cores are given in a scenario.
+Cores may be unequal: core:4(capacity=446,446,1024,1024), one number for each CPU, or in a scenario `capacities`.
+Draw one with `vruntime machines \"pack:2 core:4\"`.
 ";
 
 pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {
