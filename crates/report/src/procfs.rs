@@ -146,7 +146,7 @@ fn row(cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &str) -> String
         let (high, low) = ms(ns);
         format!("{high:>9}.{low:06}")
     };
-    let name: String = stat.task_name(task.id).chars().take(15).collect();
+    let name: String = printable(stat.task_name(task.id)).chars().take(15).collect();
     format!(
         "{}{name:>16} {:>5} {}   {}   {} {} {} {} {:>9}   {:>5}   {} {} {}   0      {}        {path}",
         state(cpu, task),

@@ -147,8 +147,8 @@ level before it, as hwloc's tools do:
   machine.xml                        what `lstopo machine.xml` wrote
   host                               this machine
 
-Cores may be unequal: core:4(capacity=446,446,1024,1024), one number for each CPU, or in a scenario `capacities`.
-Draw one with `vruntime machines \"pack:2 core:4\"`.
+Cores may be unequal: core:4(capacity=446,446,1024,1024), a number for each CPU; a scenario has
+`capacities` for that, too. Draw one with `vruntime machines \"pack:2 core:4\"`.
 ";
 
 pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {
