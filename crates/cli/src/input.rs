@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
+use vruntime_report::printable;
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
@@ -23,6 +24,8 @@ pub(crate) struct Input {
     pub(crate) folder: PathBuf,
     /// The tasks.
     pub(crate) workload: Workload,
+    /// Where they were written.
+    pub(crate) places: SourceMap,
     /// What the file says besides.
     pub(crate) says: Says,
 }
@@ -68,8 +71,9 @@ pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
         Kind::Recording => recording_file(&name, &bytes, folder),
         Kind::RtApp => rtapp_file(&name, &bytes, stem, folder, &options),
     };
-    let (input, places, warnings) = input?;
-    let mut found = check::check(&input.workload, &places);
+    let (mut input, warnings) = input?;
+    input.name = printable(&input.name);
+    let mut found = check::check(&input.workload, &input.places);
     if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
         found.retain(|problem| strict || problem.severity() == Severity::Error);
         return Err(first_of(found));
@@ -80,9 +84,18 @@ pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
 
 /// A scenario that comes with vruntime and names no other files.
 pub(crate) fn scenario(name: &str, text: &str) -> miette::Result<Input> {
-    let (input, _, warnings) = scenario_file(name, text.as_bytes(), PathBuf::new(), &Options::default())?;
+    let (input, warnings) = scenario_file(name, text.as_bytes(), PathBuf::new(), &Options::default())?;
     warn(warnings.into_iter());
     Ok(input)
+}
+
+/// Tells what is probably not what was meant; with `strict`, it is an error.
+pub(crate) fn suspect(found: Vec<Error>, strict: bool) -> miette::Result<()> {
+    if strict && !found.is_empty() {
+        return Err(first_of(found));
+    }
+    warn(found.into_iter().map(Error::warning));
+    Ok(())
 }
 
 fn first_of(mut found: Vec<Error>) -> miette::Report {
@@ -110,30 +123,31 @@ fn kind(extension: Option<&str>, bytes: &[u8]) -> Kind {
     }
 }
 
-type Read3 = (Input, SourceMap, Vec<Error>);
+/// An input, and its warnings.
+type Told = (Input, Vec<Error>);
 
-fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Read3> {
+fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Told> {
     let file = rtapp::parse(name, bytes, options)?;
-    let input =
-        Input { name: stem.to_owned(), folder, workload: file.workload, says: Says::RtApp(Box::new(file.global)) };
-    Ok((input, file.places, file.warnings))
+    let says = Says::RtApp(Box::new(file.global));
+    let input = Input { name: stem.to_owned(), folder, workload: file.workload, places: file.places, says };
+    Ok((input, file.warnings))
 }
 
-fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -> miette::Result<Read3> {
+fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -> miette::Result<Told> {
     let mut loader = |path: &Path| read_file(&folder.join(path));
     let mut scenario = scenario::parse(name, bytes, options, &mut loader)?;
     let workload = std::mem::take(&mut scenario.workload);
     let (places, warnings) = (std::mem::take(&mut scenario.places), std::mem::take(&mut scenario.warnings));
     let name = scenario.name.clone();
-    Ok((Input { name, folder, workload, says: Says::Scenario(Box::new(scenario)) }, places, warnings))
+    Ok((Input { name, folder, workload, places, says: Says::Scenario(Box::new(scenario)) }, warnings))
 }
 
-fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Read3> {
+fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Told> {
     let mut recording = recording::parse(name, bytes)?;
     let workload = std::mem::take(&mut recording.workload);
     let name = recording.name.clone();
-    let input = Input { name, folder, workload, says: Says::Recording(Box::new(recording)) };
-    Ok((input, SourceMap::default(), Vec::new()))
+    let says = Says::Recording(Box::new(recording));
+    Ok((Input { name, folder, workload, places: SourceMap::default(), says }, Vec::new()))
 }
 
 /// The bytes of a file.

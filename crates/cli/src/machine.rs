@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use miette::{IntoDiagnostic, LabeledSpan, NamedSource, WrapErr, miette};
+use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::topology::parse_lstopo;
 use vruntime_sim::{ParseTopologyError, parse_topology};
+use vruntime_workload::Source;
 
 use crate::{machine_file, plat_info};
 
@@ -56,9 +57,14 @@ pub(crate) fn example(name: &str) -> Option<&'static str> {
 
 /// The machine an `lstopo` file describes.
 pub(crate) fn from_lstopo(path: &Path) -> miette::Result<Topology> {
+    let bytes = crate::input::read_file(path).into_diagnostic();
+    lstopo_text(path, &bytes.wrap_err_with(|| format!("cannot read {}", path.display()))?)
+}
+
+/// The machine that what was read of an `lstopo` file describes.
+pub(crate) fn lstopo_text(path: &Path, bytes: &[u8]) -> miette::Result<Topology> {
     let name = path.display().to_string();
-    let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(bytes);
     parse_lstopo(&text).map_err(|error| topology_error(&error, &name, &text))
 }
 
@@ -74,9 +80,8 @@ fn topology_error(error: &ParseTopologyError, name: &str, text: &str) -> miette:
     };
     let end = text.len();
     let start = error.offset.min(end);
-    let label = LabeledSpan::at(start..(start + error.len).min(end), "here");
-    miette!(labels = vec![label], help = help, "{}", error.message)
-        .with_source_code(NamedSource::new(name, text.to_owned()))
+    let span = start..(start + error.len).min(end);
+    Source::new(name, text).error_at(span, &error.message, "here", &help).into()
 }
 
 /// Whether a word begins as a name does: what is mistyped is mostly the rest.

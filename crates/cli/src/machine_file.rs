@@ -5,9 +5,10 @@ use std::env;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use miette::{IntoDiagnostic, LabeledSpan, NamedSource, WrapErr, miette};
+use miette::{IntoDiagnostic, WrapErr, miette};
 use serde::Deserialize;
 use vruntime_sim::{Costs, Preempt};
+use vruntime_workload::Source;
 
 use crate::output;
 
@@ -79,10 +80,9 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
     let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     toml::from_str(&text).map_err(|error| {
-        let label = LabeledSpan::at(error.span().unwrap_or(0..0), "here");
         let help = "a machine file has [machine] with topology, capacities, hz, preempt, autogroup, and [costs]; vruntime calibrate \
                     writes one";
-        miette!(labels = vec![label], help = help, "{}", error.message()).with_source_code(NamedSource::new(name, text))
+        Source::new(&name, &text).error_at(error.span().unwrap_or(0..0), error.message(), "here", help).into()
     })
 }
 

@@ -4,8 +4,10 @@
 mod args;
 mod benchmarks;
 mod commands;
+mod complaint;
 mod input;
 mod interrupt;
+mod located;
 mod machine;
 mod machine_file;
 mod output;

@@ -3,8 +3,15 @@
 use std::io::{self, ErrorKind, Write};
 use std::process;
 
-/// Prints results. A reader that went away (`vruntime … | head`) is no error.
+use vruntime_report::{printable_json, printable_text};
+use vruntime_workload::plain;
+
+/// Prints results; nothing in them speaks to the terminal. A reader that went away (`vruntime … | head`) is no error.
 pub(crate) fn print(text: &str) {
+    write(&printable_text(text));
+}
+
+fn write(text: &str) {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
@@ -18,16 +25,16 @@ pub(crate) fn print(text: &str) {
 
 /// Prints JSON, a line at its end.
 pub(crate) fn print_json(value: &serde_json::Value) {
-    print(&format!("{value:#}\n"));
+    write(&printable_json(&format!("{value:#}\n")));
 }
 
 /// Tells the user something beside the results.
 pub(crate) fn note(text: &str) {
     // Standard error is the last resort; if it is closed nobody listens.
-    let _told = writeln!(io::stderr(), "note: {text}");
+    let _told = writeln!(io::stderr(), "note: {}", plain(text));
 }
 
 /// Prints an error, or a warning, with its place and how to mend it.
 pub(crate) fn complain(report: &miette::Report) {
-    let _told = writeln!(io::stderr(), "{report:?}");
+    let _told = writeln!(io::stderr(), "{}", crate::complaint::text(report));
 }

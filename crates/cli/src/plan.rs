@@ -7,8 +7,7 @@ use miette::miette;
 use vruntime_report::RunInfo;
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::ids::CpuId;
-use vruntime_sched::kernels::UnknownName;
-use vruntime_sched::kernels::{has_feature, negative};
+use vruntime_sched::kernels::{SettingError, UnknownName, has_feature, negative};
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
 use vruntime_sim::idle::{self, IdleState};
@@ -19,7 +18,7 @@ use vruntime_workload::scenario::{self, Scenario, Spanned};
 use crate::args::{Model, PreemptName};
 use crate::input::{Input, Says};
 use crate::machine_file::MachineFile;
-use crate::{machine, machine_file, output};
+use crate::{input, machine, machine_file, output};
 
 /// The kernel of those who name none: the newest long-term one in wide use.
 const DEFAULT_KERNEL: &str = "6.12";
@@ -134,7 +133,7 @@ pub(crate) fn plan(
         }
     }
     for (name, value) in &options.set {
-        set(name, *value, &mut kernel, &mut costs)?;
+        set(name, *value, &mut kernel, &mut costs).map_err(|bad| bad.report)?;
     }
     kernel.rt_group_sched = options.rt_group_sched || scenario.and_then(|s| s.rt_group_sched).unwrap_or(false);
     if matches!(input.says, Says::Trace(_)) {
@@ -203,7 +202,13 @@ fn machine_of(
     };
     let (text, mut topology) = match (&described.lstopo, &described.topology) {
         (Some(path), _) => {
-            let topology = machine::from_lstopo(&input.folder.join(&path.value))?;
+            let file = input.folder.join(&path.value);
+            let bytes = input::read_file(&file).map_err(|error| {
+                let message = format!("cannot read {}: {error}", file.display());
+                let help = "name a file that `lstopo machine.xml` wrote; its path is relative to the scenario";
+                scenario.error_at(path.span.clone(), &message, "this file", help)
+            })?;
+            let topology = machine::lstopo_text(&file, &bytes)?;
             (path.value.display().to_string(), topology)
         }
         (None, Some(text)) => {
@@ -315,7 +320,7 @@ pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
                 let number = digits.parse().ok().or_else(below).ok_or_else(|| {
                     miette!(help = "write it as in 6.12+base_slice_ns=3000000", "`{value}` is no whole number")
                 })?;
-                parsed.set(name, number).map_err(|error| unknown(&error))?;
+                tunable(name, number, &mut parsed).map_err(|error| BadSetting::of(&error).report)?;
             }
         }
     }
@@ -372,8 +377,10 @@ fn scenario_settings(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs
                 "leave the sign out",
             )
         })?;
-        set(&setting.name, value, kernel, costs)
-            .map_err(|report| located(scenario, setting.name.span.clone(), &report, "this name"))?;
+        set(&setting.name, value, kernel, costs).map_err(|bad| {
+            let span = if bad.by_value { &setting.value.span } else { &setting.name.span };
+            located(scenario, span.clone(), &bad.report, bad.label)
+        })?;
     }
     for setting in scenario.costs.iter().flat_map(|costs| &costs.values) {
         let value = setting.value.value.unsigned_abs();
@@ -386,8 +393,12 @@ fn scenario_settings(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs
 }
 
 /// Sets a tunable of the kernel, or else a cost.
-fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> miette::Result<()> {
-    let Err(not_tunable) = kernel.set(name, value) else { return Ok(()) };
+fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), BadSetting> {
+    let not_tunable = match tunable(name, value, kernel) {
+        Err(SettingError::Unknown(unknown)) => unknown,
+        Err(error) => return Err(BadSetting::of(&error)),
+        Ok(()) => return Ok(()),
+    };
     let Err(not_cost) = costs.set(name, value) else { return Ok(()) };
     let nearest: Vec<String> =
         not_tunable.nearest.into_iter().chain(not_cost.nearest).map(|name| format!("`{name}`")).collect();
@@ -396,16 +407,53 @@ fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> miette
     } else {
         format!("did you mean {}?", nearest.join(" or "))
     };
-    Err(miette!(help = help, "there is no tunable or cost `{name}`"))
+    let report = miette!(help = help, "there is no tunable or cost `{name}`");
+    Err(BadSetting { report, label: "this name", by_value: false })
+}
+
+fn tunable(name: &str, value: u64, kernel: &mut Kernel) -> Result<(), SettingError> {
+    kernel.takes(name, value)?;
+    kernel.set(name, value).map_err(SettingError::Unknown)
+}
+
+/// A name and a value that cannot be set.
+struct BadSetting {
+    report: miette::Report,
+    label: &'static str,
+    /// Whether it is the value, not the name, that is wrong.
+    by_value: bool,
+}
+
+impl BadSetting {
+    fn of(error: &SettingError) -> Self {
+        match error {
+            SettingError::Unknown(name) => Self { report: unknown(name), label: "this name", by_value: false },
+            SettingError::NotHere { name, has: (first, _), .. } => {
+                let help = format!(
+                    "leave it out, or choose a kernel that has it; among several kernels, one has it to itself with \
+                     --kernel {first}+{name}=NUMBER; vruntime kernels --features KERNEL lists what each has"
+                );
+                Self { report: miette!(help = help, "{error}"), label: "not under this kernel", by_value: false }
+            }
+            SettingError::OutOfRange { range, .. } => {
+                let help = format!("give a whole number from {} to {}", range.start(), range.end());
+                Self { report: miette!(help = help, "{error}"), label: "out of its range", by_value: true }
+            }
+        }
+    }
 }
 
 /// A wrong name with the nearest right one, or all of them.
 pub(crate) fn unknown(error: &UnknownName) -> miette::Report {
     let help = match error.nearest {
+        Some(nearest) if error.neighbours.is_some() => {
+            format!("the nearest is {nearest}; there are {}", error.known.join(", "))
+        }
         Some(nearest) => format!("did you mean `{nearest}`? there are {}", error.known.join(", ")),
         None => format!("there are {}", error.known.join(", ")),
     };
-    miette!(help = help, "there is no {} `{}`", error.kind, error.name)
+    let why = error.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"));
+    miette!(help = help, "there is no {} `{}`{why}", error.kind, error.name)
 }
 
 fn preempt_name(preempt: Preempt) -> &'static str {

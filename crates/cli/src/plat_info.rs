@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use miette::{IntoDiagnostic, LabeledSpan, NamedSource, WrapErr, miette};
+use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_sched::{CpuPlace, Topology};
+use vruntime_workload::Source;
 use yaml_rust2::parser::{Event, EventReceiver, Parser};
 
 /// What there is to find.
@@ -97,12 +98,8 @@ fn parse(name: &str, text: &str) -> miette::Result<Topology> {
     Parser::new_from_str(text).load(&mut found, false).map_err(|error| {
         // Counted in characters.
         let at = text.char_indices().nth(error.marker().index()).map_or(text.len(), |(at, _)| at);
-        miette!(
-            labels = vec![LabeledSpan::at(at..at, "here")],
-            help = "a plat_info.yml of LISA was expected",
-            "{name} is no YAML: {error}"
-        )
-        .with_source_code(NamedSource::new(name, text.to_owned()))
+        let message = format!("{name} is no YAML: {error}");
+        Source::new(name, text).error_at(at..at, &message, "here", "a plat_info.yml of LISA was expected")
     })?;
     let count = found.capacities.len() as u32;
     let help =

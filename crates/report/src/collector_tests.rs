@@ -220,6 +220,7 @@ fn autogroups_are_entitled_by_their_nice_value() {
     let results = c.into_results();
     let entitled = results.groups[1].entitled_ns;
     assert!(entitled.abs_diff(8000 * 3121 / 4145) <= 20, "{entitled}");
+    assert_eq!(results.groups.iter().map(|group| group.weight).collect::<Vec<u32>>(), [100, 305, 100]);
     let json = crate::observed_json(&results, 1, 0);
     assert_eq!((&json["groups"]["autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }

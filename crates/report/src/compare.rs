@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
+use crate::printable::printable;
 use crate::results::{ClassResult, Results};
 use crate::table::{grid, name_of};
 use crate::units::{count, percent, three, time};
@@ -365,6 +366,9 @@ impl Comparison {
             }
         }
         best.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
+        if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
+            return wrap("Nothing can be compared: no class of tasks is in more than one of these.");
+        }
         if best.is_empty() {
             let labels: Vec<&str> = self.variants.iter().map(|variant| variant.label.as_str()).collect();
             let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
@@ -413,7 +417,7 @@ impl Comparison {
         format!(
             "the {} of `{}` is {size} with {with} {link} with {than} ({} against {})",
             row.metric.phrase,
-            row.class,
+            printable(row.class),
             format(other),
             format(base),
         )

@@ -89,3 +89,13 @@ fn json_has_mean_and_range_of_every_cell() {
     assert_eq!((&cell["class"], &cell["metric"]), (&json!("web"), &json!("share")));
     assert_eq!(cell["values"][0], json!({"variant": "a", "mean": 30.5, "min": 30.0, "max": 31.0}));
 }
+
+#[test]
+fn runs_without_a_class_in_common_are_said_to_have_none() {
+    let mut other = variant("b", &[(100, 5)]);
+    for class in &mut other.runs[0].classes {
+        class.name.push_str("-other");
+    }
+    let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap();
+    assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these.");
+}

@@ -173,9 +173,10 @@ impl DataTable {
         }
         let left = self.columns.iter().take_while(|column| column.kind == Kind::Text).count();
         let heads: Vec<&str> = self.columns.iter().map(|column| column.head.as_ref()).collect();
-        let lines = self.rows.iter().take(rows).map(|row| {
-            row.iter().zip(&self.columns).map(|(cell, column)| printable(&cell.text(column.kind))).collect::<Vec<_>>()
-        });
+        let lines =
+            self.rows.iter().take(rows).map(|row| {
+                row.iter().zip(&self.columns).map(|(cell, column)| cell.text(column.kind)).collect::<Vec<_>>()
+            });
         let table = grid(&heads, left, lines);
         let more = match self.rows.len().saturating_sub(rows) {
             0 => String::new(),
@@ -194,11 +195,6 @@ impl DataTable {
     }
 }
 
-/// Names are any bytes; what would break a table or a terminal is replaced.
-pub(crate) fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +208,10 @@ mod tests {
         table.push(vec!["a\nb".into(), 1_500_000_u64.into(), 0.25.into()]);
         table.push(vec!["c".into(), None::<u64>.into(), f64::NAN.into()]);
         let text = table.text(1);
-        assert!(text.contains("a?b   1.50 ms  25.00 %") && text.ends_with("and 1 more (--all shows them)\n"), "{text}");
+        assert!(
+            text.contains("a\\nb  1.50 ms  25.00 %") && text.ends_with("and 1 more (--all shows them)\n"),
+            "{text}"
+        );
         assert_eq!(table.json()[0], json!({ "task": "a\nb", "delay_ns": 1_500_000, "part": 0.25 }));
         assert_eq!(table.json()[1]["part"], Value::Null);
     }

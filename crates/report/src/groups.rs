@@ -1,5 +1,7 @@
 //! What the groups of a run got, and what they were entitled to.
 
+use vruntime_trace::weight;
+
 use crate::accounts::{Group, Task};
 use crate::entitlement::{Claim, divide, group_weight, nice_weight};
 use crate::results::{GroupResult, Pressure};
@@ -26,7 +28,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
         .map(|group| GroupResult {
             path: group.path.clone(),
             parent: group.parent.map(|parent| parent as usize),
-            weight: group.weight,
+            weight: group.nice.map_or(group.weight, autogroup_weight),
             nice: group.nice,
             tasks: 0,
             cpu_ns: group.cpu_ns,
@@ -93,6 +95,12 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], capacity: u64, ela
         result.entitled_ns += realtime;
     }
     results
+}
+
+/// What `cpu.weight` would say of an autogroup: it weighs as much as a task of its nice value, and 1024 is 100
+/// (`cpu_weight_read_u64`, rounded to nearest).
+fn autogroup_weight(nice: i8) -> u32 {
+    ((weight::down(weight::of_nice(nice)) * 100 + 512) / 1024).max(1) as u32
 }
 
 impl Group {

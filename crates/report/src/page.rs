@@ -209,7 +209,7 @@ fn escape(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => safe.push('?'),
+            c if c.is_control() && c != '\n' => safe.extend(c.escape_default()),
             c => safe.push(c),
         }
     }

@@ -8,6 +8,7 @@ use vruntime_trace::debug::{CfsDebug, CpuDebug, EntityDebug, Names, Snapshot, Ta
 use vruntime_trace::task_pid;
 use vruntime_trace::{CpuMask, Running, SchedPolicy, TaskId};
 
+use crate::printable::printable;
 use crate::schedstat::{SchedStat, kinds};
 
 /// Nanoseconds as milliseconds with six places, as the kernel splits them: the sign of less than a millisecond is lost.
@@ -229,7 +230,7 @@ fn row(names: Names, cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &
         let (high, low) = ms(ns);
         format!("{high:>9}.{low:06}")
     };
-    let name: String = stat.task_name(task.id).chars().take(15).collect();
+    let name: String = printable(stat.task_name(task.id)).chars().take(15).collect();
     if names < Names::V6_6 {
         return format!(
             "{}{name:>16} {:>5} {} {:>9} {:>5} {} {} {} {}   0      {}        {path}",
@@ -327,7 +328,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     let task = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).find(|task| task.id == id)?;
     let counts = stat.tasks.get(id.index()).cloned().unwrap_or_default();
     let se: EntityDebug = task.se.unwrap_or_default();
-    let mut text = format!("{} ({}, #threads: 1)\n{}\n", stat.task_name(id), task_pid(id), "-".repeat(67));
+    let mut text = format!("{} ({}, #threads: 1)\n{}\n", printable(stat.task_name(id)), task_pid(id), "-".repeat(67));
     let time = |text: &mut String, name: &str, ns: i64| {
         let (high, low) = ms(ns);
         let _ = writeln!(text, "{name:<45}:{high:>14}.{low:06}");

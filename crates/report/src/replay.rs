@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::latency::{Latency, Recorder};
+use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
 use crate::results::TaskResult;
 use crate::table::grid;
@@ -169,7 +170,12 @@ impl ReplayCheck {
         if let Some((by, (before, behind, ..), task)) = shares.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
             && by.abs() >= 0.001
         {
-            let change = format!("; most changes for {}, from {} to {} %", task.name, percent(before), percent(behind));
+            let change = format!(
+                "; most changes for {}, from {} to {} %",
+                printable(&task.name),
+                percent(before),
+                percent(behind)
+            );
             text.push_str(&change);
         }
         let waits = self.large().filter_map(|task| {
@@ -178,7 +184,8 @@ impl ReplayCheck {
         });
         if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by).filter(|(by, ..)| *by > 0) {
             let (before, behind) = (time(before as f64), time(behind as f64));
-            let change = format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", task.name);
+            let change =
+                format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", printable(&task.name));
             text.push_str(&change);
         }
         text.push('.');
@@ -235,7 +242,7 @@ impl ReplayCheck {
                 .to_owned();
         };
         let switches = self.switches_off().unwrap_or(0.0);
-        let (near, of) = self.latencies_within();
+        let (name, (near, of)) = (printable(name), self.latencies_within());
         let (good, fair) = (worst <= 0.005 && switches.abs() <= 0.1, worst <= 0.02 && switches.abs() <= 0.25);
         let (cpu, of_switches) = self.judged();
         // Small tasks are not judged one by one, and a recording may be made of them.

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle, Width,
+};
 use vruntime_trace::SchedPolicy;
 
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
+use crate::printable::printable;
 use crate::results::{Account, IdleWaits, Results};
 use crate::units::{count, percent, time};
 
@@ -16,6 +19,9 @@ pub const WIDTH: u16 = 100;
 
 /// Rows beyond this many are summed up in a line: a table is for reading; JSON has them all.
 const ROWS: usize = 40;
+
+/// Words up to this long, and names of several words, are never broken: people copy them. The table is rather wider then.
+const UNBROKEN: usize = 64;
 
 /// No frame, a rule under the head, blanks between columns.
 const STYLE: TableStyle = TableStyle::new()
@@ -29,11 +35,21 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
     table.load_style(STYLE);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(head);
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    // What fits has no need to be broken, and bounds would only make the columns uneven.
+    let whole = longest(head, &rows, |_, _| false);
+    let fits = whole.iter().map(|width| width + 2).sum::<usize>() <= usize::from(WIDTH) + 1;
+    let widths = (!fits).then(|| longest(head, &rows, |column, cell| column > 0 || cell.chars().count() > UNBROKEN));
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((u16::from(index > 0), 1));
         if index >= left {
             column.set_cell_alignment(CellAlignment::Right);
+        }
+        if let Some(widths) = &widths {
+            // Padding is part of a column's width.
+            let least = widths[index].min(UNBROKEN) + usize::from(index > 0) + 1;
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least as u16)));
         }
     }
     let mut text = String::new();
@@ -42,6 +58,20 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
         text.push('\n');
     }
     text
+}
+
+/// The longest cell of each column, or the longest word of it if `breaks` says that it may be broken between words.
+fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool) -> Vec<usize> {
+    let mut widths = vec![0; head.len()];
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        for (index, (width, cell)) in widths.iter_mut().zip(row).enumerate() {
+            let may = breaks(index, cell);
+            let parts = cell.split(|c: char| may && c == ' ').map(|part| part.chars().count());
+            *width = parts.fold(*width, usize::max);
+        }
+    }
+    widths
 }
 
 /// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of CPUs.
@@ -138,7 +168,7 @@ fn idle_waits(results: &Results) -> String {
     text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
     more(&mut text, total, "classes of tasks");
     if let Some(worst) = conservation.worst {
-        let name = results.tasks.get(worst.task).map_or("?", |task| task.name.as_str());
+        let name = results.tasks.get(worst.task).map_or_else(|| "?".to_owned(), |task| printable(&task.name));
         let [since, at] = [worst.since, worst.at].map(|ns| ns as f64 / 1e9);
         let line = format!("worst: {name} waited on CPU {} from {since:.6} s to {at:.6} s\n", worst.cpu);
         text.push_str(&line);
@@ -148,7 +178,8 @@ fn idle_waits(results: &Results) -> String {
 
 /// A class with the number of its tasks.
 pub(crate) fn name_of(class: &str, tasks: usize) -> String {
-    if tasks == 1 { class.to_owned() } else { format!("{class} x{tasks}") }
+    let class = printable(class);
+    if tasks == 1 { class } else { format!("{class} x{tasks}") }
 }
 
 fn latency(latency: Option<Latency>, pick: fn(Latency) -> u64) -> String {
@@ -349,5 +380,24 @@ fn more(text: &mut String, total: usize, what: &str) {
     if total > ROWS {
         let line = format!("and {} more {what} (--json has all)\n", total - ROWS);
         text.push_str(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_words_are_not_broken() {
+        let name = "hackbench-receiver x80";
+        let cells = || (0..9).map(|cell| format!("{cell}00.00 us")).collect::<Vec<String>>();
+        let row = [vec![name.to_owned()], cells()].concat();
+        let head =
+            ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+        let text = grid(&head, 1, [row]);
+        assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
+        let long = "sched_batch_wakeup_granularity_ns-and-more-than-that";
+        let text = grid(&["a", "what"], 2, [vec!["b".repeat(60), format!("{long} {}", "words ".repeat(30))]]);
+        assert!(text.contains(long) && text.contains(&"b".repeat(60)), "{text}");
     }
 }

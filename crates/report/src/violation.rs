@@ -5,6 +5,8 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 use vruntime_trace::CpuMask;
 
+use crate::printable::printable;
+
 /// What a violation looks like: the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or none
 /// of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -138,7 +140,7 @@ impl fmt::Display for Violation {
             self.pattern.name(),
             self.idle_cpu,
             self.waiting_cpu,
-            self.task,
+            printable(&self.task),
             self.task_wait_ns as f64 / 1e6,
         )?;
         write!(

@@ -3,6 +3,9 @@
 //! Users choose a kernel by its number. A kernel is a policy, its features, its tunables and its balancer's behaviour;
 //! every feature and tunable can then be overridden by its kernel name.
 
+mod settings;
+mod versions;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,6 +19,9 @@ use crate::cpuset::Rules;
 use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
+
+pub use settings::SettingError;
+pub use versions::Neighbours;
 
 /// Which answer to "who runs next" a kernel gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -355,11 +361,16 @@ pub struct UnknownName {
     pub nearest: Option<&'static str>,
     /// All right ones.
     pub known: Vec<&'static str>,
+    /// Of a kernel by its version: those on offer that are next to it.
+    pub neighbours: Option<Neighbours>,
 }
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "there is no {} '{}'", self.kind, self.name)?;
+        if let Some(neighbours) = self.neighbours {
+            write!(f, ": {neighbours}")?;
+        }
         if let Some(nearest) = self.nearest {
             write!(f, "; did you mean '{nearest}'?")?;
         }
@@ -370,7 +381,7 @@ impl fmt::Display for UnknownName {
 impl core::error::Error for UnknownName {}
 
 fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownName {
-    UnknownName { kind, name: name.to_string(), nearest: nearest(name, &known), known }
+    UnknownName { kind, name: name.to_string(), nearest: nearest(name, &known), known, neighbours: None }
 }
 
 /// The candidate most like `name`, unless none is alike: what to offer when a name was mistyped.
@@ -416,12 +427,16 @@ pub fn kernels() -> &'static [KernelRow] {
 ///
 /// ```
 /// assert_eq!(vruntime_sched::kernel("6.12").unwrap().name, "6.12");
-/// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.1"));
+/// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.12"));
 /// ```
 pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     let row = KERNELS.iter().find(|row| row.name == name).ok_or_else(|| {
         let names = KERNELS.iter().map(|row| row.name).collect();
-        unknown("kernel", name, names)
+        let mut unknown = unknown("kernel", name, names);
+        if let Some(neighbours) = versions::neighbours(name) {
+            (unknown.nearest, unknown.neighbours) = (neighbours.nearest(name), Some(neighbours));
+        }
+        unknown
     })?;
     Ok(Kernel {
         name: row.name,
@@ -509,7 +524,8 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Overrides a tunable by its kernel name; the value is used as it is, not scaled by the number of CPUs.
+    /// Overrides a tunable by its kernel name; the value is used as it is, not scaled by the number of CPUs. What the kernel
+    /// would say to it, [`takes`](Self::takes) tells.
     ///
     /// # Errors
     ///

@@ -25,4 +25,5 @@ pub use vruntime_sched::debug;
 pub use vruntime_sched::event::*;
 pub use vruntime_sched::ids::*;
 pub use vruntime_sched::loadavg::{self, LoadAvg};
+pub use vruntime_sched::weight;
 pub use vruntime_sched::{CpuMask, SchedPolicy};

@@ -2,45 +2,46 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use miette::{LabeledSpan, NamedSource, SourceCode, SourceSpan};
+use miette::{LabeledSpan, SourceCode};
+
+use crate::excerpt::Excerpt;
+use crate::plain::plain;
 
 /// A text and the name people know it by. Cheap to clone.
 #[derive(Clone)]
-pub struct Source(Arc<NamedSource<Arc<str>>>, Arc<str>);
+pub struct Source {
+    name: Arc<str>,
+    text: Arc<str>,
+}
 
 impl Source {
     /// A source called `name` (a path, usually) that holds `text`.
     pub fn new(name: &str, text: &str) -> Self {
-        let text: Arc<str> = text.into();
-        Self(Arc::new(NamedSource::new(name, printable(&text))), text)
+        Self { name: plain(name).into(), text: text.into() }
     }
 
     /// The name, as shown to people.
     pub fn name(&self) -> &str {
-        self.0.name()
+        &self.name
     }
 
     /// The whole text.
     pub fn text(&self) -> &str {
-        &self.1
+        &self.text
     }
-}
 
-/// The text as it is shown around an error: a hostile file must not speak to the reader's terminal. Control characters
-/// give way to signs of the same length, so that every span stays where it is.
-fn printable(text: &Arc<str>) -> Arc<str> {
-    let hidden = |character: char| character.is_control() && !matches!(character, '\n' | '\r' | '\t');
-    if !text.contains(hidden) {
-        return Arc::clone(text);
+    /// An error at these bytes of the text: what was found, what was expected there, how to mend it.
+    ///
+    /// ```
+    /// let source = vruntime_workload::Source::new("machine.toml", "hz = 0\n");
+    /// let error = source.error_at(5..6, "no ticks at all", "expected 1 to 10000", "write hz = 250");
+    /// assert_eq!(error.location(), Some((1, 6)));
+    /// ```
+    pub fn error_at(&self, span: Range<usize>, message: &str, label: &str, help: &str) -> Error {
+        Error::new(self, message).at(span, label).with_help(help)
     }
-    let shown = |character: char| match character {
-        _ if !hidden(character) => character,
-        _ if character.is_ascii() => '?',
-        _ => '\u{bf}',
-    };
-    text.chars().map(shown).collect::<String>().into()
 }
 
 impl fmt::Debug for Source {
@@ -78,6 +79,8 @@ struct Inner {
     severity: Severity,
     source: Source,
     span: Option<Range<usize>>,
+    /// What is shown of the source; made when it is first shown.
+    excerpt: OnceLock<Excerpt>,
     message: String,
     label: String,
     help: Option<String>,
@@ -91,7 +94,8 @@ impl Error {
             severity: Severity::Error,
             source: source.clone(),
             span: None,
-            message: message.into(),
+            excerpt: OnceLock::new(),
+            message: plain(&message.into()),
             label: String::new(),
             help: None,
             related: Vec::new(),
@@ -110,16 +114,19 @@ impl Error {
             end += 1;
         }
         self.0.span = Some(start..end);
-        self.0.label = label.into();
+        self.0.excerpt = OnceLock::new();
+        self.0.label = plain(&label.into());
         self
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.0.help = Some(help.into());
+        self.0.help = Some(plain(&help.into()));
         self
     }
 
-    pub(crate) fn warning(mut self) -> Self {
+    /// The same as a warning.
+    #[must_use]
+    pub fn warning(mut self) -> Self {
         self.0.severity = Severity::Warning;
         self
     }
@@ -170,6 +177,12 @@ impl Error {
         Some((line, column))
     }
 
+    /// What is shown of the source.
+    fn excerpt(&self) -> Option<&Excerpt> {
+        let span = self.0.span.as_ref()?;
+        Some(self.0.excerpt.get_or_init(|| Excerpt::new(self.0.source.name(), self.0.source.text(), span)))
+    }
+
     /// Further problems of the same input.
     pub fn related(&self) -> &[Error] {
         &self.0.related
@@ -194,14 +207,12 @@ impl miette::Diagnostic for Error {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.0.span.as_ref().map(|_| &*self.0.source.0 as &dyn SourceCode)
+        self.excerpt().map(|excerpt| excerpt as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = self.0.span.clone()?;
         let label = Some(self.0.label.clone()).filter(|label| !label.is_empty());
-        let at = SourceSpan::from((span.start, span.end - span.start));
-        Some(Box::new(std::iter::once(LabeledSpan::new_with_span(label, at))))
+        Some(Box::new(std::iter::once(LabeledSpan::new_with_span(label, self.excerpt()?.mark()))))
     }
 
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn miette::Diagnostic> + 'a>> {
@@ -273,18 +284,5 @@ impl Problems {
             Some(error) => Err(error),
             None => Ok(self.warnings),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_not_shown_and_move_nothing() {
-        let text: Arc<str> = "a\u{1b}[31m\n\tb\u{9b}c\u{7}ä".into();
-        let shown = printable(&text);
-        assert_eq!(&*shown, "a?[31m\n\tb\u{bf}c?ä");
-        assert_eq!(shown.len(), text.len());
     }
 }

@@ -13,11 +13,13 @@
 
 pub mod check;
 mod error;
+mod excerpt;
 mod groups;
 mod merge;
 pub mod model;
 mod names;
 mod place;
+mod plain;
 pub mod program;
 pub mod recorded;
 pub mod recording;
@@ -29,4 +31,5 @@ mod units;
 pub use error::{Error, Severity, Source};
 pub use groups::{DEFAULT_WEIGHT, MAX_GROUP_DEPTH, normalize_path};
 pub use place::SourceMap;
+pub use plain::plain;
 pub use units::parse_duration;

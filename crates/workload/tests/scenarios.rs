@@ -180,6 +180,11 @@ fn groups() {
         ("max = [200000, 50000]", limit(200_000_000, 50_000_000, 0)),
         ("max = \"500m\"", limit(50_000_000, 100_000_000, 0)),
         ("max = \"2500m\"", limit(250_000_000, 100_000_000, 0)),
+        // As Kubernetes writes CPUs; what cpu.max takes alone is a quota in microseconds.
+        ("max = \"0.5\"", limit(50_000_000, 100_000_000, 0)),
+        ("max = \"2\"", limit(200_000_000, 100_000_000, 0)),
+        ("max = \"999\"", limit(99_900_000_000, 100_000_000, 0)),
+        ("max = \"1000\"", limit(1_000_000, 100_000_000, 0)),
         ("max = \"500m\"\nburst = \"20ms\"", limit(50_000_000, 100_000_000, 20_000_000)),
         ("max = \"500m\"\nburst = 20000", limit(50_000_000, 100_000_000, 20_000_000)),
     ];
@@ -656,4 +661,27 @@ fn changes_that_cannot_be_name_the_limit() {
         let error = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
         assert!(error.to_string().contains(message), "{text}\n{error}");
     }
+}
+
+#[test]
+fn tasks_name_their_cpus_as_groups_do() {
+    let scenario = read("[[task]]\nname = \"a\"\nrun = \"1ms\"\ncpus = \"0-1,3\"\n");
+    assert_eq!(scenario.workload.tasks[0].settings.cpus, Some(vec![0, 1, 3]));
+    let scenario = read("[[task]]\nname = \"a\"\nrun = \"1ms\"\ncpus = []\n");
+    assert_eq!(scenario.workload.tasks[0].settings.cpus, None);
+}
+
+#[test]
+fn two_tasks_of_one_name_are_warned_of() {
+    let scenario = read(&format!("{TASK}{TASK}"));
+    let told: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
+    assert_eq!(told, [("a second [[task]] is called `t`", Some((7, 8)))]);
+    assert!(read(TASK).warnings.is_empty());
+}
+
+#[test]
+fn no_kernel_at_all_is_an_error() {
+    let error = scenario::parse("x.toml", format!("kernel = []\n{TASK}").as_bytes(), &Options::default(), &mut files);
+    let error = error.expect_err("there is none to run under");
+    assert_eq!((error.message(), error.location()), ("`kernel` is an empty list", Some((1, 10))));
 }

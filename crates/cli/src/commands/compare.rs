@@ -9,8 +9,8 @@ use super::{as_input, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
-use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, output, simulate, tables};
+use crate::simulate::{Done, Job};
+use crate::{Ended, input, located, output, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -23,6 +23,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let inputs = compare.files.iter().map(|file| read(file, options)).collect::<miette::Result<Option<Vec<_>>>>()?;
     let Some(inputs) = inputs else { return Ok(Ended::Interrupted) };
     let sides = sides(&inputs, compare)?;
+    for input in &inputs {
+        let ends = options.duration.or(input.workload.duration);
+        input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;
+    }
     let mut jobs = Vec::new();
     for side in &sides {
         for index in 0..options.repeat {
@@ -39,7 +43,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             });
         }
     }
-    let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let of_job = |job: usize| sides[job / usize::from(options.repeat)].input;
+    let runs = simulate::all(&jobs).into_iter().enumerate();
+    let runs = runs.map(|(job, run)| run.map_err(|failure| located::report(of_job(job), failure)));
+    let mut runs = runs.collect::<miette::Result<Vec<Done>>>()?;
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
         if matches!(side.input.says, Says::Trace(_)) {
             // A recording does not say where a loop begins: those of its program are the replay's own.

@@ -11,6 +11,7 @@ use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, table};
 use vruntime_sim::Costs;
+use vruntime_workload::SourceMap;
 use vruntime_workload::recording::{self, Observed, Recording};
 
 use crate::args::{Fidelity, Model};
@@ -215,6 +216,7 @@ fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miet
         name: recording.name.clone(),
         folder: PathBuf::new(),
         workload,
+        places: SourceMap::default(),
         says: Says::Recording(Box::new(recording)),
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };

@@ -2,7 +2,6 @@
 
 use clap::CommandFactory;
 use vruntime_report::grid;
-use vruntime_sched::class::rt::Limit;
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
 use vruntime_sched::kernels::{TUNABLES, has_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
@@ -60,52 +59,38 @@ fn features(name: &str) -> miette::Result<String> {
         text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state", "what"], 3, lines));
     }
     text.push('\n');
-    let sizes = [1, 2, 4, 8, 64];
-    let tunables = sizes.map(|cpus| kernel.tunables(cpus, 250));
-    let lines = TUNABLES.iter().filter(|(name, _)| applies(&kernel, name)).map(|(name, what)| {
-        let mut line = vec![(*name).to_owned()];
-        line.extend(tunables.iter().map(|knobs| value(knobs, name).to_string()));
-        line.push((*what).to_owned());
-        line
-    });
-    let mut head = vec!["tunable (--set)".to_owned()];
-    head.extend(sizes.map(|cpus| if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") }));
-    head.push("what".to_owned());
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    text.push_str(&grid(&head, 1, lines));
+    text.push_str(&tunables(&kernel));
     Ok(text)
 }
 
-/// The tunables of the first CFS.
-const IN_2007: [&str; 7] = [
-    "sched_granularity_ns",
-    "sched_wakeup_granularity_ns",
-    "sched_batch_wakeup_granularity_ns",
-    "sched_stat_granularity_ns",
-    "sched_runtime_limit_ns",
-    "sched_child_runs_first",
-    "sched_compat_yield",
-];
+/// The tunables of a kernel and their values; those that grow with the machine have a table of their own.
+fn tunables(kernel: &Kernel) -> String {
+    let sizes = [1, 2, 4, 8, 64];
+    let knobs = sizes.map(|cpus| kernel.tunables(cpus, 250));
+    let names = || TUNABLES.iter().filter(|(name, _)| kernel.has_tunable(name));
+    let values = |name: &str| knobs.each_ref().map(|knobs| value(knobs, name).to_string());
+    let grows = |name: &str| values(name).iter().any(|other| *other != values(name)[0]);
+    let lines = names().map(|(name, what)| {
+        let value = if grows(name) { "below".to_owned() } else { values(name)[0].clone() };
+        vec![(*name).to_owned(), value, (*what).to_owned()]
+    });
+    let mut text = grid(&["tunable (--set)", "value", "what"], 3, lines);
+    let lines: Vec<Vec<String>> = names()
+        .filter(|(name, _)| grows(name))
+        .map(|(name, _)| [vec![(*name).to_owned()], values(name).to_vec()].concat())
+        .collect();
+    if !lines.is_empty() {
+        let head = sizes.map(|cpus| if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") });
+        let head: Vec<&str> = ["grows with the machine"].into_iter().chain(head.iter().map(String::as_str)).collect();
+        text.push('\n');
+        text.push_str(&grid(&head, 1, lines));
+    }
+    text
+}
 
 /// Whether it has the CPU resource controller.
 fn has_classes(kernel: &Kernel) -> bool {
     has_feature(kernel.name, Feature::CpuRcScaling)
-}
-
-/// Whether a tunable means something to a kernel.
-fn applies(kernel: &Kernel, name: &str) -> bool {
-    match name {
-        "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
-        _ if name.starts_with("CPU_RC_") => has_classes(kernel),
-        // Numbers of the O(1) scheduler were compiled in.
-        _ if kernel.policy == PolicyKind::O1 => false,
-        _ if IN_2007.contains(&name) => kernel.policy == PolicyKind::Cfs2007,
-        _ if kernel.policy == PolicyKind::Cfs2007 => false,
-        "nr_migrate" => true,
-        "base_slice_ns" => kernel.policy == PolicyKind::Eevdf,
-        _ if name.starts_with("fair_server/") => kernel.rt_limit == Limit::FairServer,
-        _ => name.starts_with("sched_") || kernel.policy == PolicyKind::Cfs,
-    }
 }
 
 fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
@@ -162,7 +147,8 @@ level before it, as hwloc's tools do:
   machine.xml                        what `lstopo machine.xml` wrote
   host                               this machine
 
-Draw one with `vruntime machines \"pack:2 core:4\"`. Capacities of unequal cores are given in a scenario.
+Cores may be unequal: core:4(capacity=446,446,1024,1024), a number for each CPU; a scenario has
+`capacities` for that, too. Draw one with `vruntime machines \"pack:2 core:4\"`.
 ";
 
 pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {

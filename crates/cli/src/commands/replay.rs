@@ -9,6 +9,7 @@ use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayT
 use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
+use vruntime_workload::SourceMap;
 use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
@@ -42,6 +43,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         name: name.to_owned(),
         folder: PathBuf::new(),
         workload: Workload::default(),
+        places: SourceMap::default(),
         says: Says::Trace(cpus),
     };
     let input = empty("replay");
@@ -152,7 +154,8 @@ pub(crate) fn as_input(path: &Path, model: &Model) -> miette::Result<Option<Inpu
     let Some(reading) = read(path, None, None, false)? else { return Ok(None) };
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
     let says = Says::Trace(reading.cpus);
-    let mut input = Input { name, folder: PathBuf::new(), workload: Workload::default(), says };
+    let mut input =
+        Input { name, folder: PathBuf::new(), workload: Workload::default(), places: SourceMap::default(), says };
     let config = plan(&input, None, None, model)?.config;
     input.workload = finish(reading.recorder, &config, false).workload;
     if input.workload.tasks.is_empty() {

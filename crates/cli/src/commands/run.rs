@@ -12,7 +12,7 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, output, simulate, tables};
+use crate::{Ended, input, located, output, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -20,6 +20,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;
+    let ends = options.duration.or(input.workload.duration);
+    input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), options.strict)?;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
@@ -44,11 +46,15 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             kernel: plan.kernel.clone(),
         })
         .collect();
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
+    let runs = runs.map_err(|failure| located::report(&input, failure))?;
     if let Some(folder) = &options.out {
         leave_results(folder, &input.name, &plan, &runs)?;
     }
     tell_notes(&runs);
+    if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
+        input::suspect(located::too_late(&input, run.outcome.end), options.strict)?;
+    }
     if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
         check(analyses, options)?;
     }

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 
 use super::world::{On, State, Step, What, World};
 use super::{Analysis, Options};
-use crate::data::{DataTable, Kind, printable};
+use crate::data::{DataTable, Kind};
+use crate::printable::printable;
 
 /// What perf calls an atom: one stay in the run queue, as far as it has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

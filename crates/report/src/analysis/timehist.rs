@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 
 use super::world::{On, Step, What, World};
 use super::{Analysis, Options};
-use crate::data::{DataTable, Kind, printable};
+use crate::data::{DataTable, Kind};
+use crate::printable::printable;
 
 /// So many lines are kept in memory; more are counted.
 const MOST: usize = 1 << 20;

@@ -72,7 +72,7 @@ fn parse(
     let path = task::group_path(&mut fields);
     let session = fields.string("session", "a session's name");
     let changed = match (name, path, session) {
-        (Some(name), path, None) => tasks(&mut fields, name, path, workload).into_iter().collect(),
+        (Some(name), path, None) => tasks(&mut fields, name, path, workload, cpus).into_iter().collect(),
         (None, Some(path), None) => {
             let cpuset = cpuset(&mut fields, &path, workload, cpus);
             let other = one_group(&mut fields, &path, workload, states);
@@ -111,6 +111,7 @@ fn tasks(
     (name, span): (&str, std::ops::Range<usize>),
     path: Option<String>,
     workload: &Workload,
+    named: &mut Vec<Spanned<Vec<u32>>>,
 ) -> Option<Changed> {
     let all = || workload.tasks.iter();
     let known = |task: &crate::program::Task| task.name == name || task.class == name;
@@ -145,6 +146,8 @@ fn tasks(
         }
     }
     let cpus = task::cpus(fields);
+    let span = fields.get("cpus").map(Value::span);
+    named.extend(cpus.clone().zip(span).map(|(value, span)| Spanned { value, span }));
     let (util_min, util_max) = task::clamps(fields);
     let settings = Settings { policy, cpus, group, util_min, util_max, ..Settings::default() };
     if settings == Settings::default() && nice.is_none() {

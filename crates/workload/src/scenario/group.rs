@@ -158,15 +158,26 @@ pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Optio
 }
 
 fn wrong_max(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
-    let help = "\"max\", \"200000 100000\" or [200000, 100000] (quota and period, us), or \"500m\" (millicores)";
+    let help = "\"max\", \"200000 100000\" or [200000, 100000] (quota and period, us), or as in Kubernetes \"500m\", \"0.5\" or \"2\" (CPUs)";
     fields.bad(value.span(), message, "expected a limit", help);
 }
 
-/// Quota and period of `200000 100000`, `200000`, `500m`, `max 100000` (no limit); none if it is none of these.
+/// The quota of so many CPUs, `2` or `0.5`, in the usual period. A whole number from 1000 on is a quota in microseconds, as `cpu.max`
+/// takes it alone; below that the kernel takes none.
+fn kubernetes_cpus(text: &str) -> Option<u64> {
+    let whole = !text.contains('.');
+    let quota = scaled(text, DEFAULT_PERIOD_US)?;
+    (!whole || quota < MIN_QUOTA_US * DEFAULT_PERIOD_US).then_some(quota)
+}
+
+/// Quota and period of `200000 100000`, `200000`, `500m`, `0.5`, `2`, `max 100000` (no limit); none if it is none of these.
 #[expect(clippy::option_option, reason = "no limit is an answer too")]
 fn text_bandwidth(text: &str) -> Option<Option<(u64, u64)>> {
     if let Some(millicores) = text.trim().strip_suffix('m') {
         let quota = scaled(millicores.trim_end(), DEFAULT_PERIOD_US / 1000)?;
+        return Some(Some((quota, DEFAULT_PERIOD_US)));
+    }
+    if let Some(quota) = kubernetes_cpus(text.trim()) {
         return Some(Some((quota, DEFAULT_PERIOD_US)));
     }
     let mut words = text.split_whitespace();

@@ -31,6 +31,7 @@
 mod change;
 mod cpuset;
 mod fields;
+mod find;
 mod group;
 mod hotplug;
 mod machine;
@@ -47,6 +48,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+pub use find::Part;
 pub use machine::{FrequencyTable, IdleTable, Machine};
 
 use crate::error::{Error, Problems, Source};
@@ -169,7 +171,7 @@ pub struct Scenario {
 impl Scenario {
     /// An error at a place of the file, for what is checked later: a kernel, a tunable, a topology.
     pub fn error_at(&self, span: Range<usize>, message: &str, label: &str, help: &str) -> Error {
-        Error::new(&self.source, message).at(span, label).with_help(help)
+        self.source.error_at(span, message, label, help)
     }
 }
 
@@ -221,6 +223,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
             scenario.warnings.extend(added.warnings);
         }
     }
+    same_names(&mut problems, tasks);
     for value in tasks {
         task::parse(&mut problems, value, &mut merged, options.max_tasks);
     }
@@ -240,6 +243,25 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     }
     scenario.warnings.extend(problems.finish()?);
     Ok(scenario)
+}
+
+/// Several `[[task]]`s of one name are one class of tasks: hardly what was meant.
+fn same_names(problems: &mut Problems, tasks: &[Value<'_>]) {
+    let mut seen = std::collections::BTreeSet::new();
+    for task in tasks {
+        let Some(name) = task.get_ref().as_table().and_then(|table| table.get("name")) else { continue };
+        let DeValue::String(text) = name.get_ref() else { continue };
+        if !seen.insert(&**text) {
+            let error = problems
+                .new_error(
+                    name.span(),
+                    format!("a second [[task]] is called `{text}`"),
+                    "results have them as one class",
+                )
+                .with_help("give it another name, or write `instance` for several that are alike");
+            problems.warn(error);
+        }
+    }
 }
 
 /// Everything but groups and tasks: in `[scenario]`, or at the top level of short files.
@@ -283,6 +305,17 @@ impl Scenario {
             description.clone_into(&mut self.description);
         }
         let spanned = |(text, span): (&str, _)| Spanned { value: text.to_owned(), span };
+        if let Some(value) = fields.get("kernel")
+            && matches!(value.get_ref(), DeValue::Array(kernels) if kernels.is_empty())
+        {
+            let help = "write kernel = \"6.12\", or leave it out for the default";
+            fields.bad(
+                value.span(),
+                "`kernel` is an empty list".to_owned(),
+                "expected a kernel such as \"6.12\"",
+                help,
+            );
+        }
         self.kernel.extend(fields.strings("kernel", "a kernel such as \"6.12\", in quotes").into_iter().map(spanned));
         self.machine = machine::parse(fields).or(self.machine.take());
         self.hz = fields.integer("hz", 1..=10_000, "ticks a second").map(|hz| hz as u32).or(self.hz);

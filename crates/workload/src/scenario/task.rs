@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use toml::de::DeValue;
-
 use super::fields::{Fields, Value};
-use super::{session, step};
+use super::{cpuset, session, step};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::merge::{Merged, Placement};
@@ -134,9 +132,19 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
             let period = period.unwrap_or(runtime);
             let deadline = deadline.unwrap_or(period);
             if runtime < 1024 || runtime > deadline || deadline > period {
-                let message = "the kernel refuses these deadline parameters".to_owned();
+                let us = |ns: u64| format!("{} us", ns as f64 / 1000.0);
+                let message = format!(
+                    "the kernel refuses these deadline parameters: a runtime of {}, a deadline of {}, a period of {}",
+                    us(runtime),
+                    us(deadline),
+                    us(period)
+                );
+                let key = if runtime < 1024 || runtime > deadline { "runtime" } else { "deadline" };
+                // What is left out is as long as the next shorter one.
+                let span = [key, "runtime", "deadline", "period", "policy"].into_iter().find_map(|key| fields.get(key));
+                let span = span.map_or_else(|| fields.span.clone(), Value::span);
                 let help = "set runtime, deadline and period, each a time such as \"10ms\"";
-                fields.bad(fields.span.clone(), message, "expected 1024ns <= runtime <= deadline <= period", help);
+                fields.bad(span, message, "expected 1.024us <= runtime <= deadline <= period", help);
             }
             Policy::Deadline { runtime, deadline, period, reclaim: reclaim.unwrap_or(false) }
         }
@@ -155,18 +163,10 @@ fn custom_slice(fields: &mut Fields<'_, '_>, slice: Option<u64>) -> Option<u64> 
     slice
 }
 
+/// CPUs as a group's; none, for all of them, if the list is empty.
 pub(super) fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for entry in fields.array("cpus", "a list of CPUs, such as [0, 2]")? {
-        if let DeValue::Integer(_) = entry.get_ref() {
-            cpus.extend(fields.integer_in("cpus", entry, 0..=i64::from(i32::MAX), "a CPU").map(|cpu| cpu as u32));
-        } else {
-            fields.wrong("cpus", entry, "the number of a CPU");
-        }
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    (!cpus.is_empty()).then_some(cpus)
+    let value = fields.get("cpus")?;
+    cpuset::any_list(fields, "cpus", value).filter(|cpus| !cpus.is_empty())
 }
 
 /// `group`, as a normal path.
@@ -184,8 +184,10 @@ pub(super) fn clamps(fields: &mut Fields<'_, '_>) -> (Option<u32>, Option<u32>) 
     let mut clamp = |key| fields.integer(key, 0..=1024, "a utilisation").map(|clamp| clamp as u32);
     let (util_min, util_max) = (clamp("util_min"), clamp("util_max"));
     if util_min > util_max.or(Some(1024)) {
-        let (span, message) = (fields.span.clone(), "`util_min` is above `util_max`".to_owned());
-        fields.bad(span, message, "in this table", "the kernel refuses such a pair of clamps");
+        let (low, high) = (util_min.unwrap_or(0), util_max.unwrap_or(1024));
+        let span = fields.get("util_min").map_or_else(|| fields.span.clone(), Value::span);
+        let message = format!("a `util_min` of {low} is above the `util_max` of {high}");
+        fields.bad(span, message, &format!("expected at most {high}"), "the kernel refuses such a pair of clamps");
     }
     (util_min, util_max)
 }

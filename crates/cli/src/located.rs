@@ -1,0 +1,129 @@
+//! What the simulator refuses, with the place in the user's file that asks for it.
+
+use std::ops::Range;
+
+use miette::miette;
+use vruntime_sim::Error;
+use vruntime_workload::Source;
+use vruntime_workload::scenario::Part;
+
+use crate::input::{Input, Says};
+use crate::simulate::Failure;
+
+/// What an error is about: a part of the file, and the key of it.
+struct About<'a> {
+    /// The first of these that the file has.
+    parts: Vec<Part<'a>>,
+    key: &'a str,
+}
+
+/// So many of those that come too late are told.
+const TOLD: usize = 10;
+
+/// The failure as it is told.
+pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
+    match failure {
+        Failure::Refused(error) => refused(input, &error),
+        Failure::Output(report) => report,
+    }
+}
+
+fn refused(input: &Input, error: &Error) -> miette::Report {
+    let text = error.to_string();
+    // The messages say what to do behind a semicolon.
+    let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+    match about(error).and_then(|about| place(input, &about)) {
+        Some((source, span)) => {
+            let help =
+                if help.is_empty() { "docs/scenario.md and docs/rt-app.md tell what each key takes" } else { help };
+            source.error_at(span, message, "asked for here", help).into()
+        }
+        None if help.is_empty() => miette!("{message}"),
+        None => miette!(help = help.to_owned(), "{message}"),
+    }
+}
+
+/// What the file asks for at `end` or later, when the run is over.
+pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error> {
+    let changes = input.workload.changes.iter().map(|change| ("[[change]]", change.at, Part::Change(change.at)));
+    let hotplug = input.workload.hotplug.iter().map(|plug| ("[[hotplug]]", plug.at, Part::Hotplug(plug.at)));
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut found: Vec<vruntime_workload::Error> = Vec::new();
+    let mut late: Vec<(&str, u64, Part<'_>)> = changes.chain(hotplug).filter(|(_, at, _)| *at >= end).collect();
+    // One that changes several things is several changes.
+    late.dedup_by_key(|(what, at, _)| (*what, *at));
+    for (what, at, part) in late.into_iter().take(TOLD) {
+        let Says::Scenario(scenario) = &input.says else { break };
+        let Some(span) = scenario.find(part, "at") else { continue };
+        let message = format!("this {what} comes at {} s, and the run ends at {} s", seconds(at), seconds(end));
+        let error = scenario.error_at(span, &message, "never happens", "let the run last longer, or remove it");
+        found.push(error);
+    }
+    found
+}
+
+/// Where it is asked for; of the parts, the one whose key is written is the one that asks.
+fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
+    if let Says::Scenario(scenario) = &input.says {
+        let found = about.parts.iter().find_map(|part| scenario.find(*part, about.key));
+        if let Some(span) = found {
+            return Some((scenario.source.clone(), span));
+        }
+    }
+    let name = about.parts.iter().find_map(|part| if let Part::Task(name) = part { Some(*name) } else { None })?;
+    let task = input.workload.tasks.iter().position(|task| task.name == name)?;
+    let (source, span) = input.places.place(task, None, None)?;
+    Some((source.clone(), span))
+}
+
+fn about(error: &Error) -> Option<About<'_>> {
+    let task = |name, key| Some(About { parts: vec![Part::Task(name)], key });
+    // What holds from the start is in the group's table; what comes later in a change.
+    let group = |path, now: u64, key| {
+        let parts = if now == 0 { vec![Part::Group(path), Part::Change(0)] } else { vec![Part::Change(now)] };
+        Some(About { parts, key })
+    };
+    match error {
+        Error::UnknownCpu { task: name, .. } => task(name, "cpus"),
+        Error::NoCpus { task: name, .. } => task(name, "group"),
+        Error::MessageTooLong { task: name, .. } | Error::NoProgress { task: name, .. } => task(name, "steps"),
+        Error::NeverEnds { task: name } => task(name, "loops"),
+        Error::Refused { task: name, now, .. } if *now == 0 => task(name, "runtime"),
+        Error::NoRtRuntime { task: name, now, .. } if *now == 0 => task(name, "group"),
+        Error::Clamps { task: name, now, .. } if *now == 0 => task(name, "util_min"),
+        Error::Refused { task: name, now, .. } => {
+            Some(About { parts: vec![Part::Change(*now), Part::Task(name)], key: "runtime" })
+        }
+        Error::NoRtRuntime { task: name, now, .. } => {
+            Some(About { parts: vec![Part::Change(*now), Part::Task(name)], key: "group" })
+        }
+        Error::Clamps { task: name, now, .. } => {
+            Some(About { parts: vec![Part::Change(*now), Part::Task(name)], key: "util_min" })
+        }
+        Error::NoGuarantees { group: path, .. } => group(path, 0, "guarantee"),
+        Error::BadGuarantee { group: path, now, .. } => group(path, *now, "guarantee"),
+        Error::BadRtLimit { group: path, now, .. } => group(path, *now, "rt_runtime"),
+        Error::Nested { group: path, .. } => group(path, 0, ""),
+        Error::Hotplug { at, .. } | Error::HotplugOrder { at } => {
+            Some(About { parts: vec![Part::Hotplug(*at)], key: "cpu" })
+        }
+        Error::ChangeOrder { at } => Some(About { parts: vec![Part::Change(*at)], key: "at" }),
+        Error::Unsupported { who, .. }
+        | Error::TooOld { who, .. }
+        | Error::OutOfRange { who, .. }
+        | Error::NoSuchCpu { who, .. }
+        | Error::BadLimit { who, .. } => named(who),
+        _ => None,
+    }
+}
+
+/// "task `a`", "group `/x`".
+fn named(who: &str) -> Option<About<'_>> {
+    let (kind, rest) = who.split_once('`')?;
+    let name = rest.rsplit_once('`')?.0;
+    match kind.trim() {
+        "task" => Some(About { parts: vec![Part::Task(name)], key: "" }),
+        "group" => Some(About { parts: vec![Part::Group(name)], key: "" }),
+        _ => None,
+    }
+}

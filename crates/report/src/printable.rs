@@ -1,0 +1,59 @@
+//! Names are any bytes, and what is printed goes to a terminal.
+
+/// Whether a terminal obeys a character rather than shows it: controls, and those that turn the direction of writing.
+fn obeyed(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A name on one line: characters that would break a table, or speak to a terminal, are written as Rust escapes them.
+///
+/// ```
+/// assert_eq!(vruntime_report::printable("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
+/// ```
+pub fn printable(name: &str) -> String {
+    escaped(name, |_| false)
+}
+
+/// As [`printable`], of a text of several lines: line breaks and tabs remain.
+pub fn printable_text(text: &str) -> String {
+    escaped(text, |character| matches!(character, '\n' | '\t'))
+}
+
+/// JSON that means the same and can be printed: only within strings is there anything to escape.
+pub fn printable_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        if obeyed(character) && character != '\n' {
+            safe.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+fn escaped(text: &str, remains: fn(char) -> bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        if obeyed(character) && !remains(character) {
+            safe.extend(character.escape_default());
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_speaks_to_the_terminal() {
+        assert_eq!(printable("\u{e4}b\tc\u{9b}d\u{202e}e\u{7f}"), "\u{e4}b\\tc\\u{9b}d\\u{202e}e\\u{7f}");
+        assert_eq!(printable_text("a\n\tb\u{7}"), "a\n\tb\\u{7}");
+        let json = printable_json("{\n \"a\": \"\u{9b}2J\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), serde_json::json!({ "a": "\u{9b}2J" }));
+        assert_eq!(json, "{\n \"a\": \"\\u009b2J\"\n}");
+    }
+}

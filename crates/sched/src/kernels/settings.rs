@@ -1,0 +1,192 @@
+//! What a tunable may be set to, and which kernels have it.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use super::{KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, unknown};
+use crate::class::rt::Limit;
+use crate::features::Feature;
+
+/// A file of debugfs that takes any `u32`.
+const ANY: RangeInclusive<u64> = 0..=u32::MAX as u64;
+
+/// The tunables of the first CFS.
+const IN_2007: [&str; 7] = [
+    "sched_granularity_ns",
+    "sched_wakeup_granularity_ns",
+    "sched_batch_wakeup_granularity_ns",
+    "sched_stat_granularity_ns",
+    "sched_runtime_limit_ns",
+    "sched_child_runs_first",
+    "sched_compat_yield",
+];
+
+/// Why a tunable is not set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SettingError {
+    /// Nothing has that name.
+    Unknown(UnknownName),
+    /// Another kernel has it.
+    NotHere {
+        /// The tunable.
+        name: &'static str,
+        /// The kernel that is to have it.
+        kernel: &'static str,
+        /// The oldest and the newest kernel on offer that do.
+        has: (&'static str, &'static str),
+    },
+    /// The kernel refuses such a value.
+    OutOfRange {
+        /// The tunable.
+        name: String,
+        /// What it is to be.
+        value: u64,
+        /// What it may be.
+        range: RangeInclusive<u64>,
+    },
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => name.fmt(f),
+            Self::NotHere { name, kernel, has: (first, last) } if first == last => {
+                write!(f, "Linux {kernel} has no {name}: {first} does")
+            }
+            Self::NotHere { name, kernel, has: (first, last) } => {
+                write!(f, "Linux {kernel} has no {name}: {first} to {last} do")
+            }
+            Self::OutOfRange { name, value, range } => {
+                write!(f, "{name} cannot be {value}: it is {} to {}", range.start(), range.end())
+            }
+        }
+    }
+}
+
+impl core::error::Error for SettingError {}
+
+/// What a tunable may be: what its file takes under the kernels that have it, or what the simulation can do with it.
+fn range(name: &str) -> RangeInclusive<u64> {
+    match name {
+        "base_slice_ns" | "min_granularity_ns" | "sched_runtime_limit_ns" => 1..=*ANY.end(),
+        "sched_rr_timeslice_ms" => 0..=i32::MAX as u64,
+        "sched_rt_period_us" => 1..=i32::MAX as u64,
+        // As much as the period, or more, is no limit.
+        "sched_rt_runtime_us" => 0..=u64::MAX,
+        "fair_server/runtime" => 0..=(1 << 22) * 1000,
+        "fair_server/period" => 100_000..=(1 << 22) * 1000,
+        "sched_cfs_bandwidth_slice_us" => 1..=1_000_000,
+        "sched_child_runs_first" | "sched_compat_yield" => 0..=1,
+        "CPU_RC_SPREAD_PERIOD" | "CPU_RC_RECALC_INTERVAL" => 1..=1_000_000,
+        "CPU_RC_LOAD_SCALE" => 1..=1 << 22,
+        "CPU_RC_TSFACTOR_MAX" => 1..=1 << 20,
+        "CPU_RC_TSFACTOR_INC" | "CPU_RC_STARVE_THRESHOLD" => 0..=1_000_000,
+        _ if name.starts_with("sched_util_clamp_") => 0..=1024,
+        _ => ANY,
+    }
+}
+
+/// Whether a kernel on offer is older than 6.1.
+fn before_6_1(kernel: &str) -> bool {
+    KERNELS.iter().take_while(|row| row.name != "6.1").any(|row| row.name == kernel)
+}
+
+/// Whether a tunable means something to a kernel.
+fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) -> bool {
+    match name {
+        "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
+        _ if name.starts_with("CPU_RC_") => has_feature(kernel, Feature::CpuRcScaling),
+        // Numbers of the O(1) scheduler were compiled in.
+        _ if policy == PolicyKind::O1 => false,
+        _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
+        _ if policy == PolicyKind::Cfs2007 => false,
+        "nr_migrate" => true,
+        // Utilisation clamps are of 5.3, the bounds of deadline tasks' periods of 5.4, groups' SCHED_IDLE of 5.15.
+        "sched_util_clamp_min"
+        | "sched_util_clamp_max"
+        | "sched_util_clamp_min_rt_default"
+        | "sched_deadline_period_min_us"
+        | "sched_deadline_period_max_us" => !before_6_1(kernel),
+        "idle_min_granularity_ns" => policy == PolicyKind::Cfs && !before_6_1(kernel),
+        "base_slice_ns" => policy == PolicyKind::Eevdf,
+        _ if name.starts_with("fair_server/") => rt_limit == Limit::FairServer,
+        _ => name.starts_with("sched_") || policy == PolicyKind::Cfs,
+    }
+}
+
+impl Kernel {
+    /// Whether the kernel has a tunable, by its kernel name.
+    pub fn has_tunable(&self, name: &str) -> bool {
+        has(self.name, self.policy, self.rt_limit, name)
+    }
+
+    /// Whether a tunable can be [set](Self::set) to this: that it has the tunable, and takes the value. What is set all the
+    /// same is brought to the nearest value it takes.
+    ///
+    /// # Errors
+    ///
+    /// No tunable has that name, only other kernels have it, or the value is out of its range.
+    ///
+    /// ```
+    /// let kernel = vruntime_sched::kernel("6.12").unwrap();
+    /// assert!(kernel.takes("base_slice_ns", 3_000_000).is_ok());
+    /// let error = kernel.takes("sched_util_clamp_min", 5000).unwrap_err();
+    /// assert_eq!(error.to_string(), "sched_util_clamp_min cannot be 5000: it is 0 to 1024");
+    /// let error = kernel.takes("latency_ns", 6_000_000).unwrap_err();
+    /// assert_eq!(error.to_string(), "Linux 6.12 has no latency_ns: 3.10 to 6.1 do");
+    /// ```
+    pub fn takes(&self, name: &str, value: u64) -> Result<(), SettingError> {
+        let Some((known, _)) = TUNABLES.iter().find(|(known, _)| *known == name) else {
+            let names = TUNABLES.iter().map(|(known, _)| *known).collect();
+            return Err(SettingError::Unknown(unknown("tunable", name, names)));
+        };
+        if !self.has_tunable(name) {
+            let mut having =
+                KERNELS.iter().filter(|row| has(row.name, row.policy, row.rt_limit, name)).map(|row| row.name);
+            let first = having.next().unwrap_or(self.name);
+            let has = (first, having.next_back().unwrap_or(first));
+            return Err(SettingError::NotHere { name: known, kernel: self.name, has });
+        }
+        let range = range(name);
+        if range.contains(&value) {
+            Ok(())
+        } else {
+            Err(SettingError::OutOfRange { name: name.to_string(), value, range })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::kernel;
+
+    #[test]
+    fn every_tunable_is_some_kernels_and_takes_what_it_is() {
+        for (name, _) in TUNABLES {
+            assert!(KERNELS.iter().any(|row| kernel(row.name).is_ok_and(|kernel| kernel.has_tunable(name))), "{name}");
+            let (least, most) = range(name).into_inner();
+            assert!(least < most, "{name}");
+        }
+    }
+
+    #[test]
+    fn limits_are_the_kernels() {
+        let takes = |kernel_name: &str, name: &str, value| kernel(kernel_name).unwrap().takes(name, value).is_ok();
+        for (kernel, name, least, most) in [
+            ("6.12", "sched_util_clamp_max", 0, 1024),
+            ("6.18", "fair_server/period", 100_000, 4_194_304_000),
+            ("6.12", "base_slice_ns", 1, u64::from(u32::MAX)),
+            ("6.1", "sched_cfs_bandwidth_slice_us", 1, 1_000_000),
+            ("2.6.23", "sched_compat_yield", 0, 1),
+        ] {
+            assert!(takes(kernel, name, least) && takes(kernel, name, most), "{name}");
+            assert!(least == 0 || !takes(kernel, name, least - 1), "{name}");
+            assert!(!takes(kernel, name, most + 1), "{name}");
+        }
+        for (kernel, name) in [("6.12", "latency_ns"), ("6.1", "fair_server/runtime"), ("6.12", "CPU_RC_LOAD_SCALE")] {
+            assert!(!takes(kernel, name, 1), "{name}");
+        }
+    }
+}

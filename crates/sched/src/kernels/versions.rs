@@ -1,0 +1,94 @@
+//! Which kernels on offer are next to one that is not.
+
+use core::fmt;
+
+use super::KERNELS;
+
+/// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
+type Version = [u32; 3];
+
+/// The kernels on offer that are next to a version, below and above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbours {
+    /// The newest that is older.
+    pub below: Option<&'static str>,
+    /// The oldest that is newer.
+    pub above: Option<&'static str>,
+}
+
+/// `6.12`, `v6.12.3`, `6.13-rc1`; nothing if it is no version.
+fn version(name: &str) -> Option<Version> {
+    let name = name.trim().trim_start_matches(['v', 'V']);
+    let numbers = name.split(['-', '+']).next().unwrap_or(name);
+    let mut version = [0; 3];
+    for (at, number) in numbers.split('.').enumerate() {
+        let number = number.parse().ok()?;
+        *version.get_mut(at)? = number;
+    }
+    Some(version)
+}
+
+/// The kernels next to `name`, by their numbers; nothing if it is no version, or on offer.
+pub(super) fn neighbours(name: &str) -> Option<Neighbours> {
+    let wanted = version(name)?;
+    // Patched kernels are not what somebody meant who wrote a number.
+    let offered =
+        || KERNELS.iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row.name)));
+    if offered().any(|(version, _)| version == wanted) {
+        return None;
+    }
+    Some(Neighbours {
+        below: offered().filter(|(version, _)| *version < wanted).max().map(|(_, name)| name),
+        above: offered().filter(|(version, _)| *version > wanted).min().map(|(_, name)| name),
+    })
+}
+
+/// Why there is none: "none between 3.18 and 6.1 is on offer".
+impl fmt::Display for Neighbours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.below, self.above) {
+            (Some(below), Some(above)) => write!(f, "none between {below} and {above} is on offer"),
+            (Some(newest), None) => write!(f, "the newest on offer is {newest}"),
+            (None, Some(oldest)) => write!(f, "the oldest on offer is {oldest}"),
+            (None, None) => write!(f, "none is on offer"),
+        }
+    }
+}
+
+impl Neighbours {
+    /// The nearer one: of the same series before one of another, then by the numbers.
+    pub(super) fn nearest(self, name: &str) -> Option<&'static str> {
+        let wanted = version(name)?;
+        let far = |other: &str| {
+            let other = version(other).unwrap_or_default();
+            [0, 1, 2].map(|at| wanted[at].abs_diff(other[at]))
+        };
+        self.below.into_iter().chain(self.above).min_by_key(|name| far(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        for (name, below, above, nearest) in [
+            ("6.13", Some("6.12"), Some("6.18"), "6.12"),
+            ("6.17", Some("6.12"), Some("6.18"), "6.18"),
+            ("5.15", Some("3.18"), Some("6.1"), "6.1"),
+            ("4.4", Some("3.18"), Some("6.1"), "3.18"),
+            ("2.6.32", Some("2.6.23"), Some("3.10"), "2.6.23"),
+            ("6.12.57", Some("6.12"), Some("6.18"), "6.12"),
+            ("v6.19-rc1", Some("6.18"), None, "6.18"),
+            ("7", Some("6.18"), None, "6.18"),
+            ("2.4", None, Some("2.6.15"), "2.6.15"),
+        ] {
+            let found = neighbours(name).expect(name);
+            assert_eq!((found.below, found.above, found.nearest(name)), (below, above, Some(nearest)), "{name}");
+        }
+        for name in ["6.12", "latest", "", "6.x", "6.1.2.3"] {
+            assert_eq!(neighbours(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Text of others, as people may be shown it: it does not speak to their terminal, and is not longer than they read.
+
+/// A name or key in quotation marks is shown up to so many characters.
+const QUOTED: usize = 80;
+
+/// A whole message.
+const MESSAGE: usize = 2000;
+
+/// Whether a character is one that a terminal obeys rather than shows: controls, and those that turn the direction of
+/// writing.
+fn obeyed(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The character, or a sign that stands for one that cannot be shown.
+pub(crate) fn visible(character: char) -> char {
+    match character {
+        _ if !obeyed(character) => character,
+        _ if character.is_ascii() => '?',
+        _ => '\u{bf}',
+    }
+}
+
+/// A message that quotes what others wrote, fit to be shown: characters that a terminal obeys are written as Rust
+/// escapes them, what stands in `these marks` is shortened beyond 80 characters, and the whole beyond 2000. Line
+/// breaks remain, but not in quotations.
+///
+/// ```
+/// use vruntime_workload::plain;
+///
+/// assert_eq!(plain("task `a\u{1b}[2J\n`"), "task `a\\u{1b}[2J\\n`");
+/// assert_eq!(plain(&format!("unknown key `{}`", "x".repeat(1000))), format!("unknown key `{}…`", "x".repeat(80)));
+/// ```
+pub fn plain(message: &str) -> String {
+    let mut text = String::new();
+    let (mut shown, mut quoted, mut inside) = (0, 0, false);
+    for character in message.chars() {
+        if shown == MESSAGE {
+            text.push('\u{2026}');
+            break;
+        }
+        if character == '`' {
+            (quoted, inside) = (0, !inside);
+        } else if inside {
+            quoted += 1;
+            if quoted == QUOTED + 1 {
+                text.push('\u{2026}');
+            }
+            if quoted > QUOTED {
+                continue;
+            }
+        }
+        shown += 1;
+        if obeyed(character) && (inside || !matches!(character, '\n' | '\t')) {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
