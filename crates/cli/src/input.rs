@@ -56,7 +56,7 @@ pub(crate) fn is_workload(path: &Path) -> bool {
 }
 
 /// Reads a file, or standard input if it is `-`. Warnings are told; with `strict` they are errors.
-pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
+pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let from_stdin = path == Path::new("-");
     let name = if from_stdin { "standard input".to_owned() } else { path.display().to_string() };
     let bytes = if from_stdin { bounded(io::stdin().lock()) } else { read_file(path) }
@@ -73,6 +73,8 @@ pub(crate) fn read(path: &Path, strict: bool) -> miette::Result<Input> {
     };
     let (mut input, warnings) = input?;
     input.name = printable(&input.name);
+    // What the command line says goes before: with a duration nothing is endless.
+    input.workload.duration = duration.or(input.workload.duration);
     let mut found = check::check(&input.workload, &input.places);
     if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
         found.retain(|problem| strict || problem.severity() == Severity::Error);

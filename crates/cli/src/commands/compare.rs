@@ -89,7 +89,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
 
 /// A workload, or a trace of one; none: Ctrl-C came before its end.
 fn read(path: &Path, options: &Options) -> miette::Result<Option<Input>> {
-    if input::is_workload(path) { input::read(path, options.strict).map(Some) } else { as_input(path, &options.model) }
+    if !input::is_workload(path) {
+        return as_input(path, &options.model);
+    }
+    input::read(path, options.duration, options.strict).map(Some)
 }
 
 /// Every combination of files, kernels and machines; the first is what the others are compared with.

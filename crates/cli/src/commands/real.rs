@@ -22,7 +22,7 @@ use crate::rtapp_log::RtAppLog;
 use crate::{Ended, input, interrupt, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
-    let input = input::read(&real.file, real.strict)?;
+    let input = input::read(&real.file, real.duration, real.strict)?;
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));
     if let Some(folder) = &real.out {
         fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;

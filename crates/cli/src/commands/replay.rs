@@ -28,7 +28,8 @@ const ROUND: u64 = 1 << 16;
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
     let rules = rules(&arguments.map)?;
-    let beside = arguments.beside.iter().map(|file| input::read(file, false)).collect::<miette::Result<Vec<_>>>()?;
+    let beside =
+        arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;
     let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
     let cgroups = arguments.cgroups.as_deref().map(cgroups).transpose()?;
     let watched = arguments.reports.html.is_some();

@@ -16,7 +16,7 @@ use crate::{Ended, input, located, output, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
-    let input = input::read(&run.file, options.strict)?;
+    let input = input::read(&run.file, options.duration, options.strict)?;
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;

@@ -92,7 +92,8 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bo
     let stretches: Vec<String> = clock.stretches().iter().take(4).map(stretch).collect();
     let cpus: Vec<u32> = summary.cpus().map(|(cpu, _)| cpu).collect();
     let tasks = summary.tasks();
-    let of = notes.cpus.filter(|&count| count as usize != cpus.len()).map(|count| format!(" of {count}"));
+    let of = notes.cpus.filter(|&count| count as usize > cpus.len()).map(|count| format!(" of {count}"));
+    let tells_moves = summary.counts().iter().any(|(name, _)| name == "sched_migrate_task");
     let mut lines = vec![
         format!("{}: {}", path.display(), notes.kind.map_or("no trace", |kind| kind.name())),
         String::new(),
@@ -102,7 +103,7 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bo
         format!("events  {}", thousands(summary.events())),
         String::new(),
         events_table(summary, span, all),
-        tasks_table(&tasks, span, summary.has_tgid(), all),
+        tasks_table(&tasks, span, summary.has_tgid(), tells_moves, all),
     ];
     let mut section = |head: &str, sentences: &[String]| {
         if !sentences.is_empty() {
@@ -130,7 +131,8 @@ fn events_table(summary: &Summary, span: u64, all: bool) -> String {
     format!("{}{}", grid(&["event", "count", "a second"], 1, lines), rest(counts.len(), shown, "names of events"))
 }
 
-fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, all: bool) -> String {
+/// `moves`: the trace says who was moved.
+fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: bool) -> String {
     let shown = if all { tasks.len() } else { SHOWN };
     let share = |ns: u64| if span == 0 { "-".to_owned() } else { format!("{:.2}", ns as f64 * 100.0 / span as f64) };
     let lines = tasks.iter().take(shown).map(|task| {
@@ -143,7 +145,7 @@ fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, all: bool) -> Stri
             share(task.cpu_ns),
             thousands(task.switches),
             thousands(task.wakeups()),
-            thousands(task.migrations),
+            if moves { thousands(task.migrations) } else { "-".to_owned() },
         ]);
         line
     });

@@ -41,7 +41,7 @@ impl Rules {
         })?;
         let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
         let who_span = trimmed(text, 0..colon);
-        let words = words(text, 0..colon);
+        let words = conditions(text, words(text, 0..colon));
         let keyed = words.iter().all(|word| pair(text, word).is_some_and(|said| WHO.contains(&said.key)));
         let mut rule = Rule {
             who: Who::default(),
@@ -71,6 +71,7 @@ impl Rules {
         }
         // Where a value has a space in it (`max=20000 100000`), the next word has no `=`.
         let mut index = 0;
+        let mut keys: Vec<&str> = Vec::new();
         while index < actions.len() {
             let mut word = actions[index].clone();
             index += 1;
@@ -89,7 +90,12 @@ impl Rules {
                         .with_help(FORM)
                 })?
             };
+            if keys.contains(&said.key) {
+                let message = format!("`{}` is said twice", said.key);
+                return Err(error(said.key_span, message, "the second").with_help("leave one of them out"));
+            }
             rule.say(&said, true)?;
+            keys.push(said.key);
         }
         debug_assert!(!what_text.is_empty());
         self.push(rule)
@@ -108,6 +114,10 @@ impl Rules {
             wrong(error.span().unwrap_or(0..0), message, "not TOML here")
                 .with_help("docs/replay.md shows the file's form")
         })?;
+        if table.get_ref().is_empty() {
+            let help = "docs/replay.md shows the file's form";
+            return Err(wrong(0..text.len().min(1), "there is no rule in it".to_owned(), "expected [[rule]]").with_help(help));
+        }
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("rule", DeValue::Array(rules)) => {
@@ -303,6 +313,19 @@ fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
         }
     }
     words
+}
+
+/// The words of who, those joined that are one value: names have spaces in them (`comm=opt cgu.0`).
+fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|said| WHO.contains(&said.key));
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for word in words {
+        match joined.last_mut() {
+            Some(last) if keyed && !text[word.clone()].contains('=') => last.end = word.end,
+            _ => joined.push(word),
+        }
+    }
+    joined
 }
 
 fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {

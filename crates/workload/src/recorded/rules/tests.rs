@@ -74,6 +74,10 @@ fn whom_a_rule_fits() {
     assert_eq!(nice_of("pid=6-9"), [false, true, true]);
     assert_eq!(nice_of("tgid=5"), [true, true, false]);
     assert_eq!(nice_of("tgid=5 comm=*client"), [true, false, false]);
+    // Names have spaces in them.
+    assert_eq!(nice_of("comm=web server tgid=5"), [false, true, false]);
+    assert_eq!(nice_of("regex=^web s"), [false, true, false]);
+    assert_eq!(nice_of("regex=^web  s"), [false, false, false]);
 }
 
 #[test]
@@ -177,6 +181,7 @@ fn what_is_wrong_is_told_with_its_place() {
         "tgid=99: nice=1",
         "web*: cpus=0-7",
         "*: copies=10001",
+        "web*: nice=0 nice=19",
     ];
     let all: Vec<String> =
         texts.iter().map(|text| format!("{text}\n    {}", told(&applied(&[text]).unwrap_err()))).collect();
@@ -194,6 +199,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_place() {
         "[groups.\"/a\"]\nnice = 3",
         "[[rulez]]",
         "[[rule",
+        "# nothing\n",
     ];
     let all: Vec<String> = texts
         .iter()
