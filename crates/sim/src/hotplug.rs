@@ -134,8 +134,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         tell(&self.core.lost, "was to run on CPUs that were all offline: from then on it ran anywhere, as in Linux");
         let outside = "asked for CPUs of which its cpuset has none (EINVAL), and kept those it had";
         tell(&self.core.outside, outside);
-        let barren = "is of SCHED_DEADLINE, and such a task may not fork (EAGAIN): none of its forks took place, as in Linux; fork before \
-                      it asks for that policy, or let another task do it";
+        let barren = "is of SCHED_DEADLINE, and such a task may not fork (EAGAIN): what it was to fork then does not begin; fork \
+                      before it asks for that policy, or let another task do it";
         tell(&self.barren, barren);
         tell(&self.core.refused, "asked for CPUs that were all offline (EINVAL), and kept those it had");
     }
