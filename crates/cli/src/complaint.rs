@@ -38,15 +38,15 @@ struct PlainError {
 impl<'a> Plain<'a> {
     fn of(of: &'a dyn Diagnostic) -> Self {
         let cause = of.diagnostic_source().map(|cause| Box::new(Self::of(cause)));
-        let source = if cause.is_none() { of.source().map(PlainError::of) } else { None };
+        let source = if cause.is_none() { of.source().map(PlainError::of).map(Box::new) } else { None };
         let related = of.related().into_iter().flatten().map(Self::of).collect();
         Self { of, message: plain(&of.to_string()), cause, source, related }
     }
 }
 
 impl PlainError {
-    fn of(error: &dyn Error) -> Box<Self> {
-        Box::new(Self { message: plain(&error.to_string()), source: error.source().map(Self::of) })
+    fn of(error: &dyn Error) -> Self {
+        Self { message: plain(&error.to_string()), source: error.source().map(Self::of).map(Box::new) }
     }
 }
 

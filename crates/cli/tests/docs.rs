@@ -42,7 +42,7 @@ fn documents_print_what_the_command_prints() {
             let output = String::from_utf8_lossy(&output.stdout).into_owned();
             let found: Vec<&str> = output.lines().map(str::trim_end).collect();
             for line in printed.iter().filter(|line| !found.contains(line)) {
-                stale.push_str(&format!("{}: {}: {line}\n", page.display(), arguments.join(" ")));
+                stale.extend([&page.display().to_string(), ": ", &arguments.join(" "), ": ", line, "\n"]);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Names are any bytes, and what is printed goes to a terminal.
 
+use std::fmt::Write as _;
+
 /// Whether a terminal obeys a character rather than shows it: controls, and those that turn the direction of writing.
 fn obeyed(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -24,7 +26,8 @@ pub fn printable_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
         if obeyed(character) && character != '\n' {
-            safe.push_str(&format!("\\u{:04x}", u32::from(character)));
+            // Writing to a String cannot fail.
+            let _written = write!(safe, "\\u{:04x}", u32::from(character));
         } else {
             safe.push(character);
         }

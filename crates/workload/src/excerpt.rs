@@ -55,16 +55,13 @@ impl Excerpt {
             excerpt.context(&before[before.rfind('\n').map_or(0, |at| at + 1)..]);
             excerpt.shown.push('\n');
         }
-        let end = match end_of_lines(text, start, span) {
-            Some(end) => {
-                excerpt.whole(text, start..end, span.clone());
-                end
-            }
-            None => {
-                let end = text[span.start..].find('\n').map_or(text.len(), |at| span.start + at);
-                excerpt.window(text, start..end, span.start..span.end.min(end));
-                end
-            }
+        let end = if let Some(end) = end_of_lines(text, start, span) {
+            excerpt.whole(text, start..end, span.clone());
+            end
+        } else {
+            let end = text[span.start..].find('\n').map_or(text.len(), |at| span.start + at);
+            excerpt.window(text, start..end, span.start..span.end.min(end));
+            end
         };
         if let Some(after) = text[end..].strip_prefix('\n').filter(|after| !after.is_empty()) {
             excerpt.shown.push('\n');

@@ -126,8 +126,7 @@ fn events_table(summary: &Summary, span: u64, all: bool) -> String {
     let counts = summary.counts();
     let shown = if all { counts.len() } else { SHOWN };
     let rate = |count: u64| if span == 0 { "-".to_owned() } else { format!("{:.1}", count as f64 * 1e9 / span as f64) };
-    let lines =
-        counts.iter().take(shown).map(|(name, count)| vec![(*name).to_owned(), thousands(*count), rate(*count)]);
+    let lines = counts.iter().take(shown).map(|(name, count)| vec![(*name).clone(), thousands(*count), rate(*count)]);
     format!("{}{}", grid(&["event", "count", "a second"], 1, lines), rest(counts.len(), shown, "names of events"))
 }
 
@@ -136,7 +135,7 @@ fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: 
     let shown = if all { tasks.len() } else { SHOWN };
     let share = |ns: u64| if span == 0 { "-".to_owned() } else { format!("{:.2}", ns as f64 * 100.0 / span as f64) };
     let lines = tasks.iter().take(shown).map(|task| {
-        let mut line = vec![task.comm().to_string(), task.pid.to_string()];
+        let mut line = vec![task.comm(), task.pid.to_string()];
         if tgid {
             line.push(task.tgid.map_or_else(|| "-".to_owned(), |tgid| tgid.to_string()));
         }
