@@ -50,7 +50,9 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
         if matches!(side.input.says, Says::Trace(_)) {
             // A recording does not say where a loop begins: those of its program are the replay's own.
-            runs.iter_mut().for_each(|run| run.results.forget_loops());
+            for run in runs {
+                run.results.forget_loops();
+            }
         }
     }
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();

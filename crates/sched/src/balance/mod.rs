@@ -103,9 +103,7 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, whose CPUs balance each `interval`. A machine that has been idle for a while, as before every
-    /// recording, has found nothing to do so often that this is the longest there is: on a real 6.18 of two CPUs the first balances of
-    /// busy CPUs came 60 ms after the last of idle ones (4 ms, times 16, less a tick), not 28.
+    /// That of a domain made at `now`, whose CPUs balance each `interval`.
     fn new(interval: u64, now: u64) -> Self {
         Self {
             last_balance: now,
@@ -152,8 +150,13 @@ impl DomainState {
 /// One for each domain of a CPU, and for each that it could have if other CPUs were online: whoever is at work in a domain
 /// while the domains are built anew finds the state at its position.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
+    // A machine that has been idle for a while, as before every recording, has found nothing to do so often that its intervals are the
+    // longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms, times 16,
+    // less a tick), not 28. Of older balancers nobody has watched it.
+    let idled = shared.config.balancer >= Balancer::V6_1;
+    let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
     let mut states: Vec<DomainState> =
-        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(domain.max_interval, now)).collect();
+        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now)).collect();
     let most = shared.domains.most_levels().max(states.len());
     states.resize_with(most, || DomainState::new(1_000_000, now));
     states

@@ -33,8 +33,15 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     let has = |name: &str| summary.count_of(name) > 0;
     let mut missing = Vec::new();
     let mut say = |sentence: &str| missing.push(sentence.to_owned());
-    let replayable = has("sched_switch");
-    if !replayable {
+    // Text that was printed without them, or by something that prints others.
+    let fieldless = notes.malformed.count > summary.events() / 2;
+    let replayable = has("sched_switch") && !fieldless;
+    if has("sched_switch") && fieldless {
+        say(
+            "the fields of most of its events, without which nothing says who ran when: perf script prints them if `trace` is among its fields \
+             (-F comm,tid,cpu,time,event,trace)",
+        );
+    } else if !replayable {
         say("sched_switch: nothing says who ran when, and there is nothing to replay");
     } else if !summary.has_wakeups() {
         say(
@@ -93,5 +100,24 @@ fn commands(kind: Option<Kind>) -> Vec<String> {
             let points: Vec<String> = POINTS.iter().map(|(system, name)| format!("-e {system}:{name}")).collect();
             vec![format!("trace-cmd record -b 32768 -o trace.dat {} COMMAND", points.join(" "))]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::TextReader;
+
+    /// `perf script -F comm,tid,cpu,time,event` leaves out what the events say.
+    #[test]
+    fn events_without_fields_cannot_be_replayed() {
+        let text =
+            "perf 9 [000] 1.000001: sched:sched_switch: \nperf 9 [000] 1.000002: sched:sched_waking: \n".repeat(20);
+        let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::default());
+        while let Some(record) = reader.next_record().unwrap() {
+            summary.add(&record);
+        }
+        let needs = needs(&summary, reader.notes());
+        assert!(!needs.replayable && needs.missing[0].contains("fields"), "{needs:?}");
     }
 }

@@ -82,9 +82,10 @@ impl Header {
             input.seek(next)?;
         }
         if formats.len() == 0 {
-            return Err(input.damaged(
-                "the format of at least one tracepoint; samples of other events say nothing of the scheduler",
-            ));
+            return Err(Error::NotRead {
+                what: "a perf.data without tracepoints".to_owned(),
+                help: "samples of other events say nothing of the scheduler; record its own: perf record -a -e 'sched:*' (or perf sched record)",
+            });
         }
         Ok(Self { layouts, by_id, formats, data, machine_cpus })
     }

@@ -116,7 +116,9 @@ impl Rules {
         })?;
         if table.get_ref().is_empty() {
             let help = "docs/replay.md shows the file's form";
-            return Err(wrong(0..text.len().min(1), "there is no rule in it".to_owned(), "expected [[rule]]").with_help(help));
+            return Err(
+                wrong(0..text.len().min(1), "there is no rule in it".to_owned(), "expected [[rule]]").with_help(help)
+            );
         }
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
