@@ -47,6 +47,8 @@ pub(crate) struct Cpu {
     pub(crate) resched: bool,
     /// Interrupts on their way: [`RESCHED`], [`NOHZ`].
     pub(crate) ipi: u8,
+    /// When the first of them arrives.
+    pub(crate) ipi_at: u64,
     /// Part of `debt` that can be preempted, and what it is.
     pub(crate) soft: u64,
     pub(crate) soft_kind: OverheadKind,
@@ -77,6 +79,7 @@ impl Cpu {
             unscaled: false,
             resched: false,
             ipi: 0,
+            ipi_at: 0,
             soft: 0,
             soft_kind: OverheadKind::Migration,
             curr: IDLE,

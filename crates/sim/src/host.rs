@@ -189,13 +189,15 @@ impl<S: Sink> Core<'_, S> {
     fn interrupt(&mut self, cpu: CpuId, why: u8, sent: u64) {
         let source = self.source(cpu.index(), IPI);
         let this = &mut self.cpus[cpu.index()];
-        if this.ipi == 0 {
-            let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
+        let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
+        // One that was sent later may overtake: its reasons are then all there are, as nobody acts on a kick who has something to run.
+        if this.ipi == 0 || at < this.ipi_at {
             if this.sleeps_at(at) {
                 // It will find the CPU in its idle state: wake-up and interrupt are one event.
                 at = at.saturating_add(self.costs.idle_exit_ns + this.exit_latency);
                 this.awake_at = at;
             }
+            this.ipi_at = at;
             self.queue.arm(source, at);
         }
         this.ipi |= why;

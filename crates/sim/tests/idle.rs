@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use vruntime_sched::event::Event;
+use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::CpuId;
 use vruntime_sim::Config;
 use vruntime_sim::idle::IdleState;
@@ -93,4 +93,30 @@ fn what_makes_no_sense_is_refused() {
     config.machine.idle_states.swap(0, 1);
     let message = simulate(&workload(vec![]), &config, &mut NoSink).unwrap_err().to_string();
     assert!(message.contains("`C1`") && message.contains("`C6`") && message.contains("shallowest"), "{message}");
+}
+
+/// A kick goes out when the tick that sends it is over; a task woken on that CPU meanwhile does not wait for it to arrive.
+#[test]
+fn a_wakeup_overtakes_a_kick() {
+    for kernel in KERNELS {
+        let mut config = exact(kernel, "3");
+        config.duration = Some(200 * MS);
+        config.machine.skew_tick = true;
+        (config.machine.costs.tick_ns, config.machine.costs.ipi_latency_ns) = (500 * US, 10 * US);
+        let forever = |name: &str, ops| task(name, vec![phase(ops, Repeat::Forever)]);
+        // Two on one CPU: its ticks look for an idle one to balance.
+        let hogs = ["a", "b"].map(|name| pinned(forever(name, vec![Op::Run { work: MS }]), &[0]));
+        let sleeper = pinned(forever("sleeper", vec![Op::SemWait(0), Op::Run { work: US }]), &[1]);
+        let poster = pinned(forever("poster", vec![Op::Run { work: 100 * US }, Op::SemPost(0)]), &[2]);
+        let mut log = Log::default();
+        simulate(&workload(hogs.into_iter().chain([sleeper, poster]).collect()), &config, &mut log).unwrap();
+        let wanted = log.of("sleeper");
+        let woken = log.pick(|at, event| matches!(event, Event::Wakeup { task, .. } if task == wanted).then_some(at));
+        let runs = log.pick(|at, event| {
+            matches!(event, Event::Switch { next: Running::Task(task), .. } if task == wanted).then_some(at)
+        });
+        assert!(woken.len() > 1000, "{kernel}: {}", woken.len());
+        let late = woken.iter().zip(runs.iter().skip(runs.len() - woken.len())).map(|(woken, runs)| runs - woken);
+        assert_eq!(late.max(), Some(10 * US), "{kernel}");
+    }
 }
