@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use libfuzzer_sys::fuzz_target;
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
-use vruntime_trace::read::{Events, TextReader};
+use vruntime_trace::read::TextReader;
 use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{Cgroups, Charges, Event, Recorder};
 use vruntime_workload::{Severity, SourceMap, check};
@@ -44,7 +44,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         cpus = cpus.max(record.cpu as usize + 1);
         if let Some(what) = replayed::what(&record.point) {
-            recorder.add(&Event { at, cpu: record.cpu, pid: record.pid, tgid: record.tgid, what });
+            let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
+            recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });
         }
     }
     let charges = Charges { switch: 1000, sleep: 500, interrupt: 900, wake: 700, ticks: 300_000, timer: 2000, slack: 50_000, ..Charges::default() };
