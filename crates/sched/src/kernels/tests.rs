@@ -1,0 +1,77 @@
+use super::*;
+
+#[test]
+fn what_a_kernel_has_on_it_has() {
+    for row in KERNELS {
+        for feature in FEATURES {
+            let on = row.features.has(feature.feature);
+            assert!(!on || has_feature(row.name, feature.feature), "{} under {}", feature.name, row.name);
+        }
+    }
+    for (first, last) in FEATURES.iter().filter_map(|row| row.kernels) {
+        assert!(kernel(first).is_ok() && kernel(last).is_ok());
+    }
+}
+
+/// `/sys/kernel/debug/sched/features` as the recorded machines show it.
+#[test]
+fn features_are_those_the_recorded_kernels_print() {
+    let eevdf = "PLACE_LAG PLACE_DEADLINE_INITIAL PLACE_REL_DEADLINE RUN_TO_PARITY PREEMPT_SHORT NO_NEXT_BUDDY PICK_BUDDY \
+                 CACHE_HOT_BUDDY DELAY_DEQUEUE DELAY_ZERO WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL NO_DOUBLE_TICK \
+                 NONTASK_CAPACITY TTWU_QUEUE SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI NO_RT_RUNTIME_SHARE NO_LB_MIN \
+                 ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST NO_LATENCY_WARN NI_RANDOM";
+    let cfs = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL \
+               NO_DOUBLE_TICK NONTASK_CAPACITY TTWU_QUEUE NO_SIS_PROP SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI \
+               NO_RT_RUNTIME_SHARE NO_LB_MIN ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST UTIL_EST_FASTUP \
+               NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
+    for (name, printed) in [("6.1", cfs), ("6.12", eevdf)] {
+        let kernel = kernel(name).unwrap();
+        let mut printed: Vec<&str> = printed.split(' ').collect();
+        let show = |row: &crate::features::FeatureRow| {
+            let no = if kernel.features.has(row.feature) { "" } else { "NO_" };
+            alloc::format!("{no}{}", row.name)
+        };
+        let mut ours: Vec<String> = FEATURES.iter().filter(|row| has_feature(name, row.feature)).map(show).collect();
+        printed.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(ours, printed, "{name}");
+    }
+}
+
+#[test]
+fn tunables_are_those_the_recorded_kernels_print() {
+    let eevdf = kernel("6.12").unwrap();
+    assert_eq!(eevdf.tunables(2, 250).base_slice_ns, 1_400_000);
+    assert_eq!(eevdf.tunables(4, 250).base_slice_ns, 2_100_000);
+    assert_eq!(eevdf.tunables(8, 250).base_slice_ns, 2_800_000);
+    let cfs = kernel("6.1").unwrap().tunables(4, 250);
+    assert_eq!((cfs.latency_ns, cfs.base_slice_ns, cfs.wakeup_granularity_ns), (18_000_000, 2_250_000, 3_000_000));
+}
+
+#[test]
+fn slices_of_rr_are_ticks() {
+    let slice = |value: u64, hz: u32| {
+        let mut kernel = kernel("6.1").unwrap();
+        kernel.set("sched_rr_timeslice_ms", value).unwrap();
+        let knobs = kernel.tunables(1, hz);
+        knobs.rr_timeslice_ns / knobs.tick_ns
+    };
+    // As msecs_to_jiffies: 1 ms is a tick of any length, 7 ms are two of 4 ms, 10 ms are three of 3.33 ms.
+    assert_eq!([slice(1, 250), slice(7, 250), slice(8, 250), slice(9, 250)], [1, 2, 2, 3]);
+    assert_eq!(
+        [slice(10, 300), slice(10, 1000), slice(0, 250), slice(u64::MAX, 250)],
+        [3, 10, 25, u64::MAX / 4_000_000]
+    );
+    assert_eq!(slice(negative("sched_rr_timeslice_ms", -5).unwrap(), 1000), 100);
+}
+
+#[test]
+fn a_wrong_name_gets_the_nearest_right_one() {
+    let mut kernel = kernel("6.12").unwrap();
+    assert_eq!(kernel.feature("NO_RUN_TO_PARTY").unwrap_err().nearest, Some("RUN_TO_PARITY"));
+    assert_eq!(kernel.set("base_slice", 1).unwrap_err().nearest, Some("base_slice_ns"));
+    assert!(super::kernel("xyzzyxyzzy").unwrap_err().nearest.is_none());
+    assert!(kernel.features.has(Feature::RunToParity));
+    kernel.feature("NO_RUN_TO_PARITY").unwrap();
+    assert!(!kernel.features.has(Feature::RunToParity));
+}
