@@ -72,6 +72,11 @@ impl<S: Sink> Core<'_, S> {
         self.sink.event(self.now, CpuId(cpu as u32), event);
     }
 
+    #[cold]
+    fn is_lost(&mut self, task: TaskId) {
+        self.lost.insert(task);
+    }
+
     /// What balancing has taken since this was last asked, nanoseconds.
     #[inline]
     pub(crate) fn balancing_ns(&mut self) -> u64 {
@@ -241,15 +246,17 @@ impl<S: Sink> Host for Core<'_, S> {
         self.sink.affinity(at, task, cpus);
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "left to itself the compiler does so or not as the caller grows: 50 instructions a switch"
+    )]
+    #[inline(always)]
     fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
         match event {
             Event::Switch { .. } => self.switches += 1,
             Event::Balance { .. } => self.searches += 1,
             Event::HLoad { groups, .. } => self.visits += u64::from(*groups),
-            Event::AffinityLost { task } => {
-                self.lost.insert(*task);
-            }
+            Event::AffinityLost { task } => self.is_lost(*task),
             _ => {}
         }
         self.emit(cpu.index(), event);
