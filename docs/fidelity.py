@@ -42,8 +42,8 @@ CAUSES = {
     "five-on-2x4": "As above: background activity beyond one kernel thread a second.",
     "quota-on-2": "Two states that last: the free hog has a CPU to itself and the limited group the other, or they share one. Watched on a real 6.18: "
     "it began with two limited tasks on each CPU and the hog pulled to and fro by the idle CPU, and after 1.2 s one busy balance pulled both limited tasks "
-    "over, for good. When that comes depends on when busy CPUs balance (60 ms after an idle balance, as here now) and how long the CPU has been idle just before: "
-    "in the first tick after the group may run again its utilisation is low, the CPU counts as one with room, and two against three tasks is no imbalance. "
+    "over, for good. Busy CPUs balanced 60 ms after an idle balance, as here now. What keeps the state is a guess from the rules, not seen: "
+    "in the first tick after the group may run again the CPU's utilisation is low, it counts as one with room, and two against three tasks is no imbalance. "
     "Simulated runs come to the lasting state sooner. Throttled periods and time are right in both.",
     "rt-mix": "The FIFO task waits 30 to 50 ms whenever the ordinary task is given its part of a second (by the fair server, or by throttling in 6.1 to 6.6), "
     "about once a second: whether the 99th of a hundred of its 474 waits is one of these or not hangs on one wait more or less. Under 6.18, on a real machine, "

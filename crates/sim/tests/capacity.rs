@@ -83,8 +83,8 @@ fn four_hogs_end_on_the_four_big_cpus() {
             for name in names {
                 assert!(spans(&log, name)[0].2 < 4, "{name} begins on a small CPU");
                 let settled = last_on(&log, name, |cpu| cpu < 4);
-                // Intervals are the longest at first: 16 ms between two balances of an idle one of eight CPUs, and four of them pull one each.
-                assert!(settled < 100 * MS, "{kernel} on {machine}: {name} leaves the small CPUs at {settled} ns");
+                // One after the other by active balances, one an interval, which is 16 ms on eight CPUs at first; the first is after 24 ms.
+                assert!(settled < 5 * 16 * MS, "{kernel} on {machine}: {name} leaves the small CPUs at {settled} ns");
             }
         }
     }

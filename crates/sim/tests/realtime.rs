@@ -351,7 +351,7 @@ fn a_squeezed_task_leaves_for_an_idle_cpu() {
 }
 
 /// What a real-time task takes of a CPU the fair class does not have: of six hogs on four CPUs, one of which it uses to 60 %,
-/// at most one is there at a time (two would have 2 s each).
+/// at most one is there at a time (two would have 4 s each), and everybody's turn comes to be alone on another.
 #[test]
 fn the_balancer_knows_what_is_left_of_a_cpu() {
     for kernel in ["6.1", "6.12"] {
@@ -361,10 +361,10 @@ fn the_balancer_knows_what_is_left_of_a_cpu() {
         );
         let mut tasks = vec![pinned(rt, &[0])];
         tasks.extend((0..6).map(|index| hog(&format!("h{index}"), Policy::Other { nice: 0, slice: None })));
-        let config = Config { duration: Some(10_000 * MS), ..exact(kernel, "4") };
+        let config = Config { duration: Some(20_000 * MS), ..exact(kernel, "4") };
         let mut turns = Turns::default();
         simulate(&workload(tasks), &config, &mut turns).unwrap();
         let shares: Vec<u64> = (1..7).map(|task| turns.cpu_time(task) / MS).collect();
-        assert!(shares.iter().all(|&share| share >= 3500), "{kernel}: {shares:?}");
+        assert!(shares.iter().all(|share| (7000..=13_800).contains(share)), "{kernel}: {shares:?}");
     }
 }
