@@ -194,6 +194,9 @@ pub(crate) struct Model {
     /// Switch a scheduler feature by its kernel name, off with NO_ before it; can be repeated
     #[arg(long, value_name = "FEATURE")]
     pub(crate) feature: Vec<String>,
+    /// Tasks are there before and sleep until the run begins, as those of `vruntime real` and of recordings; otherwise they are forked then
+    #[arg(long)]
+    pub(crate) gate: bool,
     /// Put the tasks of the root group into autogroups, one a session
     #[arg(long)]
     pub(crate) autogroup: bool,

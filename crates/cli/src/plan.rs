@@ -144,6 +144,7 @@ pub(crate) fn plan(
     spec.costs = costs;
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
+    config.gate = options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some());
     config.autogroup = options.autogroup
         || scenario
             .and_then(|s| s.autogroup)

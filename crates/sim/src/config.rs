@@ -103,6 +103,9 @@ pub struct Config {
     /// this seed: what differs between two runs of the same workload on a real machine. How late interrupts come (see [`Costs::irq_jitter_ns`]) is drawn from
     /// every seed, 0 included.
     pub seed: u64,
+    /// Tasks exist before the run and sleep until it begins, as recorders have it: each wakes from a sleep on some CPU, with averages that have
+    /// decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from the seed; with 0 they go round.
+    pub gate: bool,
     /// When to stop, nanoseconds; it overrides the workload's own.
     pub duration: Option<u64>,
     /// When to take a snapshot of the scheduler, nanoseconds; everything that happens at that instant has happened.
@@ -120,6 +123,7 @@ impl Config {
             autogroup: false,
             preempt: Preempt::default(),
             seed: 0,
+            gate: false,
             duration: None,
             debug_at: None,
             strict: false,

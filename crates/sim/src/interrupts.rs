@@ -131,6 +131,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let now = self.core.now;
         self.core.cpus[cpu].settle(now);
         self.tasks[task as usize].life = Life::Runnable;
+        self.born(task, parent, cpu);
+        sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
+    }
+
+    /// A created task is forked on `cpu`; it does not run yet.
+    pub(crate) fn born(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
         self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
         let initial = self.programs.initial[self.tasks[task as usize].template as usize];
         if let Some(attr) = self.programs.settings[initial as usize].policy
@@ -140,7 +146,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let set = sched!(self, cpu).set_scheduler(TaskId(task), attr);
             self.refuse(task, set);
         }
-        sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
     }
 
     /// Code on `cpu` wakes `task`, if it sleeps; if it is only about to, it will not.

@@ -123,6 +123,26 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) idle: Option<Idle>,
 }
 
+/// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU, so on every CPU in turn, in any order. (Watched on
+/// a real 6.18: of five on 2 CPUs three and two, 13 times of 14.)
+struct Beds {
+    cpus: Vec<CpuId>,
+    next: usize,
+    shuffled: bool,
+}
+
+impl Beds {
+    fn next(&mut self, rng: &mut Rng) -> CpuId {
+        let at = self.next % self.cpus.len();
+        if self.shuffled {
+            let left = (self.cpus.len() - at) as u64;
+            self.cpus.swap(at, at + rng.below(left) as usize);
+        }
+        self.next += 1;
+        self.cpus[at]
+    }
+}
+
 /// Calls a verb of the scheduler on behalf of `$cpu`.
 macro_rules! sched {
     ($machine:expr, $cpu:expr) => {{
@@ -281,7 +301,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             machine.notes.push("sessions have no effect: autogroup is off".to_owned());
         }
         machine.create_cpusets()?;
-        machine.create_tasks(config.seed, &mut rng);
+        machine.create_tasks(config, &mut rng);
         if let Some(error) = machine.error.take() {
             return Err(error);
         }
@@ -353,13 +373,31 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
     }
 
-    fn create_tasks(&mut self, seed: u64, rng: &mut Rng) {
+    fn create_tasks(&mut self, config: &Config, rng: &mut Rng) {
+        let mut beds =
+            Beds { cpus: (0..self.rqs.len() as u32).map(CpuId).collect(), next: 0, shuffled: config.seed != 0 };
         for (index, task) in self.workload.tasks.iter().enumerate() {
             let Some(start) = task.start else { continue };
             // A start is the end of somebody's wait for it: as late as any timer's interrupt.
-            let jitter = if seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
-            let id = self.new_task(index, &task.name, 0);
-            self.core.queue.arm(self.core.task_source(id), start.saturating_add(jitter));
+            let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
+            if config.gate && index < self.own {
+                let cpu = self.bed(index, beds.next(rng));
+                let id = self.new_task(index, &task.name, cpu);
+                self.put_to_sleep(cpu, id, start);
+            } else {
+                let id = self.new_task(index, &task.name, 0);
+                self.core.queue.arm(self.core.task_source(id), start.saturating_add(jitter));
+            }
+        }
+    }
+
+    /// On which CPU the task `template` sleeps before the run, if a fork put it on `put`.
+    fn bed(&self, template: usize, put: CpuId) -> usize {
+        let initial = &self.programs.settings[self.programs.initial[template] as usize];
+        let group = self.group(template, initial.group.unwrap_or(0));
+        match self.shared.cpus_allowed(group, &initial.affinity) {
+            (Some(mask), _) if !mask.contains(put) => mask.iter().next().map_or(0, CpuId::index),
+            _ => put.index(),
         }
     }
 

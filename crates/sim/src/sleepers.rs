@@ -8,12 +8,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use vruntime_sched::Policy;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::event::OverheadKind;
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::{Policy, Scheduler};
 use vruntime_trace::Sink;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, sched};
 use crate::task::{Life, Task, Timeout};
 
 /// A task's timer.
@@ -79,6 +80,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
         self.sleepers[cpu].push(end, armed, task, &self.tasks);
         self.arm_task(cpu, task, end);
+    }
+
+    /// A created task sleeps until `due`, on the CPU where it was made.
+    pub(crate) fn put_to_sleep(&mut self, cpu: usize, task: u32, due: u64) {
+        self.born(task, None, cpu);
+        sched!(self, cpu).put_to_sleep(TaskId(task));
+        self.tasks[task as usize].life = Life::Asleep;
+        self.timers_armed += 1;
+        let armed = self.timers_armed;
+        self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
+        self.sleepers[cpu].push(due, armed, task, &self.tasks);
+        self.arm_task(cpu, task, due);
     }
 
     /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the timer wheel.

@@ -19,6 +19,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, wake, TaskState::New);
     }
 
+    /// Lets a new task sleep where it is, as one does that has slept for long: without averages or lag, to join the queue that it wakes on.
+    pub fn put_to_sleep(&mut self, task: TaskId) {
+        if let Some((mut rq, index)) = rq_of!(self, task)
+            && rq.tasks[index].state == TaskState::New
+        {
+            rq.tasks[index].state = TaskState::Sleeping;
+            rq.tasks[index].rejoins = true;
+        }
+    }
+
     /// Wakes a task from code running on `on`. `sync`: the waker is about to sleep. `irq`: an interrupt handler wakes. False
     /// if the task is not asleep.
     pub fn wake(&mut self, task: TaskId, on: CpuId, sync: bool, irq: bool) -> bool {

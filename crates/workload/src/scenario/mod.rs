@@ -143,6 +143,8 @@ pub struct Scenario {
     pub hz: Option<u32>,
     /// The preemption model.
     pub preempt: Option<Preempt>,
+    /// Whether tasks sleep until they start, and are not forked then.
+    pub gate: Option<bool>,
     /// Whether the root's tasks are in autogroups, one a session.
     pub autogroup: Option<bool>,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED). A group with `rt_runtime` switches it on, too.
@@ -275,6 +277,7 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
         machine: None,
         hz: None,
         preempt: None,
+        gate: None,
         autogroup: None,
         rt_group_sched: None,
         group_switches: None,
@@ -320,6 +323,7 @@ impl Scenario {
         self.machine = machine::parse(fields).or(self.machine.take());
         self.hz = fields.integer("hz", 1..=10_000, "ticks a second").map(|hz| hz as u32).or(self.hz);
         self.preempt = preempt(fields).or(self.preempt);
+        self.gate = fields.boolean("gate").or(self.gate);
         self.autogroup = fields.boolean("autogroup").or(self.autogroup);
         self.rt_group_sched = fields.boolean("rt_group_sched").or(self.rt_group_sched);
         self.group_switches = fields.boolean("group_switches").or(self.group_switches);

@@ -1,0 +1,74 @@
+//! Tasks that sleep until the run begins, as those of recordings do.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::Event;
+use vruntime_sched::kernels::kernels;
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+fn gated(kernel: &str, machine: &str) -> Config {
+    Config { gate: true, ..exact(kernel, machine) }
+}
+
+fn hog(name: &str) -> Task {
+    once(name, vec![Op::Run { work: 20 * MS }])
+}
+
+#[test]
+fn they_wake_where_they_slept() {
+    for row in kernels().iter().filter(|row| row.name.parse::<f32>().is_ok()) {
+        let mut log = Log::default();
+        let tasks = vec![hog("a"), hog("b"), pinned(hog("c"), &[1]), starting(hog("d"), 5 * MS)];
+        simulate(&workload(tasks), &gated(row.name, "2"), &mut log).unwrap();
+        let woken = log.pick(|at, event| match event {
+            Event::Wakeup { task, target } => Some((at / MS, log.names[task.index()].clone(), target.0)),
+            Event::WakeupNew { .. } => panic!("{}: none is forked when it starts", row.name),
+            _ => None,
+        });
+        let expected = [(0, "a", 0), (0, "b", 1), (0, "c", 1), (5, "d", 1)];
+        let woken: Vec<_> = woken.iter().map(|(at, name, cpu)| (*at, name.as_str(), *cpu)).collect();
+        assert_eq!(woken[..3], expected[..3], "{}", row.name);
+        assert_eq!((woken[3].0, woken[3].1, woken.len()), (5, "d", 4), "{}", row.name);
+        assert!(log.exit("d").is_some(), "{}", row.name);
+    }
+}
+
+/// A new task begins with averages as if it had run for long; who has slept for long has none.
+#[test]
+fn they_have_no_averages() {
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let load = |gate| {
+            let config = Config { gate, debug_at: Some(MS), ..exact(kernel, "1") };
+            let outcome = simulate(&workload(vec![hog("a")]), &config, &mut vruntime_trace::NoSink).unwrap();
+            outcome.debug.unwrap().cpus[0].tasks[0].se.unwrap().avg.load_avg
+        };
+        let (forked, woken) = (load(false), load(true));
+        assert!(forked > 1000 && woken < 50, "{kernel}: {forked}, {woken}");
+    }
+}
+
+/// Forks put tasks on all CPUs in turn, in an order of the seed's.
+#[test]
+fn a_seed_spreads_them_evenly() {
+    let mut orders = std::collections::BTreeSet::new();
+    for seed in 1..=20 {
+        let mut log = Log::default();
+        let sleeper = |index: usize| once(&format!("t{index}"), vec![Op::Run { work: 10 * US }]);
+        let config = Config { seed, ..gated("6.18", "4") };
+        simulate(&workload((0..8).map(sleeper).collect()), &config, &mut log).unwrap();
+        let mut cpus: Vec<(usize, u32)> = log.pick(|_, event| match event {
+            Event::Wakeup { task, target } => Some((task.index(), target.0)),
+            _ => None,
+        });
+        cpus.sort_unstable();
+        let cpus: Vec<u32> = cpus.into_iter().map(|(_, cpu)| cpu).collect();
+        for block in cpus.chunks(4) {
+            let block: std::collections::BTreeSet<&u32> = block.iter().collect();
+            assert_eq!(block.len(), 4, "seed {seed}: {cpus:?}");
+        }
+        orders.insert(cpus);
+    }
+    assert!(orders.len() > 10, "{orders:?}");
+}
