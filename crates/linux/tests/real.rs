@@ -20,6 +20,7 @@ fn task(name: &str, repeat: Repeat, ops: Vec<Op>) -> Task {
         name: name.to_owned(),
         class: name.to_owned(),
         start: Some(0),
+        slept_on: None,
         session: None,
         process: Some(0),
         settings: Settings::default(),

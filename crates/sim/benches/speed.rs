@@ -26,6 +26,7 @@ fn task(name: String, class: &str, ops: &Arc<[Phase]>) -> Task {
         name,
         class,
         start: Some(0),
+        slept_on: None,
         session: None,
         process: Some(0),
         settings: Settings::default(),

@@ -29,6 +29,7 @@ pub(crate) fn with_kernel_threads(workload: &Workload, cpus: usize, work: u64, s
             name: format!("kworker/{cpu}:0"),
             class: "kworker".to_owned(),
             start: Some(rng.below(PERIOD_NS)),
+            slept_on: None,
             session: None,
             process: None,
             settings: Settings {

@@ -17,6 +17,12 @@ fn is_at_least(kernel: &Kernel, version: [u32; 3]) -> bool {
     own >= version
 }
 
+/// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers got a queue of their own, up
+/// to 6.13.
+pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
+    is_at_least(kernel, [5, 5, 0]) && !is_at_least(kernel, [6, 14, 0])
+}
+
 /// What came when, and what to do about it.
 struct Novelty {
     what: &'static str,

@@ -32,6 +32,7 @@ use crate::cpusets::Told;
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
+use crate::history;
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
 use crate::idle::{self, Idle};
 use crate::interpreter::{MAX_TASKS, Spin};
@@ -91,6 +92,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) sleepers: Vec<Sleepers>,
     pub(crate) timers_armed: u64,
     pub(crate) preempt_full: bool,
+    /// See [`history::pipes_wake_in_vain`].
+    pub(crate) pipes_wake_in_vain: bool,
     /// Instructions since time last passed, and how many are too many.
     pub(crate) steps: u64,
     pub(crate) max_steps: u64,
@@ -273,6 +276,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             sleepers: (0..cpus).map(|_| Sleepers::default()).collect(),
             timers_armed: 0,
             preempt_full: config.preempt == Preempt::Full,
+            pipes_wake_in_vain: history::pipes_wake_in_vain(&config.kernel),
             steps: 0,
             max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,
             spin: Spin::NONE,
@@ -380,7 +384,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let Some(start) = task.start else { continue };
             // A start is the end of somebody's wait for it: as late as any timer's interrupt.
             let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
-            if config.gate && index < self.own {
+            if index < self.own && (config.gate || task.slept_on.is_some()) {
                 let cpu = self.bed(index, beds.next(rng));
                 let id = self.new_task(index, &task.name, cpu);
                 self.put_to_sleep(cpu, id, start);
@@ -395,9 +399,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     fn bed(&self, template: usize, put: CpuId) -> usize {
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let group = self.group(template, initial.group.unwrap_or(0));
-        match self.shared.cpus_allowed(group, &initial.affinity) {
-            (Some(mask), _) if !mask.contains(put) => mask.iter().next().map_or(0, CpuId::index),
-            _ => put.index(),
+        let (allowed, _) = self.shared.cpus_allowed(group, &initial.affinity);
+        let known = self.workload.tasks[template].slept_on.map(CpuId).filter(|cpu| cpu.index() < self.rqs.len());
+        let cpu = known.unwrap_or(put);
+        match allowed {
+            Some(mask) if !mask.contains(cpu) => mask.iter().next().map_or(0, CpuId::index),
+            _ => cpu.index(),
         }
     }
 

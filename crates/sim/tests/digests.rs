@@ -15,6 +15,7 @@ fn task(name: String, nice: i8, group: usize, ops: Vec<Op>) -> Task {
         class: name.clone(),
         name,
         start: Some(0),
+        slept_on: None,
         session: None,
         process: Some(0),
         settings: Settings { policy, group: Some(group), ..Settings::default() },

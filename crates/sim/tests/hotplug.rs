@@ -23,6 +23,7 @@ fn hog(name: &str, cpus: Option<Vec<u32>>) -> Task {
         name,
         class,
         start: Some(0),
+        slept_on: None,
         session: None,
         process: Some(0),
         settings,

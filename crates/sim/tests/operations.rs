@@ -174,6 +174,28 @@ fn a_pipe_blocks_readers_when_empty_and_writers_when_full() {
     );
 }
 
+/// A page of a full pipe is read in 40 messages: up to 6.13 each of them wakes a writer, later only the last.
+#[test]
+fn a_reader_of_a_full_pipe_wakes_a_writer() {
+    for (kernel, wakeups) in [("6.1", 40), ("6.6", 40), ("6.12", 40), ("6.18", 1), ("3.10", 1)] {
+        let write = Op::PipeWrite { pipe: 0, bytes: 100 };
+        let read = Op::PipeRead { pipe: 0, bytes: 100 };
+        let fills = once("writer", vec![write; 641]);
+        let mut ops = vec![run(1_000)];
+        for _ in 0..40 {
+            ops.extend([read.clone(), run(100)]);
+        }
+        let mut workload = workload(vec![pinned(fills, &[0]), pinned(once("reader", ops), &[1])]);
+        workload.pipes[0].capacity = 65_536;
+        let mut log = Log::default();
+        simulate(&workload, &exact(kernel, "2"), &mut log).unwrap();
+        let writer = log.of("writer");
+        let woken = log.pick(|_, event| matches!(event, Event::Wakeup { task, .. } if task == writer).then_some(()));
+        assert_eq!(woken.len(), wakeups, "{kernel}");
+        assert!(log.exit("writer").is_some(), "{kernel}");
+    }
+}
+
 /// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as he is back.
 #[test]
 fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {

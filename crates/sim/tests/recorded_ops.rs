@@ -15,6 +15,7 @@ fn run(ops: Vec<Op>) -> (u64, vruntime_report::Results) {
             name: "task".to_owned(),
             class: "task".to_owned(),
             start: Some(3 * MS),
+            slept_on: None,
             session: None,
             process: Some(0),
             settings: Settings::default(),

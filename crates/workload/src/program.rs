@@ -346,6 +346,8 @@ pub struct Task {
     pub class: String,
     /// When it starts, nanoseconds after the workload; none: only when forked.
     pub start: Option<u64>,
+    /// It is there before the run and sleeps on that CPU until it starts. None: it is forked then, unless the run has all of them sleep.
+    pub slept_on: Option<u32>,
     /// Its session, an index in [`Workload::sessions`]; none: the default one.
     pub session: Option<usize>,
     /// Its process: tasks of the same number are threads that share an address space, which a switch between them leaves as it is. None:

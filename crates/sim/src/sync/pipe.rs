@@ -3,8 +3,9 @@
 //! A pipe is a ring of pages, as in Linux. A message goes behind the last one if it fits into that page, otherwise into pages of its own; a
 //! page has room again when it has been read to its end. So a writer that found the pipe full is woken for a page of messages, not
 //! for one. One waiting reader is woken when the pipe becomes readable, not at every write, one waiting writer when a page becomes free;
-//! who has slept himself wakes the next of his kind if something is left for him: all wait exclusively. (Before Linux 6.14 a reader of a
-//! full pipe woke a writer even if it had freed no page, who then slept again: not modelled.)
+//! who has slept himself wakes the next of his kind if something is left for him: all wait exclusively. Before Linux 6.14 a reader of a
+//! full pipe woke a writer even if it had freed no page, who then slept again, behind the others. (Before 5.5 readers and writers were in one
+//! queue, and all were woken: not modelled.)
 //!
 //! A socket has no pages. Its writers wait until three quarters are free, and then all are woken.
 //!
@@ -78,6 +79,14 @@ impl Pipe {
         match &self.content {
             Content::Pages { size, most, pages } => pages.len() + Content::split(*size, pages, bytes).1 <= *most,
             Content::Bytes { capacity } => self.used < *capacity,
+        }
+    }
+
+    /// Whether every page has something in it.
+    fn is_full(&self) -> bool {
+        match &self.content {
+            Content::Pages { most, pages, .. } => pages.len() >= *most,
+            Content::Bytes { .. } => false,
         }
     }
 
@@ -159,12 +168,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let waits = self.wanted(pipe.writers);
         let found_full = waits.is_some_and(|wanted| !pipe.fits(wanted));
+        let in_vain = self.pipes_wake_in_vain && pipe.is_full();
         let before = pipe.used;
         let pipe = &mut self.objects.pipes[index as usize];
         pipe.get(bytes);
         if let Some(wanted) = waits {
             match pipe.content {
-                Content::Pages { .. } if found_full && pipe.fits(wanted) => self.wake_writers(cpu, index, 1),
+                Content::Pages { .. } if in_vain || (found_full && pipe.fits(wanted)) => {
+                    self.wake_writers(cpu, index, 1)
+                }
                 Content::Bytes { capacity } if before > capacity / 4 && pipe.used <= capacity / 4 => {
                     self.wake_writers(cpu, index, 0);
                 }

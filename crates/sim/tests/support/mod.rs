@@ -33,6 +33,7 @@ pub fn task(name: &str, phases: Vec<Phase>) -> Task {
         name: name.to_owned(),
         class: name.to_owned(),
         start: Some(0),
+        slept_on: None,
         session: None,
         process: Some(0),
         settings: Settings::default(),

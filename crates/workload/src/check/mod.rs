@@ -256,6 +256,7 @@ mod tests {
             name: name.into(),
             class: name.into(),
             start,
+            slept_on: None,
             session: None,
             process: Some(0),
             settings: Settings::default(),

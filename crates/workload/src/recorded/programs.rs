@@ -99,6 +99,11 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
                 name,
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
+                slept_on: thread
+                    .stretches
+                    .first()
+                    .filter(|_| thread.asleep_first && thread.born.is_none())
+                    .map(|first| first.cpu),
                 session: sessions[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
