@@ -395,8 +395,8 @@ pub(crate) struct Fidelity {
     /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or host
     #[arg(long, value_name = "COSTS")]
     pub(crate) costs: Option<String>,
-    /// Simulate so many runs, each with the next seed, and judge the median
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Simulate so many runs, each with the next seed, and judge the median: where two states last, chance decides which a run is in
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
     /// Seed of the (first) run
     #[arg(long, value_name = "S", default_value = "1")]
