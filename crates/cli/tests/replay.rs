@@ -201,6 +201,86 @@ fn traces_are_compared_as_workloads_are() {
     assert!(!table.contains("loop"), "a trace knows no loops: {table}");
 }
 
+/// Nobody trusts what a trace is compared with before he knows how well the trace itself is reproduced.
+#[test]
+fn traces_are_checked_before_they_are_compared() {
+    let kernels = ["--kernel", "6.1", "--kernel", "6.12"];
+    let replayed = json(&["replay", "perf-data.txt", "--recorded-kernel", "6.12", "--json"], b"");
+    let compare = |more: &[&'static str]| {
+        let mut arguments = vec!["compare", "perf-data.txt", "--recorded-kernel", "6.12"];
+        arguments.extend(kernels.iter().chain(more));
+        arguments
+    };
+    let compared = json(&compare(&["--json"]), b"");
+    assert_eq!(compared["replays"][0]["check"], replayed["check"], "the same check");
+    assert_eq!(compared["replays"][0]["notes"], replayed["notes"]);
+    let summary = replayed["check"]["summary"].as_str().expect("a sentence");
+    let text = well(&compare(&[]), b"");
+    let check = text.find(summary).expect("it is told");
+    assert!(text.contains("perf-data.txt replayed as recorded, on 2 CPUs under 6.12"), "{text}");
+    assert!(check < text.find("\ntasks").expect("there is a table"), "before what is compared: {text}");
+    let files = ["compare", "perf-data.txt", "perf-script.txt", "--json"];
+    assert_eq!(json(&files, b"")["replays"].as_array().map(Vec::len), Some(2), "one each");
+    let page = tempfile::NamedTempFile::new().expect("there is room");
+    let path = page.path().display().to_string();
+    well(&[&compare(&["--html"])[..], &[&path]].concat(), b"");
+    assert!(std::fs::read_to_string(&path).expect("it is there").contains("perf-data.txt replayed as recorded"));
+}
+
+/// What a machine wrote down of its groups is as good for `compare` as for `replay`.
+#[test]
+fn traces_are_compared_in_the_groups_they_were_in() {
+    let cgroups = ["--cgroups", CGROUPS, "--costs", "vm"];
+    let replayed = json(&[&["replay", GROUPS, "--json"], &cgroups[..]].concat(), b"");
+    let compare = ["compare", GROUPS, "--kernel", "6.1", "--kernel", "6.18"];
+    let compared = json(&[&compare[..], &cgroups, &["--json"]].concat(), b"");
+    assert_eq!(compared["replays"][0]["check"], replayed["check"]);
+    let capped = compared["cells"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|cell| cell["class"] == "capped" && cell["metric"] == "share");
+    let capped = capped.expect("it is compared");
+    for side in 0..2 {
+        let share = capped["values"][side]["mean"].as_f64().expect("a number");
+        assert!((18.0..=22.0).contains(&share), "its limit holds: {capped}");
+    }
+    let told = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
+    assert!(told.contains("3 times --cgroups for 1 traces") && told.contains("once for each"), "{told}");
+    let told = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
+    assert!(told.contains("none of these files is one"), "{told}");
+}
+
+/// A task that waits for its waker's progress waits for a semaphore of ours, which nobody else has heard of.
+#[test]
+fn notes_do_not_show_how_a_replay_is_made() {
+    let line = |at: &str, who: &str, what: &str| format!(" {who} [000] {at}: {what}\n");
+    let switch = |at: &str, prev: &str, state: &str, next: &str| {
+        let (prev_comm, prev_pid) = prev.split_once('-').expect("a name and a pid");
+        let (next_comm, next_pid) = next.split_once('-').expect("a name and a pid");
+        let what = format!(
+            "sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 prev_state={state} ==> next_comm={next_comm} next_pid={next_pid} next_prio=120"
+        );
+        line(at, prev, &what)
+    };
+    let mut trace = line("0.000000", "swapper-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
+    trace += &switch("0.000001", "swapper-0", "R", "make-7");
+    trace += &line("0.400000", "make-7", "sched_waking: comm=cc pid=8 prio=120 target_cpu=000");
+    trace += &switch("0.400010", "make-7", "S", "cc-8");
+    trace += &switch("0.500000", "cc-8", "S", "swapper-0");
+    trace += &line("1.000000", "swapper-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
+    let folder = tempfile::tempdir().expect("there is room");
+    let hog = folder.path().join("hog.json");
+    let text =
+        r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
+    std::fs::write(&hog, text).expect("it can be written");
+    let output = vruntime(&["replay", "-", "--beside", hog.to_str().expect("it is UTF-8")], trace.as_bytes());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("task `cc-8` waits for the task that woke it in the trace, since"), "{told}");
+    assert!(!told.contains("semaphore"), "{told}");
+}
+
 /// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.
 #[test]
 fn a_big_little_machine_and_a_symmetric_one() {

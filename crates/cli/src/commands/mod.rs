@@ -15,6 +15,7 @@ mod replayed;
 mod reproduce;
 mod run;
 mod trace;
+mod traced;
 
 pub(crate) use analyses::{Asked, word as analysis_word};
 #[cfg(target_os = "linux")]
@@ -25,7 +26,7 @@ pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
-pub(crate) use replay::{as_input, replay};
+pub(crate) use replay::replay;
 pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;
 pub(crate) use trace::trace;
