@@ -1,10 +1,13 @@
 //! `vruntime compare`.
 
+use std::borrow::Cow;
+
 use miette::miette;
 use vruntime_report::{Comparison, Variant};
+use vruntime_workload::program::Workload;
 
 use super::replay::cgroups;
-use super::traced::{Checked, Traced, semaphores, snapshots, traced, without_semaphores};
+use super::traced::{Checked, Traced, fit, semaphores, snapshots, traced, without_semaphores};
 use super::{html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
@@ -14,6 +17,8 @@ use crate::{Ended, input, located, output, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
+    /// The input's, fitted to the machine if it is a trace's.
+    workload: Cow<'a, Workload>,
     plan: Plan,
     label: String,
 }
@@ -34,7 +39,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
                 detect: false,
                 analyse: Some(html::watch(None)).filter(|_| index == 0 && compare.reports.html.is_some()),
                 overview: index == 0,
-                workload: &side.input.workload,
+                workload: &side.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
                 rtapp_log: None,
@@ -55,12 +60,12 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let checks = runs.split_off(compared).into_iter().zip(&traces).map(|(run, trace)| trace.check(run));
     let checks: Vec<Checked<'_>> = checks.collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
-        if matches!(side.input.says, Says::Trace(_)) {
+        if matches!(side.input.says, Says::Trace { .. }) {
             // A recording does not say where a loop begins: those of its program are the replay's own.
             for run in &mut *runs {
                 run.results.forget_loops();
             }
-            without_semaphores(runs, &semaphores(&side.input.workload));
+            without_semaphores(runs, &semaphores(&side.workload));
         }
     }
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
@@ -144,7 +149,12 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
                 let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
                 plan.config.duration = compare.options.duration;
                 plan.config.strict = compare.options.strict;
-                sides.push(Side { input, plan, label: String::new() });
+                let mut workload = Cow::Borrowed(&input.workload);
+                let cpus = plan.config.machine.topology.nr_cpus();
+                if matches!(input.says, Says::Trace { cpus: recorded, .. } if cpus < recorded) {
+                    fit(workload.to_mut(), cpus);
+                }
+                sides.push(Side { input, workload, plan, label: String::new() });
             }
         }
     }
@@ -223,7 +233,7 @@ fn report(
 
 /// What was run on one side.
 fn what(side: &Side<'_>, runs: &[Done]) -> String {
-    let Side { input, plan, label } = side;
+    let Side { input, plan, label, .. } = side;
     let seconds = runs.first().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
     format!(

@@ -10,13 +10,13 @@ use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::SourceMap;
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
 
 use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
-use super::traced::{semaphores, without_semaphores};
+use super::traced::{fit, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::plan::{Plan, plan};
@@ -37,6 +37,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), watched)? else {
         return Ok(Ended::Interrupted);
     };
+    let autogroup = cgroups.as_ref().is_some_and(Cgroups::autogroup);
     if let Some(cgroups) = cgroups {
         reading.recorder = reading.recorder.with_cgroups(cgroups);
     }
@@ -46,7 +47,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
-        says: Says::Trace(cpus),
+        says: Says::Trace { cpus, autogroup },
     };
     let input = empty("replay");
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
@@ -170,6 +171,8 @@ pub(super) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> R
             task.session = None;
         }
     }
+    // CPUs of a cpuset on which nothing ever happened.
+    recorded::fit(&mut recorded.workload, config.machine.topology.nr_cpus() as u32);
     recorded
 }
 
@@ -314,12 +317,7 @@ fn change(
     let removed = rules.removed(&recorded.threads);
     let mut changed = if removed.is_empty() { recorded.clone() } else { replay(removed) };
     let cpus = plan.config.machine.topology.nr_cpus();
-    let freed = changed.free(cpus as u32);
-    if freed > 0 {
-        output::note(&format!(
-            "{freed} tasks confined to a CPU that this machine does not have may run anywhere on it"
-        ));
-    }
+    fit(&mut changed.workload, cpus);
     rules.apply(&mut changed, &recorded.threads, cpus)?;
     Ok(changed.workload)
 }
@@ -396,6 +394,15 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
     let groups = recorded.workload.groups.len().saturating_sub(1);
     tell(counts.grouped, &format!("tasks begin in task groups other than the root, of which there are {groups}"));
     tell(counts.moves, "times a task is moved to another group");
+    let of_groups = |has: fn(&Group) -> bool| recorded.workload.groups.iter().filter(|group| has(group)).count() as u64;
+    tell(of_groups(|group| group.cpuset.cpus.is_some()), "task groups have CPUs of their own (cpuset.cpus)");
+    tell(of_groups(|group| group.uclamp.is_some()), "task groups have utilisation clamps");
+    if !recorded.workload.sessions.is_empty() {
+        tell(
+            counts.autogrouped,
+            "tasks begin in the autogroups that the machine says; others are in their parent's, or in one of their process",
+        );
+    }
     tell(counts.ungrouped, "tasks of which nothing says in which group they were: they are in the root group");
     let clocks =
         recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();

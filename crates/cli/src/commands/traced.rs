@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use vruntime_report::ReplayCheck;
 use vruntime_workload::SourceMap;
 use vruntime_workload::program::Workload;
-use vruntime_workload::recorded::{Cgroups, Recorded};
+use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
 
 use super::replay::{checked, finish, notes, nothing_ran, read};
 use crate::args::Model;
 use crate::input::{Input, Says};
+use crate::output;
 use crate::plan::{Plan, plan};
 use crate::simulate::{Done, Job};
 
@@ -44,7 +45,7 @@ pub(crate) fn traced(
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
-        says: Says::Trace(reading.cpus),
+        says: Says::Trace { cpus: reading.cpus, autogroup: cgroups.is_some_and(Cgroups::autogroup) },
     };
     // What is tried out is no part of how it was recorded.
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
@@ -142,5 +143,18 @@ pub(super) fn without_semaphores(runs: &mut [Done], semaphores: &[String]) {
                 *note = note.replace(&inside, "the task that woke it in the trace");
             }
         }
+    }
+}
+
+/// Fits a trace's workload to a machine of so many CPUs, and tells what does not fit.
+pub(super) fn fit(workload: &mut Workload, cpus: usize) {
+    let Unfit { tasks, groups } = recorded::fit(workload, cpus as u32);
+    if tasks > 0 {
+        output::note(&format!(
+            "{tasks} tasks confined to a CPU that this machine does not have may run anywhere on it"
+        ));
+    }
+    if groups > 0 {
+        output::note(&format!("{groups} cpusets are without those of their CPUs that this machine does not have"));
     }
 }
