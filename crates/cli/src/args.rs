@@ -175,6 +175,7 @@ pub(crate) enum Command {
 
 /// What is simulated, besides the kernel and the machine.
 #[derive(Clone, Debug, Default, Args)]
+#[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
     /// Seed of the (first) run; 0 starts every task and tick exactly on time [default: 1]
     #[arg(long, value_name = "S")]
