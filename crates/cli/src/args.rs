@@ -175,6 +175,7 @@ pub(crate) enum Command {
 
 /// What is simulated, besides the kernel and the machine.
 #[derive(Clone, Debug, Default, Args)]
+#[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
     /// Seed of the (first) run; 0 starts every task and tick exactly on time [default: 1]
     #[arg(long, value_name = "S")]
@@ -340,6 +341,12 @@ pub(crate) struct Compare {
     /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Vec<String>,
+    /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay
+    #[arg(long, value_name = "KERNEL", default_value = "6.18")]
+    pub(crate) recorded_kernel: String,
+    /// The task groups of the machine a trace was recorded on (docs/replay.md); once for all traces, or once for each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cgroups: Vec<PathBuf>,
     /// Show changes within the spread, or too small to matter, as well
     #[arg(long)]
     pub(crate) all: bool,

@@ -39,8 +39,13 @@ pub(crate) enum Says {
     Scenario(Box<Scenario>),
     /// Where it was recorded.
     Recording(Box<Recording>),
-    /// It is a trace of a machine of so many CPUs.
-    Trace(usize),
+    /// It is a trace of a machine.
+    Trace {
+        /// How many CPUs it has.
+        cpus: usize,
+        /// Whether it is known to put tasks into autogroups.
+        autogroup: bool,
+    },
 }
 
 /// Whether a file is a workload and no trace: by its name, or because it begins as JSON does, or cannot be read.

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         }
     };
     interrupt::install();
+    output::fit_tables();
     let ended = match &arguments.command {
         Command::Run(run) => commands::run(run),
         Command::Compare(compare) => commands::compare(compare),

@@ -1,10 +1,28 @@
 //! What goes to standard output and standard error.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process;
 
 use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
+
+/// Tables fit the terminal; anywhere else a row is a line, however long.
+pub(crate) fn fit_tables() {
+    let out = io::stdout();
+    vruntime_report::set_width(out.is_terminal().then(|| columns(&out).unwrap_or(vruntime_report::WIDTH)));
+}
+
+/// The width of the terminal, if it tells.
+#[cfg(unix)]
+fn columns(out: &io::Stdout) -> Option<u16> {
+    rustix::termios::tcgetwinsize(out).ok().map(|size| size.ws_col).filter(|&columns| columns > 0)
+}
+
+/// The width of the terminal, if it tells.
+#[cfg(not(unix))]
+fn columns(_out: &io::Stdout) -> Option<u16> {
+    None
+}
 
 /// Prints results; nothing in them speaks to the terminal. A reader that went away (`vruntime … | head`) is no error.
 pub(crate) fn print(text: &str) {

@@ -64,7 +64,7 @@ impl Plan {
 /// The kernels an input names itself.
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
     match &input.says {
-        Says::RtApp(_) | Says::Trace(_) => Vec::new(),
+        Says::RtApp(_) | Says::Trace { .. } => Vec::new(),
         Says::Scenario(scenario) => scenario.kernel.iter().map(|kernel| kernel.value.clone()).collect(),
         Says::Recording(recording) => vec![short_version(&recording.kernel)],
     }
@@ -136,12 +136,13 @@ pub(crate) fn plan(
         set(name, *value, &mut kernel, &mut costs).map_err(|bad| bad.report)?;
     }
     kernel.rt_group_sched = options.rt_group_sched || scenario.and_then(|s| s.rt_group_sched).unwrap_or(false);
-    if matches!(input.says, Says::Trace(_)) {
+    if matches!(input.says, Says::Trace { .. }) {
         // What kernel threads did is in the trace.
         costs.kworker_ns = 0;
     }
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
+    let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| has_autogroups(&kernel));
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
     config.gate = options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some());
@@ -149,6 +150,7 @@ pub(crate) fn plan(
         || scenario
             .and_then(|s| s.autogroup)
             .or(recording.map(|r| r.autogroup))
+            .or(traced)
             .or(file.as_ref().and_then(|file| file.machine.autogroup))
             .unwrap_or(false);
     config.preempt = options
@@ -172,6 +174,12 @@ pub(crate) fn plan(
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
 }
 
+/// Whether a kernel has autogroups: they came with 2.6.38.
+fn has_autogroups(kernel: &Kernel) -> bool {
+    let mut version = kernel.name.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    [version.next(), version.next(), version.next()] >= [Some(2), Some(6), Some(38)]
+}
+
 fn machine_of(
     input: &Input,
     scenario: Option<&Scenario>,
@@ -181,7 +189,7 @@ fn machine_of(
     if let Some(text) = chosen {
         return Ok((text.to_owned(), false, MachineSpec::new(machine::parse(text)?)));
     }
-    if let Says::Trace(cpus) = input.says {
+    if let Says::Trace { cpus, .. } = input.says {
         let text = cpus.to_string();
         let spec = MachineSpec::new(machine::parse(&text)?);
         return Ok((text, false, spec));

@@ -679,12 +679,32 @@ fn what_would_never_happen_is_warned_of() {
 
 #[test]
 fn names_and_numbers_in_tables_are_whole() {
-    for line in well(&["kernels", "--features", "6.12"]).lines() {
-        assert!(line.chars().count() <= 100, "{line}");
-    }
     let text = well(&["kernels", "--features", "6.12"]);
+    assert!(!text.lines().any(|line| line.starts_with(' ')), "in a pipe a row is one line: {text}");
     for name in ["sched_rr_timeslice_ms ", "sched_util_clamp_min_rt_default"] {
         assert!(text.contains(name), "{text}");
     }
     assert!(text.lines().any(|line| line.starts_with("base_slice_ns") && line.ends_with("2800000")), "{text}");
+}
+
+/// On a terminal tables fit, whatever its width; `script` is one that can be had without a user.
+#[cfg(target_os = "linux")]
+#[test]
+fn tables_fit_the_terminal() {
+    let shell = |columns: u16| {
+        let command = Command::cargo_bin("vruntime").expect("cargo has built it");
+        let line = format!("stty cols {columns}; {} kernels --features 6.12", command.get_program().to_string_lossy());
+        let output = std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).output();
+        output.ok().filter(|output| output.status.success()).map(|output| text(&output.stdout))
+    };
+    for columns in [80, 100] {
+        let Some(text) = shell(columns) else {
+            eprintln!("skipped: there is no `script` here");
+            return;
+        };
+        assert!(text.contains("base_slice_ns"), "{text}");
+        for line in text.lines() {
+            assert!(line.trim_end().chars().count() <= usize::from(columns), "{columns}: {line}");
+        }
+    }
 }

@@ -58,6 +58,13 @@ fn what_cannot_run_is_told_with_what_to_do() {
 #[test]
 fn a_calibrated_machine_can_be_simulated() {
     let folder = folder();
+    // A file is left where somebody has made room for it, and else nothing is measured.
+    let (well, out, err) = vruntime(folder.path(), &["calibrate", "--out", "machines/mine.toml"]);
+    assert!(!well && out.is_empty() && err.contains("there is no folder machines"), "{out}{err}");
+    assert!(!folder.path().join("machines").exists());
+    let (well, out, err) = vruntime(folder.path(), &["calibrate", "--out", "."]);
+    assert!(!well && out.is_empty() && err.contains("cannot write ."), "{out}{err}");
+    fs::create_dir(folder.path().join("machines")).unwrap();
     let (well, out, err) = vruntime(folder.path(), &["calibrate", "--out", "machines/mine.toml"]);
     assert!(well, "{err}");
     for word in ["[machine]", "topology = ", "hz = ", "[costs]", "syscall_ns = ", "switch_ns = ", "fork_ns = "] {

@@ -1,5 +1,6 @@
 //! `vruntime replay`, as users meet it.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Output;
 
@@ -201,6 +202,86 @@ fn traces_are_compared_as_workloads_are() {
     assert!(!table.contains("loop"), "a trace knows no loops: {table}");
 }
 
+/// Nobody trusts what a trace is compared with before he knows how well the trace itself is reproduced.
+#[test]
+fn traces_are_checked_before_they_are_compared() {
+    let kernels = ["--kernel", "6.1", "--kernel", "6.12"];
+    let replayed = json(&["replay", "perf-data.txt", "--recorded-kernel", "6.12", "--json"], b"");
+    let compare = |more: &[&'static str]| {
+        let mut arguments = vec!["compare", "perf-data.txt", "--recorded-kernel", "6.12"];
+        arguments.extend(kernels.iter().chain(more));
+        arguments
+    };
+    let compared = json(&compare(&["--json"]), b"");
+    assert_eq!(compared["replays"][0]["check"], replayed["check"], "the same check");
+    assert_eq!(compared["replays"][0]["notes"], replayed["notes"]);
+    let summary = replayed["check"]["summary"].as_str().expect("a sentence");
+    let text = well(&compare(&[]), b"");
+    let check = text.find(summary).expect("it is told");
+    assert!(text.contains("perf-data.txt replayed as recorded, on 2 CPUs under 6.12"), "{text}");
+    assert!(check < text.find("\ntasks").expect("there is a table"), "before what is compared: {text}");
+    let files = ["compare", "perf-data.txt", "perf-script.txt", "--json"];
+    assert_eq!(json(&files, b"")["replays"].as_array().map(Vec::len), Some(2), "one each");
+    let page = tempfile::NamedTempFile::new().expect("there is room");
+    let path = page.path().display().to_string();
+    well(&[&compare(&["--html"])[..], &[&path]].concat(), b"");
+    assert!(std::fs::read_to_string(&path).expect("it is there").contains("perf-data.txt replayed as recorded"));
+}
+
+/// What a machine wrote down of its groups is as good for `compare` as for `replay`.
+#[test]
+fn traces_are_compared_in_the_groups_they_were_in() {
+    let cgroups = ["--cgroups", CGROUPS, "--costs", "vm"];
+    let replayed = json(&[&["replay", GROUPS, "--json"], &cgroups[..]].concat(), b"");
+    let compare = ["compare", GROUPS, "--kernel", "6.1", "--kernel", "6.18"];
+    let compared = json(&[&compare[..], &cgroups, &["--json"]].concat(), b"");
+    assert_eq!(compared["replays"][0]["check"], replayed["check"]);
+    let capped = compared["cells"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|cell| cell["class"] == "capped" && cell["metric"] == "share");
+    let capped = capped.expect("it is compared");
+    for side in 0..2 {
+        let share = capped["values"][side]["mean"].as_f64().expect("a number");
+        assert!((18.0..=22.0).contains(&share), "its limit holds: {capped}");
+    }
+    let told = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
+    assert!(told.contains("3 times --cgroups for 1 traces") && told.contains("once for each"), "{told}");
+    let told = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
+    assert!(told.contains("none of these files is one"), "{told}");
+}
+
+/// A task that waits for its waker's progress waits for a semaphore of ours, which nobody else has heard of.
+#[test]
+fn notes_do_not_show_how_a_replay_is_made() {
+    let line = |at: &str, who: &str, what: &str| format!(" {who} [000] {at}: {what}\n");
+    let switch = |at: &str, prev: &str, state: &str, next: &str| {
+        let (prev_comm, prev_pid) = prev.split_once('-').expect("a name and a pid");
+        let (next_comm, next_pid) = next.split_once('-').expect("a name and a pid");
+        let what = format!(
+            "sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 prev_state={state} ==> next_comm={next_comm} next_pid={next_pid} next_prio=120"
+        );
+        line(at, prev, &what)
+    };
+    let mut trace = line("0.000000", "swapper-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
+    trace += &switch("0.000001", "swapper-0", "R", "make-7");
+    trace += &line("0.400000", "make-7", "sched_waking: comm=cc pid=8 prio=120 target_cpu=000");
+    trace += &switch("0.400010", "make-7", "S", "cc-8");
+    trace += &switch("0.500000", "cc-8", "S", "swapper-0");
+    trace += &line("1.000000", "swapper-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
+    let folder = tempfile::tempdir().expect("there is room");
+    let hog = folder.path().join("hog.json");
+    let text =
+        r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
+    std::fs::write(&hog, text).expect("it can be written");
+    let output = vruntime(&["replay", "-", "--beside", hog.to_str().expect("it is UTF-8")], trace.as_bytes());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("task `cc-8` waits for the task that woke it in the trace, since"), "{told}");
+    assert!(!told.contains("semaphore"), "{told}");
+}
+
 /// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.
 #[test]
 fn a_big_little_machine_and_a_symmetric_one() {
@@ -372,6 +453,102 @@ fn as_recorded_is_no_what_if() {
     assert!(told.contains("cannot be used with"), "{told}");
 }
 
+/// Tasks `spin-PID` that compute for a second, on each CPU these in turn, 4 ms each.
+fn spinning(cpus: &[&[i32]]) -> String {
+    let mut text = String::new();
+    for slice in 0..=250_usize {
+        for (cpu, pids) in cpus.iter().enumerate() {
+            let of = |slice: usize| ("spin", pids[slice % pids.len()]);
+            let idle = ("swapper", 0);
+            let (prev, next) =
+                (if slice == 0 { idle } else { of(slice - 1) }, if slice == 250 { idle } else { of(slice) });
+            if prev == next {
+                continue;
+            }
+            let at = slice * 4000 + cpu;
+            let (prev, next) = (
+                format!("prev_comm={} prev_pid={}", prev.0, prev.1),
+                format!("next_comm={} next_pid={}", next.0, next.1),
+            );
+            let time = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
+            let who = if slice == 0 { "swapper-0".to_owned() } else { format!("spin-{}", of(slice - 1).1) };
+            let _ = writeln!(
+                text,
+                "  {who} [{cpu:03}] {time}: sched_switch: {prev} prev_prio=120 prev_state=R ==> {next} next_prio=120"
+            );
+        }
+    }
+    text
+}
+
+/// Shares of the tasks of [`spinning`] in a replay as recorded with what the machine said, percent of a CPU.
+fn spun<const N: usize>(cpus: &[&[i32]], said: &str, pids: [i32; N]) -> [u64; N] {
+    let file = tempfile::NamedTempFile::new().expect("there is room");
+    std::fs::write(file.path(), said).expect("it can be written");
+    let path = file.path().display().to_string();
+    let replayed = json(&["replay", "-", "--json", "--cgroups", &path], spinning(cpus).as_bytes());
+    pids.map(|pid| (permille(&replayed, &format!("spin-{pid}"), "replayed") + 5) / 10)
+}
+
+/// Two builds of one session have together what the shell of another has, as they had on the machine.
+#[test]
+fn tasks_are_replayed_in_the_autogroups_they_were_in() {
+    let threads: String = [11, 12, 13].map(|pid| format!("/proc/{pid}/task/{pid}/cgroup:0::/\n")).concat();
+    let autogroups = |nice: i8| {
+        format!(
+            "{threads}/proc/11/autogroup:/autogroup-7 nice 0\n/proc/12/autogroup:/autogroup-7 nice 0\n/proc/13/autogroup:/autogroup-9 nice {nice}\n"
+        )
+    };
+    let shares = |said: &str| spun(&[&[11, 12, 13]], said, [11, 12, 13]);
+    let near = |shares: [u64; 3], expected: [u64; 3]| {
+        let near = shares.iter().zip(expected).all(|(share, expected)| share.abs_diff(expected) <= 2);
+        assert!(near, "{shares:?} instead of {expected:?}");
+    };
+    near(shares(&autogroups(0)), [25, 25, 50]);
+    // Of weight 335 beside 1024.
+    near(shares(&autogroups(5)), [38, 38, 25]);
+    let switch = |enabled: u8| format!("/proc/sys/kernel/sched_autogroup_enabled:{enabled}\n{}", autogroups(0));
+    near(shares(&switch(1)), [25, 25, 50]);
+    near(shares(&switch(0)), [33, 33, 33]);
+    near(shares(&threads), [33, 33, 33]);
+    // Where the group is another than the root, there is no autogroup.
+    let grouped = autogroups(0).replace("/proc/12/task/12/cgroup:0::/", "/proc/12/task/12/cgroup:0::/web");
+    near(shares(&format!("{grouped}/sys/fs/cgroup/web/cpu.weight:100\n")), [33, 33, 33]);
+    // A kernel of before has none, and none is asked for.
+    let file = tempfile::NamedTempFile::new().expect("there is room");
+    std::fs::write(file.path(), autogroups(0)).expect("it can be written");
+    let path = file.path().display().to_string();
+    let trace = spinning(&[&[11, 12, 13]]);
+    let old = json(&["replay", "-", "--json", "--cgroups", &path, "--kernel", "2.6.23"], trace.as_bytes());
+    assert!(permille(&old, "spin-13", "what_if") < 400, "{old}");
+    assert!(old["notes"].to_string().contains("3 tasks begin in the autogroups that the machine says"), "{old}");
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("spin.txt");
+    std::fs::write(&file, trace).expect("it can be written");
+    let file = file.to_str().expect("it is UTF-8");
+    let compared = json(&["compare", file, "--kernel", "6.12", "--kernel", "6.18", "--json", "--cgroups", &path], b"");
+    assert!(compared["replays"][0]["notes"].to_string().contains("autogroups"), "{compared}");
+}
+
+/// Two tasks had to share CPU 0, for their cpuset has no other.
+#[test]
+fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {
+    let cpus: [&[i32]; 2] = [&[21, 22], &[23]];
+    let threads = "/proc/21/task/21/cgroup:0::/a/b\n/proc/22/task/22/cgroup:0::/a/b\n/proc/23/task/23/cgroup:0::/\n";
+    let group = "/sys/fs/cgroup/a/cpuset.cpus:0\n/sys/fs/cgroup/a/b/cpuset.cpus:\n";
+    let near = |said: String, expected: [u64; 3]| {
+        let shares = spun(&cpus, &said, [21, 22, 23]);
+        let near = shares.iter().zip(expected).all(|(share, expected)| share.abs_diff(expected) <= 2);
+        assert!(near, "{said}: {shares:?} instead of {expected:?}");
+    };
+    let weights = "/sys/fs/cgroup/a/cpu.weight:100\n/sys/fs/cgroup/a/b/cpu.weight:100\n";
+    near(format!("{threads}{group}{weights}"), [50, 50, 100]);
+    // The same where only the `cpuset` controller is enabled, and no group weighs anything.
+    near(format!("{threads}{group}/sys/fs/cgroup/c/cpu.weight:100\n"), [50, 50, 100]);
+    // CPUs that the trace does not show are of no use.
+    near(format!("{threads}{weights}/sys/fs/cgroup/a/cpuset.cpus:0,6-7\n"), [50, 50, 100]);
+}
+
 /// The line of shell that the documentation has works here, and what it writes is understood.
 #[cfg(target_os = "linux")]
 #[test]
@@ -390,6 +567,9 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     let file = folder.path().join("cgroups.txt");
     let text = std::fs::read_to_string(&file).expect("it wrote the file");
     assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");
+    if Path::new("/proc/self/autogroup").exists() {
+        assert!(text.lines().any(|line| line.contains("/autogroup:/autogroup-")), "{text}");
+    }
     let file = file.to_str().expect("it is UTF-8");
     let output = vruntime(&["replay", GROUPS, "--cgroups", file], b"");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -47,6 +47,18 @@ fn the_text_fits_a_terminal_and_ends_with_the_count() {
     assert!(text.ends_with("3 of 3 claims met\n"), "{text}");
 }
 
+/// Runs of minutes are not begun for a folder that cannot be.
+#[test]
+fn a_folder_that_cannot_be_written_is_told_before_the_runs() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let out = file.path().join("out").display().to_string();
+    let output = vruntime(&["reproduce", "spurious-migration", "--out", &out]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(output.stdout), "", "nothing was run");
+    let told = text(output.stderr);
+    assert!(told.contains("cannot write in") && told.contains("out"), "{told}");
+}
+
 #[test]
 fn an_unknown_experiment_is_told_the_known_ones() {
     let output = vruntime(&["reproduce", "lat-ctx"]);

@@ -75,5 +75,5 @@ pub use results::{
     LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
-pub use table::{WIDTH, grid, measured_table, results_table};
+pub use table::{WIDTH, grid, measured_table, results_table, set_width};
 pub use violation::{Pattern, Side, Violation};

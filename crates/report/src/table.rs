@@ -1,7 +1,8 @@
-//! Tables that fit a terminal of 100 columns.
+//! Tables that fit a terminal; in a file or a pipe, of one line a row.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle, Width,
@@ -14,8 +15,19 @@ use crate::printable::printable;
 use crate::results::{Account, IdleWaits, Results};
 use crate::units::{count, percent, time};
 
-/// No table is wider than this many columns.
+/// No table is wider than this many columns, unless [`set_width`] says otherwise.
 pub const WIDTH: u16 = 100;
+
+/// How wide tables are made; [`ENDLESS`] for no bound.
+static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
+/// No table is so wide.
+const ENDLESS: u16 = u16::MAX;
+
+/// Says once, for the whole program, how many columns tables may take; none: as many as they need, so that each row is one line, as
+/// programs that read them want it.
+pub fn set_width(columns: Option<u16>) {
+    TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
+}
 
 /// Rows beyond this many are summed up in a line: a table is for reading; JSON has them all.
 const ROWS: usize = 40;
@@ -29,16 +41,26 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─'))
     .content_lines(ContentLineStyle::none());
 
-/// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned.
+/// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned. As wide as
+/// [`set_width`] lets it be.
 pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
+}
+
+/// As [`grid`], of at most so many columns.
+fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    if width == ENDLESS {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    } else {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.set_header(head);
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     // What fits has no need to be broken, and bounds would only make the columns uneven.
     let whole = longest(head, &rows, |_, _| false);
-    let fits = whole.iter().map(|width| width + 2).sum::<usize>() <= usize::from(WIDTH) + 1;
+    let fits = width == ENDLESS || whole.iter().map(|width| width + 2).sum::<usize>() <= usize::from(width) + 1;
     let widths = (!fits).then(|| longest(head, &rows, |column, cell| column > 0 || cell.chars().count() > UNBROKEN));
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -399,5 +421,16 @@ mod tests {
         let long = "sched_batch_wakeup_granularity_ns-and-more-than-that";
         let text = grid(&["a", "what"], 2, [vec!["b".repeat(60), format!("{long} {}", "words ".repeat(30))]]);
         assert!(text.contains(long) && text.contains(&"b".repeat(60)), "{text}");
+    }
+
+    #[test]
+    fn a_row_is_one_line_where_nobody_reads_it_on_a_terminal() {
+        let rows = || [vec!["some words ".repeat(20), "1".to_owned()], vec!["short".to_owned(), "2".to_owned()]];
+        let text = grid_of(ENDLESS, &["what", "how many"], 1, rows());
+        assert_eq!(text.lines().count(), 4, "head, rule and two rows: {text}");
+        for width in [60, WIDTH] {
+            let text = grid_of(width, &["what", "how many"], 1, rows());
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        }
     }
 }

@@ -15,6 +15,7 @@ pub mod check;
 mod error;
 mod excerpt;
 mod groups;
+mod limit;
 mod merge;
 pub mod model;
 mod names;

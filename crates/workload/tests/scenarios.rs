@@ -179,6 +179,8 @@ fn groups() {
         ("max = \"50000\"", limit(50_000_000, 100_000_000, 0)),
         ("max = [200000, 50000]", limit(200_000_000, 50_000_000, 0)),
         ("max = \"500m\"", limit(50_000_000, 100_000_000, 0)),
+        ("max = \"20ms/100ms\"", limit(20_000_000, 100_000_000, 0)),
+        ("max = \"1500us/5ms\"", limit(1_500_000, 5_000_000, 0)),
         ("max = \"2500m\"", limit(250_000_000, 100_000_000, 0)),
         // As Kubernetes writes CPUs; what cpu.max takes alone is a quota in microseconds.
         ("max = \"0.5\"", limit(50_000_000, 100_000_000, 0)),

@@ -1,11 +1,14 @@
 //! `vruntime compare`.
 
-use std::path::Path;
+use std::borrow::Cow;
 
 use miette::miette;
 use vruntime_report::{Comparison, Variant};
+use vruntime_workload::program::Workload;
 
-use super::{as_input, html, leave, leave_results, tell_notes};
+use super::replay::cgroups;
+use super::traced::{Checked, Traced, fit, semaphores, snapshots, traced, without_semaphores};
+use super::{html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, plan};
@@ -14,14 +17,15 @@ use crate::{Ended, input, located, output, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
+    /// The input's, fitted to the machine if it is a trace's.
+    workload: Cow<'a, Workload>,
     plan: Plan,
     label: String,
 }
 
 pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
-    let inputs = compare.files.iter().map(|file| read(file, options)).collect::<miette::Result<Option<Vec<_>>>>()?;
-    let Some(inputs) = inputs else { return Ok(Ended::Interrupted) };
+    let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let sides = sides(&inputs, compare)?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
@@ -35,7 +39,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
                 detect: false,
                 analyse: Some(html::watch(None)).filter(|_| index == 0 && compare.reports.html.is_some()),
                 overview: index == 0,
-                workload: &side.input.workload,
+                workload: &side.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
                 rtapp_log: None,
@@ -43,16 +47,25 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             });
         }
     }
-    let of_job = |job: usize| sides[job / usize::from(options.repeat)].input;
+    let compared = jobs.len();
+    jobs.extend(traces.iter().map(Traced::job));
     let runs = simulate::all(&jobs).into_iter().enumerate();
-    let runs = runs.map(|(job, run)| run.map_err(|failure| located::report(of_job(job), failure)));
+    let runs = runs.map(|(job, run)| {
+        run.map_err(|failure| match sides.get(job / usize::from(options.repeat)) {
+            Some(side) => located::report(side.input, failure),
+            None => failure.into(),
+        })
+    });
     let mut runs = runs.collect::<miette::Result<Vec<Done>>>()?;
+    let checks = runs.split_off(compared).into_iter().zip(&traces).map(|(run, trace)| trace.check(run));
+    let checks: Vec<Checked<'_>> = checks.collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
-        if matches!(side.input.says, Says::Trace(_)) {
+        if matches!(side.input.says, Says::Trace { .. }) {
             // A recording does not say where a loop begins: those of its program are the replay's own.
-            for run in runs {
+            for run in &mut *runs {
                 run.results.forget_loops();
             }
+            without_semaphores(runs, &semaphores(&side.workload));
         }
     }
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
@@ -62,17 +75,22 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     });
     let comparison =
         Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
+    let mut json = comparison.json();
+    if let (serde_json::Value::Object(fields), false) = (&mut json, checks.is_empty()) {
+        fields.insert("replays".to_owned(), checks.iter().map(Checked::json).collect());
+    }
     if let Some(out) = &options.out {
         for (side, runs) in sides.iter().zip(&of_side) {
             leave_results(&out.join(folder_name(&side.label)), &side.input.name, &side.plan, runs)?;
         }
-        leave(out, "comparison.json", &format!("{:#}\n", comparison.json()))?;
+        leave(out, "comparison.json", &format!("{json:#}\n"))?;
     }
     tell_notes(&runs);
     let firsts = || sides.iter().zip(&of_side).filter_map(|(side, runs)| Some((side.label.clone(), runs.first()?)));
     if let Some(path) = &compare.reports.html {
         let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
-        html::write(&html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>()), path)?;
+        let page = html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>(), &checks);
+        html::write(&page, path)?;
     }
     if let Some(folder) = &compare.reports.tables {
         tables::write(folder, compare.reports.format, "", &[comparison.data_table()])?;
@@ -82,19 +100,33 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         }
     }
     if options.json {
-        output::print_json(&comparison.json());
+        output::print_json(&json);
     } else {
-        output::print(&report(&sides, &of_side, &comparison, options, compare.all));
+        output::print(&report(&sides, &of_side, &checks, &comparison, compare));
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 
-/// A workload, or a trace of one; none: Ctrl-C came before its end.
-fn read(path: &Path, options: &Options) -> miette::Result<Option<Input>> {
-    if !input::is_workload(path) {
-        return as_input(path, &options.model);
+/// Workloads, and traces of some; none: Ctrl-C came before the end of one.
+fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> {
+    let Options { duration, strict, model, .. } = &compare.options;
+    let cgroups = compare.cgroups.iter().map(|file| cgroups(file)).collect::<miette::Result<Vec<_>>>()?;
+    let of_traces = compare.files.iter().filter(|file| !input::is_workload(file)).count();
+    let mut snapshots = snapshots(&cgroups, of_traces)?.into_iter();
+    let (mut inputs, mut traces) = (Vec::new(), Vec::new());
+    for file in &compare.files {
+        if input::is_workload(file) {
+            inputs.push(input::read(file, *duration, *strict)?);
+        } else {
+            let snapshot = snapshots.next().flatten();
+            let Some((input, trace)) = traced(file, &compare.recorded_kernel, snapshot, model)? else {
+                return Ok(None);
+            };
+            inputs.push(input);
+            traces.push(trace);
+        }
     }
-    input::read(path, options.duration, options.strict).map(Some)
+    Ok(Some((inputs, traces)))
 }
 
 /// Every combination of files, kernels and machines; the first is what the others are compared with.
@@ -117,7 +149,12 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
                 let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
                 plan.config.duration = compare.options.duration;
                 plan.config.strict = compare.options.strict;
-                sides.push(Side { input, plan, label: String::new() });
+                let mut workload = Cow::Borrowed(&input.workload);
+                let cpus = plan.config.machine.topology.nr_cpus();
+                if matches!(input.says, Says::Trace { cpus: recorded, .. } if cpus < recorded) {
+                    fit(workload.to_mut(), cpus);
+                }
+                sides.push(Side { input, workload, plan, label: String::new() });
             }
         }
     }
@@ -166,15 +203,25 @@ fn folder_name(label: &str) -> String {
     label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
 }
 
-fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options: &Options, all: bool) -> String {
+fn report(
+    sides: &[Side<'_>],
+    runs: &[&[Done]],
+    checks: &[Checked<'_>],
+    comparison: &Comparison,
+    compare: &Compare,
+) -> String {
+    let options = &compare.options;
     let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| what(side, runs)).collect();
     if options.repeat > 1 {
         lines.push(format!("mean of {} seeds, ± half the spread, ~ change within the spread", options.repeat));
     }
-    let table = if all { comparison.whole_table() } else { comparison.table() };
+    let table = if compare.all { comparison.whole_table() } else { comparison.table() };
+    for check in checks {
+        lines.extend([String::new(), check.summary()]);
+    }
     lines.extend([String::new(), comparison.sentence(), String::new(), table]);
-    if sides.iter().any(|side| matches!(side.input.says, Says::Trace(_))) {
-        lines.push("how far to trust the replay of a trace: vruntime replay FILE --as-recorded\n".to_owned());
+    if !checks.is_empty() {
+        lines.push("how well each task of a trace is reproduced: vruntime replay FILE --as-recorded\n".to_owned());
     }
     if let Some(out) = &options.out {
         let (out, first) = (out.display(), folder_name(&sides[0].label));
@@ -186,7 +233,7 @@ fn report(sides: &[Side<'_>], runs: &[&[Done]], comparison: &Comparison, options
 
 /// What was run on one side.
 fn what(side: &Side<'_>, runs: &[Done]) -> String {
-    let Side { input, plan, label } = side;
+    let Side { input, plan, label, .. } = side;
     let seconds = runs.first().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
     format!(

@@ -6,6 +6,7 @@ use std::path::Path;
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, Results, TableGroup};
 
+use super::traced::Checked;
 use crate::simulate::Done;
 
 /// What to look for in a run that is to be shown on a page, and what was asked for besides.
@@ -72,10 +73,18 @@ fn results(page: &mut Page, runs: &[(String, &Results)]) {
 }
 
 /// A page of all runs that were compared, by the first seed of each; the comparison itself is of all seeds.
-pub(crate) fn compare_page(lead: &str, comparison: &Comparison, runs: &[(String, &Done)]) -> Page {
+pub(crate) fn compare_page(
+    lead: &str,
+    comparison: &Comparison,
+    runs: &[(String, &Done)],
+    checks: &[Checked<'_>],
+) -> Page {
     let labels: Vec<&str> = runs.iter().map(|(label, _)| label.as_str()).collect();
     let mut page = Page::new(labels.join(" against "), lead);
     page.say(comparison.sentence().replace('\n', " "));
+    for check in checks {
+        page.say(check.summary());
+    }
     let watched: Vec<(String, &Analyses)> =
         runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
     for (label, analyses) in &watched {

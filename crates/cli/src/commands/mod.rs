@@ -15,6 +15,7 @@ mod replayed;
 mod reproduce;
 mod run;
 mod trace;
+mod traced;
 
 pub(crate) use analyses::{Asked, word as analysis_word};
 #[cfg(target_os = "linux")]
@@ -25,12 +26,13 @@ pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
-pub(crate) use replay::{as_input, replay};
+pub(crate) use replay::replay;
 pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;
 pub(crate) use trace::trace;
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
@@ -78,6 +80,20 @@ fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
         .and_then(|()| fs::write(&path, text))
         .into_diagnostic()
         .wrap_err_with(|| format!("cannot write {}", path.display()))
+}
+
+/// Makes a folder, if need be, for what is left there after long runs: whether that can be is known before them.
+fn prepare(folder: &Path) -> miette::Result<()> {
+    fs::create_dir_all(folder)
+        .and_then(|()| scratch(folder))
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot write in {}", folder.display()))
+}
+
+/// Makes a file in a folder that is gone again at once: whether any can be made.
+fn scratch(folder: &Path) -> io::Result<()> {
+    // Its name, which the error has, is nobody's business.
+    tempfile::tempfile_in(folder).map(drop).map_err(|error| error.kind().into())
 }
 
 /// Leaves what `--out` promises besides the traces, which the runs have written themselves.

@@ -10,12 +10,13 @@ use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::SourceMap;
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
 
 use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
+use super::traced::{fit, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::plan::{Plan, plan};
@@ -36,6 +37,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), watched)? else {
         return Ok(Ended::Interrupted);
     };
+    let autogroup = cgroups.as_ref().is_some_and(Cgroups::autogroup);
     if let Some(cgroups) = cgroups {
         reading.recorder = reading.recorder.with_cgroups(cgroups);
     }
@@ -45,7 +47,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
-        says: Says::Trace(cpus),
+        says: Says::Trace { cpus, autogroup },
     };
     let input = empty("replay");
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
@@ -77,7 +79,11 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         return Err(nothing_ran(&arguments.file));
     }
     let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
-    let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, &beside, plan, without)).transpose()?;
+    let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, plan, without)).transpose()?;
+    let inside = semaphores(changed.as_ref().unwrap_or(&recorded.workload));
+    let with_neighbours =
+        |changed: Workload| beside.iter().fold(changed, |workload, input| workload.beside(&input.workload));
+    let changed = changed.map(with_neighbours);
     let job = |workload, plan: &Plan| Job {
         workload,
         config: plan.config.clone(),
@@ -92,7 +98,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let (Some(workload), Some(plan)) = (&changed, &what_if) {
         jobs.push(job(workload, plan));
     }
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    without_semaphores(&mut runs, &inside);
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
     let told = notes(&recorded, reading.clock.jumps);
@@ -150,27 +157,12 @@ fn report(
     Ok(())
 }
 
-/// A trace as a workload beside others; none: Ctrl-C came before its end.
-pub(crate) fn as_input(path: &Path, model: &Model) -> miette::Result<Option<Input>> {
-    let Some(reading) = read(path, None, None, false)? else { return Ok(None) };
-    let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
-    let says = Says::Trace(reading.cpus);
-    let mut input =
-        Input { name, folder: PathBuf::new(), workload: Workload::default(), places: SourceMap::default(), says };
-    let config = plan(&input, None, None, model)?.config;
-    input.workload = finish(reading.recorder, &config, false).workload;
-    if input.workload.tasks.is_empty() {
-        return Err(nothing_ran(path));
-    }
-    Ok(Some(input))
-}
-
-fn nothing_ran(path: &Path) -> miette::Report {
+pub(super) fn nothing_ran(path: &Path) -> miette::Report {
     miette!(help = "record while something runs", "nothing but the idle tasks ran in {}", path.display())
 }
 
 /// The programs of a trace, for a machine of this kind.
-fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
+pub(super) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
     let recorder = if keep_times { recorder.keep_times() } else { recorder };
     let mut recorded = recorder.finish(&charges(config));
     if !config.autogroup {
@@ -179,11 +171,13 @@ fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
             task.session = None;
         }
     }
+    // CPUs of a cpuset on which nothing ever happened.
+    recorded::fit(&mut recorded.workload, config.machine.topology.nr_cpus() as u32);
     recorded
 }
 
 /// Reads a trace of a machine; none: Ctrl-C came before its end.
-fn read(
+pub(super) fn read(
     path: &Path,
     duration: Option<u64>,
     machine: Option<&Topology>,
@@ -220,11 +214,11 @@ fn read(
 
 /// A trace that is being read.
 #[derive(Debug, Default)]
-struct Reading {
-    recorder: Recorder,
+pub(super) struct Reading {
+    pub(super) recorder: Recorder,
     summary: Summary,
-    cpus: usize,
-    clock: Clock,
+    pub(super) cpus: usize,
+    pub(super) clock: Clock,
     /// What the recording itself says, for a page.
     analyses: Option<Analyses>,
 }
@@ -308,34 +302,28 @@ fn contents(path: &Path) -> miette::Result<Vec<u8>> {
 }
 
 /// What `--cgroups` names.
-fn cgroups(path: &Path) -> miette::Result<Cgroups> {
+pub(super) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
     let bytes = contents(path)?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)
 }
 
-/// The workload of a what-if. `replay` makes the recording's programs without the threads it is given.
+/// The workload of a what-if, but for who runs beside it. `replay` makes the recording's programs without the threads it is given.
 fn change(
     recorded: &Recorded,
     rules: &Rules,
-    beside: &[Input],
     plan: &Plan,
     replay: impl FnOnce(BTreeSet<usize>) -> Recorded,
 ) -> miette::Result<Workload> {
     let removed = rules.removed(&recorded.threads);
     let mut changed = if removed.is_empty() { recorded.clone() } else { replay(removed) };
     let cpus = plan.config.machine.topology.nr_cpus();
-    let freed = changed.free(cpus as u32);
-    if freed > 0 {
-        output::note(&format!(
-            "{freed} tasks confined to a CPU that this machine does not have may run anywhere on it"
-        ));
-    }
+    fit(&mut changed.workload, cpus);
     rules.apply(&mut changed, &recorded.threads, cpus)?;
-    Ok(beside.iter().fold(changed.workload, |workload, input| workload.beside(&input.workload)))
+    Ok(changed.workload)
 }
 
 /// The recording beside its replays.
-fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus: usize) -> ReplayCheck {
+pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus: usize) -> ReplayCheck {
     let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
         results.tasks.iter().map(|task| (task.name.clone(), task.into())).collect()
     };
@@ -387,7 +375,7 @@ fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus:
 }
 
 /// What there is to know about how the trace was read, a sentence each.
-fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
+pub(super) fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
     let counts = &recorded.counts;
     let habit = |habit| recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.habit == habit).count();
     let mut notes = vec![format!(
@@ -406,6 +394,15 @@ fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
     let groups = recorded.workload.groups.len().saturating_sub(1);
     tell(counts.grouped, &format!("tasks begin in task groups other than the root, of which there are {groups}"));
     tell(counts.moves, "times a task is moved to another group");
+    let of_groups = |has: fn(&Group) -> bool| recorded.workload.groups.iter().filter(|group| has(group)).count() as u64;
+    tell(of_groups(|group| group.cpuset.cpus.is_some()), "task groups have CPUs of their own (cpuset.cpus)");
+    tell(of_groups(|group| group.uclamp.is_some()), "task groups have utilisation clamps");
+    if !recorded.workload.sessions.is_empty() {
+        tell(
+            counts.autogrouped,
+            "tasks begin in the autogroups that the machine says; others are in their parent's, or in one of their process",
+        );
+    }
     tell(counts.ungrouped, "tasks of which nothing says in which group they were: they are in the root group");
     let clocks =
         recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();

@@ -16,7 +16,7 @@ use vruntime_sim::{Config, Outcome};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Workload;
 
-use super::leave;
+use super::{leave, prepare};
 use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
 use crate::plan::plan;
@@ -78,6 +78,9 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     if let Some(task) = &reproduce.counted {
         native::instructions::perform(task)?;
         return Ok(Ended::Well);
+    }
+    if let Some(folder) = &reproduce.out {
+        prepare(folder)?;
     }
     let one = match reproduce.name {
         Which::All => None,

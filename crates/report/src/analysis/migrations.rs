@@ -13,6 +13,9 @@
 //! | `rt_push`, `rt_pull` | a real-time or deadline task that its CPU pushes, or another pulls |
 //! | `asleep` | the task sleeps: its affinity changed, or its CPU went |
 //! | `other` | anything else; mostly affinity |
+//!
+//! A recording without one `sched_migrate_task` shows migrations only by where tasks run next: `wakeup` if the task slept since it ran, else
+//! `while runnable`. What was moved there and back before it ran is not among them, and that is said.
 
 use std::collections::BTreeMap;
 
@@ -32,21 +35,41 @@ struct Cpu {
     pulled: Vec<u32>,
 }
 
+/// The title where the trace has no event of migrations.
+pub(super) const FROM_SWITCHES: &str =
+    "Migrations that sched_switch shows (record sched_migrate_task for all of them, and causes)";
+
+/// What is counted.
+#[derive(Debug, Default)]
+struct Tally {
+    causes: BTreeMap<&'static str, u64>,
+    /// By task: all, at wakeup or fork, by balancing.
+    tasks: Vec<[u64; 3]>,
+}
+
+/// A task's last time on a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    cpu: u32,
+    /// It went to sleep there.
+    slept: bool,
+}
+
 /// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Migrations {
     cpus: Vec<Cpu>,
-    causes: BTreeMap<&'static str, u64>,
-    /// By task: all, at wakeup or fork, by balancing.
-    tasks: Vec<[u64; 3]>,
+    tally: Tally,
+    /// What switches alone show.
+    switches: Tally,
+    ran: Vec<Option<Ran>>,
+    /// The causes are the scheduler's own.
     told: bool,
+    /// There is any event of a migration.
+    recorded: bool,
 }
 
-impl Migrations {
-    pub(super) fn new(_options: &Options) -> Self {
-        Self::default()
-    }
-
+impl Tally {
     fn count(&mut self, task: u32, cause: &'static str) {
         *self.causes.entry(cause).or_default() += 1;
         if task as usize >= self.tasks.len() {
@@ -56,15 +79,32 @@ impl Migrations {
         row[0] += 1;
         match cause {
             "wakeup" | "fork" => row[1] += 1,
-            "newidle" | "idle" | "periodic" | "nohz_idle" | "active" => row[2] += 1,
+            "while runnable" | "newidle" | "idle" | "periodic" | "nohz_idle" | "active" => row[2] += 1,
             _ => {}
+        }
+    }
+}
+
+impl Migrations {
+    pub(super) fn new(_options: &Options) -> Self {
+        Self::default()
+    }
+
+    /// A task runs there from now on, or until now.
+    fn ran(&mut self, task: u32, ran: Ran) {
+        if task as usize >= self.ran.len() {
+            self.ran.resize(task as usize + 1, None);
+        }
+        let last = self.ran[task as usize].replace(ran);
+        if let Some(last) = last.filter(|last| last.cpu != ran.cpu) {
+            self.switches.count(task, if last.slept { "wakeup" } else { "while runnable" });
         }
     }
 
     /// Those pulled since the last switch of a CPU: why.
     fn settle(&mut self, cpu: u32, cause: &'static str) {
         for task in std::mem::take(&mut self.cpus[cpu as usize].pulled) {
-            self.count(task, cause);
+            self.tally.count(task, cause);
         }
     }
 
@@ -88,7 +128,7 @@ impl Migrations {
             _ if step.cpu != from && step.by == On::Idle => "nohz_idle",
             _ => "other",
         };
-        self.count(task, cause);
+        self.tally.count(task, cause);
     }
 }
 
@@ -97,25 +137,33 @@ impl Analysis for Migrations {
         if world.cpus().len() > self.cpus.len() {
             self.cpus.resize_with(world.cpus().len(), Cpu::default);
         }
+        self.recorded |= matches!(step.what, What::Migrate { .. });
         match step.what {
             What::Migrate { task, cause: Some(cause), .. } => {
                 self.told = true;
                 // Not a migration to the kernel, which only then gives the task its first CPU.
                 if cause != MigrateCause::Fork {
-                    self.count(task, cause_name(cause));
+                    self.tally.count(task, cause_name(cause));
                 }
             }
             What::Migrate { task, from, to, cause: None, realtime } if (to as usize) < self.cpus.len() => {
                 self.migrate(step, world, task, from, to, realtime);
             }
-            What::Migrate { task, .. } => self.count(task, "other"),
-            What::Switch { prev, state, .. } => {
+            What::Migrate { task, .. } => self.tally.count(task, "other"),
+            What::Switch { prev, state, next } => {
                 let cause = match prev {
                     On::Idle => "idle",
                     _ if state.is_runnable() => "periodic",
                     _ => "newidle",
                 };
                 self.settle(step.cpu, cause);
+                if !self.recorded {
+                    for (on, slept) in [(prev, !state.is_runnable()), (next, false)] {
+                        if let On::Task(task) = on {
+                            self.ran(task, Ran { cpu: step.cpu, slept });
+                        }
+                    }
+                }
             }
             _ => {}
         }
@@ -130,12 +178,18 @@ impl Analysis for Migrations {
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {
-        let total: u64 = self.causes.values().sum();
+        let derived = !self.recorded && !world.is_live();
+        let tally = if derived { &self.switches } else { &self.tally };
+        let total: u64 = tally.causes.values().sum();
         let columns =
             [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Of all", Kind::Share)];
-        let told = if self.told { "" } else { ", told from what is around them" };
-        let mut causes = DataTable::new("migrations", format!("Migrations by cause{told}"), &columns);
-        let mut rows: Vec<(&str, u64)> = self.causes.iter().map(|(&cause, &count)| (cause, count)).collect();
+        let title = match (derived, self.told || world.is_live()) {
+            (true, _) => FROM_SWITCHES,
+            (false, true) => "Migrations by cause",
+            (false, false) => "Migrations by cause, told from what is around them",
+        };
+        let mut causes = DataTable::new("migrations", title.to_owned(), &columns);
+        let mut rows: Vec<(&str, u64)> = tally.causes.iter().map(|(&cause, &count)| (cause, count)).collect();
         rows.sort_by_key(|&(cause, count)| (std::cmp::Reverse(count), cause));
         for (cause, count) in rows {
             causes.push(vec![cause.into(), count.into(), (count as f64 / total.max(1) as f64).into()]);
@@ -147,7 +201,7 @@ impl Analysis for Migrations {
             ("by_balancing", "By balancing", Kind::Count),
         ];
         let mut tasks = DataTable::new("migrations_by_task", "Who was moved", &columns);
-        let mut rows: Vec<(u32, &[u64; 3])> = (0..).zip(&self.tasks).filter(|(_, counts)| counts[0] > 0).collect();
+        let mut rows: Vec<(u32, &[u64; 3])> = (0..).zip(&tally.tasks).filter(|(_, counts)| counts[0] > 0).collect();
         rows.sort_by_key(|&(task, counts)| (std::cmp::Reverse(counts[0]), task));
         for (task, counts) in rows {
             let mut row: Vec<Cell> = vec![world.name(task).into()];

@@ -1,6 +1,7 @@
 //! What the analyses found, in sentences: for the top of a page.
 
 use super::Analyses;
+use super::migrations::FROM_SWITCHES;
 use crate::data::{Cell, DataTable};
 use crate::units::{percent, time};
 
@@ -107,5 +108,6 @@ fn idle(table: &DataTable) -> String {
 fn migrations(table: &DataTable) -> Option<String> {
     let total: f64 = (0..table.rows.len()).filter_map(|row| number(table, row, "count")).sum();
     let (cause, share) = (text(table, 0, "cause")?, number(table, 0, "share")?);
-    Some(format!("There were {total} migrations, {} % of them by cause {cause}.", percent(share)))
+    let least = if table.title == FROM_SWITCHES { "at least " } else { "" };
+    Some(format!("There were {least}{total} migrations, {} % of them by cause {cause}.", percent(share)))
 }

@@ -170,6 +170,33 @@ fn migrations_by_what_is_around_them() {
     assert_eq!(cell(&tables[1], "b-8", "migrations"), 2);
 }
 
+/// Without `sched_migrate_task` nobody is told that there were none.
+#[test]
+fn migrations_of_a_trace_that_has_no_event_of_them() {
+    let text = [
+        switch(0, 1_000, IDLE, "R", A),
+        // Preempted here, and next seen there; then it sleeps, and wakes here again.
+        switch(0, 2_000, A, "R", B),
+        switch(1, 2_100, IDLE, "R", A),
+        switch(1, 3_000, A, "S", IDLE),
+        switch(0, 3_500, B, "S", A),
+        switch(0, 4_000, A, "S", IDLE),
+    ]
+    .concat();
+    let analyses = analyse(&[AnalysisKind::Migrations], &AnalysisOptions::default(), &text);
+    let tables = analyses.tables();
+    assert!(tables[0].title.contains("sched_switch") && tables[0].title.contains("sched_migrate_task"));
+    for cause in ["wakeup", "while runnable"] {
+        assert_eq!(cell(&tables[0], cause, "count"), 1, "{}", tables[0].json());
+    }
+    assert_eq!(cell(&tables[1], "a-7", "migrations"), 2);
+    let said = analyses.sentences().concat();
+    assert!(said.contains("at least 2 migrations"), "{said}");
+    let still = [switch(0, 1_000, IDLE, "R", A), switch(0, 2_000, A, "S", IDLE)].concat();
+    let analyses = analyse(&[AnalysisKind::Migrations], &AnalysisOptions::default(), &still);
+    assert!(analyses.tables()[0].text(5).contains("record sched_migrate_task"));
+}
+
 #[test]
 fn a_critical_path_goes_through_those_who_woke() {
     // A sleeps from 2 to 10 ms: C worked from 3 to 6 and woke B, who waited to 7 and worked to 10.

@@ -235,6 +235,11 @@ impl World {
         }
     }
 
+    /// Whether the events are of a run of ours, which has classes of tasks, and events of everything.
+    pub(crate) fn is_live(&self) -> bool {
+        self.tasks.iter().any(|task| task.class.is_some())
+    }
+
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.len()
     }

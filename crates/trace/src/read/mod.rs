@@ -30,6 +30,7 @@ mod perf_data;
 mod perfetto;
 mod ring;
 mod scan;
+mod script;
 mod summary;
 mod text;
 mod trace_dat;

@@ -9,6 +9,7 @@ use super::lines::Lines;
 use super::notes::{Error, Kind, Notes, Place};
 use super::payload::tracepoint;
 use super::scan::{digits, signed, trim_start, word};
+use super::script::Script;
 use crate::event::{Named, Record, StateBits, Tracepoint};
 
 /// Reads text, line by line, in a buffer of 256 KiB that does not grow.
@@ -27,6 +28,8 @@ pub struct TextReader<R> {
     latest: i64,
     /// Whether [`Notes::kind`] is as good as it gets.
     kind_known: bool,
+    /// Whether its columns are what they have to be.
+    script: Script,
 }
 
 /// Where in a page of HTML we are.
@@ -61,6 +64,7 @@ impl<R: Read> TextReader<R> {
             events: 0,
             latest: 0,
             kind_known: false,
+            script: Script::default(),
         }
     }
 
@@ -72,10 +76,14 @@ impl<R: Read> TextReader<R> {
     /// The next event, in the order of the file; none at its end.
     ///
     /// # Errors
-    /// If reading fails, or the file ends without an event.
+    /// If reading fails, or the file ends without an event, or it is what `perf script` prints with other columns.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         let (start, line) = loop {
+            if self.script.watches() {
+                self.script.judge(false)?;
+            }
             let Some(found) = self.lines.next()? else {
+                self.script.judge(true)?;
                 if self.events == 0 {
                     return Err(Error::NoEvents { lines: self.lines.number() });
                 }
@@ -111,6 +119,9 @@ impl<R: Read> TextReader<R> {
         let text = &self.lines.bytes()[start..end];
         Ok(Some(match line {
             Line::Event(head) => {
+                if self.script.watches() {
+                    self.script.event(&head, &text[head.name.clone()]);
+                }
                 let record = record(text, &head, &mut self.bits);
                 self.notes.counts_for_time |= head.counts;
                 if matches!(record.point, Tracepoint::Malformed { .. }) {
@@ -187,6 +198,9 @@ impl<R: Read> TextReader<R> {
             Some(Header::Other) => {}
             None if self.page == Page::Inside => {}
             None => {
+                if self.script.watches() {
+                    self.script.no_event(trimmed);
+                }
                 let place = Place::Line(self.lines.number());
                 self.notes.not_understood.add(place);
             }

@@ -1,25 +1,26 @@
-//! Which task groups a trace's threads were in. No event of the scheduler says it, but the machine does, if it is asked in time
-//! ([`COMMAND`]); and `cgroup_attach_task` says when one of them is moved.
+//! What a machine says of its task groups: which thread is in which, or in which autogroup. No event of the scheduler says it, but the
+//! machine does, if it is asked in time ([`COMMAND`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::Counts;
-use super::lives::Thread;
 use super::rules::{Limits, limit};
 use crate::error::{Error, Source};
 use crate::groups::{GroupTree, normalize_path};
-use crate::program::{Bandwidth, Change, Changed, CpuMax, Settings, Workload};
+use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::rtapp;
+use crate::scenario::{cpu_ranges, utilisation};
 
-/// Asks a machine for its groups: which thread is in which, and what weights and limits they have. Any shell can run it, best just before
-/// the trace is recorded.
+/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; and for its autogroups. Any shell can
+/// run it, best just before the trace is recorded.
 ///
 /// Its lines are short, so that nobody breaks them.
 pub const COMMAND: &str = "\
 { find /proc/[0-9]*/task -maxdepth 2 -name cgroup \\
     -exec grep -sH '' {} +
-  find /sys/fs/cgroup -name 'cpu.*' -exec grep -sH '' {} +
+  grep -sH '' /proc/[0-9]*/autogroup \\
+    /proc/sys/kernel/sched_autogroup_enabled
+  find /sys/fs/cgroup -name 'cpu*.*' -exec grep -sH '' {} +
 } > cgroups.txt";
 
 /// Where cgroups are mounted.
@@ -42,8 +43,25 @@ pub struct Cgroups {
     /// The number of the hierarchy with the `cpu` controller, as `/proc/PID/cgroup` has it; 0 is cgroup v2.
     hierarchy: i32,
     threads: BTreeMap<i32, String>,
+    /// The process of each thread.
+    processes: BTreeMap<i32, i32>,
     /// Those that have weights.
     groups: BTreeMap<String, Limits>,
+    /// The clamps of those.
+    clamps: BTreeMap<String, Clamps>,
+    /// The cpusets of all that have one.
+    cpusets: BTreeMap<String, Cpuset>,
+    /// The autogroup of each process that is in one.
+    autogroups: BTreeMap<i32, Autogroup>,
+    /// `sched_autogroup_enabled`, if the file has it.
+    autogroup_enabled: Option<bool>,
+}
+
+/// `/proc/PID/autogroup`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Autogroup {
+    pub(super) id: u64,
+    pub(super) nice: i8,
 }
 
 /// A line: a file's name, and a line of what is in it.
@@ -88,8 +106,18 @@ impl Cgroups {
         let (mut v1, mut v2) = (BTreeMap::new(), BTreeMap::new());
         for line in lines(&source)? {
             match line.file.strip_prefix("/proc/") {
+                Some("sys/kernel/sched_autogroup_enabled") => {
+                    cgroups.autogroup_enabled = Some(enabled(&source, &line)?);
+                }
+                Some(rest) if rest.ends_with("/autogroup") => {
+                    let Some(process) = process_id(rest) else { continue };
+                    cgroups.autogroups.insert(process, autogroup(&source, &line)?);
+                }
                 Some(rest) => {
                     let Some(thread) = thread_id(rest) else { continue };
+                    if let Some(process) = process_id(rest) {
+                        cgroups.processes.insert(thread, process);
+                    }
                     let (hierarchy, controllers, path) = membership(&source, &line)?;
                     if controllers.split(',').any(|name| name == "cpu") {
                         cgroups.hierarchy = hierarchy;
@@ -102,7 +130,7 @@ impl Cgroups {
             }
         }
         cgroups.threads = if v1.is_empty() { v2 } else { v1 };
-        if cgroups.threads.is_empty() {
+        if cgroups.threads.is_empty() && cgroups.autogroups.is_empty() {
             let error = Error::new(&source, "it does not say of any thread in which group it is");
             return Err(error.with_help(format!("this writes such a file:\n{COMMAND}")));
         }
@@ -113,10 +141,79 @@ impl Cgroups {
                 said.entry(path).or_default().file(&source, file, line)?;
             }
         }
-        let limits = |Said { limits, limit }: Said| Limits { max: limit.map(Limit::max), ..limits };
-        let groups = said.into_iter().map(|(path, said)| (path, limits(said)));
-        cgroups.groups = groups.filter(|(_, limits)| limits.weight.is_some()).collect();
+        for (path, Said { limits, limit, clamps, cpuset }) in said {
+            if cpuset != Cpuset::default() {
+                cgroups.cpusets.insert(path.clone(), cpuset);
+            }
+            if limits.weight.is_some() {
+                if clamps != NOT_CLAMPED {
+                    cgroups.clamps.insert(path.clone(), clamps);
+                }
+                cgroups.groups.insert(path, Limits { max: limit.map(Limit::max), ..limits });
+            }
+        }
         Ok(cgroups)
+    }
+
+    /// Whether the tasks of the root group were in autogroups.
+    pub fn autogroup(&self) -> bool {
+        self.autogroup_enabled.unwrap_or(!self.autogroups.is_empty())
+    }
+
+    /// The autogroup of a thread, of a process if that is known: some none if it is in none, none if the file does not tell.
+    #[expect(clippy::option_option, reason = "to be in none is known, too")]
+    pub(super) fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
+        let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
+        match self.autogroups.get(&process) {
+            None if self.autogroups.is_empty() || self.processes.get(&thread) != Some(&process) => None,
+            found => Some(found.copied()),
+        }
+    }
+
+    /// The number of the hierarchy whose groups schedule.
+    pub(super) fn hierarchy(&self) -> i32 {
+        self.hierarchy
+    }
+
+    /// Gives the groups what their files say, and makes those that take CPUs from others.
+    pub(super) fn give(&self, groups: &mut GroupTree) {
+        for (path, cpuset) in &self.cpusets {
+            if cpuset.partition != Partition::Member && self.task_group(path) == path {
+                groups.ensure(path);
+            }
+        }
+        for (index, path) in groups.paths().iter().enumerate().skip(1) {
+            if let Some(limits) = self.groups.get(path) {
+                limit(groups, index, *limits);
+            }
+            let Group { uclamp, cpuset, .. } = groups.get_mut(index);
+            *uclamp = self.clamps.get(path).copied();
+            *cpuset = self.cpusets.get(path).cloned().unwrap_or_default();
+        }
+    }
+
+    /// The CPUs to which a cgroup confines its tasks that is no task group, and of which no task group knows therefore.
+    pub(super) fn cpus_below_task_group(&self, path: &str) -> Option<&[u32]> {
+        let (group, mut path) = (self.task_group(path), path);
+        while path != group {
+            if let Some(cpus) = self.cpusets.get(path).and_then(|cpuset| cpuset.cpus.as_deref()) {
+                return Some(cpus);
+            }
+            path = above(path);
+        }
+        None
+    }
+
+    /// Whether a cgroup, or one above it, keeps its tasks from any CPU of a machine that has so many.
+    pub(super) fn confines(&self, path: &str, cpus: usize) -> bool {
+        let mut path = path;
+        while path != "/" {
+            if let Some(list) = self.cpusets.get(path).and_then(|cpuset| cpuset.cpus.as_deref()) {
+                return (0..cpus as u32).any(|cpu| !list.contains(&cpu));
+            }
+            path = above(path);
+        }
+        false
     }
 
     /// The group of a thread; none: it was not there.
@@ -126,10 +223,10 @@ impl Cgroups {
 
     /// The task group of who is in that cgroup. A cgroup without weights, as v2 has them where the `cpu` controller is not enabled, is none:
     /// its tasks compete in the next one above. Where nothing is known of weights, every cgroup is taken for one.
-    fn task_group<'a>(&self, path: &'a str) -> &'a str {
+    pub(super) fn task_group<'a>(&self, path: &'a str) -> &'a str {
         let mut path = path;
         while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {
-            path = path.rfind('/').filter(|&at| at > 0).map_or("/", |at| &path[..at]);
+            path = above(path);
         }
         path
     }
@@ -149,12 +246,28 @@ impl Cgroups {
     }
 }
 
+/// The path of the cgroup in which that one lies.
+fn above(path: &str) -> &str {
+    path.rfind('/').filter(|&at| at > 0).map_or("/", |at| &path[..at])
+}
+
 /// What the files of a group say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Said {
     /// But for `max`.
     limits: Limits,
     limit: Option<Limit>,
+    clamps: Clamps,
+    cpuset: Cpuset,
+}
+
+/// Clamps that do nothing.
+const NOT_CLAMPED: Clamps = Clamps { min: 0, max: 1024 };
+
+impl Default for Said {
+    fn default() -> Self {
+        Self { limits: Limits::default(), limit: None, clamps: NOT_CLAMPED, cpuset: Cpuset::default() }
+    }
 }
 
 impl Said {
@@ -166,7 +279,7 @@ impl Said {
             Error::new(source, message).at(line.span.clone(), format!("expected {expected}"))
         };
         let number = |text: &str, expected: &str| text.parse::<u64>().map_err(|_| wrong(expected));
-        let Self { limits, limit } = self;
+        let Self { limits, limit, clamps, cpuset } = self;
         match file {
             "cpu.weight" => {
                 let weight = number(content, "a weight, 1 to 10000")?;
@@ -190,6 +303,21 @@ impl Said {
             "cpu.cfs_period_us" => limit.get_or_insert_default().period = Some(number(content, "microseconds")?),
             "cpu.cfs_burst_us" | "cpu.max.burst" => {
                 limit.get_or_insert_default().burst = number(content, "microseconds")?;
+            }
+            "cpu.uclamp.min" | "cpu.uclamp.max" => {
+                let clamp = utilisation(content).ok_or_else(|| wrong("percent such as 25.00, or max"))?;
+                *(if file == "cpu.uclamp.min" { &mut clamps.min } else { &mut clamps.max }) = clamp;
+            }
+            "cpuset.cpus" => {
+                let mut cpus = cpu_ranges(content).map_err(|_| wrong("CPUs such as 0-3,6, or nothing"))?;
+                cpus.sort_unstable();
+                cpus.dedup();
+                cpuset.cpus = Some(cpus).filter(|cpus| !cpus.is_empty());
+            }
+            // What is no valid partition (`root invalid (Cpu list in cpuset.cpus not exclusive)`) is none.
+            "cpuset.cpus.partition" if content.contains(" invalid") => {}
+            "cpuset.cpus.partition" => {
+                cpuset.partition = Partition::from_name(content).ok_or_else(|| wrong("member, root or isolated"))?;
             }
             _ => {}
         }
@@ -233,6 +361,35 @@ fn thread_id(file: &str) -> Option<i32> {
     folder.rsplit('/').next()?.parse().ok()
 }
 
+/// The process of `PID/autogroup`, `PID/cgroup` or `PID/task/TID/cgroup`.
+fn process_id(file: &str) -> Option<i32> {
+    file.split('/').next()?.parse().ok()
+}
+
+/// `0` or `1`.
+fn enabled(source: &Source, line: &Line<'_>) -> Result<bool, Error> {
+    match line.content.trim() {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(Error::new(source, format!("`{other}` is not what sched_autogroup_enabled says"))
+            .at(line.span.clone(), "expected 0 or 1")),
+    }
+}
+
+/// `/autogroup-123 nice 0`.
+fn autogroup(source: &Source, line: &Line<'_>) -> Result<Autogroup, Error> {
+    let content = line.content.trim();
+    let parsed = (|| {
+        let (id, nice) = content.strip_prefix("/autogroup-")?.split_once(" nice ")?;
+        let nice = nice.parse().ok().filter(|nice| (-20..=19).contains(nice))?;
+        Some(Autogroup { id: id.parse().ok()?, nice })
+    })();
+    parsed.ok_or_else(|| {
+        Error::new(source, format!("`{content}` is not what autogroup says"))
+            .at(line.span.clone(), "expected such as /autogroup-123 nice 0")
+    })
+}
+
 /// `4:cpu,cpuacct:/web`.
 fn membership<'a>(source: &Source, line: &Line<'a>) -> Result<(i32, &'a str, String), Error> {
     let mut parts = line.content.splitn(3, ':');
@@ -250,96 +407,6 @@ fn membership<'a>(source: &Source, line: &Line<'a>) -> Result<(i32, &'a str, Str
             .with_help("write the file outside of containers: inside, groups above their own have no names")
     })?;
     Ok((hierarchy, controllers, path))
-}
-
-/// A thread moved to another group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Move {
-    pub(super) at: u64,
-    pub(super) hierarchy: i32,
-    pub(super) path: String,
-}
-
-/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks. Returns the last cgroup of each thread,
-/// if anything is known of cgroups at all.
-pub(super) fn place(
-    threads: &[Thread],
-    numbers: &[Option<usize>],
-    cgroups: Option<&Cgroups>,
-    workload: &mut Workload,
-    counts: &mut Counts,
-) -> Vec<Option<String>> {
-    let hierarchy = cgroups.map_or(0, |cgroups| cgroups.hierarchy);
-    let moves = |thread: &Thread| -> Vec<(u64, String)> {
-        let moves = thread.moves.iter().filter(|one| one.hierarchy == hierarchy);
-        moves.filter_map(|one| Some((one.at, normalize_path(&one.path).ok()?))).collect()
-    };
-    let moves: Vec<Vec<(u64, String)>> = threads.iter().map(moves).collect();
-    if cgroups.is_none() && moves.iter().all(Vec::is_empty) {
-        return vec![None; threads.len()];
-    }
-    let first = first_groups(threads, cgroups, &moves);
-    let task_group = |path| cgroups.map_or(path, |cgroups| cgroups.task_group(path));
-    let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
-    let mut last = Vec::with_capacity(threads.len());
-    for (index, moves) in moves.iter().enumerate() {
-        let path = first[index].as_deref().unwrap_or("/");
-        let end = moves.last().map_or(path, |(_, path)| path);
-        last.push(Some(end.to_owned()));
-        let Some(task) = numbers[index] else { continue };
-        let path = task_group(path);
-        counts.grouped += u64::from(path != "/");
-        counts.ungrouped += u64::from(first[index].is_none());
-        if path != "/" {
-            workload.tasks[task].settings.group = Some(groups.ensure(path));
-        }
-        for (at, path) in moves {
-            counts.moves += 1;
-            let settings = Settings { group: Some(groups.ensure(task_group(path))), ..Settings::default() };
-            let what = Changed::Tasks { tasks: vec![task], settings, nice: None };
-            workload.changes.push(Change { at: *at, what });
-        }
-    }
-    workload.changes.sort_by_key(|change| change.at);
-    if let Some(cgroups) = cgroups {
-        for (index, path) in groups.paths().iter().enumerate().skip(1) {
-            if let Some(limits) = cgroups.groups.get(path) {
-                limit(&mut groups, index, *limits);
-            }
-        }
-    }
-    workload.groups = groups.into_groups();
-    last
-}
-
-/// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
-fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<(u64, String)>]) -> Vec<Option<String>> {
-    let mut first: Vec<Option<String>> =
-        threads.iter().map(|thread| cgroups?.of(thread.pid).map(str::to_owned)).collect();
-    // What the machine said of a pid is not about the second thread that had it.
-    let mut seen = BTreeMap::new();
-    for (index, thread) in threads.iter().enumerate() {
-        if seen.insert(thread.pid, index).is_some() && thread.born.is_some() {
-            first[index] = None;
-        }
-    }
-    let mut asked = vec![false; threads.len()];
-    for start in 0..threads.len() {
-        // Up to whoever is known, or was asked before; then down again.
-        let (mut way, mut above) = (Vec::new(), start);
-        while !std::mem::replace(&mut asked[above], true)
-            && first[above].is_none()
-            && let Some((at, Some(parent))) = threads[above].born
-        {
-            way.push((above, at, parent));
-            above = parent;
-        }
-        for (child, at, parent) in way.into_iter().rev() {
-            let moved = moves[parent].iter().rev().find(|(moved, _)| *moved <= at);
-            first[child] = moved.map(|(_, path)| path.clone()).or_else(|| first[parent].clone());
-        }
-    }
-    first
 }
 
 #[cfg(test)]

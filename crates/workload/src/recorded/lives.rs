@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cgroups::Move;
+use super::placing::Move;
 use super::{Counts, Event, Left, Named, What};
 
 /// Who ended a sleep, as far as the trace tells.

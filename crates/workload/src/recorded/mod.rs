@@ -23,6 +23,7 @@ mod cgroups;
 mod clocks;
 mod habits;
 mod lives;
+mod placing;
 mod programs;
 pub mod rules;
 mod sessions;
@@ -198,6 +199,8 @@ pub struct Counts {
     pub ungrouped: u64,
     /// How often one was moved to another group.
     pub moves: u64,
+    /// Threads whose autogroups are told by what came with the trace.
+    pub autogrouped: u64,
     /// Changes of CPUs' frequencies.
     pub frequencies: u64,
     /// Tasks whose timers are set to the same times as another's.
@@ -264,11 +267,18 @@ struct How {
     cgroups: Option<Cgroups>,
 }
 
-impl Recorded {
-    /// Lets tasks that were confined to a CPU run anywhere if a machine of `cpus` CPUs does not have it. Returns how many those are.
-    pub fn free(&mut self, cpus: u32) -> usize {
-        rules::free(&mut self.workload, cpus)
-    }
+/// What of a workload names CPUs that a machine does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfit {
+    /// Tasks that were confined to such CPUs alone, and may run anywhere now.
+    pub tasks: usize,
+    /// Task groups whose cpusets have lost such CPUs; one that has lost all has its parent's.
+    pub groups: usize,
+}
+
+/// Fits the workload of a trace to a machine of `cpus` CPUs: nothing names others any more.
+pub fn fit(workload: &mut Workload, cpus: u32) -> Unfit {
+    Unfit { tasks: rules::free(workload, cpus), groups: rules::narrow_cpusets(workload, cpus) }
 }
 
 impl Recorder {

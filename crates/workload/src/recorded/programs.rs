@@ -7,7 +7,7 @@ use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stretch, Waker};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, How, Recorded, Thread};
-use super::{cgroups, clocks};
+use super::{clocks, placing};
 use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
@@ -53,7 +53,16 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
     let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
 
-    let mut builder = Builder { threads: &threads, kept: &kept, interrupted: &interrupted, rhythms, paces, charges };
+    let in_cpusets = placing::confined_by_cpusets(&threads, how.cgroups.as_ref(), busy_ns.len());
+    let mut builder = Builder {
+        threads: &threads,
+        kept: &kept,
+        interrupted: &interrupted,
+        rhythms,
+        paces,
+        in_cpusets: &in_cpusets,
+        charges,
+    };
     let mut forked = vec![false; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         let acts = thread.stretches.iter().flat_map(|stretch| &stretch.acts);
@@ -76,8 +85,8 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             workload.semaphores.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
         }
     }
-    let (sessions, leaders) = sessions(&threads);
-    workload.sessions = leaders;
+    let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
+    (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
     let mut told = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
@@ -128,7 +137,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         });
     }
     builder.rhythms.clear();
-    let cgroups = cgroups::place(&threads, &numbers, how.cgroups.as_ref(), &mut workload, &mut counts);
+    let cgroups = placing::place(&threads, &numbers, how.cgroups.as_ref(), busy_ns.len(), &mut workload, &mut counts);
     for ((told, thread), cgroup) in told.iter_mut().zip(threads).zip(cgroups) {
         told.cgroup = cgroup;
         told.latencies = thread.latencies;
@@ -143,6 +152,8 @@ struct Builder<'a> {
     rhythms: Vec<Rhythm>,
     /// How long each thread computes by the clock, if it does.
     paces: Vec<Option<u64>>,
+    /// Threads that a cpuset keeps from some CPU.
+    in_cpusets: &'a [bool],
     charges: &'a Charges,
 }
 
@@ -173,8 +184,9 @@ impl Builder<'_> {
         if of_cpu == Some(stay.cpu) && stay.stretch == 0 {
             return Some(((stay.cpu, 0), true));
         }
+        // Where a cpuset is known, it is the reason for such a wait.
         let waited = stay.beside_idle >= CONFINED_NS && stay.beside_idle >= stay.waited / 10;
-        waited.then_some(((stay.cpu, stay.stretch), false))
+        (waited && !self.in_cpusets[thread]).then_some(((stay.cpu, stay.stretch), false))
     }
 
     /// What a thread is in that stretch.

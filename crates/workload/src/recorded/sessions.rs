@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::cgroups::Cgroups;
 use super::lives::Thread;
+use super::placing::{inherited, said_of_first};
 use crate::program::Session;
 
 /// What the names of the kernel's own threads begin with.
@@ -38,9 +40,36 @@ pub(super) fn is_kernel_thread(comm: &str) -> bool {
     KERNEL_THREADS.iter().any(|name| comm.starts_with(name))
 }
 
-/// The session of each thread, and all there are. No trace tells them, so a session is a process with what it forks; threads of which
-/// not even the process is known are in the default one, as are those of the kernel, which are in none.
-pub(super) fn sessions(threads: &[Thread]) -> (Vec<Option<usize>>, Vec<Session>) {
+/// The session of each thread, and all there are: as the machine said, and what a thread forks is where it is. Of whom neither is known a
+/// session is a process with what it forks; threads of which not even the process is known are in the default one, as are those of the
+/// kernel, which are in none. Returns as well of how many threads the machine said it.
+pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Option<usize>>, Vec<Session>, u64) {
+    let guessed = guessed(threads);
+    let mut told =
+        said_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
+    let known = told.iter().filter(|told| matches!(told, Some(Some(_)))).count() as u64;
+    told = inherited(threads, told, |_, _, parent| *parent);
+    let (mut by_id, mut by_guess, mut all) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let mut session = |name: String, nice: i8| {
+        all.push(Session { name, nice });
+        all.len() - 1
+    };
+    let sessions = threads.iter().zip(told).zip(guessed).map(|((thread, told), guessed)| match told {
+        _ if is_kernel_thread(&thread.comm) => None,
+        Some(told) => told.map(|autogroup| {
+            *by_id.entry(autogroup.id).or_insert_with(|| session(autogroup.id.to_string(), autogroup.nice))
+        }),
+        None => guessed.map(|first| {
+            let thread = &threads[first];
+            *by_guess.entry(first).or_insert_with(|| session(format!("{}-{}", thread.comm, thread.pid), 0))
+        }),
+    });
+    let sessions = sessions.collect();
+    (sessions, all, known)
+}
+
+/// The first thread of the session in which each may be, by processes and forks; none: not even its process is known.
+fn guessed(threads: &[Thread]) -> Vec<Option<usize>> {
     let mut root: Vec<usize> = (0..threads.len()).collect();
     let mut leader: BTreeMap<i32, usize> = BTreeMap::new();
     let mut known: Vec<bool> = threads.iter().map(|thread| thread.tgid.is_some()).collect();
@@ -54,19 +83,7 @@ pub(super) fn sessions(threads: &[Thread]) -> (Vec<Option<usize>>, Vec<Session>)
             root[a.max(b)] = a.min(b);
         }
     }
-    let (mut numbers, mut all) = (BTreeMap::new(), Vec::new());
-    let sessions = (0..threads.len()).map(|index| {
-        if !known[index] || is_kernel_thread(&threads[index].comm) {
-            return None;
-        }
-        let first = find(&mut root, index);
-        Some(*numbers.entry(first).or_insert_with(|| {
-            let thread = &threads[first];
-            all.push(Session { name: format!("{}-{}", thread.comm, thread.pid), nice: 0 });
-            all.len() - 1
-        }))
-    });
-    (sessions.collect(), all)
+    (0..threads.len()).map(|index| known[index].then(|| find(&mut root, index))).collect()
 }
 
 /// Who stands for all that `index` is with.

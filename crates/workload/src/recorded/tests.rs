@@ -1,7 +1,7 @@
 //! Small traces, and the programs they become.
 
 use super::*;
-use crate::program::{Bandwidth, Changed, Op, Policy, Repeat};
+use crate::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -437,6 +437,128 @@ fn without_a_machine_only_the_moves_are_known() {
     let mut script = Script::default();
     let recorded = script.burst(MS, 0, task(5, "parent"), MS).finish();
     assert_eq!((placed(&recorded), recorded.threads[0].cgroup.as_ref()), ((vec![("parent", "/")], vec![]), None));
+}
+
+/// The sessions of all tasks, by name, with their nice values.
+fn sessions(recorded: &Recorded) -> Vec<(&str, Option<(&str, i8)>)> {
+    let of = |session: Option<usize>| {
+        let session = &recorded.workload.sessions[session?];
+        Some((session.name.as_str(), session.nice))
+    };
+    recorded.workload.tasks.iter().map(|task| (task.class.as_str(), of(task.session))).collect()
+}
+
+#[test]
+fn tasks_are_in_the_autogroups_that_the_machine_told() {
+    // Processes 5 and 6 are in one session, 7 in another, 8 in none; 9 came later, and so did what thread 51 forks.
+    let text = b"/proc/5/task/50/cgroup:0::/\n/proc/5/task/51/cgroup:0::/\n/proc/6/task/60/cgroup:0::/\n\
+                 /proc/7/task/70/cgroup:0::/\n/proc/8/task/80/cgroup:0::/\n\
+                 /proc/5/autogroup:/autogroup-12 nice 0\n/proc/6/autogroup:/autogroup-12 nice 0\n\
+                 /proc/7/autogroup:/autogroup-9 nice -3\n";
+    let script = |cgroups: Option<Cgroups>| {
+        let mut script = Script::default();
+        let (make, cc) = (task(51, "make"), task(155, "cc"));
+        script.wake(0, 0, make).switch(MS, 0, Left::Runnable, Some(make));
+        script.event(2 * MS, 0, What::Fork { parent: make, child: cc });
+        script.event(2 * MS, 0, What::WokenNew { task: cc, prio: 120 });
+        script.switch(3 * MS, 0, Left::Sleeping, Some(cc)).switch(4 * MS, 0, Left::Sleeping, None);
+        for (at, pid, comm) in
+            [(10, 60, "ld"), (20, 70, "shell"), (30, 80, "init"), (40, 90, "late"), (50, 7, "kworker/0:1")]
+        {
+            script.burst(at * MS, 0, task(pid, comm), MS);
+        }
+        let recorder = std::mem::take(&mut script.recorder);
+        cgroups.into_iter().fold(recorder, Recorder::with_cgroups).finish(&Charges::default())
+    };
+    let cgroups = Cgroups::read("cgroups.txt", text).unwrap();
+    assert!(cgroups.autogroup(), "who tells of autogroups has them");
+    let (one, other) = (Some(("12", 0)), Some(("9", -3)));
+    let recorded = script(Some(cgroups));
+    let expected = [
+        ("make", one),
+        ("cc", one),
+        ("ld", one),
+        ("shell", other),
+        ("init", None),
+        ("late", Some(("late-90", 0))),
+        ("kworker/0:1", None),
+    ];
+    assert_eq!(sessions(&recorded), expected);
+    assert_eq!(recorded.counts.autogrouped, 3, "cc has it from make");
+    // Where nobody has said anything, it is guessed; and a file of before says nothing.
+    let before = Cgroups::read("cgroups.txt", GROUPS).unwrap();
+    assert!(!before.autogroup());
+    assert_eq!(sessions(&script(Some(before))), sessions(&script(None)));
+    assert_eq!(sessions(&script(None))[3], ("shell", Some(("shell-70", 0))));
+    for (enabled, expected) in [("0", false), ("1", true)] {
+        let line = format!("/proc/sys/kernel/sched_autogroup_enabled:{enabled}\n");
+        let cgroups = Cgroups::read("cgroups.txt", &[line.as_bytes(), text].concat()).unwrap();
+        assert_eq!(cgroups.autogroup(), expected, "the machine's own word");
+    }
+}
+
+#[test]
+fn groups_have_the_clamps_and_cpusets_they_had() {
+    let text = b"/proc/5/task/5/cgroup:0::/web\n/proc/6/task/6/cgroup:0::/ui/low\n/proc/7/task/7/cgroup:0::/web\n\
+        /sys/fs/cgroup/web/cpu.weight:100\n/sys/fs/cgroup/web/cpu.uclamp.min:25.00\n/sys/fs/cgroup/web/cpu.uclamp.max:max\n\
+        /sys/fs/cgroup/web/cpuset.cpus:1,3\n/sys/fs/cgroup/web/cpuset.cpus.partition:root invalid (Cpu list in cpuset.cpus not exclusive)\n\
+        /sys/fs/cgroup/ui/cpu.weight:100\n/sys/fs/cgroup/ui/cpu.uclamp.min:0.00\n/sys/fs/cgroup/ui/cpu.uclamp.max:max\n\
+        /sys/fs/cgroup/ui/cpuset.cpus:\n/sys/fs/cgroup/ui/low/cpuset.cpus:0\n/sys/fs/cgroup/own/cpu.weight:100\n\
+        /sys/fs/cgroup/own/cpuset.cpus:2-3\n/sys/fs/cgroup/own/cpuset.cpus.partition:isolated\n";
+    let cgroups = Cgroups::read("cgroups.txt", text).unwrap();
+    let (web, ui) = (task(5, "web"), task(6, "ui"));
+    let mut script = Script::default();
+    // It waits for CPU 1, beside CPU 0 that is idle, which its cpuset explains.
+    script.burst(MS, 0, ui, MS).burst(5 * MS, 1, web, MS).burst(10 * MS, 1, task(7, "other"), MS);
+    script.wake(20 * MS, 1, task(7, "other")).switch(20 * MS, 1, Left::Runnable, Some(task(7, "other")));
+    script.wake(21 * MS, 1, web).switch(80 * MS, 1, Left::Sleeping, Some(web));
+    script.event(81 * MS, 1, What::Attached { task: ui, hierarchy: 0, path: b"/ui" });
+    script.switch(90 * MS, 1, Left::Sleeping, None);
+    let recorded = |cgroups| {
+        let recorder = script.recorder.clone();
+        Option::into_iter(cgroups).fold(recorder, Recorder::with_cgroups).finish(&Charges::default())
+    };
+    let mut told = recorded(Some(cgroups));
+    let group = |recorded: &Recorded, path: &str| {
+        recorded.workload.groups.iter().find(|group| group.path == path).expect("it is there").clone()
+    };
+    let cpuset = |list: &[u32], partition| Cpuset { cpus: Some(list.to_vec()), partition };
+    assert_eq!(group(&told, "/web").uclamp, Some(Clamps { min: 256, max: 1024 }));
+    assert_eq!(group(&told, "/web").cpuset, cpuset(&[1, 3], Partition::Member), "no valid partition is none");
+    assert_eq!((group(&told, "/ui").uclamp, group(&told, "/ui").cpuset), (None, Cpuset::default()), "as by default");
+    assert_eq!(group(&told, "/own").cpuset, cpuset(&[2, 3], Partition::Isolated), "it has CPUs that others have not");
+    let cpus = |recorded: &Recorded, class: &str| {
+        recorded.workload.tasks.iter().find(|task| task.class == class).expect("it is there").settings.cpus.clone()
+    };
+    let phases =
+        |recorded: &Recorded| recorded.workload.tasks.iter().flat_map(|task| task.phases.to_vec()).collect::<Vec<_>>();
+    // Where the `cpu` controller is not enabled, there is no group for it.
+    assert_eq!((cpus(&told, "ui"), cpus(&told, "web")), (Some(vec![0]), None));
+    assert_eq!((told.counts.confined, recorded(None).counts.confined), (0, 1), "nobody has to guess");
+    assert!(phases(&told).iter().all(|phase| phase.settings.cpus.is_none()));
+    let moved = told.workload.changes.iter().find_map(|change| match &change.what {
+        Changed::Tasks { settings, .. } => settings.cpus.clone(),
+        _ => None,
+    });
+    assert_eq!(moved, Some(vec![0, 1]), "and where it was moved to, there is none");
+    // The CPUs of the machine that the trace shows.
+    assert_eq!(fit(&mut told.workload, 2), Unfit { tasks: 0, groups: 2 });
+    assert_eq!(group(&told, "/web").cpuset.cpus, Some(vec![1]));
+    assert_eq!(group(&told, "/own").cpuset, Cpuset::default());
+    for (line, message) in [
+        ("cpu.uclamp.min:lots", "`lots` is not what cpu.uclamp.min says"),
+        ("cpuset.cpus:3-1", "`3-1` is not what cpuset.cpus says"),
+        ("cpuset.cpus.partition:own", "`own` is not what cpuset.cpus.partition says"),
+    ] {
+        let text = format!("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/{line}\n");
+        assert_eq!(Cgroups::read("x", text.as_bytes()).unwrap_err().to_string(), message);
+    }
+    for (line, message) in [
+        ("7/autogroup:/autogroup-1 nice 20", "`/autogroup-1 nice 20` is not what autogroup says"),
+        ("sys/kernel/sched_autogroup_enabled:on", "`on` is not what sched_autogroup_enabled says"),
+    ] {
+        assert_eq!(Cgroups::read("x", format!("/proc/{line}\n").as_bytes()).unwrap_err().to_string(), message);
+    }
 }
 
 #[test]

@@ -98,7 +98,8 @@ pub(super) fn any_list(fields: &mut Fields<'_, '_>, key: &'static str, value: &V
     Some(cpus)
 }
 
-fn ranges(text: &str) -> Result<Vec<u32>, String> {
+/// CPUs as the kernel lists them, `0-3,6`; none of them if the list is empty. In the order of the text.
+pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
     let number = |text: &str| {
         let text = text.trim();
         text.parse::<u32>()

@@ -6,14 +6,11 @@ use super::fields::{Fields, Value};
 use super::{Spanned, cpuset, rt, uclamp};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
-use crate::program::Bandwidth;
-use crate::units::scaled;
+use crate::limit::{MIN_QUOTA_NS, PERIOD_NS, cpu_max};
+use crate::program::{Bandwidth, CpuMax};
 
-/// The kernel's range of `cpu.max`'s period, us.
-const PERIOD_US: std::ops::RangeInclusive<u64> = 1_000..=1_000_000;
-const DEFAULT_PERIOD_US: u64 = 100_000;
-/// The kernel's least quota, us.
-const MIN_QUOTA_US: u64 = 1_000;
+/// The largest quota a file may name, ns.
+const MAX_QUOTA_NS: u64 = u32::MAX as u64 * 1000;
 
 /// Puts every declared group into `groups`; the CPUs that they name.
 pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut GroupTree) -> Vec<Spanned<Vec<u32>>> {
@@ -124,11 +121,10 @@ pub(super) fn guarantee(fields: &mut Fields<'_, '_>) -> Option<u32> {
 
 /// What `max` says; none for no limit, or if it is wrong, which has been told then.
 pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<Bandwidth> {
-    let (quota_us, period_us) = match value.get_ref() {
-        DeValue::String(text) if text.trim() == "max" => return None,
-        DeValue::String(text) => match text_bandwidth(text) {
-            Some(None) => return None,
-            Some(Some(pair)) => pair,
+    let limit = match value.get_ref() {
+        DeValue::String(text) => match cpu_max(text) {
+            Some(CpuMax::Unlimited) => return None,
+            Some(CpuMax::Limited(limit)) => limit,
             None => {
                 wrong_max(fields, value, format!("`max` is \"{text}\""));
                 return None;
@@ -137,59 +133,30 @@ pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Optio
         DeValue::Array(entries) if entries.len() == 2 => {
             let quota = fields.integer_in("max", &entries[0], 0..=i64::from(u32::MAX), "microseconds");
             let period = fields.integer_in("max", &entries[1], 0..=i64::from(u32::MAX), "microseconds");
-            (quota? as u64, period? as u64)
+            Bandwidth { quota: quota? as u64 * 1000, period: period? as u64 * 1000, burst: 0 }
         }
         other => {
             wrong_max(fields, value, format!("`max` is {}", super::fields::noun(other)));
             return None;
         }
     };
-    if !PERIOD_US.contains(&period_us) {
-        let message = format!("`max` has a period of {period_us} us");
+    let us = |ns: u64| ns as f64 / 1000.0;
+    if !PERIOD_NS.contains(&limit.period) {
+        let message = format!("`max` has a period of {} us", us(limit.period));
         fields.bad(value.span(), message, "expected 1000 to 1000000 us", "the kernel refuses other periods");
         return None;
     }
-    if !(MIN_QUOTA_US..=u64::from(u32::MAX)).contains(&quota_us) {
-        let message = format!("`max` has a quota of {quota_us} us");
+    if !(MIN_QUOTA_NS..=MAX_QUOTA_NS).contains(&limit.quota) {
+        let message = format!("`max` has a quota of {} us", us(limit.quota));
         fields.bad(value.span(), message, "expected at least 1000 us", "the kernel refuses less than 1 ms");
         return None;
     }
-    Some(Bandwidth { quota: quota_us * 1000, period: period_us * 1000, burst: 0 })
+    Some(limit)
 }
 
 fn wrong_max(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
-    let help = "\"max\", \"200000 100000\" or [200000, 100000] (quota and period, us), or as in Kubernetes \"500m\", \"0.5\" or \"2\" (CPUs)";
+    let help = "\"max\", \"20ms/100ms\", \"20000 100000\" or [20000, 100000] (quota and period, us), or as in Kubernetes \"500m\", \"0.5\" or \"2\" (CPUs)";
     fields.bad(value.span(), message, "expected a limit", help);
-}
-
-/// The quota of so many CPUs, `2` or `0.5`, in the usual period. A whole number from 1000 on is a quota in microseconds, as `cpu.max`
-/// takes it alone; below that the kernel takes none.
-fn kubernetes_cpus(text: &str) -> Option<u64> {
-    let whole = !text.contains('.');
-    let quota = scaled(text, DEFAULT_PERIOD_US)?;
-    (!whole || quota < MIN_QUOTA_US * DEFAULT_PERIOD_US).then_some(quota)
-}
-
-/// Quota and period of `200000 100000`, `200000`, `500m`, `0.5`, `2`, `max 100000` (no limit); none if it is none of these.
-#[expect(clippy::option_option, reason = "no limit is an answer too")]
-fn text_bandwidth(text: &str) -> Option<Option<(u64, u64)>> {
-    if let Some(millicores) = text.trim().strip_suffix('m') {
-        let quota = scaled(millicores.trim_end(), DEFAULT_PERIOD_US / 1000)?;
-        return Some(Some((quota, DEFAULT_PERIOD_US)));
-    }
-    if let Some(quota) = kubernetes_cpus(text.trim()) {
-        return Some(Some((quota, DEFAULT_PERIOD_US)));
-    }
-    let mut words = text.split_whitespace();
-    let quota = words.next()?;
-    let period = words.next().map_or(Some(DEFAULT_PERIOD_US), |period| period.parse().ok())?;
-    if words.next().is_some() {
-        return None;
-    }
-    if quota == "max" {
-        return Some(None);
-    }
-    Some(Some((quota.parse().ok()?, period)))
 }
 
 /// A time with its unit, or microseconds as in `cpu.max.burst`.

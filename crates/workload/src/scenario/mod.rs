@@ -42,6 +42,9 @@ mod task;
 mod uclamp;
 mod workload;
 
+pub(crate) use cpuset::ranges as cpu_ranges;
+pub(crate) use uclamp::utilisation;
+
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::Path;

@@ -60,7 +60,7 @@ fn wrong(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
 }
 
 /// The utilisation that a percentage, or `max`, stands for, as the kernel rounds it: to hundredths of a percent, then to a 1024th.
-fn utilisation(text: &str) -> Option<u32> {
+pub(crate) fn utilisation(text: &str) -> Option<u32> {
     if text == "max" {
         return Some(SCALE as u32);
     }

@@ -9,7 +9,7 @@ use super::copies::multiply;
 use super::{Affinity, Limits, Rule, Rules, What};
 use crate::error::Error;
 use crate::groups::{DEFAULT_WEIGHT, GroupTree};
-use crate::program::{Changed, CpuMax, Phase, Policy, Settings, Workload};
+use crate::program::{Changed, CpuMax, Cpuset, Phase, Policy, Settings, Workload};
 use crate::suggest::nearest;
 
 /// So many tasks a what-if may have: as many as an rt-app file.
@@ -170,15 +170,44 @@ fn change(task: &mut crate::program::Task, what: &What) {
     }
 }
 
-/// Frees tasks that were confined to a CPU which a machine of `cpus` CPUs does not have; how many.
+/// Frees tasks that were confined to CPUs which a machine of `cpus` CPUs does not have; how many.
 pub(in super::super) fn free(workload: &mut Workload, cpus: u32) -> usize {
-    let gone = |settings: &Settings| settings.cpus.as_ref().is_some_and(|list| list.iter().any(|cpu| *cpu >= cpus));
+    let gone = |settings: &Settings| settings.cpus.as_ref().is_some_and(|list| list.iter().all(|cpu| *cpu >= cpus));
     let mut freed = 0;
     for task in &mut workload.tasks {
         if gone(&task.settings) || task.phases.iter().any(|phase| gone(&phase.settings)) {
             freed += 1;
             change(task, &What { cpus: Some(Affinity(None)), ..What::default() });
         }
+        // Of several CPUs those stay that are there.
+        if let Some(list) = &mut task.settings.cpus {
+            list.retain(|cpu| *cpu < cpus);
+        }
+    }
+    for change in &mut workload.changes {
+        if let Changed::Tasks { settings, .. } = &mut change.what
+            && let Some(list) = &mut settings.cpus
+        {
+            list.retain(|cpu| *cpu < cpus);
+            if list.is_empty() {
+                list.extend(0..cpus);
+            }
+        }
     }
     freed
+}
+
+/// Takes CPUs that a machine of `cpus` CPUs does not have from the cpusets; from how many.
+pub(in super::super) fn narrow_cpusets(workload: &mut Workload, cpus: u32) -> usize {
+    let mut narrowed = 0;
+    for group in &mut workload.groups {
+        let Some(list) = &mut group.cpuset.cpus else { continue };
+        let before = list.len();
+        list.retain(|cpu| *cpu < cpus);
+        narrowed += usize::from(list.len() < before);
+        if list.is_empty() {
+            group.cpuset = Cpuset::default();
+        }
+    }
+    narrowed
 }

@@ -97,6 +97,14 @@ fn what_a_rule_does() {
     assert_eq!((web.weight, web.max), (50, Some(Bandwidth { quota: 20 * MS, period: 100 * MS, burst: 0 })));
     assert_eq!((b.weight, b.max), (100, Some(Bandwidth { quota: 30 * MS, period: 50 * MS, burst: 0 })));
     assert_eq!(grouped.workload.tasks[0].settings.group.map(|index| index > 0), Some(true));
+
+    let cpus = applied(&["web*: group=/a max=500m", "logger*: group=/b max=0.25", "*: group=/c max=2"]).unwrap();
+    let quotas = cpus.workload.groups.iter().filter_map(|group| Some((group.path.as_str(), group.max?.quota)));
+    assert_eq!(
+        quotas.collect::<Vec<_>>(),
+        [("/a", 50 * MS), ("/b", 25 * MS), ("/c", 200 * MS)],
+        "as Kubernetes has it"
+    );
 }
 
 #[test]
@@ -175,7 +183,7 @@ fn what_is_wrong_is_told_with_its_place() {
         "[a: nice=1",
         ": nice=1",
         "web: ",
-        "web: group=/x max=20",
+        "web: group=/x max=20x",
         "webb-client: nice=1",
         "tgid=99: nice=1",
         "web*: cpus=0-7",

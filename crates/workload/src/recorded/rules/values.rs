@@ -7,7 +7,8 @@ use regex::RegexBuilder;
 
 use super::{Affinity, Limits, What, Who};
 use crate::groups::normalize_path;
-use crate::program::{Bandwidth, CpuMax, Policy};
+use crate::limit::{MIN_QUOTA_NS, PERIOD_NS, cpu_max};
+use crate::program::{CpuMax, Policy};
 use crate::units::parse_duration;
 
 /// Keys that say who.
@@ -19,10 +20,6 @@ pub(super) const LIMITS: [&str; 3] = ["weight", "max", "idle"];
 
 /// A compiled pattern may take so much memory.
 const REGEX_BYTES: usize = 1 << 20;
-/// The kernel's range of a limit's period, and its least quota, ns.
-const PERIOD_NS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;
-const MIN_QUOTA_NS: u64 = 1_000_000;
-
 /// Why a value is wrong, and what was expected.
 pub(super) type Wrong = (String, &'static str);
 
@@ -168,19 +165,14 @@ fn cpus(text: &str) -> Result<Vec<u32>, Wrong> {
     Ok(cpus)
 }
 
-/// `max`, `20ms/100ms`, or as cgroup v2 has it, `20000 100000`.
+/// What the kernel takes of [`cpu_max`].
 fn max(text: &str) -> Result<CpuMax, Wrong> {
-    const EXPECTED: &str = "max, or QUOTA/PERIOD such as 20ms/100ms: a quota of 1 ms or more, a period of 1 ms to 1 s";
-    if text == "max" {
-        return Ok(CpuMax::Unlimited);
-    }
-    let us = |text: &str| text.parse::<u64>().ok()?.checked_mul(1000);
-    let pair = match (text.split_once('/'), text.split_once(' ')) {
-        (Some((quota, period)), _) => parse_duration(quota).ok().zip(parse_duration(period).ok()),
-        (None, Some((quota, period))) => us(quota).zip(us(period.trim())),
-        (None, None) => parse_duration(text).ok().map(|quota| (quota, 100_000_000)),
-    };
-    let pair = pair.filter(|(quota, period)| *quota >= MIN_QUOTA_NS && PERIOD_NS.contains(period));
-    let (quota, period) = pair.ok_or_else(|| (format!("`{text}` is no limit"), EXPECTED))?;
-    Ok(CpuMax::Limited(Bandwidth { quota, period, burst: 0 }))
+    const EXPECTED: &str =
+        "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5 or 2";
+    cpu_max(text)
+        .filter(|max| match max {
+            CpuMax::Unlimited => true,
+            CpuMax::Limited(limit) => limit.quota >= MIN_QUOTA_NS && PERIOD_NS.contains(&limit.period),
+        })
+        .ok_or_else(|| (format!("`{text}` is no limit"), EXPECTED))
 }

@@ -1,0 +1,160 @@
+//! A trace beside workloads and other traces, for `vruntime compare`; and the check that every replay begins with.
+
+use std::path::{Path, PathBuf};
+
+use miette::miette;
+use serde_json::{Value, json};
+use vruntime_report::ReplayCheck;
+use vruntime_workload::SourceMap;
+use vruntime_workload::program::Workload;
+use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
+
+use super::replay::{checked, finish, notes, nothing_ran, read};
+use crate::args::Model;
+use crate::input::{Input, Says};
+use crate::output;
+use crate::plan::{Plan, plan};
+use crate::simulate::{Done, Job};
+
+/// A trace that was read.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    file: PathBuf,
+    recorded: Recorded,
+    /// Times its clock jumped.
+    jumps: u64,
+    cpus: usize,
+    /// How it is replayed as recorded.
+    as_recorded: Plan,
+}
+
+/// Reads a trace; none: Ctrl-C came before its end.
+pub(crate) fn traced(
+    path: &Path,
+    recorded_kernel: &str,
+    cgroups: Option<&Cgroups>,
+    model: &Model,
+) -> miette::Result<Option<(Input, Traced)>> {
+    let Some(mut reading) = read(path, None, None, false)? else { return Ok(None) };
+    if let Some(cgroups) = cgroups {
+        reading.recorder = reading.recorder.with_cgroups(cgroups.clone());
+    }
+    let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
+    let mut input = Input {
+        name,
+        folder: PathBuf::new(),
+        workload: Workload::default(),
+        places: SourceMap::default(),
+        says: Says::Trace { cpus: reading.cpus, autogroup: cgroups.is_some_and(Cgroups::autogroup) },
+    };
+    // What is tried out is no part of how it was recorded.
+    let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
+    let as_recorded = plan(&input, Some(recorded_kernel), None, &model)?;
+    let (cpus, jumps) = (reading.cpus, reading.clock.jumps);
+    let recorded = finish(reading.recorder, &as_recorded.config, false);
+    if recorded.workload.tasks.is_empty() {
+        return Err(nothing_ran(path));
+    }
+    input.workload = recorded.workload.clone();
+    Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, cpus, as_recorded })))
+}
+
+impl Traced {
+    /// Its replay as recorded.
+    pub(crate) fn job(&self) -> Job<'_> {
+        Job {
+            workload: &self.recorded.workload,
+            config: self.as_recorded.config.clone(),
+            traces: None,
+            rtapp_log: None,
+            detect: false,
+            analyse: None,
+            overview: false,
+            kernel: self.as_recorded.kernel.clone(),
+        }
+    }
+
+    /// The recording beside that replay.
+    pub(crate) fn check(&self, replayed: Done) -> Checked<'_> {
+        Checked { traced: self, check: checked(&self.recorded, None, &[replayed], self.cpus) }
+    }
+}
+
+/// How well the replay of a trace as recorded reproduces it.
+#[derive(Debug)]
+pub(crate) struct Checked<'a> {
+    traced: &'a Traced,
+    check: ReplayCheck,
+}
+
+impl Checked<'_> {
+    /// In sentences, on one line.
+    pub(crate) fn summary(&self) -> String {
+        let Traced { file, as_recorded, .. } = self.traced;
+        let Plan { machine_words, kernel, costs, config, .. } = as_recorded;
+        let (file, seed) = (file.display(), config.seed);
+        format!(
+            "{file} replayed as recorded, on {machine_words} under {kernel} (costs: {costs}, seed {seed}): {}",
+            self.check.summary()
+        )
+    }
+
+    /// For `--json`.
+    pub(crate) fn json(&self) -> Value {
+        let Traced { file, recorded, jumps, as_recorded, .. } = self.traced;
+        json!({
+            "file": file.display().to_string(),
+            "kernel": as_recorded.kernel,
+            "machine": as_recorded.machine,
+            "check": self.check.json()["check"],
+            "notes": notes(recorded, *jumps),
+        })
+    }
+}
+
+/// The snapshot for each of so many traces: one for all of them, or one each.
+pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Vec<Option<&Cgroups>>> {
+    match cgroups {
+        [] => Ok(vec![None; traces]),
+        [_, ..] if traces == 0 => {
+            let help = "give a trace, or leave --cgroups out: a scenario has its groups in its own file";
+            Err(miette!(help = help, "--cgroups is about the machine of a trace, and none of these files is one"))
+        }
+        [one] => Ok(vec![Some(one); traces]),
+        each if each.len() == traces => Ok(each.iter().map(Some).collect()),
+        each => {
+            let help = "give --cgroups once for all traces, or once for each, in their order";
+            Err(miette!(help = help, "{} times --cgroups for {traces} traces", each.len()))
+        }
+    }
+}
+
+/// The names of those of a trace's program.
+pub(super) fn semaphores(workload: &Workload) -> Vec<String> {
+    workload.semaphores.iter().map(|semaphore| semaphore.name.clone()).collect()
+}
+
+/// Says what tasks of a replay wait for as people know it: that a waker's progress is a semaphore is our own affair.
+pub(super) fn without_semaphores(runs: &mut [Done], semaphores: &[String]) {
+    for note in runs.iter_mut().flat_map(|run| &mut run.outcome.notes) {
+        for name in semaphores {
+            let inside = format!("semaphore `{name}`");
+            if note.contains(&inside) {
+                *note = note.replace(&inside, "the task that woke it in the trace");
+            }
+        }
+    }
+}
+
+/// Fits a trace's workload to a machine of so many CPUs, and tells what does not fit.
+pub(super) fn fit(workload: &mut Workload, cpus: usize) {
+    let Unfit { tasks, groups } = recorded::fit(workload, cpus as u32);
+    if tasks > 0 {
+        output::note(&format!(
+            "{tasks} tasks confined to a CPU that this machine does not have may run anywhere on it"
+        ));
+    }
+    if groups > 0 {
+        output::note(&format!("{groups} cpusets are without those of their CPUs that this machine does not have"));
+    }
+}

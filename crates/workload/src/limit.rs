@@ -1,0 +1,95 @@
+//! CPU limits (`cpu.max`) as people write them.
+
+use std::ops::RangeInclusive;
+
+use crate::program::{Bandwidth, CpuMax};
+use crate::units::{parse_duration, scaled};
+
+/// The kernel's range of a limit's period, ns.
+pub(crate) const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
+/// The kernel's least quota, ns.
+pub(crate) const MIN_QUOTA_NS: u64 = 1_000_000;
+/// The period of who names none, ns.
+const DEFAULT_PERIOD_NS: u64 = 100_000_000;
+/// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
+const LEAST_US: u64 = 1000;
+
+/// The limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `max` or `max 100000` names, whether or not
+/// the kernel takes such a quota and period; none: it is none of these.
+pub(crate) fn cpu_max(text: &str) -> Option<CpuMax> {
+    let text = text.trim();
+    let us = |text: &str| text.parse::<u64>().ok()?.checked_mul(1000);
+    let (quota, period) = if let Some((quota, period)) = text.split_once('/') {
+        (Some(parse_duration(quota).ok()?), parse_duration(period).ok()?)
+    } else if let Some(quota) = millicores(text).or_else(|| cpus(text)).or_else(|| parse_duration(text).ok()) {
+        (Some(quota), DEFAULT_PERIOD_NS)
+    } else {
+        let mut words = text.split_whitespace();
+        let quota = match words.next()? {
+            "max" => None,
+            quota => Some(us(quota)?),
+        };
+        let period = words.next().map_or(Some(DEFAULT_PERIOD_NS), us)?;
+        if words.next().is_some() {
+            return None;
+        }
+        (quota, period)
+    };
+    Some(quota.map_or(CpuMax::Unlimited, |quota| CpuMax::Limited(Bandwidth { quota, period, burst: 0 })))
+}
+
+/// The quota of `500m`, as Kubernetes writes half a CPU.
+fn millicores(text: &str) -> Option<u64> {
+    scaled(text.strip_suffix('m')?.trim_end(), DEFAULT_PERIOD_NS / 1000)
+}
+
+/// The quota of so many CPUs, `2` or `0.5`.
+fn cpus(text: &str) -> Option<u64> {
+    let quota = scaled(text, DEFAULT_PERIOD_NS)?;
+    (text.contains('.') || quota < LEAST_US * DEFAULT_PERIOD_NS).then_some(quota)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_in_all_their_forms() {
+        for (text, ms) in [
+            ("20ms/100ms", (20.0, 100)),
+            ("1500us / 5ms", (1.5, 5)),
+            ("20ms", (20.0, 100)),
+            ("20000 50000", (20.0, 50)),
+            (" 20000 ", (20.0, 100)),
+            ("500m", (50.0, 100)),
+            ("0.5", (50.0, 100)),
+            (".25", (25.0, 100)),
+            ("2", (200.0, 100)),
+            ("999", (99_900.0, 100)),
+            ("1000", (1.0, 100)),
+        ] {
+            let quota = (ms.0 * 1e6) as u64;
+            let limit = Bandwidth { quota, period: ms.1 * 1_000_000, burst: 0 };
+            assert_eq!(cpu_max(text), Some(CpuMax::Limited(limit)), "{text}");
+        }
+        for text in ["max", " max", "max 100000"] {
+            assert_eq!(cpu_max(text), Some(CpuMax::Unlimited), "{text}");
+        }
+        for text in [
+            "",
+            "/",
+            "20/100",
+            "20ms/",
+            "half",
+            "-1",
+            "m",
+            "1e3",
+            "1 2 3",
+            "99999999999999999999",
+            "max max",
+            "20ms 100ms",
+        ] {
+            assert_eq!(cpu_max(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The task groups a trace's threads were in: those the machine says ([`super::cgroups`]), and those to which `cgroup_attach_task` moved them.
+
+use std::collections::BTreeMap;
+
+use super::Counts;
+use super::cgroups::Cgroups;
+use super::lives::Thread;
+use crate::groups::{GroupTree, normalize_path};
+use crate::program::{Change, Changed, Settings, Workload};
+
+/// A thread moved to another group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    pub(super) at: u64,
+    pub(super) hierarchy: i32,
+    pub(super) path: String,
+}
+
+/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks, and the machine has so many CPUs. Returns the
+/// last cgroup of each thread, if anything is known of cgroups at all.
+pub(super) fn place(
+    threads: &[Thread],
+    numbers: &[Option<usize>],
+    cgroups: Option<&Cgroups>,
+    cpus: usize,
+    workload: &mut Workload,
+    counts: &mut Counts,
+) -> Vec<Option<String>> {
+    let hierarchy = cgroups.map_or(0, Cgroups::hierarchy);
+    let moves = |thread: &Thread| -> Vec<(u64, String)> {
+        let moves = thread.moves.iter().filter(|one| one.hierarchy == hierarchy);
+        moves.filter_map(|one| Some((one.at, normalize_path(&one.path).ok()?))).collect()
+    };
+    let moves: Vec<Vec<(u64, String)>> = threads.iter().map(moves).collect();
+    if cgroups.is_none() && moves.iter().all(Vec::is_empty) {
+        return vec![None; threads.len()];
+    }
+    let first = first_groups(threads, cgroups, &moves);
+    let task_group = |path| cgroups.map_or(path, |cgroups| cgroups.task_group(path));
+    let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
+    let mut last = Vec::with_capacity(threads.len());
+    for (index, moves) in moves.iter().enumerate() {
+        let path = first[index].as_deref().unwrap_or("/");
+        let end = moves.last().map_or(path, |(_, path)| path);
+        last.push(Some(end.to_owned()));
+        let Some(task) = numbers[index] else { continue };
+        let mut confined = cgroups.and_then(|cgroups| cgroups.cpus_below_task_group(path));
+        if let (Some(list), settings) = (confined, &mut workload.tasks[task].settings)
+            && settings.cpus.is_none()
+        {
+            settings.cpus = Some(list.to_vec());
+        }
+        let path = task_group(path);
+        counts.grouped += u64::from(path != "/");
+        counts.ungrouped += u64::from(first[index].is_none());
+        if path != "/" {
+            workload.tasks[task].settings.group = Some(groups.ensure(path));
+        }
+        for (at, path) in moves {
+            counts.moves += 1;
+            let before = confined;
+            confined = cgroups.and_then(|cgroups| cgroups.cpus_below_task_group(path));
+            let anywhere = || before.map(|_| (0..cpus as u32).collect());
+            let list = confined.map(<[u32]>::to_vec).or_else(anywhere);
+            let settings = Settings { group: Some(groups.ensure(task_group(path))), cpus: list, ..Settings::default() };
+            let what = Changed::Tasks { tasks: vec![task], settings, nice: None };
+            workload.changes.push(Change { at: *at, what });
+        }
+    }
+    workload.changes.sort_by_key(|change| change.at);
+    if let Some(cgroups) = cgroups {
+        cgroups.give(&mut groups);
+    }
+    workload.groups = groups.into_groups();
+    last
+}
+
+/// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
+fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<(u64, String)>]) -> Vec<Option<String>> {
+    let first = said_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
+    inherited(threads, first, |parent, at, first| {
+        let moved = moves[parent].iter().rev().find(|(moved, _)| *moved <= at);
+        moved.map(|(_, path)| path.clone()).or_else(|| first.clone())
+    })
+}
+
+/// What the machine said of each thread, but of pids given to a second thread only what concerns the first.
+pub(super) fn said_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
+    let mut seen = BTreeMap::new();
+    let not_second = |(index, thread): (usize, &Thread)| {
+        let second = seen.insert(thread.pid, index).is_some() && thread.born.is_some();
+        if second { None } else { said(thread) }
+    };
+    threads.iter().enumerate().map(not_second).collect()
+}
+
+/// What each thread was first, if that is known: else what `of` says that its parent was at the time it forked it, given what the parent was first.
+pub(super) fn inherited<T: Clone>(
+    threads: &[Thread],
+    mut first: Vec<Option<T>>,
+    of: impl Fn(usize, u64, &Option<T>) -> Option<T>,
+) -> Vec<Option<T>> {
+    let mut asked = vec![false; threads.len()];
+    for start in 0..threads.len() {
+        // Up to whoever is known, or was asked before; then down again.
+        let (mut way, mut above) = (Vec::new(), start);
+        while !std::mem::replace(&mut asked[above], true)
+            && first[above].is_none()
+            && let Some((at, Some(parent))) = threads[above].born
+        {
+            way.push((above, at, parent));
+            above = parent;
+        }
+        for (child, at, parent) in way.into_iter().rev() {
+            first[child] = of(parent, at, &first[parent]);
+        }
+    }
+    first
+}
+
+/// Which threads a cpuset keeps from CPUs of a machine that has so many.
+pub(super) fn confined_by_cpusets(threads: &[Thread], cgroups: Option<&Cgroups>, cpus: usize) -> Vec<bool> {
+    let Some(cgroups) = cgroups else { return vec![false; threads.len()] };
+    let none = vec![Vec::new(); threads.len()];
+    let first = first_groups(threads, Some(cgroups), &none);
+    first.iter().map(|path| path.as_deref().is_some_and(|path| cgroups.confines(path, cpus))).collect()
+}
