@@ -272,8 +272,7 @@ fn notes_do_not_show_how_a_replay_is_made() {
     trace += &line("1.000000", "swapper-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     let folder = tempfile::tempdir().expect("there is room");
     let hog = folder.path().join("hog.json");
-    let text =
-        r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
+    let text = r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"delay":1000,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
     std::fs::write(&hog, text).expect("it can be written");
     let output = vruntime(&["replay", "-", "--beside", hog.to_str().expect("it is UTF-8")], trace.as_bytes());
     let told = String::from_utf8_lossy(&output.stderr);

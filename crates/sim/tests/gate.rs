@@ -49,6 +49,22 @@ fn they_have_no_averages() {
     }
 }
 
+/// Who may run on some CPUs only sleeps on those, one after another.
+#[test]
+fn they_are_spread_over_the_cpus_they_may_run_on() {
+    for seed in 0..10 {
+        let mut log = Log::default();
+        let hog = |index: usize| pinned(hog(&format!("h{index}")), &[4, 5, 6, 7]);
+        let config = Config { seed, ..gated("6.12", "8") };
+        simulate(&workload((0..4).map(hog).collect()), &config, &mut log).unwrap();
+        let cpus = log.pick(|_, event| match event {
+            Event::Wakeup { target, .. } => Some(target.0),
+            _ => None,
+        });
+        assert_eq!(std::collections::BTreeSet::from_iter(cpus), [4, 5, 6, 7].into(), "seed {seed}");
+    }
+}
+
 /// Forks put tasks on all CPUs in turn, in an order of the seed's.
 #[test]
 fn a_seed_spreads_them_evenly() {

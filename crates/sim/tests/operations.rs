@@ -196,6 +196,31 @@ fn a_reader_of_a_full_pipe_wakes_a_writer() {
     }
 }
 
+/// A writer that was woken in vain waits behind another whose message is larger: what room there is, is for him.
+#[test]
+fn who_is_woken_in_vain_is_not_forgotten() {
+    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18"] {
+        let write = |bytes| Op::PipeWrite { pipe: 0, bytes };
+        let read = |bytes| Op::PipeRead { pipe: 0, bytes };
+        let mut small = vec![write(4096); 16];
+        small.extend([run(100), write(4096)]);
+        let large = vec![run(500), write(32_768)];
+        let mut reads = vec![run(1_000), read(100), run(100), read(3_996)];
+        for _ in 0..24 {
+            reads.extend([run(100), read(4096)]);
+        }
+        let tasks = [("small", small, 0), ("large", large, 1), ("reader", reads, 2)];
+        let tasks = tasks.into_iter().map(|(name, ops, cpu)| pinned(once(name, ops), &[cpu])).collect();
+        let mut workload = workload(tasks);
+        workload.pipes[0].capacity = 65_536;
+        let mut log = Log::default();
+        simulate(&workload, &exact(kernel, "3"), &mut log).unwrap();
+        for name in ["small", "large", "reader"] {
+            assert!(log.exit(name).is_some(), "{kernel}: {name}");
+        }
+    }
+}
+
 /// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as he is back.
 #[test]
 fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {

@@ -74,12 +74,13 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let keep_times = arguments.wakeups == Wakeups::Recorded;
     let finish = |recorder| finish(recorder, &as_recorded.config, keep_times);
     let again = rules.removes().then(|| reading.recorder.clone());
-    let recorded = finish(reading.recorder);
+    let mut recorded = finish(reading.recorder);
     if recorded.workload.tasks.is_empty() {
         return Err(nothing_ran(&arguments.file));
     }
     let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
     let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, plan, without)).transpose()?;
+    fit(&mut recorded.workload, cpus);
     let inside = semaphores(changed.as_ref().unwrap_or(&recorded.workload));
     let with_neighbours =
         |changed: Workload| beside.iter().fold(changed, |workload, input| workload.beside(&input.workload));
@@ -161,7 +162,7 @@ pub(super) fn nothing_ran(path: &Path) -> miette::Report {
     miette!(help = "record while something runs", "nothing but the idle tasks ran in {}", path.display())
 }
 
-/// The programs of a trace, for a machine of this kind.
+/// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where nothing ever happened on some.
 pub(super) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
     let recorder = if keep_times { recorder.keep_times() } else { recorder };
     let mut recorded = recorder.finish(&charges(config));
@@ -171,8 +172,6 @@ pub(super) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> R
             task.session = None;
         }
     }
-    // CPUs of a cpuset on which nothing ever happened.
-    recorded::fit(&mut recorded.workload, config.machine.topology.nr_cpus() as u32);
     recorded
 }
 

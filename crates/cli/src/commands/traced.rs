@@ -51,11 +51,12 @@ pub(crate) fn traced(
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
     let as_recorded = plan(&input, Some(recorded_kernel), None, &model)?;
     let (cpus, jumps) = (reading.cpus, reading.clock.jumps);
-    let recorded = finish(reading.recorder, &as_recorded.config, false);
+    let mut recorded = finish(reading.recorder, &as_recorded.config, false);
     if recorded.workload.tasks.is_empty() {
         return Err(nothing_ran(path));
     }
     input.workload = recorded.workload.clone();
+    fit(&mut recorded.workload, cpus);
     Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, cpus, as_recorded })))
 }
 

@@ -138,8 +138,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn write(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
         let pipe = &mut self.objects.pipes[index as usize];
         if !pipe.fits(bytes) {
+            let others = pipe.writers;
             pipe.writers.push(&mut self.tasks, task);
             self.tasks[task as usize].due = self.core.now;
+            // Woken for room that another can use: he would wait for the next reader of a full pipe.
+            let pipe = &self.objects.pipes[index as usize];
+            if slept && self.pipes_wake_in_vain && self.wanted(others).is_some_and(|wanted| pipe.fits(wanted)) {
+                self.wake_writers(cpu, index, 1);
+            }
             return self.block(cpu, task, PrevState::Sleeping);
         }
         let before = pipe.used;
