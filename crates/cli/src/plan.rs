@@ -142,7 +142,7 @@ pub(crate) fn plan(
     }
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
-    let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| has_autogroups(&kernel));
+    let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| is_at_least(&kernel, [2, 6, 38]));
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
     config.gate = options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some());
@@ -174,10 +174,10 @@ pub(crate) fn plan(
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
 }
 
-/// Whether a kernel has autogroups: they came with 2.6.38.
-fn has_autogroups(kernel: &Kernel) -> bool {
-    let mut version = kernel.name.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    [version.next(), version.next(), version.next()] >= [Some(2), Some(6), Some(38)]
+/// Whether a kernel is of that version or a later one.
+pub(crate) fn is_at_least(kernel: &Kernel, version: [u32; 3]) -> bool {
+    let mut parts = kernel.name.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    [0; 3].map(|missing| parts.next().unwrap_or(missing)) >= version
 }
 
 fn machine_of(

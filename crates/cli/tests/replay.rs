@@ -252,6 +252,21 @@ fn traces_are_compared_in_the_groups_they_were_in() {
     assert!(told.contains("none of these files is one"), "{told}");
 }
 
+/// What the machine had set, which an older kernel does not know, is no reason to refuse it.
+#[test]
+fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let snapshot = folder.path().join("cgroups.txt");
+    let mut text = std::fs::read_to_string(CGROUPS).expect("it is there");
+    text.push_str("/sys/fs/cgroup/cpu/vr-web/cpu.uclamp.max:50.00\n");
+    std::fs::write(&snapshot, text).expect("it can be written");
+    let snapshot = snapshot.to_str().expect("it is UTF-8");
+    let output = vruntime(&["replay", GROUPS, "--cgroups", snapshot, "--kernel", "3.10", "--costs", "vm"], b"");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("utilisation clamps of 1 groups are left out: Linux 3.10 has none"), "{told}");
+}
+
 /// A task that waits for its waker's progress waits for a semaphore of ours, which nobody else has heard of.
 #[test]
 fn notes_do_not_show_how_a_replay_is_made() {
@@ -272,7 +287,7 @@ fn notes_do_not_show_how_a_replay_is_made() {
     trace += &line("1.000000", "swapper-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     let folder = tempfile::tempdir().expect("there is room");
     let hog = folder.path().join("hog.json");
-    let text = r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"delay":1000,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
+    let text = r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"delay":100000,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
     std::fs::write(&hog, text).expect("it can be written");
     let output = vruntime(&["replay", "-", "--beside", hog.to_str().expect("it is UTF-8")], trace.as_bytes());
     let told = String::from_utf8_lossy(&output.stderr);

@@ -150,9 +150,8 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
                 plan.config.duration = compare.options.duration;
                 plan.config.strict = compare.options.strict;
                 let mut workload = Cow::Borrowed(&input.workload);
-                let cpus = plan.config.machine.topology.nr_cpus();
                 if matches!(input.says, Says::Trace { .. }) {
-                    fit(workload.to_mut(), cpus);
+                    fit(workload.to_mut(), &plan.config);
                 }
                 sides.push(Side { input, workload, plan, label: String::new() });
             }

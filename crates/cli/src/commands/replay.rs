@@ -80,7 +80,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
     let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, plan, without)).transpose()?;
-    fit(&mut recorded.workload, cpus);
+    fit(&mut recorded.workload, &as_recorded.config);
     let inside = semaphores(changed.as_ref().unwrap_or(&recorded.workload));
     let with_neighbours =
         |changed: Workload| beside.iter().fold(changed, |workload, input| workload.beside(&input.workload));
@@ -316,7 +316,7 @@ fn change(
     let removed = rules.removed(&recorded.threads);
     let mut changed = if removed.is_empty() { recorded.clone() } else { replay(removed) };
     let cpus = plan.config.machine.topology.nr_cpus();
-    fit(&mut changed.workload, cpus);
+    fit(&mut changed.workload, &plan.config);
     rules.apply(&mut changed, &recorded.threads, cpus)?;
     Ok(changed.workload)
 }

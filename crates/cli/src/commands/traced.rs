@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use miette::miette;
 use serde_json::{Value, json};
 use vruntime_report::ReplayCheck;
+use vruntime_sim::Config;
 use vruntime_workload::SourceMap;
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Partition, Workload};
 use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
 
 use super::replay::{checked, finish, notes, nothing_ran, read};
 use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::output;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, is_at_least, plan};
 use crate::simulate::{Done, Job};
 
 /// A trace that was read.
@@ -56,7 +57,7 @@ pub(crate) fn traced(
         return Err(nothing_ran(path));
     }
     input.workload = recorded.workload.clone();
-    fit(&mut recorded.workload, cpus);
+    fit(&mut recorded.workload, &as_recorded.config);
     Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, cpus, as_recorded })))
 }
 
@@ -147,8 +148,24 @@ pub(super) fn without_semaphores(runs: &mut [Done], semaphores: &[String]) {
     }
 }
 
-/// Fits a trace's workload to a machine of so many CPUs, and tells what does not fit.
-pub(super) fn fit(workload: &mut Workload, cpus: usize) {
+/// Fits a trace's workload to a kernel and its machine, and tells what does not fit. What the machine had set of its groups that the kernel does not
+/// know is left out: nobody asks for it now.
+pub(super) fn fit(workload: &mut Workload, config: &Config) {
+    let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
+    let (mut clamps, mut partitions) = (0, 0);
+    for group in &mut workload.groups {
+        if !is_at_least(kernel, [5, 3, 0]) {
+            clamps += usize::from(group.uclamp.take().is_some());
+        }
+        if !is_at_least(kernel, [5, 0, 0]) {
+            partitions += usize::from(std::mem::take(&mut group.cpuset.partition) != Partition::default());
+        }
+    }
+    for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {
+        if count > 0 {
+            output::note(&format!("{what} of {count} groups are left out: Linux {} has none", kernel.name));
+        }
+    }
     let Unfit { tasks, groups } = recorded::fit(workload, cpus as u32);
     if tasks > 0 {
         output::note(&format!(

@@ -181,7 +181,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if let Some(wanted) = waits {
             match pipe.content {
                 Content::Pages { .. } if in_vain || (found_full && pipe.fits(wanted)) => {
-                    self.wake_writers(cpu, index, 1)
+                    self.wake_writers(cpu, index, 1);
                 }
                 Content::Bytes { capacity } if before > capacity / 4 && pipe.used <= capacity / 4 => {
                     self.wake_writers(cpu, index, 0);

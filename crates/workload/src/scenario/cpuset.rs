@@ -98,7 +98,7 @@ pub(super) fn any_list(fields: &mut Fields<'_, '_>, key: &'static str, value: &V
     Some(cpus)
 }
 
-/// CPUs as the kernel lists them, `0-3,6`; none of them if the list is empty. In the order of the text.
+/// CPUs as the kernel lists them, `0-3,6`; none of them if the list is empty. In the order of the text, each once.
 pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
     let number = |text: &str| {
         let text = text.trim();
@@ -108,6 +108,7 @@ pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
             .ok_or_else(|| format!("`{text}` is not the number of a CPU"))
     };
     let mut cpus = Vec::new();
+    let mut seen = vec![false; MOST as usize + 1];
     for part in text.split(',').filter(|_| !text.trim().is_empty()) {
         let (first, last) = match part.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
@@ -116,7 +117,7 @@ pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
         if first > last {
             return Err(format!("the range {first}-{last} ends before it begins"));
         }
-        cpus.extend(first..=last);
+        cpus.extend((first..=last).filter(|&cpu| !std::mem::replace(&mut seen[cpu as usize], true)));
     }
     Ok(cpus)
 }
