@@ -88,3 +88,17 @@ fn a_seed_spreads_them_evenly() {
     }
     assert!(orders.len() > 10, "{orders:?}");
 }
+
+/// A trace says of a wakeup on which CPU the task slept.
+#[test]
+fn traces_know_where_they_slept() {
+    let mut writer = vruntime_trace::FtraceWriter::new(Vec::new(), 2);
+    let tasks = vec![pinned(hog("a"), &[1]), pinned(hog("b"), &[0])];
+    simulate(&workload(tasks), &gated("6.12", "2"), &mut writer).unwrap();
+    let text = String::from_utf8(writer.finish_writing().unwrap()).unwrap();
+    let woken: Vec<&str> = text.lines().filter(|line| line.contains("sched_waking")).collect();
+    assert_eq!(woken.len(), 2, "{text}");
+    for (task, cpu) in [("comm=a ", "target_cpu=001"), ("comm=b ", "target_cpu=000")] {
+        assert!(woken.iter().any(|line| line.contains(task) && line.contains(cpu)), "{woken:?}");
+    }
+}

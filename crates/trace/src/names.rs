@@ -266,6 +266,8 @@ impl Names {
     #[inline]
     pub(crate) fn observe(&mut self, cpu: CpuId, event: &Event) {
         match *event {
+            // One that sleeps before it starts does so on that CPU.
+            Event::Fork { child, .. } => self.tasks[child.index()].cpu = cpu,
             Event::Wakeup { task, target } | Event::WakeupNew { task, target } => {
                 self.tasks[task.index()].cpu = target;
             }
