@@ -175,7 +175,7 @@ main = [
     "## Other machines",
     "",
     "Recorded with `vruntime fidelity --record` and `cargo xtask kernels` on 22 November 2026; one figure of the profile `emulated` was chosen with those of 2 and",
-    "4 CPUs in view, one of `vm` with the published ones and those of the virtual machine (`crates/sim/COSTS.md`). Every cell is in [fidelity-machines.md](fidelity-machines.md). With more virtual CPUs than the host has real ones, most of what is recorded is the host.",
+    "4 CPUs in view (`crates/sim/COSTS.md`). Every cell is in [fidelity-machines.md](fidelity-machines.md). With more virtual CPUs than the host has real ones, most of what is recorded is the host.",
     "",
     "| machine | kernel | inside | of | |",
     "|---|---|---|---|---|",

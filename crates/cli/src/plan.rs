@@ -142,7 +142,7 @@ pub(crate) fn plan(
     }
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
-    let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| is_at_least(&kernel, [2, 6, 38]));
+    let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
     config.gate = options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some());
@@ -172,12 +172,6 @@ pub(crate) fn plan(
         .unwrap_or_default();
     let machine_words = machine::words(&config.machine.topology);
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
-}
-
-/// Whether a kernel is of that version or a later one.
-pub(crate) fn is_at_least(kernel: &Kernel, version: [u32; 3]) -> bool {
-    let mut parts = kernel.name.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    [0; 3].map(|missing| parts.next().unwrap_or(missing)) >= version
 }
 
 fn machine_of(

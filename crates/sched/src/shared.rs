@@ -59,9 +59,6 @@ pub struct Config<T> {
     /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
     /// host says what it takes on its machine.
     pub newidle_cost_ns: u64,
-    /// How often newly-idle balancing has helped before the beginning, of 1024 times: as often it is tried at first (6.18's `NI_RANDOM`, which
-    /// stable kernels have, too). 512 after boot.
-    pub newidle_ratio: u32,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
@@ -89,7 +86,6 @@ impl Config<Knobs> {
             balancer: kernel.balancer,
             throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
-            newidle_ratio: 512,
             rt_limit: kernel.rt_limit,
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
@@ -110,7 +106,6 @@ impl Config<Knobs> {
             balancer: self.balancer,
             throttle: self.throttle,
             newidle_cost_ns: self.newidle_cost_ns,
-            newidle_ratio: self.newidle_ratio,
             rt_limit: self.rt_limit,
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,

@@ -109,9 +109,6 @@ costs! {
     /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
     /// are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// Thousandths of the times that looking for work before going idle has found some, before the run: as often it is done at first
-    /// (`NI_RANDOM`). Half after boot, less on a machine that has been up for hours.
-    newidle_success_permille: 500,     500,     250,     500;
     /// How much later an interrupt comes, on average, while the virtual machine keeps twice as many CPUs busy as the host has: it
     /// waits for the virtual CPU, and the emulator's own thread, to get a CPU of the host's, behind one other. Behind more it waits as
     /// many times longer.

@@ -8,19 +8,10 @@ use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Sett
 use crate::config::Config;
 use crate::error::Error;
 
-/// Whether a kernel is of that version or a later one.
-fn is_at_least(kernel: &Kernel, version: [u32; 3]) -> bool {
-    let mut own = [0; 3];
-    for (part, number) in own.iter_mut().zip(kernel.name.split(['.', '-'])) {
-        *part = number.parse().unwrap_or(0);
-    }
-    own >= version
-}
-
 /// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers got a queue of their own, up
 /// to 6.13.
 pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
-    is_at_least(kernel, [5, 5, 0]) && !is_at_least(kernel, [6, 14, 0])
+    kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
 }
 
 /// What came when, and what to do about it.
@@ -57,7 +48,7 @@ pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Opti
     let sliced = |settings: &Settings| {
         matches!(settings.policy, Some(Policy::Other { slice: Some(_), .. } | Policy::Batch { slice: Some(_), .. }))
     };
-    if is_at_least(kernel, SLICES.version) {
+    if kernel.is_at_least(SLICES.version) {
         return None;
     }
     let changed = workload.changes.iter().find_map(|change| match &change.what {
@@ -82,7 +73,7 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     // The groups of the CPU resource controller are classes.
     let has_classes = has_feature(kernel.name, Feature::CpuRcScaling);
     let ask = |novelty: &Novelty, who: &dyn Fn() -> String| {
-        if is_at_least(kernel, novelty.version) {
+        if kernel.is_at_least(novelty.version) {
             return Ok(());
         }
         let Novelty { what, since, mend, .. } = *novelty;

@@ -123,7 +123,6 @@ where
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
-    scheduler.newidle_ratio = (spec.costs.newidle_success_permille.min(1000) * 1024 / 1000) as u32;
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();
     if config.seed != 0 {

@@ -75,8 +75,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// The running task of `cpu` is to be woken at `due`, or a little later.
     pub(crate) fn arm_sleep(&mut self, cpu: usize, task: u32, due: u64) {
+        self.arm_sleep_until(cpu, task, due, self.latest(cpu, due));
+    }
+
+    /// As [`Self::arm_sleep`], by `end` at the latest.
+    #[inline]
+    fn arm_sleep_until(&mut self, cpu: usize, task: u32, due: u64, end: u64) {
         self.timers_armed += 1;
-        let (armed, end) = (self.timers_armed, self.latest(cpu, due));
+        let armed = self.timers_armed;
         self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
         self.sleepers[cpu].push(end, armed, task, &self.tasks);
         self.arm_task(cpu, task, end);
@@ -87,11 +93,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.born(task, None, cpu);
         sched!(self, cpu).put_to_sleep(TaskId(task));
         self.tasks[task as usize].life = Life::Asleep;
-        self.timers_armed += 1;
-        let armed = self.timers_armed;
-        self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
-        self.sleepers[cpu].push(due, armed, task, &self.tasks);
-        self.arm_task(cpu, task, due);
+        // As recorders have it, without slack: all begin at one instant.
+        self.arm_sleep_until(cpu, task, due, due);
     }
 
     /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the timer wheel.

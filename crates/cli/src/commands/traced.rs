@@ -14,7 +14,7 @@ use super::replay::{checked, finish, notes, nothing_ran, read};
 use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::output;
-use crate::plan::{Plan, is_at_least, plan};
+use crate::plan::{Plan, plan};
 use crate::simulate::{Done, Job};
 
 /// A trace that was read.
@@ -154,10 +154,10 @@ pub(super) fn fit(workload: &mut Workload, config: &Config) {
     let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
     let (mut clamps, mut partitions) = (0, 0);
     for group in &mut workload.groups {
-        if !is_at_least(kernel, [5, 3, 0]) {
+        if !kernel.is_at_least([5, 3, 0]) {
             clamps += usize::from(group.uclamp.take().is_some());
         }
-        if !is_at_least(kernel, [5, 0, 0]) {
+        if !kernel.is_at_least([5, 0, 0]) {
             partitions += usize::from(std::mem::take(&mut group.cpuset.partition) != Partition::default());
         }
     }

@@ -103,12 +103,12 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, whose CPUs balance each `interval`, and whose newly-idle balances have helped so often.
+    /// That of a domain made at `now`, whose CPUs balance each `interval`. Newly-idle balancing is tried every second time, as after boot.
     ///
-    /// How often they have helped hangs on what the machine has done: where trying has not helped for a while it is tried so seldom that it stays
+    /// How often it is tried later hangs on what the machine has done: where it has not helped for a while it is tried so seldom that it stays
     /// so. (Watched on a real 6.18 that had been up for hours: of 102 times that a CPU went idle while a task had waited more than 0.5 ms
-    /// on the other, it pulled none.)
-    fn new(interval: u64, newidle_ratio: u32, now: u64) -> Self {
+    /// on the other, it pulled none.) What a recorded machine had done before, nothing says: `crates/sim/COSTS.md`.
+    fn new(interval: u64, now: u64) -> Self {
         Self {
             last_balance: now,
             interval,
@@ -116,8 +116,8 @@ impl DomainState {
             max_newidle_lb_cost: 0,
             last_decay: now,
             newidle_calls: 512,
-            newidle_success: newidle_ratio / 2,
-            newidle_ratio,
+            newidle_success: 256,
+            newidle_ratio: 512,
         }
     }
 
@@ -159,11 +159,10 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
     // less a tick), not 28. Of older balancers nobody has watched it.
     let idled = shared.config.balancer >= Balancer::V6_1;
     let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
-    let ratio = shared.config.newidle_ratio;
     let mut states: Vec<DomainState> =
-        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), ratio, now)).collect();
+        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now)).collect();
     let most = shared.domains.most_levels().max(states.len());
-    states.resize_with(most, || DomainState::new(1_000_000, ratio, now));
+    states.resize_with(most, || DomainState::new(1_000_000, now));
     states
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::KERNELS;
+use super::{KERNELS, Kernel};
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
 type Version = [u32; 3];
@@ -26,6 +26,18 @@ fn version(name: &str) -> Option<Version> {
         *version.get_mut(at)? = number;
     }
     Some(version)
+}
+
+impl Kernel {
+    /// Whether it is of that version or a later one.
+    ///
+    /// ```
+    /// let kernel = vruntime_sched::kernel("2.6.23").unwrap();
+    /// assert!(kernel.is_at_least([2, 6, 23]) && !kernel.is_at_least([3, 0, 0]));
+    /// ```
+    pub fn is_at_least(&self, version: [u32; 3]) -> bool {
+        self::version(self.name).is_some_and(|own| own >= version)
+    }
 }
 
 /// The kernels next to `name`, by their numbers; nothing if it is no version, or on offer.

@@ -1,0 +1,192 @@
+//! What the command says of input that it cannot use, or that does not do what was meant.
+
+mod support;
+
+use std::fs;
+
+use support::*;
+
+/// What a command says of input it cannot use that comes from a file without line breaks.
+fn of_one_line(arguments: &[&str], place: &str) {
+    let told = fails(arguments);
+    assert!(told.contains(place), "{arguments:?}: {told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 200), "{arguments:?}: {told}");
+    assert!(told.len() < 4000, "{arguments:?}: {told}");
+}
+
+#[test]
+fn errors_in_files_without_line_breaks_show_what_is_near_them() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    let wide = " ".repeat(99_990);
+    let json = file("long.json", &format!("{{{wide}\"tasks\":{{\"a\":{{\"run\":\"x\"}}}}}}"));
+    of_one_line(&["run", &json], "long.json:1:100012]");
+    let json =
+        file("multibyte.json", &format!("{{/*{}*/\"tasks\":{{\"a\":{{\"run\":\"x\"}}}}}}", "\u{1f600}".repeat(99_990)));
+    of_one_line(&["run", &json], "multibyte.json:1:100016]");
+    let key = file("key.json", &format!("{{\"tasks\":{{\"a\":{{\"{}\":1}}}}}}", "k".repeat(1_000_000)));
+    of_one_line(&["run", &key, "--strict"], "key.json:1:16]");
+    let toml = file("long.toml", &format!("task = [{}{{foo = 1}}]\n", "{name = \"a\", run = \"1ms\"},".repeat(8000)));
+    of_one_line(&["run", &toml], "long.toml:1:");
+    let kernel = file("kernel.toml", &format!("{wide}kernel = \"9.9\"\ntask = [{{name = \"a\", run = \"1ms\"}}]\n"));
+    of_one_line(&["run", &kernel], "kernel.toml:1:100000]");
+    let machine = file("machine.toml", &format!("machine = {{ topology = {wide}3 }}\n"));
+    let xml = file("machine.xml", &format!("<topology><object type=\"Machine\">{wide}<object type=\"X\" </topology>"));
+    let yml = file("plat_info.yml", &format!("a: [{wide}}}"));
+    let beat = data("beat.json").display().to_string();
+    for named in [&machine, &xml, &yml] {
+        of_one_line(&["run", &beat, "--machine", named], "");
+    }
+    let rules = file("rules.toml", &format!("rule = [{wide}{{ nothing = 3 }}]\n"));
+    let groups = file("groups", &format!("/proc/7/task/7/cgroup:{}\n", "x".repeat(99_990)));
+    let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
+    of_one_line(&["replay", &trace, "--map", &rules], "");
+    of_one_line(&["replay", &trace, "--map", &format!("{wide}x: y")], "");
+    of_one_line(&["replay", &trace, "--cgroups", &groups], "");
+}
+
+#[test]
+fn names_do_not_speak_to_the_terminal() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = folder.path().join("names.json");
+    let red = r#""a\u001b[31mRED\u001b[2J" : { "run" : 1000, "sleep" : 1000 }, "x\ny\u202e" : { "run" : 1000 }"#;
+    fs::write(&file, format!(r#"{{ "tasks" : {{ {red} }}, "global" : {{ "duration" : 1 }} }}"#))
+        .expect("it can be written");
+    let file = file.display().to_string();
+    for arguments in [
+        &["run", &file, "--machine", "1"][..],
+        &["run", &file, "--machine", "1", "--detect", "--analyse", "latency"],
+        &["run", &file, "--machine", "1", "--debug-at", "10ms"],
+        &["compare", &file, "--machine", "1", "--kernel", "6.1", "--kernel", "6.12", "--all"],
+    ] {
+        let told = well(arguments);
+        assert!(told.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{arguments:?}: {told}");
+        assert!(told.contains(r"a\u{1b}[31m"), "{arguments:?}: {told}");
+        assert!(!told.lines().any(|line| line.starts_with('y')), "{arguments:?}: {told}");
+    }
+    let run = json(&["run", &file, "--machine", "1", "--json"]);
+    assert!(run["observed"][0]["tasks"]["x\ny\u{202e}"].is_object(), "JSON has the true names");
+    let told = fails(&["run", &file, "--machine", "1", "--kernel", "6\u{1b}[2J"]);
+    assert!(told.contains(r"6\u{1b}[2J") && !told.contains('\u{1b}'), "{told}");
+}
+
+#[test]
+fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
+    for (kernel, why, nearest) in [
+        ("6.13", "none between 6.12 and 6.18 is on offer", "the nearest is 6.12;"),
+        ("6.17", "none between 6.12 and 6.18 is on offer", "the nearest is 6.18;"),
+        ("5.15", "none between 3.18 and 6.1 is on offer", "the nearest is 6.1;"),
+        ("6.20", "the newest on offer is 6.18", "the nearest is 6.18;"),
+    ] {
+        let told = fails(&["run", "beat.json", "--kernel", kernel]);
+        assert!(told.contains(&format!("there is no kernel `{kernel}`: {why}")) && told.contains(nearest), "{told}");
+    }
+}
+
+#[test]
+fn settings_that_the_kernel_refuses_are_errors() {
+    for (arguments, why) in [
+        (&["--set", "sched_util_clamp_min=5000"][..], "sched_util_clamp_min cannot be 5000: it is 0 to 1024"),
+        (&["--set", "fair_server/period=1"], "fair_server/period cannot be 1: it is 100000 to 4194304000"),
+        (&["--set", "base_slice_ns=0"], "base_slice_ns cannot be 0: it is 1 to 4294967295"),
+        (&["--set", "latency_ns=6000000"], "Linux 6.12 has no latency_ns: 3.10 to 6.1 do"),
+        (&["--set", "CPU_RC_LOAD_SCALE=3"], "Linux 6.12 has no CPU_RC_LOAD_SCALE: 2.6.15-cpurc does"),
+        (
+            &["--kernel", "6.1", "--set", "fair_server/runtime=3"],
+            "Linux 6.1 has no fair_server/runtime: 6.12 to 6.18 do",
+        ),
+        (&["--kernel", "6.12+base_slice_ns=0"], "base_slice_ns cannot be 0"),
+    ] {
+        let told = fails(&[&["run", "beat.json", "--machine", "2"][..], arguments].concat());
+        assert!(told.contains(why), "{arguments:?}: {told}");
+    }
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let scenario = |set: &str| {
+        let file = folder.path().join("set.toml");
+        let text = format!("kernel = \"6.12\"\n[set]\n{set}\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n");
+        fs::write(&file, text).expect("it can be written");
+        fails(&["run", &file.display().to_string()])
+    };
+    let told = scenario("sched_util_clamp_min = 5000");
+    assert!(told.contains("set.toml:3:24]") && told.contains("it is 0 to 1024"), "{told}");
+    let told = scenario("latency_ns = 6000000");
+    assert!(told.contains("set.toml:3:1]") && told.contains("Linux 6.12 has no latency_ns"), "{told}");
+}
+
+#[test]
+fn what_the_machine_refuses_is_told_with_its_place() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let told = |name: &str, text: &str, arguments: &[&str]| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).expect("it can be written");
+        fails(&[&["run", &file.display().to_string()], arguments].concat())
+    };
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    for (text, place, why) in [
+        (format!("{task}cpus = [0, 9]\n"), "4:8]", "is to run on CPU 9, but the machine has 2"),
+        (format!("{task}[[hotplug]]\nat = \"1ms\"\ncpu = 7\nonline = false\n"), "6:7]", "there is no CPU 7"),
+        (
+            format!(
+                "{task}[[hotplug]]\nat = \"1ms\"\ncpu = 0\nonline = false\n[[hotplug]]\nat = \"2ms\"\ncpu = 1\nonline = false\n"
+            ),
+            "10:7]",
+            "CPU 1 is the last that is online",
+        ),
+        (format!("{task}[[change]]\nat = \"1ms\"\ntask = \"a\"\ncpus = [9]\n"), "7:8]", "CPU 9"),
+        (format!("{task}group = \"/g\"\n[groups.\"/g\"]\nrt_runtime = \"2s\"\n"), "6:14]", "rt_runtime"),
+        (
+            format!(
+                "kernel = \"2.6.15-cpurc\"\n{task}[groups.\"/g\"]\nguarantee = 60\n[groups.\"/h\"]\nguarantee = 50\n"
+            ),
+            "8:13]",
+            "50 %",
+        ),
+        (
+            format!("{task}policy = \"SCHED_DEADLINE\"\nruntime = \"2ms\"\ndeadline = \"9ms\"\nperiod = \"5ms\"\n"),
+            "6:12]",
+            "a runtime of 2000 us",
+        ),
+        (format!("{task}util_min = 800\nutil_max = 100\n"), "4:12]", "a `util_min` of 800 is above"),
+        (format!("machine = {{ lstopo = \"nofile.xml\" }}\n{task}"), "1:22]", "cannot read"),
+    ] {
+        let told = told(
+            "refused.toml",
+            &format!("duration = \"10ms\"\n{text}"),
+            &["--machine", "2"][..if text.starts_with("machine") { 0 } else { 2 }],
+        );
+        let (line, column) = place.split_once(':').expect("a line and a column");
+        let line = line.parse::<usize>().expect("a number") + 1;
+        assert!(told.contains(&format!("refused.toml:{line}:{column}")) && told.contains(why), "{text}\n{told}");
+    }
+    let told = told(
+        "refused.json",
+        "{ \"tasks\" : {\n  \"a\" : { \"run\" : 1000, \"cpus\" : [9] } }, \"global\" : { \"duration\" : 1 } }",
+        &["--machine", "2"],
+    );
+    assert!(told.contains("refused.json:2:") && told.contains("CPU 9"), "{told}");
+}
+
+#[test]
+fn what_would_never_happen_is_warned_of() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = folder.path().join("late.toml");
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\nloops = 20\n";
+    let late = "[[change]]\nat = \"2s\"\ntask = \"a\"\nnice = 3\n[[hotplug]]\nat = \"3s\"\ncpu = 1\nonline = false\n";
+    let path = file.display().to_string();
+    for head in ["duration = \"10ms\"\n", ""] {
+        fs::write(&file, format!("{head}{task}{late}")).expect("it can be written");
+        let output = vruntime(&["run", &path, "--machine", "2"]);
+        let told = text(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        assert!(told.contains("this [[change]] comes at 2 s, and the run ends at 0.0"), "{told}");
+        assert!(told.contains("this [[hotplug]] comes at 3 s"), "{told}");
+        let output = vruntime(&["run", &path, "--machine", "2", "--strict"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("2 problems; the first of them"), "{}", text(&output.stderr));
+    }
+    assert!(text(&vruntime(&["run", &path, "--machine", "2", "--duration", "4s"]).stderr).is_empty());
+}

@@ -1,0 +1,41 @@
+//! What the tests of the command share: running it in the folder of their data.
+#![allow(dead_code, unreachable_pub)] // each test binary uses some of it
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+pub fn vruntime(arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
+    // Paths in messages are as given, so relative ones are the same everywhere.
+    command.current_dir(data("")).env("NO_COLOR", "1").env("COLUMNS", "100").args(arguments);
+    command.output().expect("it runs")
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
+}
+
+/// What goes to standard output of a command that goes well.
+pub fn well(arguments: &[&str]) -> String {
+    let output = vruntime(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What goes to standard error of a command that fails because of its input.
+pub fn fails(arguments: &[&str]) -> String {
+    let output = vruntime(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
+    assert!(output.stdout.is_empty(), "{arguments:?} printed {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+pub fn json(arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&well(arguments)).expect("it prints JSON")
+}
