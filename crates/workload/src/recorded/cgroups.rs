@@ -164,8 +164,10 @@ impl Cgroups {
     #[expect(clippy::option_option, reason = "to be in none is known, too")]
     pub(super) fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
+        // Where nobody has begun a session all are in none, and only the machine's setting tells that it was asked.
+        let told = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
         match self.autogroups.get(&process) {
-            None if self.autogroups.is_empty() || self.processes.get(&thread) != Some(&process) => None,
+            None if !told || self.processes.get(&thread) != Some(&process) => None,
             found => Some(found.copied()),
         }
     }

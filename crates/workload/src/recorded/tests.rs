@@ -495,6 +495,10 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
         let cgroups = Cgroups::read("cgroups.txt", &[line.as_bytes(), text].concat()).unwrap();
         assert_eq!(cgroups.autogroup(), expected, "the machine's own word");
     }
+    // A machine on which nobody has begun a session: whom it lists is in none, whom it does not list may have begun one.
+    let nobody = "/proc/7/task/70/cgroup:0::/\n/proc/sys/kernel/sched_autogroup_enabled:1\n";
+    let nobody = script(Some(Cgroups::read("cgroups.txt", nobody.as_bytes()).unwrap()));
+    assert_eq!(sessions(&nobody)[3..5], [("shell", None), ("init", Some(("init-80", 0)))]);
 }
 
 #[test]
