@@ -34,10 +34,13 @@ CAUSES = {
     "watched on a real 6.18 (`perf record` with `irq_vectors`), the interrupt that asks it to comes 10 to 30 us after the tick that sent it has ended, "
     "and the CPU that had the tick has chosen who runs next by then. Another is how often a CPU that goes idle looks: on that machine next to never "
     "(0 of 102 times), for it does so as often as it has helped before; what the recorded machine had is not known.",
-    "periodic-on-4": "Four virtual CPUs on two real ones: the fluid model of the host lets periodic tasks pay as much as hogs; recorded, a "
-    "task that just woke gets through its 5 ms with fewer of the host's time slices against it.",
+    "periodic-on-4": "Four virtual CPUs on two real ones. A task is charged for the time in which its virtual CPU is off the host's, and recorded, one that "
+    "just woke gets through its 5 ms with less of that than here. Watched on the host: a virtual CPU that has programmed its timer often sleeps for another lock of the "
+    "emulator's, which is not simulated (`crates/sim/COSTS.md`).",
     "pinned-and-free": "The free tasks rotate among CPUs 1 to 3 when the balancer finds one by a hair more loaded than the average; load "
     "averages are within 1 of each other, and the noise that decides is not modelled but for one kernel thread a CPU.",
+    "twelve-on-4": "Four virtual CPUs on two real ones: ticks are lost while the host has something else on the CPU, or a lock of the emulator's is held by one that is off it. "
+    "Here fewer are lost.",
     "uneven-tree-4cpu": "The task alone on its CPU is interrupted by more than our one kernel thread a second: the recorder's other "
     "processes, which are not modelled.",
     "five-on-2x4": "As above: background activity beyond one kernel thread a second.",
@@ -73,7 +76,7 @@ MACHINE_CAUSES = {
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
     "Under 6.18 the profile `vm` makes a switch cost 6.6 us: readers find 37 messages each time; with what `vruntime calibrate` measures (0.6 to 1.2 us, dearer interrupts) 13, "
     "recorded 12. "
-    "With more virtual CPUs than real ones it hangs on the host's time slices, which are a mean here.",
+    "With more virtual CPUs than real ones it hangs on the host's time slices and on locks of the emulator.",
     "deadline-on-2": "The 99th percentile is a delay of the emulator's. On more virtual CPUs than real ones a reservation runs out while the host has "
     "something else on its CPU.",
     "locks-on-2": "Locks of `vruntime real` are futexes under Rust's mutex and condition variable, whose extra calls are not simulated; a wakeup of "
@@ -82,8 +85,8 @@ MACHINE_CAUSES = {
     "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell. What a sleep costs `w` under emulation varies from hour to hour "
     "by more than the tolerance: `calibrate` found `timer_arm_ns` from 30 to 89 us.",
     "short-waker": "What a sleep costs `w` under emulation varies from hour to hour, as in batch-idle: its share hangs on that, and how often it is late.",
-    "everywhere": "More virtual CPUs than real ones: the host runs each for milliseconds and lets it wait for the others'. Here every one runs all the time "
-    "at its part, and interrupts are late by a mean.",
+    "everywhere": "More virtual CPUs than real ones: how often a tick finds its virtual CPU on the host, and not behind a lock of the emulator's, decides how "
+    "often everybody switches; here it does more often.",
 }
 
 ORDER = list(ABOUT)

@@ -245,6 +245,7 @@ fn machine_of(
     }
     let mut spec = MachineSpec::new(topology);
     let cpus = spec.topology.nr_cpus();
+    spec.host_cpus = described.host_cpus;
     if let Some(speedup) = described.smt_speedup_permille {
         // The file tells what both threads do together; the machine wants each one's speed.
         spec.smt_speed_permille = speedup.div_ceil(2);

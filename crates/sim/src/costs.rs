@@ -109,13 +109,11 @@ costs! {
     /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
     /// are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// How much later an interrupt comes, on average, while the virtual machine keeps twice as many CPUs busy as the host has: it
-    /// waits for the virtual CPU, and the emulator's own thread, to get a CPU of the host's, behind one other. Behind more it waits as
-    /// many times longer.
-    host_wait_ns:              0,       0, 4_000_000, 9_000_000;
-    /// Thousandths of its part of the host's CPUs that a virtual CPU turns into work while they are shared: the rest
-    /// goes into switching between virtual CPUs and refilling their caches (of translated code, when emulated).
-    host_efficiency_permille: 1000,   1_000,     900,     720;
+    /// What a thread of the emulator's on a CPU of the host's takes for each interrupt of a timer.
+    host_io_ns:                0,       0,     0,  18_000;
+    /// Thousandths of its time for which a virtual CPU holds a lock of its emulator's (QEMU: reading the time stamp counter). One whom
+    /// the host then takes off its CPU stops all others until it is back.
+    host_lock_permille:        0,       0,     0,     220;
     /// What a kernel thread on each CPU works once a second; 0: there is none.
     kworker_ns:                0,       0,  30_000, 300_000;
     /// Moving a KiB through a pipe.

@@ -64,7 +64,11 @@ pub(crate) struct Cpu {
     pub(crate) awake_at: u64,
     /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
     pub(crate) exit_latency: u64,
+    /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
+    stopped_at: u64,
     pub(crate) time: CpuTime,
+    /// How much kernel time observers were told of, what is still to be paid included.
+    pub(crate) told: u64,
 }
 
 impl Cpu {
@@ -88,7 +92,9 @@ impl Cpu {
             exec_at: NEVER,
             awake_at: NEVER,
             exit_latency: 0,
+            stopped_at: NEVER,
             time: CpuTime::default(),
+            told: 0,
         }
     }
 
@@ -101,6 +107,10 @@ impl Cpu {
     pub(crate) fn settle(&mut self, now: u64) {
         let passed = now - self.since;
         self.since = now;
+        if self.is_stopped() {
+            self.stand_still(passed);
+            return;
+        }
         let paid = passed.min(self.debt);
         self.debt -= paid;
         self.time.overhead += paid;
@@ -110,6 +120,44 @@ impl Cpu {
         } else {
             self.time.busy += elapsed;
             self.progress(if self.unscaled { passed } else { elapsed });
+        }
+    }
+
+    /// Whether the host has something else on its CPUs.
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped_at != NEVER
+    }
+
+    /// The host takes its CPU away at `now`, to which accounts are settled, or gives it one.
+    pub(crate) fn stop(&mut self, now: u64, stopped: bool) {
+        if !stopped && self.kernel_end > self.stopped_at {
+            self.kernel_end += now - self.stopped_at;
+        }
+        self.stopped_at = if stopped { now } else { NEVER };
+    }
+
+    /// The end, up to which accounts are settled. What observers were told of and the host gave no time for counts as told.
+    pub(crate) fn end(&mut self) {
+        let unpaid = self.told - self.time.overhead;
+        self.time.overhead = self.told;
+        if self.curr == IDLE {
+            self.time.idle -= unpaid;
+        } else {
+            self.time.busy -= unpaid;
+        }
+    }
+
+    /// Nothing is paid and nothing done but what looks at the clock.
+    #[cold]
+    fn stand_still(&mut self, passed: u64) {
+        if self.curr == IDLE {
+            self.time.idle += passed;
+        } else {
+            self.time.busy += passed;
+            if self.unscaled {
+                self.work = self.work.saturating_sub(passed);
+            }
         }
     }
 

@@ -181,13 +181,6 @@ impl Queue {
         self.set(source, NOTHING);
     }
 
-    /// Whether `source` is armed and has not fired.
-    #[cfg(test)]
-    fn is_armed(&self, source: Source) -> bool {
-        let key = self.near.keys().take(self.nr_near as usize).chain(self.far.keys()).nth(source as usize);
-        key.is_some_and(|key| key != NOTHING && self.fired != Some(source))
-    }
-
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
@@ -201,6 +194,29 @@ impl Queue {
         let source = source_of(first);
         self.fired = Some(source);
         Some((time_of(first), source))
+    }
+
+    /// When `source` fires, if it is armed and has not fired.
+    pub(crate) fn armed_for(&self, source: Source) -> Option<u64> {
+        let near = source < self.nr_near;
+        let tournament = if near { &self.near } else { &self.far };
+        let place = (if near { source } else { source - self.nr_near }) as usize;
+        let key = tournament.lines[tournament.leaves + place / ARITY].0[place % ARITY];
+        (key != NOTHING && self.fired != Some(source)).then(|| time_of(key))
+    }
+
+    /// When the next source fires.
+    pub(crate) fn peek(&mut self) -> Option<u64> {
+        if let Some(fired) = self.fired.take() {
+            self.set(fired, NOTHING);
+        }
+        let first = self.first();
+        (first != NOTHING).then(|| time_of(first))
+    }
+
+    /// As [`Self::next`], if that is not after `now`.
+    pub(crate) fn next_by(&mut self, now: u64) -> Option<(u64, Source)> {
+        if self.peek()? <= now { self.next() } else { None }
     }
 
     /// The counter of armings is exhausted (after 10^12 of them): number what is armed from 0 again, keeping its order.
@@ -274,7 +290,7 @@ mod tests {
                     }
                 }
                 for source in 0..20 {
-                    prop_assert_eq!(queue.is_armed(source), model.values().any(|other| *other == source));
+                    prop_assert_eq!(queue.armed_for(source).is_some(), model.values().any(|other| *other == source));
                 }
             }
         }

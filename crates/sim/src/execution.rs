@@ -11,18 +11,8 @@ use crate::host::EXEC;
 use crate::machine::{Machine, sched};
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// `cpu` became busy or idle: its SMT siblings get slower or faster, and so do all CPUs of a virtual machine whose host
-    /// has too few for them.
+    /// `cpu` became busy or idle: its SMT siblings get slower or faster.
     pub(crate) fn update_core_speed(&mut self, cpu: usize) {
-        if let Some(host) = &mut self.host {
-            let busy = self.core.cpus.iter().filter(|cpu| !cpu.is_idle()).count() as u64;
-            if host.update(busy) {
-                for index in 0..self.cores.len() {
-                    self.set_core_speed(index, cpu);
-                }
-                return;
-            }
-        }
         let core = self.core_of[cpu] as usize;
         if self.cores[core].len() > 1 {
             self.set_core_speed(core, cpu);
@@ -32,10 +22,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Gives the CPUs of a core the speed they have now. `changing` arms its own execution event.
     pub(crate) fn set_core_speed(&mut self, core: usize, changing: usize) {
         let busy = self.cores[core].iter().filter(|&&cpu| !self.core.cpus[cpu as usize].is_idle()).count() as u32;
-        let mut permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
-        if let Some(host) = &self.host {
-            permille = permille * host.speed_permille() / 1000;
-        }
+        let permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
         for index in 0..self.cores[core].len() {
             let sibling = self.cores[core][index] as usize;
             let mut speed = self.capacity[sibling] * permille.max(1);
@@ -76,6 +63,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn arm_exec_here(&mut self, cpu: usize) {
         let this = &self.core.cpus[cpu];
         let at = match this.curr {
+            _ if this.is_stopped() => NEVER,
             IDLE if this.resched => this.paid_at(),
             IDLE => NEVER,
             STOPPER => this.paid_at(),

@@ -12,8 +12,8 @@ use crate::cpu::{Cpu, NOHZ, RESCHED};
 use crate::events::{Queue, Source};
 use crate::timers::Timers;
 
-/// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of frequency and that
-/// of CPUs that come and go, then those of the tasks.
+/// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of frequency, that of
+/// CPUs that come and go and that of the host of a virtual machine, then those of the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -22,7 +22,7 @@ pub(crate) const SOURCES_PER_CPU: u32 = 4;
 
 /// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
-    cpus as u32 * SOURCES_PER_CPU + 3
+    cpus as u32 * SOURCES_PER_CPU + 4
 }
 
 /// What fires, for a CPU.
@@ -35,6 +35,8 @@ pub(crate) enum Fires {
     Clocks,
     /// A CPU comes or goes.
     Hotplug,
+    /// Something on the host of a virtual machine.
+    Host,
     /// A task's timer.
     Task(u32),
 }
@@ -98,6 +100,7 @@ impl<S: Sink> Core<'_, S> {
         this.owe(self.now, ns);
         let ns = self.end.map_or(ns, |end| ns.min(end.saturating_sub(starts)));
         if ns > 0 {
+            self.cpus[cpu].told += ns;
             self.emit(cpu, &Event::Overhead { kind, ns });
         }
     }
@@ -125,6 +128,7 @@ impl<S: Sink> Core<'_, S> {
         this.soft = 0;
         let kind = this.soft_kind;
         if ns > 0 {
+            this.told += ns;
             self.emit(cpu, &Event::Overhead { kind, ns });
         }
         left
@@ -141,18 +145,24 @@ impl<S: Sink> Core<'_, S> {
     /// The event source of the scheduler's timers that are not a CPU's own.
     #[inline]
     pub(crate) fn timers_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 3
+        fixed_sources(self.cpus.len()) - 4
     }
 
     /// The event source of changes of frequency.
     #[inline]
     pub(crate) fn clocks_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 2
+        fixed_sources(self.cpus.len()) - 3
     }
 
     /// The event source of CPUs that come and go.
     #[inline]
     pub(crate) fn hotplug_source(&self) -> Source {
+        fixed_sources(self.cpus.len()) - 2
+    }
+
+    /// The event source of the host of a virtual machine.
+    #[inline]
+    pub(crate) fn host_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 1
     }
 
@@ -176,7 +186,8 @@ impl<S: Sink> Core<'_, S> {
                 0 => Fires::Timers,
                 1 => Fires::Clocks,
                 2 => Fires::Hotplug,
-                task => Fires::Task(task - 3),
+                3 => Fires::Host,
+                task => Fires::Task(task - 4),
             }
         }
     }

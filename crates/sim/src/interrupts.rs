@@ -6,31 +6,53 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, SchedPolicy, Scheduler, Timer};
 use vruntime_trace::Sink;
 
-use crate::cpu::NOHZ;
+use crate::cpu::{NEVER, NOHZ};
 use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether `cpu` can take the interrupt `source` now. An idle CPU has to wake up first: then the interrupt is put
-    /// off until it has.
+    /// Whether `cpu` can take the interrupt `source` now; otherwise the interrupt is put off until it may be.
     #[inline]
     pub(crate) fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
+        let later = self.interrupted(cpu, source != self.core.source(cpu, IPI));
+        match later {
+            None => return true,
+            Some(NEVER) => self.hold(cpu, source),
+            Some(at) => self.core.queue.arm(source, at),
+        }
+        false
+    }
+
+    /// An interrupt, of a timer or not, arrives at `cpu`. If that cannot take it now, when it may be able to: an idle CPU has to wake up first. [`NEVER`]:
+    /// when the host of a virtual one lets it.
+    #[inline]
+    fn interrupted(&mut self, cpu: usize, timer: bool) -> Option<u64> {
+        if self.waits_for_host(cpu, timer) {
+            return Some(NEVER);
+        }
         let now = self.core.now;
         let this = &mut self.core.cpus[cpu];
         this.settle(now);
-        if !this.is_idle() || this.debt > 0 || this.resched || this.awake_at == now {
-            return true;
+        if this.is_idle() && this.debt == 0 && !this.resched && this.awake_at != now {
+            let awake_at = now.saturating_add(self.core.costs.idle_exit_ns + this.exit_latency);
+            if this.awake_at < now || this.awake_at > awake_at {
+                this.awake_at = awake_at;
+            }
+            if this.awake_at != now {
+                return Some(this.awake_at);
+            }
         }
-        let awake_at = now.saturating_add(self.core.costs.idle_exit_ns + this.exit_latency);
-        if this.awake_at < now || this.awake_at > awake_at {
-            this.awake_at = awake_at;
+        self.taken(cpu, timer);
+        None
+    }
+
+    /// `cpu` takes an interrupt.
+    #[inline]
+    fn taken(&mut self, cpu: usize, timer: bool) {
+        if timer && let Some(host) = &mut self.host {
+            host.interrupt_taken(cpu);
         }
-        if this.awake_at == now {
-            return true;
-        }
-        self.core.queue.arm(source, this.awake_at);
-        false
     }
 
     /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
@@ -39,7 +61,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.govern(cpu);
         }
         let rq = &self.rqs[cpu];
-        self.core.cpus[cpu].resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
+        let resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
+        self.core.cpus[cpu].resched = resched;
+        if self.host.is_some() {
+            self.tell_host(cpu, resched || !self.core.cpus[cpu].is_idle());
+        }
         self.arm_exec_here(cpu);
     }
 
@@ -64,6 +90,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn on_tick(&mut self, cpu: usize) {
+        if self.waits_for_host(cpu, true) {
+            self.hold(cpu, self.core.source(cpu, TICK));
+            return;
+        }
+        self.taken(cpu, true);
         let now = self.core.now;
         self.core.cpus[cpu].settle(now);
         self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
@@ -110,11 +141,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         };
         // A CPU's own fires there even if it is offline: it is about accounts, not about work.
         let cpu = if timer.cpu().is_some() { cpu as usize } else { self.working(cpu as usize) };
-        let source = self.core.timers_source();
-        if !self.enter_interrupt(cpu, source) {
-            // The CPU wakes up first. Others that are due meanwhile, on other CPUs, need not wait for it.
-            let awake_at = self.core.cpus[cpu].awake_at;
-            self.core.timers.arm(timer, awake_at, cpu as u32);
+        if let Some(at) = self.interrupted(cpu, true) {
+            // Others that are due meanwhile, on other CPUs, need not wait for this one.
+            self.core.timers.arm(timer, at, cpu as u32);
             self.core.arm_timers();
             return;
         }
@@ -162,10 +191,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
-        let (fixed, mut mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
-        if let Some(host) = &self.host {
-            mean += self.core.costs.host_wait_ns * host.ahead_permille() / 1000;
-        }
+        let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
         if mean == 0 { fixed } else { fixed + self.jitter.exponential(mean) }
     }
 

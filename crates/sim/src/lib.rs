@@ -32,6 +32,7 @@ pub mod frequency;
 mod history;
 mod host;
 mod hotplug;
+mod hypervisor;
 pub mod idle;
 mod interpreter;
 mod interrupts;
@@ -39,7 +40,6 @@ mod loops;
 mod machine;
 mod mm;
 mod notes;
-mod overcommit;
 mod program;
 mod rng;
 mod sleepers;
@@ -65,6 +65,7 @@ pub use costs::{Costs, UnknownCost};
 pub use error::Error;
 pub use topology::{ParseTopologyError, parse_topology};
 
+use hypervisor::{Hypervisor, Parts};
 use machine::Machine;
 
 /// Runs `workload` as `config` says, sends every event to `sink`, and asks `watch` now and then whether to go on.
@@ -139,5 +140,8 @@ where
     let ends = config.duration.or(workload.duration).is_some();
     let work = if ends { spec.costs.kworker_ns } else { 0 };
     let whole = background::with_kernel_threads(workload, shared.nr_cpus(), work, config.seed);
-    Machine::new(&whole, workload.tasks.len(), config, shared, sink)?.run(watch)
+    let (virtual_cpus, io, lock) = (shared.nr_cpus(), spec.costs.host_io_ns, spec.costs.host_lock_permille);
+    let mut host = spec.host_cpus.map(|cpus| Parts::new(cpus, virtual_cpus, io, config.seed)).transpose()?;
+    let host = host.as_mut().map(|parts| Hypervisor::new(parts, virtual_cpus, lock).map(Box::new)).transpose()?;
+    Machine::new(&whole, workload.tasks.len(), config, shared, sink, host)?.run(watch)
 }

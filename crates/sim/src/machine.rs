@@ -34,11 +34,11 @@ use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
 use crate::history;
 use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
+use crate::hypervisor::Hypervisor;
 use crate::idle::{self, Idle};
 use crate::interpreter::{MAX_TASKS, Spin};
 use crate::loops::Loop;
 use crate::mm;
-use crate::overcommit::Overcommit;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rng::Rng;
 use crate::sleepers::Sleepers;
@@ -117,7 +117,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     debug_at: Option<u64>,
     debug: Option<Snapshot>,
     /// The host of a virtual machine, if it has too few CPUs.
-    pub(crate) host: Option<Overcommit>,
+    pub(crate) host: Option<Box<Hypervisor<'a>>>,
     /// The frequencies, if they can change.
     pub(crate) clocks: Option<Clocks>,
     /// There are `clocks`, or idle states.
@@ -173,6 +173,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         config: &Config,
         shared: Shared<P>,
         sink: &'a mut S,
+        host: Option<Box<Hypervisor<'a>>>,
     ) -> Result<Self, Error> {
         let spec = &config.machine;
         let places = spec.topology.cpus();
@@ -304,7 +305,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             governed: spec.frequencies.is_some() || !spec.idle_states.is_empty(),
             clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
             idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
-            host: spec.host_cpus.map(|cpus| Overcommit::new(cpus, spec.costs.host_efficiency_permille)),
+            host,
         };
         machine.describe();
         machine.start_clocks();
@@ -549,7 +550,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 
     #[inline]
-    fn dispatch(&mut self, source: u32) {
+    pub(crate) fn dispatch(&mut self, source: u32) {
         match self.core.fires(source) {
             Fires::Cpu(cpu, EXEC) => self.on_exec(cpu),
             Fires::Cpu(cpu, TICK) => self.on_tick(cpu),
@@ -558,6 +559,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             Fires::Timers => self.on_timers(),
             Fires::Clocks => self.on_clocks(),
             Fires::Hotplug => self.on_hotplug(),
+            Fires::Host => self.on_host(),
             Fires::Task(task) => self.on_task_timer(task),
         }
     }
@@ -572,6 +574,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         for cpu in 0..self.core.cpus.len() {
             self.core.cpus[cpu].settle(end);
             self.core.report_soft(cpu);
+            if self.host.is_some() {
+                self.core.cpus[cpu].end();
+            }
         }
         self.core.sink.finish(end);
         let loadavg = sched!(self, 0).loadavg();

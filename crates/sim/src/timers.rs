@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use vruntime_sched::Timer;
 
+use crate::cpu::NEVER;
+
 /// The timers that are armed.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
@@ -29,6 +31,16 @@ impl Timers {
         if let Some(key) = self.armed.remove(&timer) {
             self.due.remove(&key);
         }
+    }
+
+    /// Those of `cpu` that are armed for [`NEVER`] fire at `now`; whether there are any.
+    pub(crate) fn release(&mut self, cpu: u32, now: u64) -> bool {
+        let held = self.due.range((NEVER, 0)..).filter(|(_, (_, on))| *on == cpu);
+        let held: Vec<Timer> = held.map(|(_, &(timer, _))| timer).collect();
+        for &timer in &held {
+            self.arm(timer, now, cpu);
+        }
+        !held.is_empty()
     }
 
     /// When the first fires.

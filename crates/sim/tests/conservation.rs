@@ -107,12 +107,14 @@ fn config() -> impl Strategy<Value = (Config, usize)> {
     let costs = prop::sample::select(Costs::PROFILES.to_vec());
     let preempt = prop::sample::select(vec![Preempt::None, Preempt::Full]);
     let hz = prop::sample::select(vec![100u32, 250, 300, 1000]);
-    (topology, kernel, costs, preempt, hz, any::<bool>(), 0u64..3, any::<bool>()).prop_map(
-        |(topology, kernel, costs, preempt, hz, autogroup, seed, skew_tick)| {
+    let host_cpus = prop::option::weighted(0.3, 1u32..4);
+    (topology, kernel, costs, preempt, hz, any::<bool>(), 0u64..3, any::<bool>(), host_cpus).prop_map(
+        |(topology, kernel, costs, preempt, hz, autogroup, seed, skew_tick, host_cpus)| {
             let mut spec = MachineSpec::new(parse_topology(topology).unwrap());
             spec.costs = Costs::profile(costs).unwrap();
             spec.hz = hz;
             spec.skew_tick = skew_tick;
+            spec.host_cpus = host_cpus;
             let cpus = spec.topology.nr_cpus();
             let kernel = vruntime_sched::kernel(kernel).unwrap();
             let config = Config { preempt, autogroup, seed, duration: Some(60 * MS), ..Config::new(kernel, spec) };
@@ -212,6 +214,10 @@ proptest! {
         );
         let costs = &config.machine.costs;
         sinks.2.most = 1_000_000_000 / u64::from(config.machine.hz) + 2 * (costs.exec_ns + costs.fork_ns);
+        if config.machine.host_cpus.is_some() {
+            // It may be the host that does not let it stop.
+            sinks.2.most = 61 * MS;
+        }
         let outcome = simulate(&workload, &config, &mut sinks).unwrap();
         let ((mut ledger, collector), digest, _) = sinks;
         prop_assert!(outcome.end <= 60 * MS + MS);

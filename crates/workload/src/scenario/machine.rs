@@ -31,6 +31,8 @@ pub struct Machine {
     pub idle_states: Vec<Spanned<IdleTable>>,
     /// CPUs that are isolated from the beginning (`isolcpus=domain`), ascending.
     pub isolated: Option<Spanned<Vec<u32>>>,
+    /// How many CPUs the host of this virtual machine has for it, 1..=4096; none: as many as are needed.
+    pub host_cpus: Option<u32>,
 }
 
 /// `[[machine.idle_state]]`: a state an idle CPU can be in.
@@ -103,6 +105,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         inner.bad(first.span.clone(), message, "these", "add governor = \"schedutil\" to [machine]");
     }
     let isolated = super::cpuset::list(&mut inner, "isolated");
+    let host_cpus = inner.integer("host_cpus", 1..=4096, "a number of CPUs");
     let mut idle_states = Vec::new();
     for entry in inner.array("idle_state", "a table [[machine.idle_state]] for each state").unwrap_or_default() {
         idle_states.push(Spanned { value: idle_state(&mut inner, entry), span: entry.span() });
@@ -119,6 +122,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         frequencies,
         idle_states,
         isolated,
+        host_cpus: host_cpus.map(|cpus| cpus as u32),
     })
 }
 

@@ -1,0 +1,306 @@
+//! The host of a virtual machine, if it has fewer CPUs than the virtual machine.
+//!
+//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU has nothing to do. So the host is another machine of this
+//! kind, under 6.18, whose tasks are the virtual CPUs: its wakeups, slices, ticks and balancing decide which of them
+//! go on. One that is off the host's CPUs stands still in whatever it does, in the kernel too, and takes no interrupt; the
+//! guest knows nothing of it, and charges the time to the task that runs there, as a kernel without steal time does.
+//!
+//! The host's events are the guest's as well: one source of the guest's event queue is armed for the next of them.
+
+use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::shared::Config as SchedConfig;
+use vruntime_sched::{Policy, Shared, kernel};
+use vruntime_trace::{NoSink, Sink};
+use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+
+use crate::config::{Config, MachineSpec};
+use crate::costs::Costs;
+use crate::cpu::NEVER;
+use crate::error::Error;
+use crate::events::Source;
+use crate::machine::Machine;
+use crate::rng::Rng;
+use crate::task::Life;
+use crate::topology::parse_topology;
+
+/// Longer than anything lasts, nanoseconds.
+const FOR_EVER: u64 = 1 << 60;
+/// The kernel of the host.
+const KERNEL: &str = "6.18";
+/// As many CPUs as a host may have.
+const MOST_CPUS: u32 = 4096;
+
+/// What a [`Hypervisor`] is made of and does not own.
+pub(crate) struct Parts {
+    workload: Workload,
+    config: Config,
+    sink: NoSink,
+}
+
+impl Parts {
+    /// A host of `cpus` CPUs for a machine of `virtual_cpus`, whose emulator takes `io_ns` for an interrupt of a timer.
+    pub(crate) fn new(cpus: u32, virtual_cpus: usize, io_ns: u64, seed: u64) -> Result<Self, Error> {
+        let topology = match cpus {
+            1..=MOST_CPUS => parse_topology(&format!("core:{cpus}")).ok(),
+            _ => None,
+        };
+        let topology = topology.ok_or(Error::OutOfRange {
+            who: "machine".to_owned(),
+            what: "host_cpus",
+            value: i64::from(cpus),
+            expected: "1 to 4096",
+        })?;
+        let thread = |name: String, work| Task {
+            name,
+            class: "thread".to_owned(),
+            start: Some(0),
+            slept_on: None,
+            session: None,
+            process: Some(0),
+            settings: Settings::default(),
+            phases: [Phase {
+                name: "work".to_owned(),
+                repeat: Repeat::Forever,
+                settings: Settings::default(),
+                ops: vec![Op::Device { time: FOR_EVER }, Op::Run { work }],
+            }]
+            .into(),
+            repeat: Repeat::Times(1),
+        };
+        let root = Group { path: "/".to_owned(), ..Group::default() };
+        let mut tasks: Vec<Task> = (0..virtual_cpus).map(|cpu| thread(format!("CPU {cpu}"), FOR_EVER)).collect();
+        if io_ns > 0 {
+            tasks.push(thread("io".to_owned(), io_ns));
+        }
+        let workload = Workload { tasks, groups: vec![root], ..Workload::default() };
+        // Without costs: what sharing takes is in the guest's profile.
+        let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(topology) };
+        let kernel = kernel(KERNEL).unwrap_or_else(|_| unreachable!("there is such a kernel"));
+        // Never 0: if the ticks of host and guest were in step a guest's task would lose its CPU to the one whenever it got it from the other.
+        let seed = seed ^ 0xa54f_f53a_5f1d_36f1;
+        let config = Config { seed: seed.max(1), gate: true, duration: Some(FOR_EVER), ..Config::new(kernel, machine) };
+        Ok(Self { workload, config, sink: NoSink })
+    }
+}
+
+/// The host, and what it does with each virtual CPU.
+pub(crate) struct Hypervisor<'a> {
+    host: Machine<'a, Eevdf, NoSink>,
+    /// Virtual CPUs that have something to do.
+    busy: Vec<bool>,
+    /// Virtual CPUs that are on a CPU of the host's.
+    on: Vec<bool>,
+    /// The virtual CPU that was taken off its CPU with a lock of the emulator's: nobody gets on before it does.
+    holder: Option<usize>,
+    lock_permille: u64,
+    /// Draws who holds that lock.
+    rng: Rng,
+    /// The emulator's thread that makes interrupts of timers, if it has one.
+    io: Option<u32>,
+    /// Virtual CPUs for which it has one to make, or has made one.
+    announced: Vec<bool>,
+    /// Interrupts that wait for the host, by virtual CPU: their sources are armed for [`NEVER`].
+    held: Vec<Vec<Source>>,
+    /// When the host has its next event.
+    next: u64,
+}
+
+impl<'a> Hypervisor<'a> {
+    /// For a guest of `virtual_cpus`, with [`Costs::host_lock_permille`].
+    pub(crate) fn new(parts: &'a mut Parts, virtual_cpus: usize, lock_permille: u64) -> Result<Self, Error> {
+        let Parts { workload, config, sink } = parts;
+        let scheduler = SchedConfig::new(&config.kernel, &config.machine.topology, config.machine.hz);
+        let shared = Shared::<Eevdf>::new(config.machine.topology.clone(), scheduler);
+        let (threads, seed) = (workload.tasks.len(), config.seed ^ 0x510e_527f_ade6_82d1);
+        let mut this = Self {
+            host: Machine::new(workload, threads, config, shared, sink, None)?,
+            busy: vec![false; virtual_cpus],
+            on: vec![false; virtual_cpus],
+            holder: None,
+            lock_permille,
+            rng: Rng::new(seed),
+            io: (threads > virtual_cpus).then_some(virtual_cpus as u32),
+            announced: vec![false; virtual_cpus],
+            held: vec![Vec::new(); virtual_cpus],
+            next: 0,
+        };
+        this.advance(0);
+        Ok(this)
+    }
+
+    /// Whether a virtual CPU that has something to do gets on with it.
+    fn runs(&self, cpu: usize) -> bool {
+        self.on[cpu] && self.holder.is_none()
+    }
+
+    /// Everything on the host up to `now`.
+    fn advance(&mut self, now: u64) {
+        self.next = self.host.advance(now);
+    }
+
+    /// The virtual CPU `cpu` has something to do from `now` on, or nothing more.
+    fn set_busy(&mut self, cpu: usize, busy: bool, now: u64) {
+        self.busy[cpu] = busy;
+        self.advance(now);
+        self.host.set_thread(cpu as u32, busy);
+        self.advance(now);
+    }
+
+    /// A timer of the virtual CPU `cpu` is due: whether its interrupt has been made.
+    fn make_interrupt(&mut self, cpu: usize, now: u64) -> bool {
+        let Some(io) = self.io else { return true };
+        self.advance(now);
+        // One that is at work takes it along.
+        if !std::mem::replace(&mut self.announced[cpu], true) && self.sleeps(io) {
+            self.host.set_thread(io, true);
+            self.advance(now);
+        }
+        self.sleeps(io)
+    }
+
+    /// Whether the virtual CPU `cpu` may take interrupts, as far as is known.
+    fn interruptible(&self, cpu: usize) -> bool {
+        (self.runs(cpu) || !self.busy[cpu]) && self.io.is_none_or(|io| self.sleeps(io))
+    }
+
+    fn sleeps(&self, thread: u32) -> bool {
+        self.host.tasks[thread as usize].life == Life::Asleep
+    }
+
+    /// The virtual CPU `cpu` takes an interrupt.
+    pub(crate) fn interrupt_taken(&mut self, cpu: usize) {
+        self.announced[cpu] = false;
+    }
+
+    /// Asks the host where everybody is.
+    fn look(&mut self) {
+        let mut on = vec![false; self.on.len()];
+        for cpu in &self.host.core.cpus {
+            if let Some(on) = on.get_mut(cpu.curr as usize) {
+                *on = true;
+            }
+        }
+        if let Some(holder) = self.holder {
+            // Who is taken off now has waited for the lock, not held it.
+            self.holder = Some(holder).filter(|&holder| !on[holder]);
+        } else {
+            let mut preempted = (0..on.len()).filter(|&cpu| self.busy[cpu] && self.on[cpu] && !on[cpu]);
+            self.holder = preempted.find(|_| self.rng.below(1000) < self.lock_permille);
+        }
+        self.on = on;
+    }
+}
+
+/// What a host does.
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Handles all events up to `now`; returns when the next one comes.
+    fn advance(&mut self, now: u64) -> u64 {
+        while let Some((at, source)) = self.core.queue.next_by(now) {
+            self.core.now = self.core.now.max(at);
+            self.steps = 0;
+            self.dispatch(source);
+        }
+        debug_assert!(self.error.is_none(), "{:?}", self.error);
+        self.core.now = now;
+        self.core.queue.peek().unwrap_or(NEVER)
+    }
+
+    /// The thread of a virtual CPU is to run, or to sleep; that of the emulator is to run, and sleeps.
+    fn set_thread(&mut self, thread: u32, runs: bool) {
+        let (now, this) = (self.core.now, &mut self.tasks[thread as usize]);
+        let cpu = this.last_cpu as usize;
+        if this.life == Life::Asleep {
+            if runs {
+                // What wakes it is an interrupt of the CPU where it slept.
+                self.arm_exactly(cpu, thread, now);
+            }
+            return;
+        }
+        let work = if runs { FOR_EVER } else { 0 };
+        if self.core.cpus[cpu].curr == thread {
+            self.core.cpus[cpu].settle(now);
+            self.core.cpus[cpu].work = work;
+            self.arm_exec(cpu);
+        } else {
+            this.work = work;
+        }
+    }
+}
+
+/// What a guest does.
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// An interrupt, of a timer or not, is to come to `cpu`: whether the host has something to do before. A virtual CPU that slept is woken.
+    #[inline]
+    pub(crate) fn waits_for_host(&mut self, cpu: usize, timer: bool) -> bool {
+        self.host.is_some() && self.ask_host(cpu, timer)
+    }
+
+    #[cold]
+    fn ask_host(&mut self, cpu: usize, timer: bool) -> bool {
+        let now = self.core.now;
+        let Some(host) = &mut self.host else { return false };
+        let made = !timer || host.make_interrupt(cpu, now);
+        if made && !host.busy[cpu] {
+            host.set_busy(cpu, true, now);
+        }
+        self.follow_host();
+        !made || self.host.as_ref().is_some_and(|host| !host.runs(cpu))
+    }
+
+    /// The interrupt `source` of `cpu` comes when the host lets it.
+    pub(crate) fn hold(&mut self, cpu: usize, source: Source) {
+        self.core.queue.arm(source, NEVER);
+        if let Some(host) = &mut self.host {
+            host.held[cpu].push(source);
+        }
+    }
+
+    /// Tells the host whether `cpu` has something to do.
+    #[cold]
+    pub(crate) fn tell_host(&mut self, cpu: usize, busy: bool) {
+        let Some(host) = &mut self.host else { return };
+        if host.busy[cpu] == busy {
+            return;
+        }
+        host.set_busy(cpu, busy, self.core.now);
+        self.follow_host();
+    }
+
+    /// Something happens on the host.
+    pub(crate) fn on_host(&mut self) {
+        if let Some(host) = &mut self.host {
+            host.advance(self.core.now);
+            self.follow_host();
+        }
+    }
+
+    /// Stops and starts virtual CPUs as the host does, and listens for its next event.
+    fn follow_host(&mut self) {
+        let Some(mut host) = self.host.take() else { return };
+        host.look();
+        let (now, mut timers) = (self.core.now, false);
+        for cpu in 0..host.on.len() {
+            let stopped = host.busy[cpu] && !host.runs(cpu);
+            if self.core.cpus[cpu].is_stopped() != stopped {
+                self.core.cpus[cpu].settle(now);
+                self.core.cpus[cpu].stop(now, stopped);
+                self.arm_exec(cpu);
+            }
+            if host.interruptible(cpu) {
+                for source in host.held[cpu].drain(..) {
+                    // It may have been cancelled since, or armed anew.
+                    if self.core.queue.armed_for(source) == Some(NEVER) {
+                        self.core.queue.arm(source, now);
+                    }
+                }
+                timers |= self.core.timers.release(cpu as u32, now);
+            }
+        }
+        if timers {
+            self.core.arm_timers();
+        }
+        let source = self.core.host_source();
+        self.core.queue.arm(source, host.next.max(now));
+        self.host = Some(host);
+    }
+}

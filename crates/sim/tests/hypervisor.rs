@@ -1,0 +1,127 @@
+//! Virtual machines whose host has fewer CPUs than they have.
+
+mod support;
+
+use support::*;
+use vruntime_sim::{Config, Costs, Error};
+use vruntime_trace::{Digest, NoSink};
+use vruntime_workload::program::*;
+
+fn hosted(machine: &str, host_cpus: u32) -> Config {
+    let mut config = exact("6.12", machine);
+    config.machine.host_cpus = Some(host_cpus);
+    config
+}
+
+fn hogs(count: usize, work: u64) -> Workload {
+    workload((0..count).map(|index| once(&format!("h{index}"), vec![Op::Run { work }])).collect())
+}
+
+/// When each of so many hogs with 100 ms of work has done it.
+fn ends(count: usize, config: &Config) -> Vec<u64> {
+    let mut log = Log::default();
+    simulate(&hogs(count, 100 * MS), config, &mut log).unwrap();
+    (0..count).map(|index| log.exit(&format!("h{index}")).unwrap()).collect()
+}
+
+#[test]
+fn busy_virtual_cpus_share_those_of_the_host() {
+    // Two CPUs do the work of four in twice the time, and those are done within a slice or two of one another.
+    for at in ends(4, &hosted("4", 2)) {
+        assert!((190 * MS..=200 * MS).contains(&at), "{at}");
+    }
+    // Three on two: two share one for as long as the host's own balancing leaves them there, but none of it is idle.
+    let last = ends(3, &hosted("4", 2)).into_iter().max().unwrap();
+    assert!((150 * MS..=154 * MS).contains(&last), "{last}");
+    // As many as the host has are not slowed down at all, on whatever virtual CPUs they are.
+    assert_eq!(ends(2, &hosted("4", 2)), [100 * MS, 100 * MS]);
+    assert_eq!(ends(4, &hosted("4", 4)), [100 * MS; 4]);
+}
+
+/// The guest does not know: a task is charged for the time its CPU had none of the host's.
+#[test]
+fn a_guest_charges_what_the_host_has_taken() {
+    let config = Config { duration: Some(100 * MS), ..hosted("2", 1) };
+    let mut ledger = Ledger::default();
+    let outcome = simulate(&hogs(2, 1000 * MS), &config, &mut ledger).unwrap();
+    ledger.check(&outcome);
+    // The second waits for its first turn in the idle task, all others as a busy task.
+    for (cpu, time) in outcome.cpus.iter().enumerate() {
+        assert!(time.idle <= if cpu == 0 { 0 } else { 5 * MS }, "CPU {cpu}: {time:?}");
+    }
+}
+
+/// What a timer interrupts while its CPU is off those of the host is late by a slice of the host's.
+#[test]
+fn interrupts_wait_for_the_host() {
+    let waker = vec![Op::Run { work: 10 * US }, Op::Sleep { time: MS }];
+    let run = |host_cpus| {
+        let mut tasks = hogs(4, 1000 * MS).tasks;
+        for (cpu, task) in tasks.iter_mut().enumerate() {
+            *task = pinned(task.clone(), &[cpu as u32]);
+        }
+        let mut urgent = pinned(task("w", vec![phase(waker.clone(), Repeat::Forever)]), &[0]);
+        urgent.settings.policy = Some(Policy::Fifo { priority: 1 });
+        tasks.push(urgent);
+        let mut log = Log::default();
+        let config = Config { duration: Some(500 * MS), ..hosted("4", host_cpus) };
+        simulate(&workload(tasks), &config, &mut log).unwrap();
+        log.sleeps("w").iter().map(|(_, late)| *late).max().unwrap()
+    };
+    let (alone, crowded) = (run(4), run(2));
+    assert_eq!(alone, 0);
+    assert!((3 * MS..=13 * MS).contains(&crowded), "{crowded}");
+}
+
+/// Who is taken off its CPU with the emulator's lock stops all others.
+#[test]
+fn the_holder_of_a_lock_stops_everybody() {
+    let mut config = Config { seed: 1, ..hosted("4", 2) };
+    let last = |config: &Config| ends(4, config).into_iter().max().unwrap();
+    let without = last(&config);
+    config.machine.costs.host_lock_permille = 200;
+    let some = last(&config);
+    config.machine.costs.host_lock_permille = 1000;
+    let always = last(&config);
+    assert!(without < some && some < always, "{without}, {some}, {always}");
+    // Half of the time somebody is off with it even so: whoever has waited for it has not got it.
+    assert!((350 * MS..450 * MS).contains(&always), "{always}");
+}
+
+/// The emulator's own thread has to run before a timer interrupts, and takes the CPU of the host from a virtual one.
+#[test]
+fn timers_take_the_time_of_the_emulator() {
+    let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 1) };
+    let work = |config: &Config| {
+        let mut log = Log::default();
+        let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
+        simulate(&workload(vec![loops]), config, &mut log).unwrap();
+        log.loops("l").len()
+    };
+    assert_eq!(work(&config), 999);
+    // 400 us for each tick, of which there are 250 if none waits for the host for longer than its period.
+    config.machine.costs.host_io_ns = 400 * US;
+    let left = work(&config);
+    assert!((890..=920).contains(&left), "{left}");
+}
+
+#[test]
+fn runs_repeat_and_differ_by_seed() {
+    let digest = |seed| {
+        let mut config = Config { seed, duration: Some(300 * MS), ..hosted("4", 2) };
+        config.machine.costs = Costs::EMULATED;
+        let mut digest = Digest::default();
+        simulate(&hogs(6, 1000 * MS), &config, &mut digest).unwrap();
+        digest.value()
+    };
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn a_host_has_a_cpu() {
+    for cpus in [0, 4097] {
+        let error = simulate(&hogs(1, MS), &hosted("1", cpus), &mut NoSink).unwrap_err();
+        assert!(matches!(error, Error::OutOfRange { what: "host_cpus", .. }), "{error}");
+    }
+}
