@@ -101,8 +101,8 @@ pub(crate) struct Hypervisor<'a> {
     announced: Vec<bool>,
     /// Interrupts that wait for the host, by virtual CPU: their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
-    /// When the host has its next event.
-    next: u64,
+    /// When the host has its next event; none while nobody runs there.
+    next: Option<u64>,
 }
 
 impl<'a> Hypervisor<'a> {
@@ -122,7 +122,7 @@ impl<'a> Hypervisor<'a> {
             io: (threads > virtual_cpus).then_some(virtual_cpus as u32),
             announced: vec![false; virtual_cpus],
             held: vec![Vec::new(); virtual_cpus],
-            next: 0,
+            next: None,
         };
         this.advance(0);
         Ok(this)
@@ -135,7 +135,8 @@ impl<'a> Hypervisor<'a> {
 
     /// Everything on the host up to `now`.
     fn advance(&mut self, now: u64) {
-        self.next = self.host.advance(now);
+        // A thread that sleeps has a timer, too, which is not to come.
+        self.next = self.host.advance(now).filter(|&at| at < FOR_EVER);
     }
 
     /// The virtual CPU `cpu` has something to do from `now` on, or nothing more.
@@ -182,7 +183,7 @@ impl<'a> Hypervisor<'a> {
         }
         if let Some(holder) = self.holder {
             // Who is taken off now has waited for the lock, not held it.
-            self.holder = Some(holder).filter(|&holder| !on[holder]);
+            self.holder = Some(holder).filter(|&holder| !on[holder] && self.busy[holder]);
         } else {
             let mut preempted = (0..on.len()).filter(|&cpu| self.busy[cpu] && self.on[cpu] && !on[cpu]);
             self.holder = preempted.find(|_| self.rng.below(1000) < self.lock_permille);
@@ -194,7 +195,7 @@ impl<'a> Hypervisor<'a> {
 /// What a host does.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Handles all events up to `now`; returns when the next one comes.
-    fn advance(&mut self, now: u64) -> u64 {
+    fn advance(&mut self, now: u64) -> Option<u64> {
         while let Some((at, source)) = self.core.queue.next_by(now) {
             self.core.now = self.core.now.max(at);
             self.steps = 0;
@@ -202,7 +203,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         debug_assert!(self.error.is_none(), "{:?}", self.error);
         self.core.now = now;
-        self.core.queue.peek().unwrap_or(NEVER)
+        self.core.queue.peek()
     }
 
     /// The thread of a virtual CPU is to run, or to sleep; that of the emulator is to run, and sleeps.
@@ -300,7 +301,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.core.arm_timers();
         }
         let source = self.core.host_source();
-        self.core.queue.arm(source, host.next.max(now));
+        match host.next {
+            Some(at) => self.core.queue.arm(source, at.max(now)),
+            None => self.core.queue.cancel(source),
+        }
         self.host = Some(host);
     }
 }

@@ -125,3 +125,19 @@ fn a_host_has_a_cpu() {
         assert!(matches!(error, Error::OutOfRange { what: "host_cpus", .. }), "{error}");
     }
 }
+
+/// Without an end that is known: a deadlock is told as on any machine, and nobody waits for the host.
+#[test]
+fn a_deadlock_is_found() {
+    let lock = |name, mutexes: [usize; 2]| {
+        once(name, vec![Op::Lock(mutexes[0]), Op::Run { work: 20 * MS }, Op::Lock(mutexes[1])])
+    };
+    for (virtual_cpus, host_cpus) in [("1", 1), ("2", 1), ("4", 2)] {
+        let mutex = |name: &str| Mutex { name: name.to_owned(), priority_inheritance: false };
+        let mutexes = vec![mutex("a"), mutex("b")];
+        let workload = Workload { mutexes, ..workload(vec![lock("one", [0, 1]), lock("two", [1, 0])]) };
+        let outcome = simulate(&workload, &hosted(virtual_cpus, host_cpus), &mut NoSink).unwrap();
+        assert!(outcome.end < 100 * MS, "{}", outcome.end);
+        assert!(outcome.notes.iter().any(|note| note.contains("deadlock")), "{:?}", outcome.notes);
+    }
+}
