@@ -85,6 +85,8 @@ MACHINE_CAUSES = {
     "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell. What a sleep costs `w` under emulation varies from hour to hour "
     "by more than the tolerance: `calibrate` found `timer_arm_ns` from 30 to 89 us.",
     "short-waker": "What a sleep costs `w` under emulation varies from hour to hour, as in batch-idle: its share hangs on that, and how often it is late.",
+    "tree-on-2": "Two CPUs' worth of hogs on a machine with more: whoever is alone on a CPU is interrupted by threads of the kernel and of the recorder, which are not simulated but for "
+    "one a second; where two share one, by as many ticks as the host lets through. Why `x` and `y` are 1 to 4 points off on 4 CPUs was not looked into.",
     "everywhere": "More virtual CPUs than real ones: how often a tick finds its virtual CPU on the host, and not behind a lock of the emulator's, decides how "
     "often everybody switches; here it does more often.",
 }
