@@ -114,6 +114,8 @@ costs! {
     /// Thousandths of its time for which a virtual CPU holds a lock of its emulator's (QEMU: reading the time stamp counter). One whom
     /// the host then takes off its CPU stops all others until it is back.
     host_lock_permille:        0,       0,     0,     220;
+    /// Thousandths that the clock of a virtual machine gains on its host's.
+    host_drift_permille:       0,       0,     0,      40;
     /// What a kernel thread on each CPU works once a second; 0: there is none.
     kworker_ns:                0,       0,  30_000, 300_000;
     /// Moving a KiB through a pipe.

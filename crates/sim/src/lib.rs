@@ -140,8 +140,8 @@ where
     let ends = config.duration.or(workload.duration).is_some();
     let work = if ends { spec.costs.kworker_ns } else { 0 };
     let whole = background::with_kernel_threads(workload, shared.nr_cpus(), work, config.seed);
-    let (virtual_cpus, io, lock) = (shared.nr_cpus(), spec.costs.host_io_ns, spec.costs.host_lock_permille);
-    let mut host = spec.host_cpus.map(|cpus| Parts::new(cpus, virtual_cpus, io, config.seed)).transpose()?;
-    let host = host.as_mut().map(|parts| Hypervisor::new(parts, virtual_cpus, lock).map(Box::new)).transpose()?;
+    let (virtual_cpus, costs) = (shared.nr_cpus(), &spec.costs);
+    let mut host = spec.host_cpus.map(|cpus| Parts::new(cpus, virtual_cpus, costs, config.seed)).transpose()?;
+    let host = host.as_mut().map(|parts| Hypervisor::new(parts, virtual_cpus, costs).map(Box::new)).transpose()?;
     Machine::new(&whole, workload.tasks.len(), config, shared, sink, host)?.run(watch)
 }

@@ -105,6 +105,37 @@ fn timers_take_the_time_of_the_emulator() {
     assert!((890..=920).contains(&left), "{left}");
 }
 
+/// Whoever is at work on another CPU when the emulator makes an interrupt for it sleeps until that is done.
+#[test]
+fn an_interrupt_in_the_making_holds_up_whom_it_is_for() {
+    let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 2) };
+    let work = |config: &Config| {
+        let mut log = Log::default();
+        let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
+        simulate(&workload(vec![loops]), config, &mut log).unwrap();
+        log.loops("l").len()
+    };
+    assert_eq!(work(&config), 999);
+    // Nobody else wants either CPU of the host's, and yet 250 times 400 us are lost.
+    config.machine.costs.host_io_ns = 400 * US;
+    let left = work(&config);
+    assert!((890..=905).contains(&left), "{left}");
+}
+
+/// Two virtual CPUs take turns on one of the host's, whose ticks come later and later by the guest's clock.
+#[test]
+fn the_clock_of_the_guest_gains_on_the_host() {
+    let turns = |drift| {
+        let mut config = Config { duration: Some(2000 * MS), ..hosted("2", 1) };
+        config.machine.costs.host_drift_permille = drift;
+        let mut log = Log::default();
+        let loops = task("l", vec![phase(vec![Op::Run { work: 100 * US }], Repeat::Forever)]);
+        simulate(&workload(vec![pinned(loops.clone(), &[0]), pinned(loops, &[1])]), &config, &mut log).unwrap();
+        log.loops("l").iter().filter(|(_, duration)| *duration > MS).count()
+    };
+    assert_eq!((turns(0), turns(40), turns(250)), (250, 240, 200));
+}
+
 #[test]
 fn runs_repeat_and_differ_by_seed() {
     let digest = |seed| {
