@@ -384,7 +384,7 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     );
     let file = logs.join("run-timer-0.log");
     let message = fails(&["run", "logged.json", "--rtapp-log", file.to_str().unwrap()]);
-    assert!(message.contains("cannot write logs in"), "{message}");
+    assert!(message.contains("cannot write in") && message.contains("--rtapp-log"), "{message}");
 }
 
 /// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them.
