@@ -52,6 +52,7 @@ impl Plan {
             kernel: self.kernel.clone(),
             cpus: self.config.machine.topology.nr_cpus(),
             topology: self.machine.clone(),
+            host_cpus: self.config.machine.host_cpus,
             duration_s: duration_ns as f64 / 1e9,
             hz: self.config.machine.hz,
             preempt: preempt_name(self.config.preempt).to_owned(),
@@ -170,11 +171,20 @@ pub(crate) fn plan(
         }))
         .or(recording.and_then(|recording| Preempt::from_name(&recording.preempt)))
         .unwrap_or_default();
-    let machine_words = machine::words(&config.machine.topology);
+    let mut machine_words = machine::words(&config.machine.topology);
+    if let Some(host) = host_words(&config.machine) {
+        machine_words.extend([" on ", &host]);
+    }
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
 }
 
 fn machine_of(
+/// What a virtual machine runs on, if that is simulated: `a host of 2 CPUs`.
+pub(crate) fn host_words(machine: &MachineSpec) -> Option<String> {
+    let cpus = machine.host_cpus?;
+    Some(format!("a host of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }))
+}
+
     input: &Input,
     scenario: Option<&Scenario>,
     recording: Option<&Recording>,

@@ -445,3 +445,26 @@ fn tables_fit_the_terminal() {
         }
     }
 }
+
+#[test]
+fn a_virtual_machine_is_told_with_its_host() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = |name: &str, host: &str| {
+        let text = format!(
+            "duration = \"10ms\"\n[machine]\ntopology = \"2\"\n{host}\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n"
+        );
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder"))
+            .and_then(|()| fs::write(&path, text))
+            .expect("it can be written");
+        path.display().to_string()
+    };
+    let (alone, crowded) = (file("alone/vm.toml", ""), file("crowded/vm.toml", "host_cpus = 1"));
+    assert!(well(&["run", &crowded]).starts_with("vm under Linux 6.12 on 2 CPUs on a host of 1 CPU\n"));
+    assert!(well(&["run", &alone]).starts_with("vm under Linux 6.12 on 2 CPUs\n"));
+    assert_eq!(json(&["run", &crowded, "--json"])["host_cpus"], 1);
+    assert!(json(&["run", &alone, "--json"])["host_cpus"].is_null());
+    let compared = well(&["compare", &alone, &crowded]);
+    assert!(compared.starts_with("no host: vm under Linux 6.12 on 2 CPUs, "), "{compared}");
+    assert!(compared.contains("\na host of 1 CPU: vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, "), "{compared}");
+}

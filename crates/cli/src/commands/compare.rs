@@ -12,7 +12,7 @@ use super::{LEFT, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
-use crate::plan::{Plan, kernels_of, plan};
+use crate::plan::{Plan, host_words, kernels_of, plan};
 use crate::simulate::{Done, Job};
 use crate::{Ended, input, located, output, simulate, tables};
 
@@ -180,6 +180,9 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
     let files = several_files && differs(&|side| side.input.name.clone());
     let kernels = differs(&|side| side.plan.kernel.clone());
     let machines = differs(&|side| side.plan.machine.clone());
+    let host = |side: &Side<'_>| host_words(&side.plan.config.machine).unwrap_or_else(|| "no host".to_owned());
+    // The files' names tell apart what they say of hosts, unless they are the same.
+    let hosts = !files && differs(&host);
     for (index, side) in sides.iter_mut().enumerate() {
         let mut parts = Vec::new();
         if files {
@@ -190,6 +193,9 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         }
         if machines {
             parts.push(side.plan.machine.clone());
+        }
+        if hosts {
+            parts.push(host(side));
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }
