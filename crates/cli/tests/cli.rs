@@ -468,3 +468,22 @@ fn a_virtual_machine_is_told_with_its_host() {
     assert!(compared.starts_with("no host: vm under Linux 6.12 on 2 CPUs, "), "{compared}");
     assert!(compared.contains("\na host of 1 CPU: vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, "), "{compared}");
 }
+
+/// What several runs have to say is said once, though it did not happen at the same time in each.
+#[test]
+fn notes_are_told_once() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path().join("waits.toml");
+    let text_of =
+        "duration = \"20ms\"\n[[task]]\nname = \"a\"\nsteps = [{ run = \"1ms\" }, { wait_event = \"never\" }]\n";
+    fs::write(&path, text_of).expect("it can be written");
+    let path = path.display().to_string();
+    let kernels = ["--kernel", "6.1", "--kernel", "6.12", "--feature", "LAST_BUDDY"];
+    let two = ["compare", &path, "--machine", "1", "--machine", "2", "--repeat", "3"];
+    let output = vruntime(&[&two[..], &kernels].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    let waits = told.lines().filter(|line| line.contains("task `a` waits for")).count();
+    assert_eq!(waits, 1, "{told}");
+    assert_eq!(told.lines().filter(|line| line.contains("6.12 has no LAST_BUDDY")).count(), 1, "{told}");
+}

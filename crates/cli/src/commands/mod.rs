@@ -90,7 +90,7 @@ fn leave_results(folder: &Path, name: &str, plan: &Plan, runs: &[Done]) -> miett
     leave(folder, "digest", &digests(runs))
 }
 
-/// What there is to say about the runs, each thing once.
+/// What there is to say about the runs.
 fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
@@ -98,11 +98,5 @@ fn tell_notes(runs: &[Done]) {
             "{unexplained} times a task ran that nobody had woken: please report this as a fault of vruntime"
         ));
     }
-    let mut told: Vec<&str> = Vec::new();
-    for note in runs.iter().flat_map(|run| &run.outcome.notes) {
-        if !told.contains(&note.as_str()) {
-            told.push(note);
-            crate::output::note(note);
-        }
-    }
+    crate::output::notes(runs.iter().map(|run| &run.outcome.notes[..]));
 }

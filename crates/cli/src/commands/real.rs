@@ -84,12 +84,8 @@ fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Re
 
 /// Each thing there is to say, once.
 fn tell(runs: &[Measured]) {
-    let mut told: Vec<&str> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.notes) {
-        if !told.contains(&note.as_str()) {
-            told.push(note);
-            output::note(note);
-        }
+        output::note(note);
     }
 }
 
