@@ -57,6 +57,7 @@ impl Plan {
             hz: self.config.machine.hz,
             preempt: preempt_name(self.config.preempt).to_owned(),
             autogroup: self.config.autogroup,
+            gate: self.config.gate,
             costs: self.costs.clone(),
         }
     }
@@ -146,7 +147,7 @@ pub(crate) fn plan(
     let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
-    config.gate = options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some());
+    config.gate = !options.no_gate && (options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some()));
     config.autogroup = options.autogroup
         || scenario
             .and_then(|s| s.autogroup)
@@ -178,13 +179,13 @@ pub(crate) fn plan(
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
 }
 
-fn machine_of(
 /// What a virtual machine runs on, if that is simulated: `a host of 2 CPUs`.
 pub(crate) fn host_words(machine: &MachineSpec) -> Option<String> {
     let cpus = machine.host_cpus?;
     Some(format!("a host of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }))
 }
 
+fn machine_of(
     input: &Input,
     scenario: Option<&Scenario>,
     recording: Option<&Recording>,

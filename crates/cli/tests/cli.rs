@@ -52,7 +52,7 @@ fn the_fields_are_those_of_the_recordings() {
             }
         }
     }
-    for field in ["name", "kernel", "hz", "preempt", "autogroup", "cpus"] {
+    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus"] {
         assert!(!run[field].is_null(), "{field}");
     }
     assert_eq!((&run["hz"], &run["preempt"], &run["autogroup"]), (&250.into(), &"voluntary".into(), &true.into()));
@@ -467,6 +467,18 @@ fn a_virtual_machine_is_told_with_its_host() {
     let compared = well(&["compare", &alone, &crowded]);
     assert!(compared.starts_with("no host: vm under Linux 6.12 on 2 CPUs, "), "{compared}");
     assert!(compared.contains("\na host of 1 CPU: vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, "), "{compared}");
+}
+
+#[test]
+fn whether_tasks_are_there_before_is_told_and_can_be_chosen() {
+    let recording = "../../../../fidelity/ground-truth/linux-6.12/group-waker.json";
+    let run = |more: &[&str]| json(&[&["run", recording, "--json", "--duration", "100ms"][..], more].concat());
+    let (gated, forked) = (run(&[]), run(&["--no-gate"]));
+    assert_eq!((&gated["gate"], &forked["gate"]), (&true.into(), &false.into()));
+    assert_ne!(gated["observed"][0]["digest"], forked["observed"][0]["digest"]);
+    assert_eq!(json(&["run", "beat.json", "--machine", "2", "--json"])["gate"], false);
+    assert_eq!(json(&["run", "beat.json", "--machine", "2", "--json", "--gate"])["gate"], true);
+    assert!(text(&vruntime(&["run", "beat.json", "--gate", "--no-gate"]).stderr).contains("cannot be used with"));
 }
 
 /// What several runs have to say is said once, though it did not happen at the same time in each.

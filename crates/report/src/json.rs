@@ -37,6 +37,8 @@ pub struct RunInfo {
     pub preempt: String,
     /// Whether autogroup was on.
     pub autogroup: bool,
+    /// Whether tasks were there before the run and slept until they started; else each was forked then.
+    pub gate: bool,
     /// The cost profile.
     pub costs: String,
 }

@@ -140,6 +140,7 @@ fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
         cpus: first.map_or(0, |run| run.cpus),
         topology: "host".to_owned(),
         duration_s: first.map_or(0, |run| run.elapsed_ns) as f64 / 1e9,
+        gate: true,
         ..RunInfo::default()
     };
     let mut json = run_json(&info, observed.collect());
