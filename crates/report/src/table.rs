@@ -63,7 +63,7 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let all = |gap: usize| whole.iter().map(|width| width + gap).sum::<usize>() + 1 - gap;
     let fits = |gap| width == ENDLESS || all(gap) <= usize::from(width);
     // Columns that are near each other are read more easily than cells in several lines.
-    let left_padding = if !fits(2) && fits(1) { 0 } else { 1 };
+    let left_padding = u16::from(fits(2) || !fits(1));
     let widths = (!fits(1)).then(|| longest(head, &rows, |column, cell| column > 0 || cell.chars().count() > UNBROKEN));
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
