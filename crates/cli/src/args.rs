@@ -198,6 +198,9 @@ pub(crate) struct Model {
     /// Tasks are there before and sleep until the run begins, as those of `vruntime real` and of recordings; otherwise they are forked then
     #[arg(long)]
     pub(crate) gate: bool,
+    /// Tasks are forked when they start, also those of a recording and of a scenario that says `gate`
+    #[arg(long, conflicts_with = "gate")]
+    pub(crate) no_gate: bool,
     /// Put the tasks of the root group into autogroups, one a session
     #[arg(long)]
     pub(crate) autogroup: bool,

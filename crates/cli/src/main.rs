@@ -11,6 +11,7 @@ mod located;
 mod machine;
 mod machine_file;
 mod output;
+mod places;
 mod plan;
 mod plat_info;
 mod rtapp_log;

@@ -1,7 +1,9 @@
 //! What goes to standard output and standard error.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process;
+use std::sync::{Mutex, PoisonError};
 
 use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
@@ -46,13 +48,53 @@ pub(crate) fn print_json(value: &serde_json::Value) {
     write(&printable_json(&format!("{value:#}\n")));
 }
 
-/// Tells the user something beside the results.
+/// Tells the user something beside the results, once.
 pub(crate) fn note(text: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    // A thread that panicked has not left half a note here.
+    if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        return;
+    }
     // Standard error is the last resort; if it is closed nobody listens.
     let _told = writeln!(io::stderr(), "note: {}", plain(text));
+}
+
+/// Tells the notes of several runs: what an earlier one had, too, but for its times, is not told again.
+pub(crate) fn notes<'a>(runs: impl Iterator<Item = &'a [String]>) {
+    let mut earlier = BTreeSet::new();
+    for run in runs {
+        run.iter().filter(|text| !earlier.contains(&without_times(text))).for_each(|text| note(text));
+        earlier.extend(run.iter().map(|text| without_times(text)));
+    }
+}
+
+/// What a note is about: when it happened is of one run, and differs from seed to seed.
+fn without_times(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let unit = |word: &str| word.trim_end_matches([',', '.', ':', ';', ')']) == "ns";
+    let time = |index: usize| {
+        let number = words[index].bytes().all(|byte| byte.is_ascii_digit());
+        number && words.get(index + 1).is_some_and(|next| unit(next))
+    };
+    let kept = (0..words.len()).filter(|&index| !time(index)).map(|index| words[index]);
+    kept.collect::<Vec<&str>>().join(" ")
 }
 
 /// Prints an error, or a warning, with its place and how to mend it.
 pub(crate) fn complain(report: &miette::Report) {
     let _told = writeln!(io::stderr(), "{}", crate::complaint::text(report));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_times;
+
+    #[test]
+    fn notes_of_several_runs_differ_by_more_than_times() {
+        let note =
+            |task: &str, at: u64| format!("task `{task}` waits for mutex `m 3`, since {at} ns, and was not woken");
+        assert_eq!(without_times(&note("a", 3_250_950)), without_times(&note("a", 11)));
+        assert_ne!(without_times(&note("a", 1)), without_times(&note("b", 1)));
+        assert_eq!(without_times("2 groups at 7 ns: 3 of 4"), "2 groups at ns: 3 of 4");
+    }
 }

@@ -52,10 +52,12 @@ impl Plan {
             kernel: self.kernel.clone(),
             cpus: self.config.machine.topology.nr_cpus(),
             topology: self.machine.clone(),
+            host_cpus: self.config.machine.host_cpus,
             duration_s: duration_ns as f64 / 1e9,
             hz: self.config.machine.hz,
             preempt: preempt_name(self.config.preempt).to_owned(),
             autogroup: self.config.autogroup,
+            gate: self.config.gate,
             costs: self.costs.clone(),
         }
     }
@@ -145,7 +147,7 @@ pub(crate) fn plan(
     let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
-    config.gate = options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some());
+    config.gate = !options.no_gate && (options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some()));
     config.autogroup = options.autogroup
         || scenario
             .and_then(|s| s.autogroup)
@@ -170,8 +172,17 @@ pub(crate) fn plan(
         }))
         .or(recording.and_then(|recording| Preempt::from_name(&recording.preempt)))
         .unwrap_or_default();
-    let machine_words = machine::words(&config.machine.topology);
+    let mut machine_words = machine::words(&config.machine.topology);
+    if let Some(host) = host_words(&config.machine) {
+        machine_words.extend([" on ", &host]);
+    }
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
+}
+
+/// What a virtual machine runs on, if that is simulated: `a host of 2 CPUs`.
+pub(crate) fn host_words(machine: &MachineSpec) -> Option<String> {
+    let cpus = machine.host_cpus?;
+    Some(format!("a host of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }))
 }
 
 fn machine_of(

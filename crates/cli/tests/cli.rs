@@ -52,7 +52,7 @@ fn the_fields_are_those_of_the_recordings() {
             }
         }
     }
-    for field in ["name", "kernel", "hz", "preempt", "autogroup", "cpus"] {
+    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus"] {
         assert!(!run[field].is_null(), "{field}");
     }
     assert_eq!((&run["hz"], &run["preempt"], &run["autogroup"]), (&250.into(), &"voluntary".into(), &true.into()));
@@ -384,7 +384,7 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     );
     let file = logs.join("run-timer-0.log");
     let message = fails(&["run", "logged.json", "--rtapp-log", file.to_str().unwrap()]);
-    assert!(message.contains("cannot write logs in"), "{message}");
+    assert!(message.contains("cannot write in") && message.contains("--rtapp-log"), "{message}");
 }
 
 /// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them.
@@ -444,4 +444,58 @@ fn tables_fit_the_terminal() {
             assert!(line.trim_end().chars().count() <= usize::from(columns), "{columns}: {line}");
         }
     }
+}
+
+#[test]
+fn a_virtual_machine_is_told_with_its_host() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = |name: &str, host: &str| {
+        let text = format!(
+            "duration = \"10ms\"\n[machine]\ntopology = \"2\"\n{host}\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n"
+        );
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder"))
+            .and_then(|()| fs::write(&path, text))
+            .expect("it can be written");
+        path.display().to_string()
+    };
+    let (alone, crowded) = (file("alone/vm.toml", ""), file("crowded/vm.toml", "host_cpus = 1"));
+    assert!(well(&["run", &crowded]).starts_with("vm under Linux 6.12 on 2 CPUs on a host of 1 CPU\n"));
+    assert!(well(&["run", &alone]).starts_with("vm under Linux 6.12 on 2 CPUs\n"));
+    assert_eq!(json(&["run", &crowded, "--json"])["host_cpus"], 1);
+    assert!(json(&["run", &alone, "--json"])["host_cpus"].is_null());
+    let compared = well(&["compare", &alone, &crowded]);
+    assert!(compared.starts_with("no host: vm under Linux 6.12 on 2 CPUs, "), "{compared}");
+    assert!(compared.contains("\na host of 1 CPU: vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, "), "{compared}");
+}
+
+#[test]
+fn whether_tasks_are_there_before_is_told_and_can_be_chosen() {
+    let recording = "../../../../fidelity/ground-truth/linux-6.12/group-waker.json";
+    let run = |more: &[&str]| json(&[&["run", recording, "--json", "--duration", "100ms"][..], more].concat());
+    let (gated, forked) = (run(&[]), run(&["--no-gate"]));
+    assert_eq!((&gated["gate"], &forked["gate"]), (&true.into(), &false.into()));
+    assert_ne!(gated["observed"][0]["digest"], forked["observed"][0]["digest"]);
+    assert_eq!(json(&["run", "beat.json", "--machine", "2", "--json"])["gate"], false);
+    assert_eq!(json(&["run", "beat.json", "--machine", "2", "--json", "--gate"])["gate"], true);
+    assert!(text(&vruntime(&["run", "beat.json", "--gate", "--no-gate"]).stderr).contains("cannot be used with"));
+}
+
+/// What several runs have to say is said once, though it did not happen at the same time in each.
+#[test]
+fn notes_are_told_once() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path().join("waits.toml");
+    let text_of =
+        "duration = \"20ms\"\n[[task]]\nname = \"a\"\nsteps = [{ run = \"1ms\" }, { wait_event = \"never\" }]\n";
+    fs::write(&path, text_of).expect("it can be written");
+    let path = path.display().to_string();
+    let kernels = ["--kernel", "6.1", "--kernel", "6.12", "--feature", "LAST_BUDDY"];
+    let two = ["compare", &path, "--machine", "1", "--machine", "2", "--repeat", "3"];
+    let output = vruntime(&[&two[..], &kernels].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    let waits = told.lines().filter(|line| line.contains("task `a` waits for")).count();
+    assert_eq!(waits, 1, "{told}");
+    assert_eq!(told.lines().filter(|line| line.contains("6.12 has no LAST_BUDDY")).count(), 1, "{told}");
 }

@@ -190,3 +190,74 @@ fn what_would_never_happen_is_warned_of() {
     }
     assert!(text(&vruntime(&["run", &path, "--machine", "2", "--duration", "4s"]).stderr).is_empty());
 }
+
+/// What is told, as if the terminal had no end.
+fn on_one_line(told: &str) -> String {
+    told.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+/// A long run is not begun when what comes of it could not be left where it is to go.
+#[test]
+fn places_that_cannot_be_written_are_told_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let failing = |arguments: &[&str]| on_one_line(&fails(arguments));
+    let (page, out, file) = (path("none/page.html"), path("out"), path("file"));
+    fs::write(&file, "before").expect("it can be written");
+    let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
+    let two = ["--kernel", "6.1", "--kernel", "6.12"];
+    // What the command would complain of later, or leave, tells how far it came.
+    for (wrong, why) in [(["--html", &page], "there is no folder"), (["--tables", &file], "file is no folder")] {
+        for arguments in [
+            &["run", "beat.json", "--duration", "1ms", "--out", &out][..],
+            &[&["compare", "beat.json", "--duration", "1ms", "--out", &out][..], &two].concat(),
+            &["replay", "there-is-no-trace"],
+            &["trace", "analyse", "there-is-no-trace"],
+        ] {
+            let told = failing(&[arguments, &wrong].concat());
+            assert!(told.contains("cannot write") && told.contains(why) && told.contains(wrong[0]), "{told}");
+        }
+    }
+    let told = failing(&["fidelity", "--scenario", "none", "--html", &page]);
+    assert!(told.contains("there is no folder"), "{told}");
+    for option in ["--out", "--rtapp-log"] {
+        let told = failing(&["run", "there-is-no-file.json", option, &file]);
+        assert!(told.contains("file is no folder") && told.contains(option), "{told}");
+    }
+    // One of the folders of compare is known only when its sides are.
+    fs::create_dir(&out).and_then(|()| fs::write(path("out/6.12"), "")).expect("it can be written");
+    let told = failing(&[&["compare", "beat.json", "--duration", "1ms", "--out", &out][..], &two].concat());
+    assert!(told.contains("6.12 is no folder"), "{told}");
+    assert_eq!(fs::read_dir(path("out")).expect("a folder").count(), 1, "nothing was run");
+    // Whatever was there before is still there after a run that fails.
+    fails(&["run", "there-is-no-file.json", "--html", &file]);
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "before");
+    // A page in a folder that the run makes.
+    let page = path("new/page.html");
+    well(&["run", "beat.json", "--duration", "1ms", "--out", &path("new"), "--html", &page]);
+    assert!(fs::read_to_string(&page).expect("it is there").contains("<html"));
+    well(&["trace", "analyse", &trace, "--html", &page]);
+}
+
+/// Opening a named pipe waits until somebody reads it, after the run.
+#[cfg(unix)]
+#[test]
+fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let pipe = folder.path().join("pipe").display().to_string();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is mkfifo").success());
+    let run = ["run", "beat.json", "--duration", "1ms"];
+    for arguments in [&[&run[..], &["--html", &pipe]].concat()[..], &["calibrate", "--out", &pipe]] {
+        let command = assert_cmd::Command::cargo_bin("vruntime")
+            .expect("cargo has built it")
+            .args(arguments)
+            .current_dir(data(""))
+            .timeout(std::time::Duration::from_secs(60))
+            .output();
+        let told = on_one_line(&text(&command.expect("it runs").stderr));
+        assert!(told.contains("it is a named pipe") && told.contains("name another file with"), "{told}");
+    }
+    let page = well(&[&run[..], &["--html", "/dev/stdout"]].concat());
+    assert!(page.contains("<html") && page.contains("under Linux 6.12"), "page and table");
+}

@@ -26,6 +26,9 @@ pub struct RunInfo {
     pub cpus: usize,
     /// The machine as the user wrote it.
     pub topology: String,
+    /// How many CPUs the host of a virtual machine has for it, if that host is simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_cpus: Option<u32>,
     /// Length of the run, seconds.
     pub duration_s: f64,
     /// Ticks a second.
@@ -34,6 +37,8 @@ pub struct RunInfo {
     pub preempt: String,
     /// Whether autogroup was on.
     pub autogroup: bool,
+    /// Whether tasks were there before the run and slept until they started; else each was forked then.
+    pub gate: bool,
     /// The cost profile.
     pub costs: String,
 }

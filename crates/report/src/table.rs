@@ -60,11 +60,14 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     // What fits has no need to be broken, and bounds would only make the columns uneven.
     let whole = longest(head, &rows, |_, _| false);
-    let fits = width == ENDLESS || whole.iter().map(|width| width + 2).sum::<usize>() <= usize::from(width) + 1;
-    let widths = (!fits).then(|| longest(head, &rows, |column, cell| column > 0 || cell.chars().count() > UNBROKEN));
+    let all = |gap: usize| whole.iter().map(|width| width + gap).sum::<usize>() + 1 - gap;
+    let fits = |gap| width == ENDLESS || all(gap) <= usize::from(width);
+    // Columns that are near each other are read more easily than cells in several lines.
+    let left_padding = u16::from(fits(2) || !fits(1));
+    let widths = (!fits(1)).then(|| longest(head, &rows, |column, cell| column > 0 || cell.chars().count() > UNBROKEN));
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((u16::from(index > 0), 1));
+        column.set_padding((if index > 0 { left_padding } else { 0 }, 1));
         if index >= left {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -421,6 +424,23 @@ mod tests {
         let long = "sched_batch_wakeup_granularity_ns-and-more-than-that";
         let text = grid(&["a", "what"], 2, [vec!["b".repeat(60), format!("{long} {}", "words ".repeat(30))]]);
         assert!(text.contains(long) && text.contains(&"b".repeat(60)), "{text}");
+    }
+
+    #[test]
+    fn columns_move_together_before_cells_are_broken() {
+        let head = ["task", "CPU %", "replay", "switches", "replay", "p50", "replay", "p99", "replay"];
+        let cells = ["work.sh-1982", "45.98", "34.14", "2", "3", "3.10 ms", "4.81 ms", "8.00 us", "1.68 ms"];
+        let row = cells.map(str::to_owned).to_vec();
+        let wide = grid_of(ENDLESS, &head, 1, [row.clone()]);
+        let natural = wide.lines().map(|line| line.chars().count()).max().unwrap();
+        for width in natural - 8..=natural + 1 {
+            let text = grid_of(width as u16, &head, 1, [row.clone()]);
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width && text.lines().count() == 3, "{width}: {text}");
+            assert_eq!(text.contains("  45.98   34.14  "), width >= natural, "{width}: {text}");
+        }
+        let text = grid_of(natural as u16 - 9, &head, 1, [row]);
+        assert!(text.lines().count() > 3, "{text}");
     }
 
     #[test]

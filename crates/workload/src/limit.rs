@@ -7,8 +7,8 @@ use crate::units::{parse_duration, scaled};
 
 /// The kernel's range of a limit's period, ns.
 pub(crate) const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
-/// The kernel's least quota, ns.
-pub(crate) const MIN_QUOTA_NS: u64 = 1_000_000;
+/// The kernel's range of a quota, and of quota and burst together, ns (`max_cfs_runtime`: 2^44 - 1 us).
+pub(crate) const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
 /// The period of who names none, ns.
 const DEFAULT_PERIOD_NS: u64 = 100_000_000;
 /// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
@@ -18,7 +18,7 @@ const LEAST_US: u64 = 1000;
 /// the kernel takes such a quota and period; none: it is none of these.
 pub(crate) fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
-    let us = |text: &str| text.parse::<u64>().ok()?.checked_mul(1000);
+    let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));
     let (quota, period) = if let Some((quota, period)) = text.split_once('/') {
         (Some(parse_duration(quota).ok()?), parse_duration(period).ok()?)
     } else if let Some(quota) = millicores(text).or_else(|| cpus(text)).or_else(|| parse_duration(text).ok()) {

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Source};
 use crate::groups::{GroupTree, normalize_path};
+use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::model;
 use crate::program::{Bandwidth, Stop, Workload};
 use crate::rtapp::{self, Options};
@@ -242,10 +243,11 @@ fn add_group(source: &Source, path: &str, group: &FileGroup, groups: &mut GroupT
         target.weight = weight;
     }
     if let Some((quota, period)) = group.max {
-        if !(1_000..=1_000_000).contains(&period) || !(1_000..=u64::from(u32::MAX)).contains(&quota) {
+        let [quota_ns, period_ns] = [quota, period].map(|us| us.saturating_mul(1000));
+        if !PERIOD_NS.contains(&period_ns) || !QUOTA_NS.contains(&quota_ns) {
             return Err(wrong(source, &needle, "the kernel refuses this limit"));
         }
-        target.max = Some(Bandwidth { quota: quota * 1000, period: period * 1000, burst: 0 });
+        target.max = Some(Bandwidth { quota: quota_ns, period: period_ns, burst: 0 });
     }
     Ok(())
 }

@@ -187,6 +187,8 @@ fn groups() {
         ("max = \"2\"", limit(200_000_000, 100_000_000, 0)),
         ("max = \"999\"", limit(99_900_000_000, 100_000_000, 0)),
         ("max = \"1000\"", limit(1_000_000, 100_000_000, 0)),
+        ("max = \"17592186044415 100000\"", limit(17_592_186_044_415_000, 100_000_000, 0)),
+        ("max = [17592186044415, 100000]", limit(17_592_186_044_415_000, 100_000_000, 0)),
         ("max = \"500m\"\nburst = \"20ms\"", limit(50_000_000, 100_000_000, 20_000_000)),
         ("max = \"500m\"\nburst = 20000", limit(50_000_000, 100_000_000, 20_000_000)),
     ];
@@ -198,6 +200,17 @@ fn groups() {
         read(&format!("[groups.\"/web\"]\nweight = 300\n[groups.\"/batch\"]\nidle = true\n{TASK}")).workload.groups;
     let found: Vec<_> = groups.iter().map(|group| (group.path.as_str(), group.weight, group.idle)).collect();
     assert_eq!(found, [("/", 100, false), ("/batch", 100, true), ("/web", 300, false)]);
+}
+
+/// What the kernel does not take (`max_cfs_runtime`), also where it is more than there are nanoseconds.
+#[test]
+fn quotas_have_an_upper_bound() {
+    for text in ["\"17592186044416 100000\"", "[17592186044416, 100000]", "\"18446744073709551615\""] {
+        let text = format!("{TASK}[groups.\"/a\"]\nmax = {text}\n");
+        let errors = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files);
+        let told = format!("{:?}", errors.expect_err("it is above the kernel's"));
+        assert!(told.contains("`max` has a quota of ") && told.contains("1000 to 17592186044415 us"), "{told}");
+    }
 }
 
 #[test]

@@ -8,10 +8,11 @@ use vruntime_workload::program::Workload;
 
 use super::replay::cgroups;
 use super::traced::{Checked, Traced, fit, semaphores, snapshots, traced, without_semaphores};
-use super::{html, leave, leave_results, tell_notes};
+use super::{LEFT, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
-use crate::plan::{Plan, kernels_of, plan};
+use crate::places::Places;
+use crate::plan::{Plan, host_words, kernels_of, plan};
 use crate::simulate::{Done, Job};
 use crate::{Ended, input, located, output, simulate, tables};
 
@@ -25,8 +26,12 @@ struct Side<'a> {
 
 pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
+    let places = Places::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
+    compare.reports.places(places).check()?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let sides = sides(&inputs, compare)?;
+    let folders = sides.iter().filter_map(|side| Some(options.out.as_ref()?.join(folder_name(&side.label))));
+    folders.fold(Places::default(), |places, folder| places.folder("--out", Some(&folder), &LEFT)).check()?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
         input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;
@@ -175,6 +180,9 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
     let files = several_files && differs(&|side| side.input.name.clone());
     let kernels = differs(&|side| side.plan.kernel.clone());
     let machines = differs(&|side| side.plan.machine.clone());
+    let host = |side: &Side<'_>| host_words(&side.plan.config.machine).unwrap_or_else(|| "no host".to_owned());
+    // The files' names tell apart what they say of hosts, unless they are the same.
+    let hosts = !files && differs(&host);
     for (index, side) in sides.iter_mut().enumerate() {
         let mut parts = Vec::new();
         if files {
@@ -185,6 +193,9 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         }
         if machines {
             parts.push(side.plan.machine.clone());
+        }
+        if hosts {
+            parts.push(host(side));
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }

@@ -17,6 +17,7 @@ use vruntime_workload::recording::{self, Observed, Recording};
 use crate::args::{Fidelity, Model};
 use crate::commands::html;
 use crate::input::{Input, Says};
+use crate::places::Places;
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate};
 
@@ -30,6 +31,10 @@ struct Scenario {
 }
 
 pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
+    let places = Places::default().file("--html", fidelity.html.as_deref());
+    #[cfg(target_os = "linux")]
+    let places = places.folder("--record", fidelity.record.as_deref(), &[]);
+    places.check()?;
     let mut files = match &fidelity.dir {
         Some(dir) => on_disk(dir)?,
         None => embedded(),

@@ -1,12 +1,11 @@
 //! `--html FILE`: what a command found, as a page to send to somebody.
 
-use std::fs;
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, Results, TableGroup};
 
 use super::traced::Checked;
+use crate::places;
 use crate::simulate::Done;
 
 /// What to look for in a run that is to be shown on a page, and what was asked for besides.
@@ -19,7 +18,7 @@ pub(crate) fn watch(asked: Option<(Vec<AnalysisKind>, AnalysisOptions)>) -> (Vec
 
 /// Writes a page.
 pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
-    fs::write(path, page.html()).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
+    places::write(path, &page.html())
 }
 
 /// Adds what the analyses of several runs found, each with its label.

@@ -32,7 +32,6 @@ pub(crate) use run::run;
 pub(crate) use trace::trace;
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
@@ -82,19 +81,8 @@ fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
         .wrap_err_with(|| format!("cannot write {}", path.display()))
 }
 
-/// Makes a folder, if need be, for what is left there after long runs: whether that can be is known before them.
-fn prepare(folder: &Path) -> miette::Result<()> {
-    fs::create_dir_all(folder)
-        .and_then(|()| scratch(folder))
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot write in {}", folder.display()))
-}
-
-/// Makes a file in a folder that is gone again at once: whether any can be made.
-fn scratch(folder: &Path) -> io::Result<()> {
-    // Its name, which the error has, is nobody's business.
-    tempfile::tempfile_in(folder).map(drop).map_err(|error| error.kind().into())
-}
+/// What `leave_results` and a run's traces are called.
+pub(crate) const LEFT: [&str; 4] = ["results.json", "digest", "trace.perfetto-trace", "trace.txt"];
 
 /// Leaves what `--out` promises besides the traces, which the runs have written themselves.
 fn leave_results(folder: &Path, name: &str, plan: &Plan, runs: &[Done]) -> miette::Result<()> {
@@ -102,7 +90,7 @@ fn leave_results(folder: &Path, name: &str, plan: &Plan, runs: &[Done]) -> miett
     leave(folder, "digest", &digests(runs))
 }
 
-/// What there is to say about the runs, each thing once.
+/// What there is to say about the runs.
 fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
@@ -110,11 +98,5 @@ fn tell_notes(runs: &[Done]) {
             "{unexplained} times a task ran that nobody had woken: please report this as a fault of vruntime"
         ));
     }
-    let mut told: Vec<&str> = Vec::new();
-    for note in runs.iter().flat_map(|run| &run.outcome.notes) {
-        if !told.contains(&note.as_str()) {
-            told.push(note);
-            crate::output::note(note);
-        }
-    }
+    crate::output::notes(runs.iter().map(|run| &run.outcome.notes[..]));
 }

@@ -18,10 +18,14 @@ use super::leave;
 use crate::args::Real;
 use crate::commands::run::log_settings;
 use crate::input::Input;
+use crate::places::Places;
 use crate::rtapp_log::RtAppLog;
 use crate::{Ended, input, interrupt, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
+    let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt"] };
+    let places = Places::default().folder("--out", real.out.as_deref(), files);
+    places.folder("--rtapp-log", real.rtapp_log.as_deref(), &[]).check()?;
     let input = input::read(&real.file, real.duration, real.strict)?;
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));
     if let Some(folder) = &real.out {
@@ -80,12 +84,8 @@ fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Re
 
 /// Each thing there is to say, once.
 fn tell(runs: &[Measured]) {
-    let mut told: Vec<&str> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.notes) {
-        if !told.contains(&note.as_str()) {
-            told.push(note);
-            output::note(note);
-        }
+        output::note(note);
     }
 }
 
@@ -140,6 +140,7 @@ fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
         cpus: first.map_or(0, |run| run.cpus),
         topology: "host".to_owned(),
         duration_s: first.map_or(0, |run| run.elapsed_ns) as f64 / 1e9,
+        gate: true,
         ..RunInfo::default()
     };
     let mut json = run_json(&info, observed.collect());

@@ -19,6 +19,7 @@ use super::trace::{explain, open};
 use super::traced::{fit, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
+use crate::places::Places;
 use crate::plan::{Plan, plan};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::{Ended, input, interrupt, machine, output};
@@ -28,6 +29,7 @@ const ROUND: u64 = 1 << 16;
 
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
+    arguments.reports.places(Places::default()).check()?;
     let rules = rules(&arguments.map)?;
     let beside =
         arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;

@@ -16,9 +16,10 @@ use vruntime_sim::{Config, Outcome};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Workload;
 
-use super::{leave, prepare};
+use super::leave;
 use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
+use crate::places::Places;
 use crate::plan::plan;
 use crate::{Ended, interrupt, output};
 
@@ -79,9 +80,8 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
         native::instructions::perform(task)?;
         return Ok(Ended::Well);
     }
-    if let Some(folder) = &reproduce.out {
-        prepare(folder)?;
-    }
+    let places = Places::default();
+    places.folder("--out", reproduce.out.as_deref(), &["reproduce.json", "reproduce.html"]).check()?;
     let one = match reproduce.name {
         Which::All => None,
         Which::One(experiment) => Some(experiment),

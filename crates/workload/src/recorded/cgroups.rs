@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::rules::{Limits, limit};
 use crate::error::{Error, Source};
 use crate::groups::{GroupTree, normalize_path};
+use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::rtapp;
 use crate::scenario::{cpu_ranges, utilisation};
@@ -83,12 +84,13 @@ struct Limit {
 
 impl Limit {
     fn max(self) -> CpuMax {
-        // The kernel has neither quota nor period below 1 ms, nor a period above 1 s, nor a burst above the quota.
+        // The kernel has neither quota nor period below 1 ms, nor a period above 1 s, nor a burst above the quota, nor more than that of both.
         let ns = |us: u64| us.saturating_mul(1000);
         self.quota.map_or(CpuMax::Unlimited, |quota| {
-            let quota = ns(quota).max(1_000_000);
-            let period = ns(self.period.unwrap_or(100_000)).clamp(1_000_000, 1_000_000_000);
-            CpuMax::Limited(Bandwidth { quota, period, burst: ns(self.burst).min(quota) })
+            let most = *QUOTA_NS.end();
+            let quota = ns(quota).clamp(*QUOTA_NS.start(), most);
+            let period = ns(self.period.unwrap_or(100_000)).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
+            CpuMax::Limited(Bandwidth { quota, period, burst: ns(self.burst).min(quota).min(most - quota) })
         })
     }
 }
@@ -452,6 +454,20 @@ mod tests {
             ("/pods/a:b c", Limits { weight: Some(100), max: Some(max), ..Limits::default() }),
         ];
         assert_eq!(cgroups.groups, expected.map(|(path, limits)| (path.to_owned(), limits)).into());
+    }
+
+    #[test]
+    fn limits_are_within_what_the_kernel_has() {
+        for (quota, burst, expected) in [
+            (u64::MAX, u64::MAX, (17_592_186_044_415_000, 0)),
+            (10_000_000_000_000, u64::MAX, (10_000_000_000_000_000, 7_592_186_044_415_000)),
+        ] {
+            let cgroups = read(&format!(
+                "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:100\n/sys/fs/cgroup/a/cpu.max:{quota} 100000\n/sys/fs/cgroup/a/cpu.max.burst:{burst}\n"
+            ));
+            let max = CpuMax::Limited(Bandwidth { quota: expected.0, period: 100_000_000, burst: expected.1 });
+            assert_eq!(cgroups.groups["/a"].max, Some(max), "{quota} {burst}");
+        }
     }
 
     #[test]

@@ -6,11 +6,8 @@ use super::fields::{Fields, Value};
 use super::{Spanned, cpuset, rt, uclamp};
 use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
-use crate::limit::{MIN_QUOTA_NS, PERIOD_NS, cpu_max};
+use crate::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
 use crate::program::{Bandwidth, CpuMax};
-
-/// The largest quota a file may name, ns.
-const MAX_QUOTA_NS: u64 = u32::MAX as u64 * 1000;
 
 /// Puts every declared group into `groups`; the CPUs that they name.
 pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut GroupTree) -> Vec<Spanned<Vec<u32>>> {
@@ -131,7 +128,7 @@ pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Optio
             }
         },
         DeValue::Array(entries) if entries.len() == 2 => {
-            let quota = fields.integer_in("max", &entries[0], 0..=i64::from(u32::MAX), "microseconds");
+            let quota = fields.integer_in("max", &entries[0], 0..=i64::MAX / 1000, "microseconds");
             let period = fields.integer_in("max", &entries[1], 0..=i64::from(u32::MAX), "microseconds");
             Bandwidth { quota: quota? as u64 * 1000, period: period? as u64 * 1000, burst: 0 }
         }
@@ -146,9 +143,10 @@ pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Optio
         fields.bad(value.span(), message, "expected 1000 to 1000000 us", "the kernel refuses other periods");
         return None;
     }
-    if !(MIN_QUOTA_NS..=MAX_QUOTA_NS).contains(&limit.quota) {
+    if !QUOTA_NS.contains(&limit.quota) {
         let message = format!("`max` has a quota of {} us", us(limit.quota));
-        fields.bad(value.span(), message, "expected at least 1000 us", "the kernel refuses less than 1 ms");
+        let help = "the kernel refuses other quotas; `max` may be left out, or \"max\", for no limit";
+        fields.bad(value.span(), message, "expected 1000 to 17592186044415 us", help);
         return None;
     }
     Some(limit)

@@ -8,9 +8,11 @@ use super::{ROUND, explain, open};
 use crate::args::TraceAnalyse;
 use crate::commands::analyses::{asked, check};
 use crate::commands::html;
+use crate::places::Places;
 use crate::{Ended, interrupt, output, tables};
 
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
+    arguments.reports.places(Places::default()).check()?;
     let mut chosen = asked(&arguments.what, arguments.each_task)?;
     if arguments.reports.html.is_some() && arguments.what.is_empty() {
         chosen = html::watch(Some(chosen));

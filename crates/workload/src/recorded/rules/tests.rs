@@ -184,6 +184,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ": nice=1",
         "web: ",
         "web: group=/x max=20x",
+        "web: group=/x max=17592186044416 100000",
         "webb-client: nice=1",
         "tgid=99: nice=1",
         "web*: cpus=0-7",

@@ -7,7 +7,7 @@ use regex::RegexBuilder;
 
 use super::{Affinity, Limits, What, Who};
 use crate::groups::normalize_path;
-use crate::limit::{MIN_QUOTA_NS, PERIOD_NS, cpu_max};
+use crate::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
 use crate::program::{CpuMax, Policy};
 use crate::units::parse_duration;
 
@@ -169,10 +169,15 @@ fn cpus(text: &str) -> Result<Vec<u32>, Wrong> {
 fn max(text: &str) -> Result<CpuMax, Wrong> {
     const EXPECTED: &str =
         "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5 or 2";
-    cpu_max(text)
-        .filter(|max| match max {
-            CpuMax::Unlimited => true,
-            CpuMax::Limited(limit) => limit.quota >= MIN_QUOTA_NS && PERIOD_NS.contains(&limit.period),
-        })
-        .ok_or_else(|| (format!("`{text}` is no limit"), EXPECTED))
+    let wrong = || (format!("`{text}` is no limit"), EXPECTED);
+    match cpu_max(text).ok_or_else(wrong)? {
+        CpuMax::Limited(limit) if limit.quota > *QUOTA_NS.end() => {
+            let message = format!("`{text}` is a quota of {} us", limit.quota / 1000);
+            Err((message, "at most 17592186044415 us, as the kernel has it, or max for no limit"))
+        }
+        CpuMax::Limited(limit) if !QUOTA_NS.contains(&limit.quota) || !PERIOD_NS.contains(&limit.period) => {
+            Err(wrong())
+        }
+        max => Ok(max),
+    }
 }

@@ -1,0 +1,241 @@
+//! Where a command will write, looked at before it runs: minutes of simulation are not lost to a mistyped name.
+//!
+//! Nothing is made here and nothing changed: a file that is there keeps what is in it until there is something new.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+use crate::args::{Options, Reports};
+use crate::commands::LEFT;
+
+/// What a command will write.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    files: Vec<Named>,
+    /// They are made if need be.
+    folders: Vec<Named>,
+}
+
+/// A place, the option that names it, and what that names.
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    option: &'static str,
+    kind: &'static str,
+}
+
+impl Places {
+    /// The file that an option names, if it does.
+    pub(crate) fn file(mut self, option: &'static str, path: Option<&Path>) -> Self {
+        self.files.extend(path.map(|path| Named { path: path.to_owned(), option, kind: "file" }));
+        self
+    }
+
+    /// The folder that an option names, if it does, which is made if need be, and files in it.
+    pub(crate) fn folder(mut self, option: &'static str, path: Option<&Path>, files: &[&str]) -> Self {
+        if let Some(path) = path {
+            let named = |path| Named { path, option, kind: "folder" };
+            self.folders.push(named(path.to_owned()));
+            self.files.extend(files.iter().map(|name| named(path.join(name))));
+        }
+        self
+    }
+
+    /// Whether all of it can be written.
+    pub(crate) fn check(&self) -> miette::Result<()> {
+        self.folders.iter().try_for_each(folder)?;
+        self.files.iter().try_for_each(|named| self.file_can_be(named))
+    }
+
+    fn file_can_be(&self, named: &Named) -> miette::Result<()> {
+        let (path, another) = (&named.path, named.another());
+        match fs::metadata(path) {
+            Ok(there) => {
+                if let Some(problem) = problem(path, &there) {
+                    return Err(miette!(help = another, "{}: {problem}", cannot(path)));
+                }
+                if !there.is_file() {
+                    // Devices and pipes of ours are open already, or do something when they are opened.
+                    return Ok(());
+                }
+                wrapped(OpenOptions::new().write(true).open(path).map(drop), path, &another)
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => wrapped(Err(error), path, &another),
+            Err(_) => {
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                if parent.is_dir() {
+                    wrapped(scratch(parent), path, &another)
+                } else if self.will_be(parent) {
+                    Ok(())
+                } else {
+                    let (help, parent) = (format!("make it first, or {another}"), parent.display());
+                    Err(miette!(help = help, "{}: there is no folder {parent}", cannot(path)))
+                }
+            }
+        }
+    }
+
+    /// Whether this folder is one of those that will be made, or above one.
+    fn will_be(&self, folder: &Path) -> bool {
+        let (Ok(folder), absolute) = (std::path::absolute(folder), std::path::absolute::<&Path>) else { return false };
+        self.folders.iter().any(|made| absolute(&made.path).is_ok_and(|made| made.starts_with(&folder)))
+    }
+}
+
+impl Named {
+    /// How it is mended.
+    fn another(&self) -> String {
+        format!("name another {} with {}", self.kind, self.option)
+    }
+}
+
+impl Options {
+    /// Where `--out` leaves the results and traces of one plan.
+    pub(crate) fn places(&self) -> Places {
+        Places::default().folder("--out", self.out.as_deref(), &LEFT)
+    }
+}
+
+impl Reports {
+    /// These, too.
+    pub(crate) fn places(&self, places: Places) -> Places {
+        places.file("--html", self.html.as_deref()).folder("--tables", self.tables.as_deref(), &[])
+    }
+}
+
+/// Whether a folder can be written in: it is there, or the nearest above it that is.
+fn folder(named: &Named) -> miette::Result<()> {
+    let path = &named.path;
+    let wrong = |why: String| Err(miette!(help = named.another(), "cannot write in {}: {why}", path.display()));
+    let current = Path::new(".");
+    let mut above = path.ancestors().map(|part| if part.as_os_str().is_empty() { current } else { part });
+    // A link to nowhere is there, and no folder can be made in its place.
+    let there = above.find(|part| part.symlink_metadata().is_ok()).unwrap_or(current);
+    if !there.is_dir() {
+        return wrong(format!("{} is no folder", there.display()));
+    }
+    scratch(there).or_else(|error| wrong(error.to_string()))
+}
+
+/// Makes a file in a folder that is gone again at once: whether any can be made.
+fn scratch(folder: &Path) -> io::Result<()> {
+    // Its name, which the error has, is nobody's business.
+    tempfile::tempfile_in(folder).map(drop).map_err(|error| error.kind().into())
+}
+
+/// Why a file cannot be what is there, whoever may write it.
+#[cfg(unix)]
+fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt;
+
+    let kind = there.file_type();
+    if kind.is_dir() {
+        Some("it is a folder")
+    } else if kind.is_fifo() && !["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
+        // Those of /dev/stdout and of the shell's >(command) are open.
+        Some("it is a named pipe, which waits for somebody who reads it; /dev/stdout writes to a pipe of the shell's")
+    } else if kind.is_block_device() || kind.is_socket() {
+        Some("it is no ordinary file")
+    } else {
+        None
+    }
+}
+
+/// Why a file cannot be what is there, whoever may write it.
+#[cfg(not(unix))]
+fn problem(_path: &Path, there: &Metadata) -> Option<&'static str> {
+    there.is_dir().then_some("it is a folder")
+}
+
+fn wrapped(tried: io::Result<()>, path: &Path, help: &str) -> miette::Result<()> {
+    tried.map_err(|error| miette!(help = help.to_owned(), "{}: {error}", cannot(path)))
+}
+
+fn cannot(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
+/// Writes a file whose place was looked at.
+pub(crate) fn write(path: &Path, text: &str) -> miette::Result<()> {
+    fs::write(path, text).into_diagnostic().wrap_err_with(|| cannot(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &Path) -> String {
+        Places::default().file("--html", Some(path)).check().map_or_else(|error| told(&error), |()| String::new())
+    }
+
+    fn folder(path: &Path) -> String {
+        let places = Places::default().folder("--out", Some(path), &["results.json"]);
+        places.check().map_or_else(|error| told(&error), |()| String::new())
+    }
+
+    fn told(error: &miette::Report) -> String {
+        format!("{error} ({})", error.help().expect("it tells how to mend it"))
+    }
+
+    #[test]
+    fn what_can_be_written_is_left_as_it_is() {
+        let there = tempfile::tempdir().unwrap();
+        let page = there.path().join("page.html");
+        assert_eq!(file(&page), "");
+        assert!(!page.exists(), "it was only tried");
+        fs::write(&page, "before").unwrap();
+        assert_eq!(file(&page), "");
+        assert_eq!(fs::read_to_string(&page).unwrap(), "before");
+        let deep = there.path().join("a/b");
+        assert_eq!(folder(&deep), "");
+        assert!(!there.path().join("a").exists(), "no folder is made");
+        assert_eq!(fs::read_dir(there.path()).unwrap().count(), 1, "nothing else is there");
+        for open in ["/dev/null", "/dev/stdout"] {
+            assert_eq!(file(Path::new(open)), "");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_says_why() {
+        let there = tempfile::tempdir().unwrap();
+        let page = there.path().join("page.html");
+        fs::write(&page, "").unwrap();
+        let why = file(there.path());
+        assert!(why.ends_with(": it is a folder (name another file with --html)"), "{why}");
+        let why = file(&there.path().join("none/page.html"));
+        assert!(why.contains("there is no folder ") && why.contains("(make it first, or name another file"), "{why}");
+        let why = file(&page.join("under"));
+        assert!(why.contains("cannot write "), "{why}");
+        let why = folder(&page);
+        assert!(why.contains("page.html is no folder (name another folder with --out)"), "{why}");
+        let why = folder(&page.join("a/b"));
+        assert!(why.contains("page.html is no folder"), "{why}");
+        fs::create_dir(there.path().join("results.json")).unwrap();
+        let why = folder(there.path());
+        assert!(why.contains("results.json: it is a folder (name another folder with --out)"), "{why}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn links_to_nowhere_and_places_of_the_kernel_are_found_out() {
+        let there = tempfile::tempdir().unwrap();
+        let link = there.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(folder(&link).contains("link is no folder"));
+        // Not even root makes files there.
+        assert!(folder(Path::new("/proc/vruntime")).contains("cannot write in /proc/vruntime: "));
+        assert!(file(Path::new("/proc/vruntime.html")).contains("cannot write /proc/vruntime.html: "));
+    }
+
+    #[test]
+    fn a_page_may_lie_in_a_folder_that_will_be_made() {
+        let there = tempfile::tempdir().unwrap();
+        let (out, page) = (there.path().join("a/out"), there.path().join("a/./page.html"));
+        let places = Places::default().file("--html", Some(&page));
+        assert!(places.check().is_err());
+        assert!(places.folder("--out", Some(&out), &["results.json"]).check().is_ok());
+    }
+}
