@@ -69,10 +69,9 @@ ABOUT = {
 # And of why their scenarios miss, where it is not as above.
 MACHINE_CAUSES = {
     "forks-on-2": "Making and ending a thread wakes threads of the kernel (under 6.18 `rcu_preempt` was seen to preempt hog and children at "
-    "ticks, every 8 ms), and both parents start and stay on one CPU with their children, the hog on the other. Here a parent often begins beside the hog. Then its child preempts "
-    "it as it is forked, and it comes to its sleep 6 ms late, out of step with the other parent for good. Watched on a real 6.18, a parent with a hog beside it is "
-    "not preempted by its child (0 of 187 times after running 0.6 ms, 9 of 177 after 1.2 ms, 146 of 150 after 2.5 ms; here 32 of 186, 82 of 174, 128 of 152): it is still "
-    "eligible then, why is not known. (Those of 16 CPUs are from before forked threads stopped reading their counters from `/proc`, which took two milliseconds in the emulator.)",
+    "ticks, every 8 ms: here there is one kernel thread a second), and both parents start and stay on one CPU with their children, the hog on the other. Here a parent often begins beside the "
+    "hog, as it did in five real runs of eight, but there it was on the other's CPU after one round, and here it may stay: which CPU a task sleeps on before it starts, and who wakes first, decide. "
+    "(Those of 16 CPUs are from before forked threads stopped reading their counters from `/proc`, which took two milliseconds in the emulator.)",
     "barriers-on-2": "A barrier of `vruntime real`, as of rt-app, is a mutex and a condition variable, and who is woken has to get the mutex once more: recorded, a task that "
     "waits once a round gives its CPU up 1.4 times a round (2607 times in 1894), here once. That the mutex is the reason is read from the code, not watched.",
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "

@@ -368,6 +368,26 @@ fn a_forked_task_starts_when_forked_with_a_name_of_its_own() {
     assert_eq!(parents, [false, true, true]);
 }
 
+/// A parent that has had more than its part loses the CPU to its child up to 6.12, and goes on under 6.18.
+#[test]
+fn a_child_preempts_its_parent_before_6_18() {
+    let left = |kernel| {
+        let parent = once("parent", vec![sleep(10_300), run(200), Op::Fork(2), run(5)]);
+        let hog = once("hog", vec![run(1_000_000)]);
+        let child = Task { start: None, ..once("child", vec![run(100)]) };
+        let mut log = Log::default();
+        let config = Config { duration: Some(50 * MS), ..exact(kernel, "1") };
+        simulate(&workload(vec![parent, hog, child]), &config, &mut log).unwrap();
+        let forks = log.pick(|at, event| matches!(event, Event::Fork { parent: Some(_), .. }).then_some(at));
+        (log.exit("parent").unwrap() - forks[0], log.exit("child").unwrap() - forks[0])
+    };
+    for kernel in ["6.6", "6.12"] {
+        let (parent, child) = left(kernel);
+        assert!(child < parent, "{kernel}: {child}, {parent}");
+    }
+    assert_eq!(left("6.18").0, 5 * US);
+}
+
 #[test]
 fn starts_are_exact_without_a_seed_and_a_little_late_with_one() {
     let tasks = || vec![starting(once("a", vec![run(1)]), 7 * MS)];

@@ -224,6 +224,7 @@ impl Discipline for CfsOrder {
         curr: Se,
         woken: Se,
         task: u32,
+        _fork: bool,
     ) -> bool {
         if wakeup_preempt_entity(rq, shared, curr, woken) != 1 {
             return false;

@@ -103,7 +103,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
 
     /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `task` is
-    /// the woken task.
+    /// the woken task, which may have been forked just now.
     #[doc(hidden)]
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
@@ -111,6 +111,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         curr: Se,
         woken: Se,
         task: u32,
+        fork: bool,
     ) -> bool;
 
     /// The running `curr`, an idle entity, is to give way to one that is not.

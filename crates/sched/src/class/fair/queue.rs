@@ -653,7 +653,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
-        if D::preempts(self, shared, se, woken, task) {
+        if D::preempts(self, shared, se, woken, task, wake.fork) {
             self.resched();
         }
     }
