@@ -88,20 +88,22 @@ fn the_holder_of_a_lock_stops_everybody() {
     assert!((350 * MS..450 * MS).contains(&always), "{always}");
 }
 
+/// How much of its time a hog has worked.
+fn milliseconds_worked(config: &Config) -> usize {
+    let mut log = Log::default();
+    let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
+    simulate(&workload(vec![loops]), config, &mut log).unwrap();
+    log.loops("l").len()
+}
+
 /// The emulator's own thread has to run before a timer interrupts, and takes the CPU of the host from a virtual one.
 #[test]
 fn timers_take_the_time_of_the_emulator() {
     let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 1) };
-    let work = |config: &Config| {
-        let mut log = Log::default();
-        let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
-        simulate(&workload(vec![loops]), config, &mut log).unwrap();
-        log.loops("l").len()
-    };
-    assert_eq!(work(&config), 999);
+    assert_eq!(milliseconds_worked(&config), 999);
     // 400 us for each tick, of which there are 250 if none waits for the host for longer than its period.
     config.machine.costs.host_io_ns = 400 * US;
-    let left = work(&config);
+    let left = milliseconds_worked(&config);
     assert!((890..=920).contains(&left), "{left}");
 }
 
@@ -109,16 +111,10 @@ fn timers_take_the_time_of_the_emulator() {
 #[test]
 fn an_interrupt_in_the_making_holds_up_whom_it_is_for() {
     let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 2) };
-    let work = |config: &Config| {
-        let mut log = Log::default();
-        let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
-        simulate(&workload(vec![loops]), config, &mut log).unwrap();
-        log.loops("l").len()
-    };
-    assert_eq!(work(&config), 999);
+    assert_eq!(milliseconds_worked(&config), 999);
     // Nobody else wants either CPU of the host's, and yet 250 times 400 us are lost.
     config.machine.costs.host_io_ns = 400 * US;
-    let left = work(&config);
+    let left = milliseconds_worked(&config);
     assert!((890..=905).contains(&left), "{left}");
 }
 
