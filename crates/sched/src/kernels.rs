@@ -14,7 +14,7 @@ use crate::balance::Balancer;
 use crate::class::cfs_2007::Tunables2007;
 use crate::class::deadline::{DlTunables, Grub};
 use crate::class::o1::CpuRcTunables;
-use crate::class::rt::Limit;
+use crate::class::rt::{Limit, Overload};
 use crate::cpuset::Rules;
 use crate::features::{FEATURES, Feature, Features};
 use crate::tunables::{Knobs, scaling};
@@ -79,6 +79,8 @@ pub struct KernelRow {
     pub balancer: Balancer,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// Which CPUs have real-time and deadline tasks for others.
+    pub overload: Overload,
     /// How deadline tasks reclaim.
     pub grub: Grub,
     /// CPU limits.
@@ -148,6 +150,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 100 * MS,
         balancer: Balancer::V2_6_15,
         rt_limit: Limit::Nothing,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -168,6 +171,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 100 * MS,
         balancer: Balancer::V2_6_15,
         rt_limit: Limit::Nothing,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -182,6 +186,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 100 * MS,
         balancer: Balancer::V2_6_22,
         rt_limit: Limit::Nothing,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -201,6 +206,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 8 * MS,
         balancer: Balancer::V2_6_23,
         rt_limit: Limit::Nothing,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -215,6 +221,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V3_10,
         rt_limit: Limit::Throttle,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -229,6 +236,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V3_12,
         rt_limit: Limit::Throttle,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -243,6 +251,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V3_17,
         rt_limit: Limit::Throttle,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -257,6 +266,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V3_18,
         rt_limit: Limit::Throttle,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -271,6 +281,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
         rt_limit: Limit::Throttle,
+        overload: Overload::Several,
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
@@ -285,6 +296,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
         rt_limit: Limit::Throttle,
+        overload: Overload::Several,
         grub: Grub::V6_5,
         throttle: Throttle::V6_6,
         cpusets: Rules::V6_6,
@@ -299,6 +311,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
+        overload: Overload::Waiting,
         grub: Grub::V6_5,
         throttle: Throttle::V6_6,
         cpusets: Rules::V6_12,
@@ -313,6 +326,7 @@ static KERNELS: &[KernelRow] = &[
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
         rt_limit: Limit::FairServer,
+        overload: Overload::Waiting,
         grub: Grub::V6_5,
         throttle: Throttle::V6_18,
         cpusets: Rules::V6_12,
@@ -336,6 +350,8 @@ pub struct Kernel {
     pub balancer: Balancer,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// Which CPUs have real-time and deadline tasks for others.
+    pub overload: Overload,
     /// How deadline tasks reclaim.
     pub grub: Grub,
     /// CPU limits.
@@ -445,6 +461,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         features: row.features,
         balancer: row.balancer,
         rt_limit: row.rt_limit,
+        overload: row.overload,
         grub: row.grub,
         throttle: row.throttle,
         cpusets: row.cpusets,

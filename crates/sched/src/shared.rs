@@ -22,7 +22,7 @@ use crate::balance::sums::CacheSums;
 use crate::balance::{Balancer, DomainSets};
 use crate::class::deadline::{DlShared, Grub};
 use crate::class::o1;
-use crate::class::rt::{Cpupri, Limit};
+use crate::class::rt::{Cpupri, Limit, Overload};
 use crate::cpumask::{AtomicCpuMask, CpuMask};
 use crate::cpuset::{CpusetView, Cpusets, Populated, Rules};
 use crate::features::Features;
@@ -61,6 +61,8 @@ pub struct Config<T> {
     pub newidle_cost_ns: u64,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
+    /// Which CPUs have real-time and deadline tasks for others.
+    pub overload: Overload,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
@@ -87,6 +89,7 @@ impl Config<Knobs> {
             throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
             rt_limit: kernel.rt_limit,
+            overload: kernel.overload,
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
             grub: kernel.grub,
@@ -107,6 +110,7 @@ impl Config<Knobs> {
             throttle: self.throttle,
             newidle_cost_ns: self.newidle_cost_ns,
             rt_limit: self.rt_limit,
+            overload: self.overload,
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
             grub: self.grub,
@@ -186,7 +190,7 @@ impl<P: Policy> Shared<P> {
             cpus: cpus.collect(),
             idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
             nohz: Nohz::new(topology.nr_cpus()),
-            rt: Cpupri::new(topology.nr_cpus()),
+            rt: Cpupri::new(topology.nr_cpus(), config.overload),
             dl,
             loadavg: loadavg::Shares::new(config.tunables.tick_ns()),
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),

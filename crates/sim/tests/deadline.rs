@@ -289,6 +289,38 @@ fn a_hog_gets_its_bandwidth() {
     assert_eq!(ran, 200);
 }
 
+/// Where a deadline hog goes on, each time its runtime comes back, on a machine of four CPUs with two hogs.
+fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
+    let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
+    hog.settings.policy = Some(policy(dl(10, 40)));
+    let others = ["one", "other"].map(|name| once(name, vec![Op::Run { work: 10_000 * MS }]));
+    let tasks = std::iter::once(hog).chain(others).collect();
+    let mut log = Log::default();
+    simulate(&workload(tasks), &machine(kernel, 4, 1000), &mut log).unwrap();
+    log.events
+        .iter()
+        .filter_map(|(_, cpu, event)| match event {
+            Event::Switch { next: Running::Task(TaskId(0)), .. } => Some(cpu.0),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps him; from 6.7 on one that waits is pushed, even if only for whoever
+/// is not of the class, and each time to the next CPU.
+#[test]
+fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
+    for kernel in ["6.1", "6.6"] {
+        let cpus = where_a_hog_goes_on(kernel);
+        assert!(cpus.len() > 15 && cpus.iter().all(|cpu| *cpu == cpus[0]), "{kernel}: {cpus:?}");
+    }
+    for kernel in ["6.12", "6.18"] {
+        let cpus = where_a_hog_goes_on(kernel);
+        assert!(cpus.len() > 15 && cpus.windows(2).all(|pair| pair[0] != pair[1]), "{kernel}: {cpus:?}");
+        assert!((0..4).all(|cpu| cpus.contains(&cpu)), "{kernel}: {cpus:?}");
+    }
+}
+
 #[test]
 fn a_set_that_is_too_much_is_rejected_with_the_arithmetic() {
     let sets = [dl(6, 10), dl(4, 10)];

@@ -13,7 +13,7 @@ use super::server::ServerLimits;
 use super::verbs::entity;
 use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
-use crate::class::rt::{Callback, Limit, carry};
+use crate::class::rt::{Callback, Limit, Overload, carry};
 use crate::cpumask::AtomicCpuMask;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
@@ -43,6 +43,7 @@ pub(crate) struct DlShared {
     pub(crate) cpudl: CpuDeadline,
     /// CPUs with tasks that others may take (`dlo_mask`).
     overloaded: AtomicCpuMask,
+    overload: Overload,
     /// Of each CPU the earliest deadline of those.
     next: Vec<AtomicU64>,
     pub(crate) grub: Grub,
@@ -76,6 +77,7 @@ impl DlShared {
             limit,
             cpudl: CpuDeadline::new(cpus),
             overloaded: AtomicCpuMask::new(cpus),
+            overload: config.overload,
             next: (0..cpus).map(|_| AtomicU64::new(NONE)).collect(),
             grub: config.grub,
             periods,
@@ -137,7 +139,7 @@ impl DlShared {
     /// Publishes what has changed on a CPU.
     pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
         self.cpudl.set(cpu, dl.earliest());
-        let next = dl.earliest_pushable().unwrap_or(NONE);
+        let next = self.offered(dl);
         if self.next[cpu.index()].swap(next, Relaxed) == next {
             return;
         }
@@ -148,9 +150,14 @@ impl DlShared {
         }
     }
 
+    /// The earliest deadline of those whom a CPU has for others; [`NONE`] if there is nobody.
+    fn offered(&self, dl: &DlRq) -> u64 {
+        dl.earliest_pushable().filter(|_| self.overload.offers(dl.nr_running())).unwrap_or(NONE)
+    }
+
     /// Whether what is published of a CPU is what is there.
     pub(super) fn shows(&self, cpu: CpuId, dl: &DlRq) -> bool {
-        let next = dl.earliest_pushable().unwrap_or(NONE);
+        let next = self.offered(dl);
         self.cpudl.earliest(cpu) == dl.earliest()
             && self.next[cpu.index()].load(Relaxed) == next
             && self.overloaded.contains(cpu) == (next != NONE)
@@ -198,11 +205,11 @@ pub(super) fn later_cpu<P: Policy>(
         if here && domain.span.contains(on) {
             return Some(on);
         }
-        if let Some(best) = all().find(|cpu| domain.span.contains(*cpu) && good(cpu)) {
+        if let Some(best) = shared.rt.distribute(on, all().filter(|cpu| domain.span.contains(*cpu) && good(cpu))) {
             return Some(best);
         }
     }
-    if here { Some(on) } else { all().find(good) }
+    if here { Some(on) } else { shared.rt.distribute(on, all().filter(good)) }
 }
 
 /// The CPU with the latest deadline of those of a root domain that are online; one that is free if there is any.
@@ -286,6 +293,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let shared = self.shared;
         for _ in 0..MAX_TRIES {
             let mut rq = self.rqs.rq(cpu);
+            if shared.dl.offered(&rq.dl) == NONE {
+                return false;
+            }
             let Some(index) = pick_pushable(&rq, |_| true) else { return false };
             let deadline = entity(&rq, index).deadline;
             // It came while the CPU was between two tasks, and its deadline is earlier than that of who runs.

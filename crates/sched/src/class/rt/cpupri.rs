@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{MAX_RT_PRIO, RtBandwidth, RtRq};
+use super::{MAX_RT_PRIO, Overload, RtBandwidth, RtRq};
 use crate::cpumask::AtomicCpuMask;
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -19,6 +19,8 @@ struct CpuPrio {
     curr: AtomicU32,
     /// `prio` of the most urgent one that others may take.
     next: AtomicU32,
+    /// Whom this CPU chose last among equals (`distribute_cpu_mask_prev`).
+    chosen: AtomicU32,
 }
 
 /// The machine's real-time priorities (`cpupri`), and who is overloaded.
@@ -29,25 +31,24 @@ pub(crate) struct Cpupri {
     levels: Vec<AtomicCpuMask>,
     /// CPUs with tasks that others may take (`rto_mask`).
     overloaded: AtomicCpuMask,
-    /// Where the next search for one among equals begins.
-    distribute: AtomicU32,
+    overload: Overload,
     pub(super) bandwidth: RtBandwidth,
 }
 
 const NONE: u32 = super::NO_RT_PRIO as u32;
 
 impl Cpupri {
-    pub(crate) fn new(nr_cpus: usize) -> Self {
+    pub(crate) fn new(nr_cpus: usize, overload: Overload) -> Self {
         let levels: Vec<AtomicCpuMask> = (0..MAX_RT_PRIO).map(|_| AtomicCpuMask::new(nr_cpus)).collect();
         for cpu in (0..nr_cpus as u32).map(CpuId) {
             levels[NONE as usize].insert(cpu);
         }
-        let fresh = || CpuPrio { curr: AtomicU32::new(NONE), next: AtomicU32::new(NONE) };
+        let fresh = || CpuPrio { curr: AtomicU32::new(NONE), next: AtomicU32::new(NONE), chosen: AtomicU32::new(0) };
         Self {
             cpus: (0..nr_cpus).map(|_| fresh()).collect(),
             levels,
             overloaded: AtomicCpuMask::new(nr_cpus),
-            distribute: AtomicU32::new(0),
+            overload,
             bandwidth: RtBandwidth::default(),
         }
     }
@@ -66,11 +67,17 @@ impl Cpupri {
         if this.next.load(Relaxed) != next {
             this.next.store(next, Relaxed);
         }
-        if rt.pushable != 0 {
+        if self.offers(rt) {
             self.overloaded.insert(cpu);
         } else {
             self.overloaded.remove(cpu);
         }
+    }
+
+    /// Whether a CPU has tasks for others.
+    #[inline]
+    pub(super) fn offers(&self, rt: &RtRq) -> bool {
+        rt.pushable != 0 && self.overload.offers(rt.nr_running)
     }
 
     /// Whether what is published of a CPU is what is there.
@@ -80,7 +87,7 @@ impl Cpupri {
         this.curr.load(Relaxed) == highest
             && this.next.load(Relaxed) == u32::from(rt.highest_pushable())
             && (0u32..).zip(&self.levels).all(|(level, mask)| mask.contains(cpu) == (level == highest))
-            && self.overloaded.contains(cpu) == (rt.pushable != 0)
+            && self.overloaded.contains(cpu) == self.offers(rt)
     }
 
     /// `prio` of the most urgent real-time task of a CPU.
@@ -142,11 +149,13 @@ impl Cpupri {
         levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 
-    /// One of `cpus`, which are ascending: the next after the one chosen last, so that tasks spread.
-    pub(super) fn distribute(&self, cpus: &[CpuId]) -> Option<CpuId> {
-        let last = self.distribute.load(Relaxed);
-        let chosen = *cpus.iter().find(|cpu| cpu.0 > last).or_else(|| cpus.first())?;
-        self.distribute.store(chosen.0, Relaxed);
+    /// One of `cpus`, which are ascending: the next after the one that `on`, who asks, chose last, so that tasks spread, real-time
+    /// and deadline ones alike (`cpumask_any_and_distribute`).
+    pub(crate) fn distribute(&self, on: CpuId, mut cpus: impl Iterator<Item = CpuId> + Clone) -> Option<CpuId> {
+        let last = &self.cpus[on.index()].chosen;
+        let after = last.load(Relaxed);
+        let chosen = cpus.clone().find(|cpu| cpu.0 > after).or_else(|| cpus.next())?;
+        last.store(chosen.0, Relaxed);
         Some(chosen)
     }
 }

@@ -21,6 +21,7 @@ mod group;
 mod limits;
 mod share;
 
+pub use balance::Overload;
 pub(crate) use balance::{Callback, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
