@@ -140,7 +140,7 @@ pub(crate) fn plan(
     kernel.rt_group_sched = options.rt_group_sched || scenario.and_then(|s| s.rt_group_sched).unwrap_or(false);
     if matches!(input.says, Says::Trace { .. }) {
         // What kernel threads did is in the trace.
-        costs.kworker_ns = 0;
+        (costs.kworker_ns, costs.rcu_ns) = (0, 0);
     }
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;

@@ -3,10 +3,12 @@
 //! Every figure is the mean of the lower nine tenths of many rounds, or their median, with the threads pinned, so that what else the machine
 //! does now and then does not matter. What cannot be told apart from outside is divided by a rule that is written where it is applied.
 
+mod kthreads;
 mod probes;
 
 use crate::error::Error;
 use crate::host::{self, Host};
+use kthreads::Account;
 
 /// One cost: its name in the simulator, nanoseconds, and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +220,14 @@ impl Measuring<'_> {
                 "reading 64 KiB on another CPU than the last time, beyond reading them again",
             );
         }
-        self.cost("fork_ns", probes::fork(), "making a thread");
+        let before = Account::read();
+        self.cost("fork_ns", probes::fork(), "making a thread, after a sleep");
+        match before.zip(Account::read()).and_then(|(before, after)| after.each_ns(before)) {
+            Some(ns) => {
+                self.cost("rcu_ns", ns, "CPU time of `rcu_preempt` each time that it ran while threads were made")
+            }
+            None => self.notes.push("`rcu_preempt` told of no CPU time: rcu_ns is left as it is".to_owned()),
+        }
         self.cost("mem_ns_per_kib", probes::memory(), "writing 4 MiB of memory");
         self.go_on()
     }

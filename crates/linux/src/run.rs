@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Threads beyond this are refused.
 const MAX_THREADS: usize = 30_000;
 /// What a thread needs: the programs are loops.
-const STACK: usize = 256 << 10;
+pub(crate) const STACK: usize = 256 << 10;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]

@@ -96,7 +96,7 @@ costs! {
     /// The same on top if the task was on another CPU last: what is written of it and of that CPU's queue has to come from there.
     wakeup_far_ns:             0,       0,       0,       0;
     /// Creating a task.
-    fork_ns:                   0,  20_000,  40_000, 200_000;
+    fork_ns:                   0,  20_000,  60_000, 600_000;
     /// Loading another program into a task (`execve`).
     exec_ns:                   0, 200_000, 400_000, 5_000_000;
     /// Refilling caches: extra time on the first run after a migration.
@@ -118,6 +118,8 @@ costs! {
     host_drift_permille:       0,       0,     0,      40;
     /// What a kernel thread on each CPU works once a second; 0: there is none.
     kworker_ns:                0,       0,  30_000, 300_000;
+    /// What `rcu_preempt` works each time that it wakes for a grace period; 0: there is none.
+    rcu_ns:                    0,       0,  15_000, 130_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     150,   4_500;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.

@@ -10,6 +10,7 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::{Policy, SchedPolicy, Scheduler};
 use vruntime_trace::Sink;
 
+use crate::cpu::NEVER;
 use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
@@ -368,9 +369,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.emit(cpu, &Event::Exit { task: TaskId(task) });
                 let template = self.tasks[task as usize].template as usize;
                 self.live -= usize::from(self.is_waited_for(template));
+                self.leaves_to_free(cpu);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }
+            Code::Device(NEVER) if self.is_grace_thread(task) => return self.wait_for_grace_period(cpu, task),
             Code::Device(time) => {
                 if time > 0 {
                     self.arm_exactly(cpu, task, now.saturating_add(time));

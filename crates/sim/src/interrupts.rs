@@ -196,12 +196,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn start_tick(&mut self, cpu: usize) {
+        // However late it comes, the next one keeps the beat.
+        let at = self.next_tick(cpu).saturating_add(self.interrupt_latency());
+        self.core.queue.arm(self.core.source(cpu, TICK), at);
+    }
+
+    /// When the next tick of `cpu` is due, if it ticks.
+    #[inline]
+    pub(crate) fn next_tick(&self, cpu: usize) -> u64 {
         let (now, phase) = (self.core.now, self.tick_phase[cpu]);
         let past = if now < phase { 0 } else { (now - phase) / self.tick_period + 1 };
-        // However late it comes, the next one keeps the beat.
-        let late = self.interrupt_latency();
-        let at = phase.saturating_add(past.saturating_mul(self.tick_period)).saturating_add(late);
-        self.core.queue.arm(self.core.source(cpu, TICK), at);
+        phase.saturating_add(past.saturating_mul(self.tick_period))
     }
 
     pub(crate) fn stop_tick(&mut self, cpu: usize) {

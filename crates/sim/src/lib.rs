@@ -41,6 +41,7 @@ mod machine;
 mod mm;
 mod notes;
 mod program;
+mod rcu;
 mod rng;
 mod sleepers;
 mod switch;
@@ -49,6 +50,7 @@ mod task;
 mod timers;
 pub mod topology;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use vruntime_sched::class::cfs_2007::Cfs2007;
@@ -138,8 +140,11 @@ where
     let shared = Shared::<P>::new(spec.topology.clone(), scheduler);
     // Without a known end they would keep a deadlocked run going for ever.
     let ends = config.duration.or(workload.duration).is_some();
-    let work = if ends { spec.costs.kworker_ns } else { 0 };
-    let whole = background::with_kernel_threads(workload, shared.nr_cpus(), work, config.seed);
+    let whole = if ends {
+        background::with_kernel_threads(workload, shared.nr_cpus(), &spec.costs, spec.hz, config.seed)
+    } else {
+        Cow::Borrowed(workload)
+    };
     let (virtual_cpus, costs) = (shared.nr_cpus(), &spec.costs);
     let mut host = spec.host_cpus.map(|cpus| Parts::new(cpus, virtual_cpus, costs, config.seed)).transpose()?;
     let host = host.as_mut().map(|parts| Hypervisor::new(parts, virtual_cpus, costs).map(Box::new)).transpose()?;

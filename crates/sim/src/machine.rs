@@ -25,6 +25,7 @@ use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::{Stop, Workload};
 
+use crate::background;
 use crate::changes::limit;
 use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
@@ -40,6 +41,7 @@ use crate::interpreter::{MAX_TASKS, Spin};
 use crate::loops::Loop;
 use crate::mm;
 use crate::program::{FOREVER, Programs, compile, times};
+use crate::rcu::GracePeriods;
 use crate::rng::Rng;
 use crate::sleepers::Sleepers;
 use crate::sync::Objects;
@@ -124,6 +126,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) governed: bool,
     /// The idle states, if there are any.
     pub(crate) idle: Option<Idle>,
+    /// Grace periods, if the machine's thread for them does anything.
+    pub(crate) rcu: Option<GracePeriods>,
 }
 
 /// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on every one in turn, in any order.
@@ -306,6 +310,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
             idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
             host,
+            rcu: None,
         };
         machine.describe();
         machine.start_clocks();
@@ -394,10 +399,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let Some(start) = task.start else { continue };
             // A start is the end of somebody's wait for it: as late as any timer's interrupt.
             let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
-            if index < self.own && (config.gate || task.slept_on.is_some()) {
+            if task.slept_on.is_some() || (index < self.own && config.gate) {
                 let cpu = self.bed(index, &mut beds, rng);
                 let id = self.new_task(index, &task.name, cpu);
                 self.put_to_sleep(cpu, id, start);
+                if index >= self.own && task.class == background::RCU {
+                    self.rcu = Some(GracePeriods::new(id));
+                }
             } else {
                 let id = self.new_task(index, &task.name, 0);
                 self.core.queue.arm(self.core.task_source(id), start.saturating_add(jitter));

@@ -136,7 +136,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if !self.enter_interrupt(cpu, self.core.task_source(task)) {
             return;
         }
-        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        let costs = &self.core.costs;
+        // Grace periods end in the middle of a tick.
+        let ns = if self.is_grace_thread(task) { costs.wakeup_ns } else { costs.timer_ns };
+        self.core.charge(cpu, OverheadKind::Timer, ns);
         if sleeps {
             self.take_due_of(base, cpu, false);
         } else {

@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::ClockId;
 
 use crate::error::Error;
+use crate::run::STACK;
 use crate::sys::{self, SchedAttr};
 use crate::work;
 
@@ -22,6 +23,9 @@ use crate::work;
 const ROUNDS: usize = 4000;
 /// Of those that sleep in each.
 const SLEEPS: usize = 400;
+/// Threads that are made, and how far apart.
+const FORKS: usize = 200;
+const BETWEEN_FORKS: Duration = Duration::from_millis(2);
 /// What a measurement may take, nanoseconds.
 const BUDGET: u64 = 1_000_000_000;
 
@@ -424,15 +428,22 @@ pub(super) fn migration(one: usize, other: usize) -> u64 {
     median(extra)
 }
 
-/// Median time of making a thread.
+/// Median CPU time of making a thread, as a task does it that has just slept: caches and translations are somebody else's. The stacks of those
+/// before are not free yet, as in a run, so each is a new one.
 pub(super) fn fork() -> u64 {
-    median(sample(200, || {
-        let began = work::now();
-        let made = thread::spawn(|| {});
-        let took = work::now() - began;
-        let _ended = made.join();
+    let mut made = Vec::with_capacity(FORKS);
+    let times = sample(FORKS, || {
+        thread::sleep(BETWEEN_FORKS);
+        let began = work::cpu_time();
+        let child = thread::Builder::new().stack_size(STACK).spawn(|| {});
+        let took = work::cpu_time() - began;
+        made.push(child.ok()?);
         Some(took)
-    }))
+    });
+    for child in made {
+        let _ended = child.join();
+    }
+    median(times)
 }
 
 /// Nanoseconds for each KiB of memory written in order.

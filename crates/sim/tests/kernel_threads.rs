@@ -1,0 +1,98 @@
+//! Threads of the kernel: one a CPU that works once a second, and `rcu_preempt` while tasks end.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::Event;
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+/// A machine whose kernel does nothing but what its threads do.
+fn machine(cpus: u32, hz: u32, set: &[(&str, u64)]) -> Config {
+    let mut config = Config { duration: Some(1000 * MS), ..exact("6.12", &format!("core:{cpus}")) };
+    config.machine.hz = hz;
+    for (name, ns) in set {
+        config.machine.costs.set(name, *ns).unwrap();
+    }
+    config
+}
+
+/// A hog that gives way to everybody.
+fn hog(name: &str, cpu: u32) -> Task {
+    let mut task = pinned(once(name, vec![Op::Run { work: 10_000 * MS }]), &[cpu]);
+    task.settings.policy = Some(Policy::Idle);
+    task
+}
+
+/// A task on CPU 0 that makes a child, which works for a tenth of a millisecond, at each of these milliseconds.
+fn forks(at: &[u64]) -> Vec<Task> {
+    let child = Task { start: None, ..once("child", vec![Op::Run { work: MS / 10 }]) };
+    let ops = at.iter().flat_map(|ms| [Op::SleepUntil { at: ms * MS }, Op::Fork(1)]).collect();
+    vec![pinned(once("parent", ops), &[0]), pinned(child, &[0])]
+}
+
+/// When the thread `name` was woken, microseconds.
+fn wakeups(log: &Log, name: &str) -> Vec<u64> {
+    let thread = log.of(name);
+    log.pick(|at, event| matches!(event, Event::Wakeup { task, .. } if task == thread).then_some(at / 1000))
+}
+
+/// When `rcu_preempt` was woken on a machine of two CPUs, with hogs on these, where children end a moment after these milliseconds.
+fn grace_periods(forks_at: &[u64], hogs: &[u32], hz: u32) -> Vec<u64> {
+    let mut tasks = forks(forks_at);
+    tasks.extend(hogs.iter().map(|cpu| hog(&format!("hog{cpu}"), *cpu)));
+    let mut log = Log::default();
+    simulate(&workload(tasks), &machine(2, hz, &[("rcu_ns", 10_000)]), &mut log).unwrap();
+    wakeups(&log, "rcu_preempt")
+}
+
+/// The tick after a task's end asks for grace periods. Two follow, each of two ticks; and two after the last end.
+#[test]
+fn grace_periods_follow_the_end_of_a_task() {
+    assert_eq!(grace_periods(&[100, 300], &[0, 1], 250), [104_000, 112_000, 120_000, 304_000, 312_000, 320_000]);
+    let many = grace_periods(&[100, 109, 118], &[0, 1], 250);
+    assert_eq!(many, [104_000, 112_000, 120_000, 128_000, 136_000]);
+}
+
+/// Idle CPUs do not tell that they are idle: at higher rates of ticks it takes until the thread's timeout.
+#[test]
+fn idle_cpus_make_grace_periods_longer() {
+    assert_eq!(grace_periods(&[100], &[0, 1], 1000), [101_000, 103_000, 105_000]);
+    assert_eq!(grace_periods(&[100], &[0], 1000), [101_000, 105_000, 109_000]);
+    assert_eq!(grace_periods(&[100], &[0], 250), [104_000, 112_000, 120_000]);
+}
+
+/// Without its cost, or without forks, there is no such thread.
+#[test]
+fn a_workload_that_does_not_fork_has_no_grace_periods() {
+    let run = |tasks, set: &[(&str, u64)]| {
+        let mut log = Log::default();
+        simulate(&workload(tasks), &machine(2, 250, set), &mut log).unwrap();
+        log.names.iter().any(|name| name == "rcu_preempt")
+    };
+    assert!(!run(vec![hog("hog", 0)], &[("rcu_ns", 10_000)]) && !run(forks(&[100]), &[]));
+    assert!(run(forks(&[100]), &[("rcu_ns", 10_000)]));
+}
+
+/// A CPU's own thread keeps to its second, three ticks before that of the CPU before, however late it gets its turn.
+#[test]
+fn kernel_threads_keep_to_their_second() {
+    let mut config = machine(2, 250, &[("kworker_ns", 10_000)]);
+    config.duration = Some(4000 * MS);
+    let rude = |cpu| {
+        let mut task = pinned(once("rude", vec![Op::Run { work: 900 * MS }]), &[cpu]);
+        task.settings.policy = Some(Policy::Fifo { priority: 1 });
+        task
+    };
+    for tasks in [vec![hog("hog", 0)], vec![rude(0), rude(1), hog("hog", 0)]] {
+        let mut log = Log::default();
+        simulate(&workload(tasks), &config, &mut log).unwrap();
+        let (first, second) = (wakeups(&log, "kworker/0:0"), wakeups(&log, "kworker/1:0"));
+        assert!(first.len() >= 3 && second.len() >= 3, "{first:?} {second:?}");
+        assert!(
+            first.windows(2).chain(second.windows(2)).all(|pair| pair[1] - pair[0] == 1_000_000),
+            "{first:?} {second:?}"
+        );
+        assert_eq!((first[0] + 1_000_000 - second[0]) % 1_000_000, 12_000, "{first:?} {second:?}");
+    }
+}
