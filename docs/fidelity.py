@@ -69,7 +69,7 @@ ABOUT = {
 # And of why their scenarios miss, where it is not as above.
 MACHINE_CAUSES = {
     "forks-on-2": "`rcu_preempt`, which wakes every other tick while tasks end, is simulated (since 23 November); `ksoftirqd` and the kworkers that free what is left, which were seen to "
-    "preempt children too, are not. Under this 6.18 it stays on the children's CPU (watched: 371 times of 376), here `wake_affine` takes it to the hog's every other time. Parents and children are on "
+    "preempt children too, are not. Under the virtual machine's 6.18 it stays on the children's CPU (watched: 371 times of 376), here `wake_affine` takes it to the hog's every other time; that kernel is a cloud's own (`sched_vcpu_pack=15` on its command line), and leaves a task whom another CPU wakes where it was, when Debian's 6.1, 6.12, 6.18.15 and 7.2.13 in the emulator take it to the CPU with less load, as here. Parents and children are on "
     "one CPU, the hog on the other; here a parent may stay with the hog: which CPU a task sleeps on before it starts, and who wakes first, decide. On more virtual CPUs than real ones a fork waits "
     "for the emulator's locks. (Those of 16 CPUs are from before forked threads stopped reading their counters from `/proc`, which took two milliseconds in the emulator.)",
     "barriers-on-2": "A barrier of `vruntime real`, as of rt-app, is a mutex and a condition variable, and who is woken has to get the mutex once more: recorded, a task that "

@@ -116,6 +116,9 @@ pub(crate) fn plan(
         }
         (Some(text), _) => (text.to_owned(), parse_kernel(text)?),
     };
+    if let Some(recording) = recording {
+        kernel.as_of(&recording.kernel);
+    }
     let (mut profile, mut costs) = costs_of(scenario, recording, options)?;
     if let (Some(measured), None) = (file.as_ref().map(MachineFile::costs).transpose()?.flatten(), &options.costs) {
         (profile, costs) = ("measured".to_owned(), measured);

@@ -43,7 +43,7 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let mut this = Measuring { stop, costs: Vec::new(), notes: crate::clean() };
     let path = this.one_cpu(cpus.first)?;
     match cpus.other {
-        Some(other) => this.two_cpus(cpus.first, other, path)?,
+        Some(other) => this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?,
         None => this.notes.push("there is one CPU: what interrupts to another take was not measured".to_owned()),
     }
     this.time(cpus.first, host.hz, path)?;
@@ -152,7 +152,7 @@ impl Measuring<'_> {
         Ok(Path { syscall, back, wakeup, switch })
     }
 
-    fn two_cpus(&mut self, here: usize, there: usize, path: Path) -> Result<(), Error> {
+    fn two_cpus(&mut self, here: usize, there: usize, path: Path, lazy: bool) -> Result<(), Error> {
         match (probes::wakeup(here, here), probes::wakeup(here, there)) {
             (Some(near), Some(far)) => self.cost(
                 "wakeup_far_ns",
@@ -166,7 +166,13 @@ impl Measuring<'_> {
         self.go_on()?;
         let idle = probes::ring(&[here, there])?;
         self.go_on()?;
-        let busy = probes::wake_busy(here, there);
+        let Some(busy) = probes::wake_busy(here, there, lazy) else {
+            self.notes.push(
+                "preemption is lazy, and no real-time thread may be made: what interrupts to another CPU take was not measured"
+                    .to_owned(),
+            );
+            return self.go_on();
+        };
         let ipi = busy.saturating_sub(path.syscall + path.woken());
         self.cost(
             "ipi_latency_ns",

@@ -362,6 +362,9 @@ pub struct Kernel {
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group: off.
     pub group_switches: bool,
+    /// A new task may preempt its parent as any other waker would; means nothing to CFS, and is off in
+    /// [late releases](Self::as_of) of 6.18.
+    pub forks_preempt: bool,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -467,6 +470,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         cpusets: row.cpusets,
         rt_group_sched: false,
         group_switches: false,
+        forks_preempt: true,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })

@@ -49,6 +49,10 @@ pub struct Rq<P: Policy> {
     pub current: Option<u32>,
     pub(crate) running: Running,
     pub(crate) need_resched: bool,
+    /// Preemption is lazy.
+    lazy: bool,
+    /// That the reschedule was asked for lazily.
+    pub(crate) resched_lazily: bool,
     /// The policy wants to know when the running task returns to user mode.
     pub(crate) notify_resume: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
@@ -98,6 +102,8 @@ impl<P: Policy> Rq<P> {
             dl: DlRq::default(),
             running: Running::Idle,
             need_resched: false,
+            lazy: shared.config.preempt_lazy,
+            resched_lazily: false,
             notify_resume: false,
             newidle: false,
             higher: false,
@@ -121,6 +127,15 @@ impl<P: Policy> Rq<P> {
     /// Asks for the running task to be rescheduled as soon as possible.
     #[inline]
     pub fn resched(&mut self) {
+        self.need_resched = true;
+        self.resched_lazily = false;
+    }
+
+    /// Asks for it on behalf of the fair class: where preemption is lazy the CPU is not interrupted for it, and acts on it when it leaves the
+    /// kernel next (`resched_curr_lazy`).
+    #[inline]
+    pub(crate) fn resched_lazy(&mut self) {
+        self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
         self.need_resched = true;
     }
 

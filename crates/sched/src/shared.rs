@@ -67,6 +67,10 @@ pub struct Config<T> {
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
+    /// A new task may preempt its parent as any other waker would (EEVDF).
+    pub forks_preempt: bool,
+    /// Preemption is lazy (PREEMPT_LAZY, 6.13 on): a CPU that runs a fair task is not interrupted for another fair one.
+    pub preempt_lazy: bool,
     /// How deadline tasks reclaim.
     pub grub: Grub,
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
@@ -92,6 +96,8 @@ impl Config<Knobs> {
             overload: kernel.overload,
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
+            forks_preempt: kernel.forks_preempt,
+            preempt_lazy: false,
             grub: kernel.grub,
             rt_period_phase_ns: None,
             cpusets: kernel.cpusets,
@@ -113,6 +119,8 @@ impl Config<Knobs> {
             overload: self.overload,
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
+            forks_preempt: self.forks_preempt,
+            preempt_lazy: self.preempt_lazy,
             grub: self.grub,
             rt_period_phase_ns: self.rt_period_phase_ns,
             cpusets: self.cpusets,

@@ -125,6 +125,7 @@ where
 {
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
+    scheduler.preempt_lazy = config.preempt == Preempt::Lazy && config.kernel.is_at_least([6, 13, 0]);
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();

@@ -244,12 +244,27 @@ struct Answer {
 
 impl Waiter {
     fn new(cpu: usize) -> Self {
+        Self::with(cpu, || ())
+    }
+
+    /// As a real-time thread, whom every kernel lets run at once; none without the right to have one.
+    fn urgent(cpu: usize) -> Option<Self> {
+        let (tell, told) = mpsc::channel();
+        let this = Self::with(cpu, move || {
+            let attr = SchedAttr { policy: sys::SCHED_FIFO, priority: 1, ..SchedAttr::default() };
+            let _told = tell.send(sys::set_attr(0, attr).is_ok());
+        });
+        told.recv().unwrap_or(false).then_some(this)
+    }
+
+    fn with(cpu: usize, begin: impl FnOnce() + Send + 'static) -> Self {
         let (word, answer) = (Arc::new(AtomicU32::new(0)), Arc::new(Answer::default()));
         let over = Arc::new(AtomicBool::new(false));
         let thread = {
             let (word, answer, over) = (word.clone(), answer.clone(), over.clone());
             thread::spawn(move || {
                 pin(cpu);
+                begin();
                 let mut seen = 0;
                 while !over.load(Ordering::SeqCst) {
                     let _woken = futex::wait(&word, Flags::PRIVATE, seen, None);
@@ -335,15 +350,16 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// Time from waking a thread of another CPU, where it preempts one that computes, to its running.
-pub(super) fn wake_busy(here: usize, there: usize) -> u64 {
+/// Time from waking a thread of another CPU, where it preempts one that computes, to its running. Where preemption is `lazy`, the CPU is
+/// interrupted for real-time threads only: nothing without the right to have one.
+pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there);
     pin(here);
-    let waiter = Waiter::new(there);
-    typical(sample(SLEEPS, || {
+    let waiter = if lazy { Waiter::urgent(there)? } else { Waiter::new(there) };
+    Some(typical(sample(SLEEPS, || {
         thread::sleep(Duration::from_micros(200));
         Some(waiter.round())
-    }))
+    })))
 }
 
 /// What a short sleep takes on a CPU that an idle-class thread keeps busy. Nanoseconds.

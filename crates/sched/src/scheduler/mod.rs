@@ -72,7 +72,7 @@ pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, hos
     if !rq.outbox.is_empty() {
         tell(rq, host);
     }
-    if rq.need_resched {
+    if rq.need_resched && !rq.resched_lazily {
         // Written only by who holds the run queue.
         let told = &shared.cpu(rq.cpu).need_resched;
         if !told.load(Relaxed) {

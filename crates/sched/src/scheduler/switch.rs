@@ -91,6 +91,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
 
         rq.need_resched = false;
+        rq.resched_lazily = false;
         shared.cpu(cpu).need_resched.store(false, core::sync::atomic::Ordering::Relaxed);
         let running = match next {
             _ if stopper => Running::Stopper,

@@ -20,6 +20,9 @@ pub(crate) enum Release {
     /// Debian 13's: EEVDF with delayed dequeue
     #[value(name = "6.12")]
     Trixie,
+    /// Debian 13's backports: EEVDF with protection by virtual time
+    #[value(name = "6.18")]
+    TrixieBackports,
 }
 
 impl Release {
@@ -27,6 +30,7 @@ impl Release {
         match self {
             Self::Bookworm => "bookworm",
             Self::Trixie => "trixie",
+            Self::TrixieBackports => "trixie-backports",
         }
     }
 
@@ -34,6 +38,7 @@ impl Release {
         match self {
             Self::Bookworm => "6.1.",
             Self::Trixie => "6.12.",
+            Self::TrixieBackports => "6.18.",
         }
     }
 }
@@ -89,10 +94,11 @@ impl Apt {
             super::make(&this.folder.join(part))?;
         }
         let suite = release.suite();
-        let sources = format!(
-            "deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n\
-             deb [signed-by={KEYRING}] http://deb.debian.org/debian-security {suite}-security main\n"
-        );
+        let mut sources = format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n");
+        if release != Release::TrixieBackports {
+            let security = format!("http://deb.debian.org/debian-security {suite}-security");
+            sources.push_str(&format!("deb [signed-by={KEYRING}] {security} main\n"));
+        }
         fs::write(this.folder.join("sources.list"), sources).into_diagnostic().wrap_err("cannot write sources.list")?;
         Ok(this)
     }

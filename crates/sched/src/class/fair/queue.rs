@@ -106,7 +106,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             queue.sum_wv += progress as i64 * weight::down(entity.weight) as i64;
         }
         if D::charged(entity, queue, shared) {
-            self.resched();
+            self.resched_lazy();
             self.clear_buddies(curr, cfs);
         }
         self.charge_limit(shared, cfs, delta);
@@ -645,7 +645,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         // An idle entity gives way to any other, and never preempts one.
         if curr_idle && !woken_idle {
             D::gives_way(self, shared, se);
-            self.resched();
+            self.resched_lazy();
             return;
         }
         if curr_idle != woken_idle || self.tasks[task].policy != SchedPolicy::Normal {
@@ -654,7 +654,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
         if D::preempts(self, shared, se, woken, task, wake.fork) {
-            self.resched();
+            self.resched_lazy();
         }
     }
 
