@@ -230,7 +230,7 @@ impl Measuring<'_> {
         self.cost("fork_ns", probes::fork(), "making a thread, after a sleep");
         match before.zip(Account::read()).and_then(|(before, after)| after.each_ns(before)) {
             Some(ns) => {
-                self.cost("rcu_ns", ns, "CPU time of `rcu_preempt` each time that it ran while threads were made")
+                self.cost("rcu_ns", ns, "CPU time of `rcu_preempt` each time that it ran while threads were made");
             }
             None => self.notes.push("`rcu_preempt` told of no CPU time: rcu_ns is left as it is".to_owned()),
         }

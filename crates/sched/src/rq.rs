@@ -16,7 +16,7 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
 use crate::policy::Policy;
-use crate::shared::Shared;
+use crate::shared::{Preemption, Shared};
 use crate::task::Task;
 use crate::tunables::Tunables;
 use crate::uclamp::RqUclamp;
@@ -102,7 +102,7 @@ impl<P: Policy> Rq<P> {
             dl: DlRq::default(),
             running: Running::Idle,
             need_resched: false,
-            lazy: shared.config.preempt_lazy,
+            lazy: shared.config.preemption == Preemption::Lazy,
             resched_lazily: false,
             notify_resume: false,
             newidle: false,

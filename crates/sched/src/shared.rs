@@ -42,6 +42,16 @@ pub(crate) use locations::{Locations, Place, Table};
 pub(crate) use published::Idleness;
 pub use published::{FairStats, Published};
 
+/// What a CPU that runs a fair task hears of another one that is to preempt it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preemption {
+    /// It is interrupted.
+    Eager,
+    /// Nothing: it notices when it leaves the kernel next, at the tick if not before (PREEMPT_LAZY, 6.13 on). For tasks of higher classes
+    /// it is interrupted.
+    Lazy,
+}
+
 /// What a scheduler is made of.
 #[derive(Clone, Debug)]
 pub struct Config<T> {
@@ -69,8 +79,8 @@ pub struct Config<T> {
     pub group_switches: bool,
     /// A new task may preempt its parent as any other waker would (EEVDF).
     pub forks_preempt: bool,
-    /// Preemption is lazy (PREEMPT_LAZY, 6.13 on): a CPU that runs a fair task is not interrupted for another fair one.
-    pub preempt_lazy: bool,
+    /// Whether a CPU that runs a fair task is interrupted for another one.
+    pub preemption: Preemption,
     /// How deadline tasks reclaim.
     pub grub: Grub,
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
@@ -97,7 +107,7 @@ impl Config<Knobs> {
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
             forks_preempt: kernel.forks_preempt,
-            preempt_lazy: false,
+            preemption: Preemption::Eager,
             grub: kernel.grub,
             rt_period_phase_ns: None,
             cpusets: kernel.cpusets,
@@ -120,7 +130,7 @@ impl Config<Knobs> {
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
             forks_preempt: self.forks_preempt,
-            preempt_lazy: self.preempt_lazy,
+            preemption: self.preemption,
             grub: self.grub,
             rt_period_phase_ns: self.rt_period_phase_ns,
             cpusets: self.cpusets,

@@ -56,7 +56,7 @@ use std::ops::ControlFlow;
 use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::class::o1::O1;
-use vruntime_sched::shared::Config as SchedConfig;
+use vruntime_sched::shared::{Config as SchedConfig, Preemption};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, PolicyKind, Shared};
 use vruntime_trace::Sink;
@@ -125,7 +125,9 @@ where
 {
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
-    scheduler.preempt_lazy = config.preempt == Preempt::Lazy && config.kernel.is_at_least([6, 13, 0]);
+    if config.preempt == Preempt::Lazy && config.kernel.is_at_least([6, 13, 0]) {
+        scheduler.preemption = Preemption::Lazy;
+    }
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();
