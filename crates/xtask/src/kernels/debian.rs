@@ -94,10 +94,13 @@ impl Apt {
             super::make(&this.folder.join(part))?;
         }
         let suite = release.suite();
-        let mut sources = format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n");
+        let line = |archive: &str, suite: &str| {
+            format!("deb [signed-by={KEYRING}] http://deb.debian.org/{archive} {suite} main\n")
+        };
+        let mut sources = line("debian", suite);
+        // What is backported has no security archive of its own.
         if release != Release::TrixieBackports {
-            let security = format!("http://deb.debian.org/debian-security {suite}-security");
-            sources.push_str(&format!("deb [signed-by={KEYRING}] {security} main\n"));
+            sources += &line("debian-security", &format!("{suite}-security"));
         }
         fs::write(this.folder.join("sources.list"), sources).into_diagnostic().wrap_err("cannot write sources.list")?;
         Ok(this)
