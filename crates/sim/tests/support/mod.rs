@@ -42,6 +42,16 @@ pub fn task(name: &str, phases: Vec<Phase>) -> Task {
     }
 }
 
+/// Microseconds of work.
+pub const fn run(us: u64) -> Op {
+    Op::Run { work: us * US }
+}
+
+/// Microseconds of sleep.
+pub const fn sleep(us: u64) -> Op {
+    Op::Sleep { time: us * US }
+}
+
 /// A task that goes once through `ops`.
 pub fn once(name: &str, ops: Vec<Op>) -> Task {
     task(name, vec![phase(ops, Repeat::Times(1))])
