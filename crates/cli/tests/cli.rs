@@ -330,7 +330,8 @@ fn changes_are_made_and_told() {
     // Half a CPU for two seconds, then all that the player leaves of two.
     assert!((4.4..4.8).contains(&cpu), "{build}");
     assert_eq!(build["weight"], 500, "{build}");
-    assert!((build["entitled_s"].as_f64().unwrap() - cpu).abs() < 0.15, "{build}");
+    // By hand: the limit, then two CPUs less the quarter of one that the player would use.
+    assert!((build["entitled_s"].as_f64().unwrap() - 4.5).abs() < 0.02, "{build}");
 }
 
 /// Ctrl-C stops a run that would take hours, prints what there is, and says so.
@@ -498,4 +499,82 @@ fn notes_are_told_once() {
     let waits = told.lines().filter(|line| line.contains("task `a` waits for")).count();
     assert_eq!(waits, 1, "{told}");
     assert_eq!(told.lines().filter(|line| line.contains("6.12 has no LAST_BUDDY")).count(), 1, "{told}");
+}
+
+const GROUPS: &str = "machine = '1'\nduration = '4s'\ncosts = 'zero'\n[groups.'/a']\n[groups.'/b']\n";
+
+/// On one CPU without costs a group gets what it is entitled to, whatever changes meanwhile.
+#[test]
+fn what_groups_are_entitled_to_is_what_they_get() {
+    let hog = |name: &str, more: &str| format!("[[task]]\nname = '{name}'\nrun = '1ms'\n{more}\n");
+    let (a, b) = (hog("a", "group = '/a'"), hog("b", "group = '/b'"));
+    let idle_group = GROUPS.replace("[groups.'/a']", "[groups.'/a']\nidle = true");
+    for (what, scenario, part) in [
+        ("an idle group", format!("{idle_group}{a}{b}"), 3.0 / 1027.0),
+        ("a late task", format!("{GROUPS}{b}{}", hog("a", "group = '/a'\nstart = '2s'")), 0.25),
+        ("idle tasks", format!("{GROUPS}{a}{b}{}", hog("i", "policy = 'SCHED_IDLE'")), 0.5),
+        (
+            "a deadline task",
+            format!(
+                "{GROUPS}{a}{b}[[task]]\nname = 'd'\ngroup = '/a'\npolicy = 'SCHED_DEADLINE'\nruntime = '50ms'\n\
+                 period = '100ms'\nrun = '50ms'\nsleep = '50ms'\n"
+            ),
+            0.75,
+        ),
+        (
+            "a nice value that lasted",
+            format!("{GROUPS}{a}{}[[change]]\nat = '3999ms'\ntask = 'n'\nnice = 19\n", hog("n", "nice = -20")),
+            1024.0 / 89_785.0,
+        ),
+        ("a task that leaves", format!("{GROUPS}{a}{b}[[change]]\nat = '2s'\ntask = 'a'\ngroup = '/'\n"), 0.25),
+        (
+            "a limit that goes",
+            format!(
+                "{}{a}{b}[[change]]\nat = '2s'\ngroup = '/a'\nmax = 'max'\n",
+                GROUPS.replace("[groups.'/a']", "[groups.'/a']\nmax = '20ms/100ms'")
+            ),
+            0.35,
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("groups.toml");
+        fs::write(&file, scenario).unwrap();
+        let run = json(&["run", file.to_str().unwrap(), "--json"]);
+        let group = &run["observed"][0]["groups"]["a"];
+        let of = |field: &str| group[field].as_f64().expect("a number") / 4.0;
+        assert!((of("cpu_s") - part).abs() < 0.005, "{what}: got {}, by hand {part}", of("cpu_s"));
+        assert!((of("entitled_s") - part).abs() < 0.005, "{what}: entitled to {}, by hand {part}", of("entitled_s"));
+    }
+}
+
+/// It waits for its next period beside seven idle CPUs, none of which could run it.
+#[test]
+fn a_deadline_task_that_has_used_up_its_runtime_is_nobodys_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spent.toml");
+    let spent = "duration = '2s'\nmachine = '8'\n[[task]]\nname = 'hog'\ninstance = 2\nrun = '10ms'\n[[task]]\nname = 'dl'\n\
+                 instance = 2\nrun = '2500us'\npolicy = 'SCHED_DEADLINE'\nruntime = '1ms'\nperiod = '20ms'\n";
+    fs::write(&file, spent).unwrap();
+    for kernel in ["3.18", "6.1", "6.12", "6.18"] {
+        let text = well(&["run", file.to_str().unwrap(), "--kernel", kernel, "--detect"]);
+        assert!(text.contains("nothing that lasts"), "{kernel}: {text}");
+    }
+}
+
+#[test]
+fn the_kernels_files_can_be_read_in_the_last_nanosecond() {
+    let text = well(&["run", "beat.json", "--duration", "100ms", "--debug-at", "99999999ns"]);
+    assert!(text.starts_with("Sched Debug Version"), "{text}");
+    let late = fails(&["run", "beat.json", "--duration", "100ms", "--debug-at", "100ms"]);
+    assert!(late.contains("--debug-at"), "{late}");
+}
+
+#[test]
+fn kernels_without_lazy_preemption_say_so() {
+    let of = |kernel| {
+        json(&["run", "beat.json", "--kernel", kernel, "--preempt", "lazy", "--json"])["observed"][0]["notes"]
+            .to_string()
+    };
+    assert!(of("6.12").contains("lazy preemption came with 6.13"), "{}", of("6.12"));
+    assert!(!of("6.18").contains("lazy"), "{}", of("6.18"));
 }

@@ -65,13 +65,9 @@ pub(crate) struct Group {
     pub(crate) path: String,
     pub(crate) parent: Option<u32>,
     pub(crate) weight: u32,
+    /// Its weight is that of idle tasks (`cpu.idle`).
+    pub(crate) idle: bool,
     pub(crate) nice: Option<i8>,
-    /// Until when `weighed` and `allowed` count.
-    pub(crate) since: u64,
-    /// Its weight, on the scale of claims, times how long it had it.
-    pub(crate) weighed: u128,
-    /// What its limit let it have, nanoseconds.
-    pub(crate) allowed: u128,
     pub(crate) cpu_ns: u64,
     pub(crate) system_ns: u64,
     pub(crate) run_delay_ns: u64,

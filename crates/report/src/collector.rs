@@ -22,6 +22,7 @@ use crate::results::{
     self, Account, BalanceCount, ClassResult, CpusetResult, LimitResult, MigrationCount, Results, TaskResult,
 };
 use crate::rt_throttle::RtThrottles;
+use crate::shares::Shares;
 use crate::violation::cpu_list;
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
@@ -43,6 +44,7 @@ pub struct Collector {
     /// Where real-time tasks are throttled.
     rt: RtThrottles,
     psi: Psi,
+    shares: Shares,
     frequency: Frequencies,
     /// When a CPU has just looked for work: what that took comes next.
     balanced: Option<u64>,
@@ -73,6 +75,7 @@ impl Collector {
             migrations,
             conservation,
             mut psi,
+            shares,
             h_load,
             unexplained,
             now,
@@ -110,7 +113,7 @@ impl Collector {
             result.loop_duration = class.detail.loop_duration.latency();
             all_wakeups.merge(&class.detail.wakeup_latency);
         }
-        let mut groups = group_results(&groups, &tasks, account.cpu_ns, now);
+        let mut groups = group_results(&groups, &tasks, &shares.entitled(groups.len()));
         for (group, pressure) in groups.iter_mut().zip(psi.read(now)) {
             group.pressure = pressure;
         }
@@ -199,9 +202,7 @@ impl Collector {
                 parent,
                 weight: 100,
                 nice: None,
-                since: 0,
-                weighed: 0,
-                allowed: 0,
+                idle: false,
                 cpu_ns: 0,
                 system_ns: 0,
                 run_delay_ns: 0,
@@ -467,17 +468,16 @@ impl Sink for Collector {
         let group = &mut self.groups[id.index()];
         info.path.clone_into(&mut group.path);
         group.parent = info.parent.map(|parent| parent.0);
-        group.weight = info.weight;
-        group.nice = info.nice;
+        (group.weight, group.idle, group.nice) = (info.weight, info.idle, info.nice);
         group.limit = info.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
         self.psi.group(id, info.parent);
     }
 
     fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
         self.ensure_group(id);
+        self.shares.change(at, &self.tasks, &self.groups);
         let group = &mut self.groups[id.index()];
-        group.advance(at);
-        (group.weight, group.nice) = (info.weight, info.nice);
+        (group.weight, group.idle, group.nice) = (info.weight, info.idle, info.nice);
         match (&mut group.limit, info.max) {
             (Some(limit), max) => limit.max = max,
             (None, Some(_)) => group.limit = Some(LimitResult { max: info.max, ..LimitResult::default() }),
@@ -511,6 +511,9 @@ impl Sink for Collector {
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.now = self.now.max(at);
         self.psi.advance(at);
+        if self.shares.due(at) && self.groups.len() > 1 {
+            self.shares.cut(at, &self.tasks, &self.groups);
+        }
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
             // Of an affinity that changes `Sink::affinity` tells.
@@ -583,6 +586,7 @@ impl Sink for Collector {
                 tasks[task.index()].detail(task.index(), classes).sleep_return.record(late);
             }
             Event::Fork { child, .. } => {
+                self.shares.change(at, &self.tasks, &self.groups);
                 self.task_mut(child).be_born(at);
             }
             Event::CpuFrequency { khz } => self.frequency.changes(at, cpu, khz),
@@ -602,6 +606,7 @@ impl Sink for Collector {
                 self.end_of_life(at, task);
             }
             Event::SetNice { task, nice } => {
+                self.shares.change(at, &self.tasks, &self.groups);
                 self.task_mut(task).nice = nice;
                 for cpu in self.cpus.iter_mut().filter(|cpu| cpu.running == Running::Task(task)) {
                     cpu.advance(at);
@@ -609,6 +614,7 @@ impl Sink for Collector {
                 }
             }
             Event::SetPolicy { task, policy, rt_priority } => {
+                self.shares.change(at, &self.tasks, &self.groups);
                 let it = self.task_mut(task);
                 (it.policy, it.rt_priority, it.realtime) = (policy, rt_priority, policy.is_rt());
                 if policy == SchedPolicy::Deadline {
@@ -619,6 +625,7 @@ impl Sink for Collector {
             Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
             Event::MoveGroup { task, group } => {
                 self.psi.moves(at, task, group);
+                self.shares.change(at, &self.tasks, &self.groups);
                 self.task_mut(task);
                 self.ensure_group(group);
                 let Self { tasks, groups, .. } = self;
@@ -651,6 +658,7 @@ impl Sink for Collector {
         for cpu in cpus {
             cpu.finish(*now);
         }
+        self.shares.cut(self.now, &self.tasks, &self.groups);
     }
 }
 

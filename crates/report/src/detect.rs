@@ -1,7 +1,7 @@
 //! The detector of lost work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
 //!
 //! At every instant there are tasks that wait on busy CPUs, and CPUs that are idle with nobody on the way to them; of those that
-//! could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit does not count.
+//! could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit, or for its own as a deadline task, does not count.
 //! That is no fault for a while: balancing looks once an interval, and evens a difference out step by step. The fault is a
 //! state that lasts. So the run is cut into windows of at least 100 ms and at least four of the machine's longest balance
 //! intervals, and what was wasted is averaged over each. It is a violation if it is above what placement leaves by design (a
@@ -62,7 +62,7 @@ enum State {
     #[default]
     Asleep,
     Waiting,
-    /// Its group has used up its limit, or its real-time tasks theirs: it waits for that, not for a CPU.
+    /// Its group has used up its limit, or its real-time tasks theirs, or it its own runtime: it waits for that, not for a CPU.
     Held,
     Running,
 }
@@ -84,6 +84,8 @@ struct Task {
     group: u32,
     /// Its priority is a real-time one, its own or one it was lent.
     realtime: bool,
+    /// A deadline task that waits for its next period: no CPU could run it.
+    throttled: bool,
 }
 
 /// Tasks of one affinity that wait on a CPU.
@@ -302,6 +304,9 @@ impl Detector {
     /// Whether a task's group, or one above it, has used up its limit on a CPU.
     fn is_held(&self, task: TaskId, cpu: CpuId) -> bool {
         let Some(task) = self.tasks.get(task.index()) else { return false };
+        if task.throttled {
+            return true;
+        }
         if task.realtime {
             // The limit of its group is none for it.
             return self.rt.hold(cpu.0, task.group, |group| self.parents.get(group as usize).copied().flatten());

@@ -38,6 +38,9 @@ pub(crate) fn nice_weight(nice: i8) -> u64 {
     (1024.0 * 1.25_f64.powi(-i32::from(nice))).round() as u64
 }
 
+/// Weight of an idle group and of a task under SCHED_IDLE, on the scale of [`Claim::weight`].
+pub(crate) const IDLE_WEIGHT: u64 = 3;
+
 /// Weight of a group by its `cpu.weight`, on the scale of [`Claim::weight`].
 pub(crate) const fn group_weight(weight: u32) -> u64 {
     weight as u64 * 1024 / 100

@@ -64,6 +64,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             let path = if group.path == "/" { "/" } else { group.path.trim_start_matches('/') };
             let json = Group {
                 weight: group.weight,
+                idle: group.idle,
                 nice: group.nice,
                 tasks: group.tasks,
                 cpu_s: seconds(group.cpu_ns),
@@ -336,6 +337,8 @@ impl Serialize for Causes {
 #[derive(Serialize)]
 struct Group {
     weight: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    idle: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     nice: Option<i8>,
     tasks: usize,

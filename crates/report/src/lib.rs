@@ -51,6 +51,7 @@ mod result_tables;
 mod results;
 mod rt_throttle;
 mod schedstat;
+mod shares;
 mod table;
 mod units;
 mod violation;

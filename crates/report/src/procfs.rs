@@ -44,6 +44,9 @@ pub fn sched_debug(snapshot: &Snapshot, stat: &SchedStat) -> String {
     for (name, value) in sysctls(snapshot) {
         let _ = writeln!(text, "  .{name:<40}: {}", ms_text(value as i64));
     }
+    if snapshot.names >= Names::V3 {
+        let _ = writeln!(text, "  .{:<40}: 1 (logarithmic)", "sysctl_sched_tunable_scaling");
+    }
     for cpu in snapshot.cpus.iter().filter(|cpu| cpu.online) {
         text.push('\n');
         of_cpu(&mut text, snapshot, cpu, stat);
@@ -74,8 +77,8 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     short(text, "nr_running", cpu.nr_running.to_string());
     short(text, "nr_switches", stat.cpus.get(index).map_or(0, |cpu| cpu.switches).to_string());
     short(text, "nr_uninterruptible", cpu.nr_uninterruptible.to_string());
-    // In seconds, of jiffies that are taken for milliseconds, as the kernel does.
-    short(text, "next_balance", ms_text((cpu.next_balance / snapshot.tick_ns.max(1)) as i64 * 1000));
+    // Jiffies, which the kernel prints as if they were nanoseconds.
+    short(text, "next_balance", ms_text((cpu.next_balance / snapshot.tick_ns.max(1)) as i64));
     short(text, "curr->pid", cpu.curr.task().map_or(0, task_pid).to_string());
     short(text, "clock", ms_text(cpu.clock as i64));
     short(text, "clock_task", ms_text(cpu.clock as i64));
@@ -87,16 +90,25 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
         let _ = writeln!(text, "\ncfs_rq[{index}]:{}", path(cfs.group.index()));
         of_queue(text, snapshot.names, cfs, snapshot.cpus.first().and_then(|first| first.cfs.first()));
     }
+    // Without scheduling of real-time groups there is one queue without a path, and since 6.12 nothing is throttled.
+    let root = if snapshot.rt_groups { "/" } else { "" };
     let groups = cpu.rt_groups.iter().rev().map(|(group, rt)| (path(group.index()), rt));
-    for (path, rt) in groups.chain([("/", &cpu.rt)]) {
+    for (path, rt) in groups.chain([(root, &cpu.rt)]) {
         let _ = writeln!(text, "\nrt_rq[{index}]:{path}");
         line(text, "rt_nr_running", rt.nr_running);
-        line(text, "rt_throttled", u8::from(rt.throttled));
-        line(text, "rt_time", ms_text(rt.time as i64));
-        line(text, "rt_runtime", ms_text(rt.runtime as i64));
+        if snapshot.rt_groups || snapshot.names < Names::V6_12 {
+            line(text, "rt_throttled", u8::from(rt.throttled));
+            line(text, "rt_time", ms_text(rt.time as i64));
+            line(text, "rt_runtime", ms_text(rt.runtime as i64));
+        }
     }
     let _ = writeln!(text, "\ndl_rq[{index}]:");
     line(text, "dl_nr_running", cpu.dl_nr_running);
+    if snapshot.names >= Names::V6_1 {
+        // Without a limit it says -1.
+        line(text, "dl_bw->bw", cpu.dl_bw.map_or(-1, |bw| bw as i64));
+        line(text, "dl_bw->total_bw", cpu.dl_total_bw);
+    }
     let head = if snapshot.names >= Names::V6_6 {
         " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
          switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path"

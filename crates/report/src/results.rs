@@ -203,8 +203,10 @@ pub struct GroupResult {
     pub path: String,
     /// Index of its parent in [`Results::groups`].
     pub parent: Option<usize>,
-    /// `cpu.weight`.
+    /// `cpu.weight`; 0 of an idle group.
     pub weight: u32,
+    /// `cpu.idle`: its tasks get what nobody else wants.
+    pub idle: bool,
     /// Of a session's autogroup its nice value, which is its weight then.
     pub nice: Option<i8>,
     /// Tasks whose last group is this one or one below it.
@@ -214,8 +216,9 @@ pub struct GroupResult {
     /// In the kernel, of that, nanoseconds (`system_usec` of `cpu.stat`); the rest is `user_usec`.
     pub system_ns: u64,
     /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
-    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets it. What
-    /// pinning and the granularity of whole CPUs make impossible is not taken into account.
+    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets it, with the
+    /// weights, limits and tasks of each moment. Real-time and deadline tasks are entitled to what they took. What pinning and the
+    /// granularity of whole CPUs make impossible is not taken into account.
     pub entitled_ns: u64,
     /// Run delay of its tasks and of the groups below, nanoseconds.
     pub run_delay_ns: u64,

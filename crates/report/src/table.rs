@@ -282,7 +282,7 @@ fn groups(results: &Results) -> String {
         };
         vec![
             group.path.clone(),
-            group.weight.to_string(),
+            if group.idle { "idle".to_owned() } else { group.weight.to_string() },
             count(group.tasks as f64),
             percent(results.share(group.cpu_ns)),
             percent(results.share(group.entitled_ns)),

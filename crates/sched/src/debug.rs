@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub cfs_ns: [u64; 3],
     /// The version of `/proc/schedstat` that the kernel has: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
+    /// The kernel schedules real-time tasks by groups (`CONFIG_RT_GROUP_SCHED`).
+    pub rt_groups: bool,
     /// By CPU.
     pub cpus: Vec<CpuDebug>,
 }
@@ -100,6 +102,10 @@ pub struct CpuDebug {
     pub rt_groups: Vec<(GroupId, RtDebug)>,
     /// Tasks of the deadline class that are queued.
     pub dl_nr_running: u32,
+    /// What its root domain may promise of each CPU to deadline tasks and servers, in 2^-20 CPUs; none: there is no limit.
+    pub dl_bw: Option<u64>,
+    /// What that domain has promised on all its CPUs, likewise.
+    pub dl_total_bw: u64,
     /// Whether it is online. The kernel shows nothing of a CPU that is not; but tasks may sleep there.
     pub online: bool,
     /// The tasks that are here, asleep or not, by id.
@@ -281,6 +287,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
         })
         .collect();
     tasks.sort_unstable_by_key(|task| task.id);
+    let domain = shared.dl.domain(shared.root(rq.cpu));
     CpuDebug {
         cpu: rq.cpu,
         curr: rq.running(),
@@ -307,6 +314,8 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             })
             .collect(),
         dl_nr_running: rq.dl.nr_running(),
+        dl_bw: domain.limit().per_cpu(),
+        dl_total_bw: domain.total(),
         online: rq.is_online(),
         tasks,
         domains: shared.domains.of(rq.cpu).map(|(_, domain)| (name(domain.level), domain.span.clone())).collect(),
@@ -330,6 +339,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 Eevdf::V6_12 => 16,
                 Eevdf::V6_18 => 17,
             },
+            rt_groups: shared.config.rt_group_sched,
             cpus: (0..shared.nr_cpus() as u32).map(|index| cpu(&self.rqs.rq(CpuId(index)), shared)).collect(),
         }
     }

@@ -37,7 +37,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let state = &mut self.group_states[*group];
                 if let Some(idle) = *idle {
                     // An idle group has no weight, and an ordinary one begins with the usual.
-                    state.0 = 100;
+                    (state.0, state.1) = (100, idle);
                     sched!(self, cpu).set_group_idle(id, idle);
                 }
                 if let Some(weight) = *weight {
@@ -50,7 +50,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 if let Some(max) = max {
                     let bandwidth = if let CpuMax::Limited(bandwidth) = max { Some(*bandwidth) } else { None };
-                    self.group_states[*group].1 = bandwidth.map(|max| (max.quota, max.period));
+                    self.group_states[*group].2 = bandwidth.map(|max| (max.quota, max.period));
                     sched!(self, cpu).set_group_bandwidth(id, bandwidth.and_then(limit));
                 }
                 if let Some(rt) = *rt
@@ -63,10 +63,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 {
                     self.error.get_or_insert(error);
                 }
-                let (weight, max) = self.group_states[*group];
+                let (weight, idle, max) = self.group_states[*group];
                 let info = &workload.groups[*group];
                 let parent = info.parent.map(|parent| self.groups[parent]);
-                let info = GroupInfo { path: &info.path, parent, weight, max, nice: None };
+                let info = GroupInfo { path: &info.path, parent, weight, idle, max, nice: None };
                 self.core.sink.group_changed(change.at, id, &info);
             }
             Changed::Cpuset { group, cpus, partition } => {
@@ -79,7 +79,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 sched!(self, cpu).set_group_nice(id, *nice);
                 let path = format!("/autogroup-{}", workload.sessions[*session].name);
                 let parent = Some(GroupId::ROOT);
-                let info = GroupInfo { path: &path, parent, weight: 100, max: None, nice: Some(*nice) };
+                let info = GroupInfo { path: &path, parent, weight: 100, idle: false, max: None, nice: Some(*nice) };
                 self.core.sink.group_changed(change.at, id, &info);
             }
         }
@@ -121,7 +121,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let changed: BTreeSet<usize> = templates.iter().copied().collect();
         for task in 0..self.tasks.len() as u32 {
             let this = &self.tasks[task as usize];
-            if matches!(this.life, Life::New | Life::Dead) || !changed.contains(&(this.template as usize)) {
+            // One that is yet to start starts with it.
+            if this.life == Life::Dead || !changed.contains(&(this.template as usize)) {
                 continue;
             }
             found = true;

@@ -5,7 +5,7 @@ use vruntime_sched::features::Feature;
 use vruntime_sched::kernels::has_feature;
 use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Settings, Task, Workload};
 
-use crate::config::Config;
+use crate::config::{Config, Preempt};
 use crate::error::Error;
 
 /// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers got a queue of their own, up
@@ -41,6 +41,8 @@ const PARTITIONS: Novelty = novelty("a cpuset partition", [5, 0, 0], "5.0");
 const BURST: Novelty = novelty("a burst beyond a CPU limit", [5, 14, 0], "5.14");
 const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", [5, 15, 0], "5.15");
 const SLICES: Novelty = novelty("a slice of its own", [6, 12, 0], "6.12");
+/// Lazy preemption.
+pub(crate) const LAZY: [u32; 3] = [6, 13, 0];
 const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
 
 /// The first task that asks for a slice, or that a change gives one, under a kernel that ignores it.
@@ -65,6 +67,13 @@ pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
     let task = ignored_slice(workload, kernel)?;
     let Novelty { what, since, .. } = SLICES;
     Some(format!("task `{task}` asks for {what}, which Linux {} ignores: it came with {since}", kernel.name))
+}
+
+/// What a kernel without lazy preemption does instead.
+pub(crate) fn preemption_note(config: &Config) -> Option<String> {
+    let kernel = &config.kernel;
+    (config.preempt == Preempt::Lazy && !kernel.is_at_least(LAZY))
+        .then(|| format!("lazy preemption came with 6.13: Linux {} preempts as with `voluntary`", kernel.name))
 }
 
 /// Refuses what the kernel does not have.

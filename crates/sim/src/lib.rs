@@ -125,7 +125,7 @@ where
 {
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
-    if config.preempt == Preempt::Lazy && config.kernel.is_at_least([6, 13, 0]) {
+    if config.preempt == Preempt::Lazy && config.kernel.is_at_least(history::LAZY) {
         scheduler.preemption = Preemption::Lazy;
     }
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;

@@ -73,8 +73,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) groups: Vec<GroupId>,
     /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
     pub(crate) autogroups: Vec<GroupId>,
-    /// What weight and limit (quota and period) each of the workload's groups has.
-    pub(crate) group_states: Vec<(u32, Option<(u64, u64)>)>,
+    /// What weight each of the workload's groups has, whether it is idle, and its limit (quota and period).
+    pub(crate) group_states: Vec<(u32, bool, Option<(u64, u64)>)>,
     /// What observers know of cpusets.
     pub(crate) cpusets_told: Told,
     /// How many of the workload's changes have been made.
@@ -244,7 +244,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let skew = if spec.skew_tick { tick_period / 2 / cpus as u64 } else { 0 };
         let rqs = Rq::all(&shared);
         let mut notes = programs.notes.clone();
-        notes.extend(crate::history::note(workload, &config.kernel));
+        notes.extend(history::note(workload, &config.kernel));
+        notes.extend(history::preemption_note(config));
         let loops = sink.wants_loops().then(Vec::new);
         let mut machine = Self {
             core: Core {
@@ -276,7 +277,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             group_states: workload
                 .groups
                 .iter()
-                .map(|group| (group.weight, group.max.map(|max| (max.quota, max.period))))
+                .map(|group| (group.weight, group.idle, group.max.map(|max| (max.quota, max.period))))
                 .collect(),
             cpusets_told: Told::default(),
             changed: 0,
@@ -352,7 +353,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 
     fn create_groups(&mut self) -> Result<(), Error> {
-        let root = GroupInfo { path: "/", parent: None, weight: 100, max: None, nice: None };
+        let root = GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None };
         self.core.sink.group(GroupId::ROOT, &root);
         self.groups.push(GroupId::ROOT);
         for group in self.workload.groups.iter().skip(1) {
@@ -360,7 +361,14 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let id = sched!(self, 0).new_group(parent, group.weight, group.idle);
             self.groups.push(id);
             let max = group.max.map(|max| (max.quota, max.period));
-            let info = GroupInfo { path: &group.path, parent: Some(parent), weight: group.weight, max, nice: None };
+            let info = GroupInfo {
+                path: &group.path,
+                parent: Some(parent),
+                weight: group.weight,
+                idle: group.idle,
+                max,
+                nice: None,
+            };
             self.core.sink.group(id, &info);
             sched!(self, 0).set_group_bandwidth(id, group.max.and_then(limit));
             if let Some(clamps) = group.uclamp {
@@ -384,7 +392,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let workload = self.workload;
         let mut create = |path: &str, nice: Option<i8>| {
             let id = sched!(self, 0).new_autogroup(nice.unwrap_or(0));
-            self.core.sink.group(id, &GroupInfo { path, parent: Some(GroupId::ROOT), weight: 100, max: None, nice });
+            self.core
+                .sink
+                .group(id, &GroupInfo { path, parent: Some(GroupId::ROOT), weight: 100, idle: false, max: None, nice });
             self.autogroups.push(id);
         };
         create("/autogroup", None);
@@ -544,6 +554,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                     break;
                 }
             }
+        }
+        if self.debug.is_none() && !interrupted && self.debug_at.is_some_and(|at| at < self.core.now) {
+            self.take_snapshot();
         }
         Ok(self.finish(interrupted, stuck))
     }

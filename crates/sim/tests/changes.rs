@@ -149,19 +149,19 @@ fn a_sessions_nice_value() {
 }
 
 #[test]
-fn all_instances_that_live_are_changed_and_nobody_else() {
+fn all_instances_that_live_or_will_are_changed_and_nobody_else() {
     let mut tasks: Vec<Task> = (0..3).map(|index| hog(&format!("w-{index}"), 0)).collect();
     tasks[0].repeat = Repeat::Times(0);
     tasks[2].start = Some(50 * MS);
     let what = |tasks| Changed::Tasks { tasks, settings: Settings::default(), nice: Some(7) };
-    let changes = vec![(20 * MS, what(vec![2])), (30 * MS, what(vec![0, 1, 2])), (60 * MS, what(vec![2]))];
+    let changes = vec![(20 * MS, what(vec![2])), (30 * MS, what(vec![0, 1])), (60 * MS, what(vec![0]))];
     let (log, notes) = run_it(&grouped(tasks, changes), "1", 100);
     let told = log.pick(|at, event| match event {
         Event::SetNice { task, nice: 7 } => Some((at / MS, task.0)),
         _ => None,
     });
-    assert_eq!(told, [(30, 1), (60, 2)]);
-    assert_eq!(notes, ["the change of task `w-2` at 20000000 ns changes nothing: no such task lives then"]);
+    assert_eq!(told, [(20, 2), (30, 1)], "one that is yet to start starts with it");
+    assert_eq!(notes, ["the change of task `w-0` at 60000000 ns changes nothing: no such task lives then"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct TaskInfo<'a> {
 }
 
 /// What a reader of a trace wants to know of a task group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupInfo<'a> {
     /// Absolute path below the root, such as `/web/api`; the root is `/`.
     pub path: &'a str,
@@ -30,6 +30,8 @@ pub struct GroupInfo<'a> {
     pub parent: Option<GroupId>,
     /// `cpu.weight`, 1..=10000.
     pub weight: u32,
+    /// `cpu.idle`: it weighs as little as an idle task, whatever `weight` says.
+    pub idle: bool,
     /// `cpu.max`: quota and period, nanoseconds; none: no limit.
     pub max: Option<(u64, u64)>,
     /// Of a session's autogroup its nice value (`/proc/PID/autogroup`), which is its weight then.
@@ -41,6 +43,7 @@ impl GroupInfo<'_> {
     /// cpu.max=50000 100000`.
     pub fn settings(&self) -> String {
         let weight = match self.nice {
+            _ if self.idle => "cpu.idle=1".to_owned(),
             Some(nice) => format!("nice={nice}"),
             None => format!("cpu.weight={}", self.weight),
         };

@@ -134,7 +134,14 @@ fn feed(sink: &mut impl Sink, names: &[String], events: &[(u64, CpuId, Event)]) 
             let group = GroupId(id % 5);
             sink.group(
                 group,
-                &GroupInfo { path: name, parent: id.checked_sub(1).map(GroupId), weight: 100, max: None, nice: None },
+                &GroupInfo {
+                    path: name,
+                    parent: id.checked_sub(1).map(GroupId),
+                    weight: 100,
+                    idle: false,
+                    max: None,
+                    nice: None,
+                },
             );
             sink.task(
                 TaskId(id),

@@ -1,7 +1,8 @@
 //! What the detector hears.
 
 use vruntime_trace::{
-    CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
+    CpuId, CpuMask, DeadlineEvent, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink,
+    TaskId, TaskInfo,
 };
 
 use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, State, Task};
@@ -85,6 +86,7 @@ impl Sink for Detector {
                     self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
                 }
                 if let Running::Task(task) = next {
+                    self.task_mut(task).throttled = false;
                     self.enter(task, State::Running, cpu);
                 }
                 self.set_idle(cpu.index(), next == Running::Idle);
@@ -106,6 +108,10 @@ impl Sink for Detector {
             Event::RtUnthrottle { group } => {
                 self.rt.end(at, cpu, group);
                 self.look_again(cpu);
+            }
+            Event::Deadline { task, what: what @ (DeadlineEvent::Throttle | DeadlineEvent::Replenish) } => {
+                self.task_mut(task).throttled = what == DeadlineEvent::Throttle;
+                self.wait_anew(task);
             }
             Event::SetPolicy { task, policy, .. } => {
                 self.task_mut(task).realtime = policy.is_rt();
