@@ -555,6 +555,9 @@ fn a_deadline_task_that_has_used_up_its_runtime_is_nobodys_fault() {
     let spent = "duration = '2s'\nmachine = '8'\n[[task]]\nname = 'hog'\ninstance = 2\nrun = '10ms'\n[[task]]\nname = 'dl'\n\
                  instance = 2\nrun = '2500us'\npolicy = 'SCHED_DEADLINE'\nruntime = '1ms'\nperiod = '20ms'\n";
     fs::write(&file, spent).unwrap();
+    let analyse = ["run", file.to_str().unwrap(), "--analyse", "idle-while-waiting", "--json"];
+    let waits = json(&analyse)["observed"][0]["analyses"]["idle_while_waiting"].to_string();
+    assert!(!waits.contains("dl-"), "{waits}");
     for kernel in ["3.18", "6.1", "6.12", "6.18"] {
         let text = well(&["run", file.to_str().unwrap(), "--kernel", kernel, "--detect"]);
         assert!(text.contains("nothing that lasts"), "{kernel}: {text}");

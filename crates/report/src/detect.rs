@@ -18,12 +18,12 @@
 
 mod sink;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vruntime_trace::{CpuId, CpuMask, DomainInfo, GroupId, TaskId};
+use vruntime_trace::{CpuId, CpuMask, DomainInfo, TaskId};
 
-use crate::rt_throttle::RtThrottles;
+use crate::holds::Holds;
 use crate::violation::{Pattern, Side, Violation, cpu_list};
 
 /// A window is at least so long, nanoseconds: the paper's time of confirmation.
@@ -81,11 +81,6 @@ struct Task {
     waited: u64,
     /// It was woken on this CPU, and nothing but itself has moved it since.
     woken: bool,
-    group: u32,
-    /// Its priority is a real-time one, its own or one it was lent.
-    realtime: bool,
-    /// A deadline task that waits for its next period: no CPU could run it.
-    throttled: bool,
 }
 
 /// Tasks of one affinity that wait on a CPU.
@@ -144,12 +139,7 @@ pub struct Detector {
     all_wanting: u32,
     /// CPU time lost in this window: with each instant's number of tasks that wait and could run on a spare CPU.
     wasted: u64,
-    /// Each group's parent.
-    parents: Vec<Option<u32>>,
-    /// Groups that have used up their limit on a CPU.
-    throttled: BTreeSet<(u32, u32)>,
-    /// Where real-time tasks are throttled.
-    rt: RtThrottles,
+    holds: Holds,
     /// What the last window showed, and where that is in the list; nowhere, but counted, if the list was full.
     going_on: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the window before the last, and in the last.
@@ -212,7 +202,7 @@ impl Detector {
             }
             self.look_at(before.1);
         }
-        let held = state == State::Waiting && self.is_held(task, cpu);
+        let held = state == State::Waiting && self.holds.hold(task, cpu);
         let state = if held { State::Held } else { state };
         let mask = self.within_reach(self.tasks[task.index()].affinity, cpu);
         let it = &mut self.tasks[task.index()];
@@ -299,39 +289,6 @@ impl Detector {
             self.want(mask, if idle { -(count as i32) } else { count as i32 });
         }
         self.look_at(cpu);
-    }
-
-    /// Whether a task's group, or one above it, has used up its limit on a CPU.
-    fn is_held(&self, task: TaskId, cpu: CpuId) -> bool {
-        let Some(task) = self.tasks.get(task.index()) else { return false };
-        if task.throttled {
-            return true;
-        }
-        if task.realtime {
-            // The limit of its group is none for it.
-            return self.rt.hold(cpu.0, task.group, |group| self.parents.get(group as usize).copied().flatten());
-        }
-        if self.throttled.is_empty() {
-            return false;
-        }
-        let mut group = Some(task.group);
-        while let Some(at) = group {
-            if self.throttled.contains(&(cpu.0, at)) {
-                return true;
-            }
-            group = self.parents.get(at as usize).copied().flatten();
-        }
-        false
-    }
-
-    /// A limit of a group is used up on a CPU, or no longer: what those who wait there wait for may be another thing now.
-    fn limit(&mut self, cpu: CpuId, group: GroupId, used_up: bool) {
-        if used_up {
-            self.throttled.insert((cpu.0, group.0));
-        } else {
-            self.throttled.remove(&(cpu.0, group.0));
-        }
-        self.look_again(cpu);
     }
 
     /// What those who wait on a CPU wait for may be another thing now.

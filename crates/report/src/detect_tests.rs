@@ -1,6 +1,6 @@
 //! The detector, told by hand what happens on four CPUs: two pairs, and all of them.
 
-use vruntime_trace::{Event, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskInfo};
+use vruntime_trace::{Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskInfo};
 
 use super::*;
 

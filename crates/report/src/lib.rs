@@ -38,6 +38,7 @@ mod entitlement;
 pub mod fidelity;
 mod frequency;
 mod groups;
+mod holds;
 mod json;
 mod latency;
 mod page;

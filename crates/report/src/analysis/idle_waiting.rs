@@ -4,7 +4,8 @@
 //! looked at, for no balancer looks more often, and most of the shorter ones are a wakeup on its way. Nothing counts while the
 //! CPU the task waits on is idle itself: it is being woken for it. Where a task may run, simulated runs tell. Recordings do
 //! not: there it *could* run where it has been seen by the end of the wait, and *might* elsewhere, kernel threads that
-//! belong to a CPU (`name/N`) excepted.
+//! belong to a CPU (`name/N`) excepted. Nor do recordings tell that a task is held back by its group's limit or by its own runtime
+//! as a deadline task, which counts as a wait there; simulated runs do.
 
 use vruntime_trace::CpuMask;
 
@@ -180,6 +181,15 @@ impl Analysis for IdleWaiting {
         self.wait_ends(at, task, world);
         self.task(task).allowed = cpus.cloned();
         if waits {
+            self.waiting.begin(task as usize, at);
+        }
+    }
+
+    fn held(&mut self, task: u32, held: bool, world: &World) {
+        let at = world.elapsed();
+        if held {
+            self.wait_ends(at, task, world);
+        } else {
             self.waiting.begin(task as usize, at);
         }
     }

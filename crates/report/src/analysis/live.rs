@@ -1,11 +1,13 @@
 //! Our own runs, while they go on: events as steps.
 
 use vruntime_trace::{
-    CpuId, CpuMask, Event, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo, TaskState, stopper_pid, task_pid,
+    CpuId, CpuMask, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo, TaskState,
+    stopper_pid, task_pid,
 };
 
-use super::world::{On, Step, What};
+use super::world::{On, State, Step, What};
 use super::{Analyses, Analysis};
+use crate::holds::Changed;
 
 impl Analyses {
     fn who(&mut self, task: TaskId) -> Option<u32> {
@@ -50,6 +52,20 @@ impl Analyses {
     }
 }
 
+impl Analyses {
+    /// What a task waits for, if it waits.
+    fn tell_held(&mut self, id: TaskId) {
+        let Some(task) = self.who(id) else { return };
+        let span = self.world.state(task);
+        if span.state == State::Waiting {
+            let held = self.holds.hold(id, CpuId(span.cpu));
+            for (_, analysis) in &mut self.chosen {
+                analysis.held(task, held, &self.world);
+            }
+        }
+    }
+}
+
 impl Sink for Analyses {
     fn machine(&mut self, info: &MachineInfo<'_>) {
         self.world.all_idle(info.cpus);
@@ -61,7 +77,12 @@ impl Sink for Analyses {
         }
     }
 
+    fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
+        self.holds.group(id, info.parent);
+    }
+
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
+        self.holds.task(id, info.group, info.policy.is_rt());
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
             self.world.set_class(task, info.class);
         }
@@ -76,9 +97,21 @@ impl Sink for Analyses {
     }
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
-        if let Some(what) = self.what(cpu, event) {
+        let changed = self.holds.hears(at, cpu, event);
+        let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
+        if let Some(what) = what {
             let by = self.world.cpus().get(cpu.index()).map_or(On::Idle, |row| row.on);
             self.step(&Step { at: at as i64, cpu: cpu.0, by, irq: false, what });
+        }
+        match (changed, event) {
+            (Changed::On(_), _) => (0..self.holds.tasks()).for_each(|task| self.tell_held(TaskId(task))),
+            (Changed::Task(task), _) => self.tell_held(task),
+            _ if self.holds.is_empty() => {}
+            (_, &Event::Switch { prev: Running::Task(task), .. })
+            | (_, &(Event::Wakeup { task, .. } | Event::WakeupNew { task, .. } | Event::Migrate { task, .. })) => {
+                self.tell_held(task);
+            }
+            _ => {}
         }
     }
 

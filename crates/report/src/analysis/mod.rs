@@ -39,6 +39,7 @@ use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
+use crate::holds::Holds;
 use world::{Step, World};
 
 /// What there is to look for.
@@ -128,6 +129,8 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// It is a run of ours: affinities will be told, and all CPUs are idle at 0.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
+    /// Of a task that waits: whether it is for something else than a CPU. Told as long as anybody is held back.
+    fn held(&mut self, _task: u32, _held: bool, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
     fn tables(&self, world: &World) -> Vec<DataTable>;
     /// For a terminal, with so many rows of each table.
@@ -141,6 +144,8 @@ trait Analysis: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Analyses {
     world: World,
+    /// Of a run of ours.
+    holds: Holds,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
     overview: Option<Box<overview::Overview>>,
 }
@@ -165,7 +170,7 @@ impl Analyses {
             };
             chosen.push((kind, analysis));
         }
-        Self { world: World::default(), chosen, overview: None }
+        Self { world: World::default(), holds: Holds::default(), chosen, overview: None }
     }
 
     /// Watches for the charts of a [`Page`](crate::Page) as well.

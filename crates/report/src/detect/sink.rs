@@ -1,9 +1,10 @@
 //! What the detector hears.
 
 use vruntime_trace::{
-    CpuId, CpuMask, DeadlineEvent, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink,
-    TaskId, TaskInfo,
+    CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
 };
+
+use crate::holds::Changed;
 
 use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, State, Task};
 
@@ -34,17 +35,13 @@ impl Sink for Detector {
     }
 
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
-        if id.index() >= self.parents.len() {
-            self.parents.resize(id.index() + 1, None);
-        }
-        self.parents[id.index()] = info.parent.map(|parent| parent.0);
+        self.holds.group(id, info.parent);
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         let it = self.task_mut(id);
         info.name.clone_into(&mut it.name);
-        it.group = info.group.0;
-        it.realtime = info.policy.is_rt();
+        self.holds.task(id, info.group, info.policy.is_rt());
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -79,6 +76,11 @@ impl Sink for Detector {
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.advance(at);
+        match self.holds.hears(at, cpu, event) {
+            Changed::Nobody => {}
+            Changed::Task(task) => self.wait_anew(task),
+            Changed::On(cpu) => self.look_again(cpu),
+        }
         match *event {
             Event::Switch { prev, prev_state, next } if prev != next => {
                 if let Running::Task(task) = prev {
@@ -86,7 +88,6 @@ impl Sink for Detector {
                     self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
                 }
                 if let Running::Task(task) = next {
-                    self.task_mut(task).throttled = false;
                     self.enter(task, State::Running, cpu);
                 }
                 self.set_idle(cpu.index(), next == Running::Idle);
@@ -94,32 +95,6 @@ impl Sink for Detector {
             Event::CpuDown | Event::CpuUp => {
                 self.cpu_mut(cpu.index()).offline = matches!(event, Event::CpuDown);
                 self.look_at(cpu.index());
-            }
-            Event::Throttle { group } => self.limit(cpu, group, true),
-            Event::Unthrottle { group, .. } => self.limit(cpu, group, false),
-            Event::MoveGroup { task, group } => {
-                self.task_mut(task).group = group.0;
-                self.wait_anew(task);
-            }
-            Event::RtThrottle { group } => {
-                self.rt.begin(at, cpu, group);
-                self.look_again(cpu);
-            }
-            Event::RtUnthrottle { group } => {
-                self.rt.end(at, cpu, group);
-                self.look_again(cpu);
-            }
-            Event::Deadline { task, what: what @ (DeadlineEvent::Throttle | DeadlineEvent::Replenish) } => {
-                self.task_mut(task).throttled = what == DeadlineEvent::Throttle;
-                self.wait_anew(task);
-            }
-            Event::SetPolicy { task, policy, .. } => {
-                self.task_mut(task).realtime = policy.is_rt();
-                self.wait_anew(task);
-            }
-            Event::PiSetprio { task, new, .. } => {
-                self.task_mut(task).realtime = (0..99).contains(&new);
-                self.wait_anew(task);
             }
             Event::Wakeup { task, target } | Event::WakeupNew { task, target }
                 if self.task_mut(task).state == State::Asleep =>

@@ -1,0 +1,148 @@
+//! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time tasks, a deadline
+//! task's own runtime. Whoever waits for one of these waits for no CPU.
+
+use std::collections::BTreeSet;
+
+use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, TaskId};
+
+use crate::rt_throttle::RtThrottles;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    group: u32,
+    /// Its priority is a real-time one, its own or one it was lent.
+    realtime: bool,
+    /// A deadline task that waits for its next period: no CPU could run it.
+    throttled: bool,
+}
+
+/// For whom what may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Nobody,
+    Task(TaskId),
+    /// All that wait on this CPU.
+    On(CpuId),
+}
+
+/// What is held back now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holds {
+    tasks: Vec<Task>,
+    /// Each group's parent.
+    parents: Vec<Option<u32>>,
+    /// Groups that have used up their limit on a CPU.
+    throttled: BTreeSet<(u32, u32)>,
+    rt: RtThrottles,
+    /// How many tasks are throttled by themselves.
+    spent: usize,
+}
+
+impl Holds {
+    pub(crate) fn group(&mut self, id: GroupId, parent: Option<GroupId>) {
+        if id.index() >= self.parents.len() {
+            self.parents.resize(id.index() + 1, None);
+        }
+        self.parents[id.index()] = parent.map(|parent| parent.0);
+    }
+
+    pub(crate) fn task(&mut self, id: TaskId, group: GroupId, realtime: bool) {
+        let it = self.task_mut(id);
+        (it.group, it.realtime) = (group.0, realtime);
+    }
+
+    fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        if id.index() >= self.tasks.len() {
+            self.tasks.resize_with(id.index() + 1, Task::default);
+        }
+        &mut self.tasks[id.index()]
+    }
+
+    /// Takes note of an event. A task that it makes wait is to be asked for beside those for whom it changes something.
+    pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
+        match *event {
+            Event::Switch { next: Running::Task(task), .. } => {
+                self.set_throttled(task, false);
+                Changed::Nobody
+            }
+            Event::Throttle { group } => {
+                self.throttled.insert((cpu.0, group.0));
+                Changed::On(cpu)
+            }
+            Event::Unthrottle { group, .. } => {
+                self.throttled.remove(&(cpu.0, group.0));
+                Changed::On(cpu)
+            }
+            Event::RtThrottle { group } => {
+                self.rt.begin(at, cpu, group);
+                Changed::On(cpu)
+            }
+            Event::RtUnthrottle { group } => {
+                self.rt.end(at, cpu, group);
+                Changed::On(cpu)
+            }
+            Event::Deadline { task, what: what @ (DeadlineEvent::Throttle | DeadlineEvent::Replenish) } => {
+                self.set_throttled(task, what == DeadlineEvent::Throttle);
+                Changed::Task(task)
+            }
+            Event::MoveGroup { task, group } => {
+                self.task_mut(task).group = group.0;
+                Changed::Task(task)
+            }
+            Event::SetPolicy { task, policy, .. } => {
+                self.task_mut(task).realtime = policy.is_rt();
+                Changed::Task(task)
+            }
+            Event::PiSetprio { task, new, .. } => {
+                self.task_mut(task).realtime = (0..99).contains(&new);
+                Changed::Task(task)
+            }
+            _ => Changed::Nobody,
+        }
+    }
+
+    fn set_throttled(&mut self, task: TaskId, throttled: bool) {
+        let it = self.task_mut(task);
+        match (std::mem::replace(&mut it.throttled, throttled), throttled) {
+            (false, true) => self.spent += 1,
+            (true, false) => self.spent -= 1,
+            _ => {}
+        }
+    }
+
+    /// How many tasks are known.
+    pub(crate) fn tasks(&self) -> u32 {
+        self.tasks.len() as u32
+    }
+
+    /// Nobody is held back.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.throttled.is_empty() && self.rt.is_empty() && self.spent == 0
+    }
+
+    /// Whether a task would be held back on a CPU.
+    pub(crate) fn hold(&self, task: TaskId, cpu: CpuId) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let Some(task) = self.tasks.get(task.index()) else { return false };
+        let parent = |group: u32| self.parents.get(group as usize).copied().flatten();
+        if task.throttled {
+            return true;
+        }
+        if task.realtime {
+            // The limit of its group is none for it.
+            return self.rt.hold(cpu.0, task.group, parent);
+        }
+        let mut group = Some(task.group);
+        while let Some(at) = group {
+            if self.throttled.contains(&(cpu.0, at)) {
+                return true;
+            }
+            // Parents come before their children.
+            group = parent(at).filter(|&parent| parent < at);
+        }
+        false
+    }
+}
