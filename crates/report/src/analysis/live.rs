@@ -64,6 +64,9 @@ impl Sink for Analyses {
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
             self.world.set_class(task, info.class);
+            if self.replayed {
+                self.world.set_recorded(task, info.name, info.class);
+            }
         }
     }
 

@@ -118,6 +118,8 @@ pub struct AnalysisOptions {
     pub each_task: bool,
     /// The task of the critical path: its pid, its name, or `name-pid`.
     pub task: Option<String>,
+    /// The run replays a recording: its tasks have the names and pids that they had there, rather than those of the simulation.
+    pub replayed: bool,
 }
 
 use AnalysisOptions as Options;
@@ -143,6 +145,8 @@ pub struct Analyses {
     world: World,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
     overview: Option<Box<overview::Overview>>,
+    /// As [`AnalysisOptions::replayed`].
+    replayed: bool,
 }
 
 impl Analyses {
@@ -165,7 +169,7 @@ impl Analyses {
             };
             chosen.push((kind, analysis));
         }
-        Self { world: World::default(), chosen, overview: None }
+        Self { world: World::default(), chosen, overview: None, replayed: options.replayed }
     }
 
     /// Watches for the charts of a [`Page`](crate::Page) as well.
