@@ -1,5 +1,6 @@
-//! What the documents print is what the command prints: each block that begins with `$ vruntime run` or `compare` and a scenario of this
-//! repository is run, and each of its lines has to be among those it prints. Others that a block leaves out may be there.
+//! What the documents print is what the command prints: each block that begins with `$ vruntime run` or `compare` and a
+//! scenario of this repository is run, and each of its lines has to be among those it prints. Others that a block
+//! leaves out may be there.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -133,7 +133,7 @@ fn replayed_tasks_are_called_as_they_were_recorded() {
     well(&["replay", "perf-data.txt", "--map", "comm=work.sh: copies=2", "--html", &page.display().to_string()], "");
     let text = std::fs::read_to_string(&page).unwrap();
     let data = text.split_once("id=\"data\">").and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0;
-    let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
     let names = |run: usize| -> BTreeSet<String> {
         let tasks = data["runs"][run]["overview"]["timeline"]["tasks"].as_array().unwrap().iter();
         let names = tasks.map(|name| name.as_str().unwrap().to_owned());

@@ -390,7 +390,8 @@ impl Comparison {
     }
 
     /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
-    /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter for it.
+    /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
+    /// for it.
     pub fn sentence(&self) -> String {
         let rows = self.rows();
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();

@@ -88,8 +88,8 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     text
 }
 
-/// The longest cell of each column, or the longest word of it if `breaks` says that it may be broken between words. Of one beyond `most` it is a
-/// [`PIECE`].
+/// The longest cell of each column, or the longest word of it if `breaks` says that it may be broken between words. Of
+/// one beyond `most` it is a [`PIECE`].
 fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool, most: usize) -> Vec<usize> {
     let mut widths = vec![0; head.len()];
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
@@ -429,6 +429,19 @@ mod tests {
         let long = "sched_batch_wakeup_granularity_ns-and-more-than-that";
         let text = grid(&["a", "what"], 2, [vec!["b".repeat(60), format!("{long} {}", "words ".repeat(30))]]);
         assert!(text.contains(long) && text.contains(&"b".repeat(60)), "{text}");
+    }
+
+    #[test]
+    fn what_is_broken_anyway_makes_no_room_for_itself() {
+        let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
+        let row = |path: String| {
+            let cells = ["100", "2", "78.56", "63.82", "123.1", "94.14", "49.18", "500"].map(str::to_owned);
+            [vec![path], cells.to_vec()].concat()
+        };
+        let pod = format!("/kubepods.slice/kubepods-burstable.slice/cri-containerd-{}.scope", "5c1a3e6f".repeat(8));
+        let text = grid_of(100, &head, 1, [row("/kubepods.slice".to_owned()), row(pod)]);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| (90..=100).contains(&widest)), "{widest:?}:\n{text}");
     }
 
     #[test]

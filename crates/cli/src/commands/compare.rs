@@ -205,7 +205,8 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }
-    // One file or one kernel given twice, or two that make one name of a folder: numbered, so that no folder overwrites another.
+    // One file or one kernel given twice, or two that make one name of a folder: numbered, so that no folder overwrites
+    // another.
     for index in 1..sides.len() {
         if sides[..index].iter().any(|earlier| folder_name(&earlier.label) == folder_name(&sides[index].label)) {
             sides[index].label = format!("{} #{}", sides[index].label, index + 1);

@@ -118,7 +118,8 @@ pub struct AnalysisOptions {
     pub each_task: bool,
     /// The task of the critical path: its pid, its name, or `name-pid`.
     pub task: Option<String>,
-    /// The run replays a recording: its tasks have the names and pids that they had there, rather than those of the simulation.
+    /// The run replays a recording: its tasks have the names and pids that they had there, rather than those of the
+    /// simulation.
     pub replayed: bool,
 }
 

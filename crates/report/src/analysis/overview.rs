@@ -1,8 +1,8 @@
 //! What a page shows of a run or a trace besides tables: how busy each CPU was over time, how long its queue, who ran when, and
 //! the distribution of delays after wakeups.
 //!
-//! Bounded, whatever the length: 1024 bins of time, 2048 distributions, and 16,384 slices of the timeline; of bins 32,768 on the page, whatever
-//! the number of CPUs. Where there are more
+//! Bounded, whatever the length: 1024 bins of time, 2048 distributions, and 16,384 slices of the timeline; of bins
+//! 32,768 on the page, whatever the number of CPUs. Where there are more
 //! slices than that, those shorter than a grain are put together with their neighbours, as *several tasks*; longer ones are
 //! always exact. The grain is told.
 
@@ -21,7 +21,8 @@ use crate::latency::Recorder;
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// So many tasks have a distribution of their own, by their last names; those beyond have one for each name, of which there may be as many.
+/// So many tasks have a distribution of their own, by their last names; those beyond have one for each name, of which
+/// there may be as many.
 const MOST_RECORDERS: usize = 1024;
 /// So many names are shown, those with most delays.
 const MOST_NAMES: usize = 40;

@@ -10,13 +10,14 @@ use crate::output::Output;
 /// Threads whose processes are remembered: as many as Linux has.
 const MAX_THREADS: usize = 1 << 22;
 
-/// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the fields as the kernel words them. Where the process of
-/// who ran is known, it is beside the thread, as the kernel prints it with the option record-tgid: `bash-7     (    7) [001]`.
+/// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the fields as the kernel words them.
+/// Where the process of who ran is known, it is beside the thread, as the kernel prints it with the option record-tgid:
+/// `bash-7     (    7) [001]`.
 ///
 /// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary file's other events there
 /// is the name alone. Control characters in names become `?`, so that a name cannot break a line. A task that the file did not know is
-/// `<...>-0`. Not kept are the flags of an event but for `h` (a [`Record`] has no other), and the processes of threads that no event is of,
-/// which are [counted](Self::omitted).
+/// `<...>-0`. Not kept are the flags of an event but for `h` (a [`Record`] has no other), and the processes of threads
+/// that no event is of, which are [counted](Self::omitted).
 ///
 /// Memory: one entry for each thread whose process is known.
 ///
@@ -49,7 +50,8 @@ struct Process {
 }
 
 impl<W: Write> RecordedText<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
+    /// of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         if cpus > 0 {
@@ -62,7 +64,8 @@ impl<W: Write> RecordedText<W> {
         Self { out, processes: BTreeMap::new() }
     }
 
-    /// Writes one event. What perf says of tasks is none: it is left out, but for the process, which the thread's own events then have.
+    /// Writes one event. What perf says of tasks is none: it is left out, but for the process, which the thread's own
+    /// events then have.
     pub fn record(&mut self, record: &Record<'_>) {
         if let Tracepoint::TaskRename { task, tgid: Some(tgid) } = record.point {
             self.know(task.pid, tgid);

@@ -48,7 +48,8 @@ struct Known {
 }
 
 impl<W: Write> RecordedPerfetto<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
+    /// of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         let utsname = Utsname {

@@ -22,8 +22,8 @@ pub trait Events {
     /// What is known of the file so far.
     fn notes(&self) -> &Notes;
 
-    /// Reads what is before the first event, so that [`notes`](Self::notes) has what a header says. Binary traces have read it when they
-    /// are opened.
+    /// Reads what is before the first event, so that [`notes`](Self::notes) has what a header says. Binary traces have
+    /// read it when they are opened.
     ///
     /// # Errors
     /// As [`next_record`](Self::next_record).
