@@ -222,6 +222,30 @@ fn a_comparison_leaves_a_folder_for_each_side() {
 }
 
 #[test]
+fn files_of_one_name_have_columns_and_folders_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let [before, after] = ["before", "after"].map(|side| {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        let file = folder.path().join(side).join("app.toml");
+        let count = if side == "before" { 3 } else { 4 };
+        let text =
+            format!("machine = \"2\"\n[[task]]\nname = \"a\"\ninstance = {count}\nrun = \"3ms\"\nsleep = \"1ms\"\n");
+        fs::write(&file, text).unwrap();
+        file.display().to_string()
+    });
+    let out = folder.path().join("out");
+    let table =
+        well(&["compare", &before, &after, "--kernel", "6.1", "--duration", "100ms", "--out", out.to_str().unwrap()]);
+    assert!(table.contains("\nafter/app: after/app under Linux 6.1 on 2 CPUs"), "{table}");
+    let head = table.lines().find(|line| line.starts_with("tasks ")).expect("a head");
+    assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["tasks", "before/app", "after/app", "change"]);
+    assert!(table.contains("\na x3 to 4 "), "{table}");
+    assert!(out.join("before_app/digest").is_file() && out.join("after_app/digest").is_file());
+    let both = well(&["compare", &before, &after, "--kernel", "6.1", "--kernel", "6.12", "--duration", "100ms"]);
+    assert!(both.starts_with("before/app, 6.1: before/app under Linux 6.1 on 2 CPUs"), "{both}");
+}
+
+#[test]
 fn mistakes_are_told_with_a_way_to_mend_them() {
     let cases: &[(&str, &[&str])] = &[
         ("no such file", &["run", "nowhere.json"]),
@@ -466,8 +490,9 @@ fn a_virtual_machine_is_told_with_its_host() {
     assert_eq!(json(&["run", &crowded, "--json"])["host_cpus"], 1);
     assert!(json(&["run", &alone, "--json"])["host_cpus"].is_null());
     let compared = well(&["compare", &alone, &crowded]);
-    assert!(compared.starts_with("no host: vm under Linux 6.12 on 2 CPUs, "), "{compared}");
-    assert!(compared.contains("\na host of 1 CPU: vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, "), "{compared}");
+    assert!(compared.starts_with("alone/vm, no host: alone/vm under Linux 6.12 on 2 CPUs, "), "{compared}");
+    let crowded = "\ncrowded/vm, a host of 1 CPU: crowded/vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, ";
+    assert!(compared.contains(crowded), "{compared}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! What the documents print is what the command prints: each block that begins with `$ vruntime run` and a scenario of this
-//! repository is run, and each of its lines has to be among those it prints. Others that a block leaves out may be there.
+//! What the documents print is what the command prints: each block that begins with `$ vruntime run` or `compare` and a
+//! scenario of this repository is run, and each of its lines has to be among those it prints. Others that a block
+//! leaves out may be there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,9 @@ fn command(block: &str) -> Option<(Vec<&str>, Vec<&str>)> {
     let mut lines = block.lines();
     let arguments: Vec<&str> = lines.next()?.strip_prefix("$ vruntime ")?.split_whitespace().collect();
     let printed: Vec<&str> = lines.map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let plain = arguments.first() == Some(&"run") && arguments.get(1)?.starts_with("scenarios/");
-    let one = !printed.iter().any(|line| line.starts_with('$'));
+    let plain = matches!(arguments.first(), Some(&("run" | "compare"))) && arguments.get(1)?.starts_with("scenarios/");
+    // Benchmarks print their own command lines.
+    let one = !printed.iter().any(|line| line.starts_with("$ vruntime"));
     (plain && one && !printed.is_empty()).then_some((arguments, printed))
 }
 

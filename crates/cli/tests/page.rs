@@ -2,6 +2,7 @@
 //!
 //! These load pages in a headless Chromium. Where there is none they say so and are skipped; `make test` sees to one.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -102,6 +103,47 @@ fn a_run_and_a_replay_are_drawn() {
     well(&["replay", "perf-data.txt", "--kernel", "6.1", "--html", &path], "");
     // The recording, its replay and the what-if: how late and how busy each; and the CPU time of all.
     drawn(&load(&page, true).unwrap(), 7);
+}
+
+/// The name of a group beside its bar takes no more than half of the room, however long it is.
+#[test]
+fn groups_with_long_names_have_bars() {
+    let pod = format!(
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{0}.slice/cri-containerd-{0}.scope",
+        "0f9a1f0e8e1e4f57".repeat(4)
+    );
+    let scenario = format!(
+        "duration = \"50ms\"\nmachine = \"1\"\n[[task]]\nname = \"web\"\ngroup = \"{pod}\"\nrun = \"3ms\"\nsleep = \"1ms\"\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (folder.path().join("pods.toml"), folder.path().join("page.html"));
+    std::fs::write(&file, scenario).unwrap();
+    well(&["run", &file.display().to_string(), "--html", &page.display().to_string()], "");
+    let Some(dom) = load(&page, false) else { return };
+    drawn(&dom, 3);
+    let widths: Vec<u32> = attributes(&dom, "data-width").into_iter().map(|width| width.parse().unwrap()).collect();
+    assert!(widths.len() >= 4 && widths.iter().all(|&width| width > 200), "{widths:?}");
+}
+
+/// On a page of a replay every task has the name and the number that it was recorded with.
+#[test]
+fn replayed_tasks_are_called_as_they_were_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    well(&["replay", "perf-data.txt", "--map", "comm=work.sh: copies=2", "--html", &page.display().to_string()], "");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let data = text.split_once("id=\"data\">").and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let names = |run: usize| -> BTreeSet<String> {
+        let tasks = data["runs"][run]["overview"]["timeline"]["tasks"].as_array().unwrap().iter();
+        let names = tasks.map(|name| name.as_str().unwrap().to_owned());
+        // The migration threads are the simulator's own; workers change their names.
+        names.filter(|name| !name.starts_with("migration/") && !name.starts_with("kworker/")).collect()
+    };
+    let recorded = names(0);
+    assert!(names(1).is_subset(&recorded), "{:?} in {recorded:?}", names(1));
+    assert!(recorded.contains("work.sh-12691") && names(2).contains("work.sh-12691"), "{recorded:?}");
+    assert!(names(2).contains("work.sh-12691#2"), "a copy is in no recording: {:?}", names(2));
 }
 
 /// A task may be called anything; on the page that is what is read, and nothing else happens.

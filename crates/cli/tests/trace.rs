@@ -109,6 +109,20 @@ fn a_trace_in_another_format() {
     assert_eq!(count(&out("b.pftrace")), count("perf.data"));
     let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
     assert_eq!(text.lines().count(), 175);
+    // The machine is as large as it was, and every event has its process.
+    let event = "a-7     (    5) [001] d..2. 1.000000: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
+    let large = format!("# entries-in-buffer/entries-written: 1/1   #P:8\n{event}");
+    std::fs::write(out("8.txt"), large).unwrap();
+    for (from, to) in [("8.txt", "8.pb"), ("8.txt", "8-2.txt"), ("8-2.txt", "8-3.txt"), ("8.pb", "8-4.txt")] {
+        well(&["trace", "convert", &out(from), &out(to)], b"");
+        let info: serde_json::Value = serde_json::from_str(&well(&["trace", "info", &out(to), "--json"], b"")).unwrap();
+        assert_eq!(info["machine_cpus"], 8, "{to}");
+    }
+    let again = well(&["trace", "convert", &out("8.pb"), "-", "--to", "text"], b"");
+    assert_eq!(again, std::fs::read_to_string(out("8-3.txt")).unwrap());
+    assert!(again.contains("a-7     (    5) [001] ....."), "{again}");
+    let flags = vruntime(&["trace", "convert", &out("8.txt"), &out("8-5.txt")], b"");
+    assert!(String::from_utf8_lossy(&flags.stderr).contains("events with flags, of which only"));
     let lossy = vruntime(&["trace", "convert", "trace-v6.dat", &out("c.pb")], b"");
     assert!(String::from_utf8_lossy(&lossy.stderr).contains("events left out: Perfetto has no message for them"));
     assert!(fails(&["trace", "convert", "trace-v6.dat", &out("c")], b"").contains("--to"));

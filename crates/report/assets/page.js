@@ -90,7 +90,8 @@ const stepOf = span => {
   const raw = span / 8, power = 10 ** Math.floor(Math.log10(raw));
   return power * [1, 2, 5, 10].find(by => power * by >= raw);
 };
-const LEFT = 52;
+// Room for the longest `CPU 123`.
+const LEFT = 45 + 7 * Math.max(1, ...data.runs.filter(run => run.overview).map(run => String(run.overview.cpus.length - 1).length));
 const axis = (pen, width, height, from, to) => {
   pen.fillStyle = css("--soft"); pen.strokeStyle = css("--line"); pen.lineWidth = 1; pen.textAlign = "center";
   const step = stepOf(to - from), left = LEFT;
@@ -208,7 +209,7 @@ if (runs.length) {
       const [low, high, unknown] = [css("--heat0"), css("--heat1"), css("--mixed")];
       cpus.forEach((cpu, row) => {
         pen.fillStyle = css("--soft"); pen.textAlign = "right";
-        if (rowHeight >= 11 || row % Math.ceil(12 / rowHeight) === 0) pen.fillText(`CPU ${row}`, LEFT - 8, row * rowHeight + rowHeight / 2);
+        if (rowHeight >= 11 || row % Math.ceil(12 / rowHeight) === 0) pen.fillText(`CPU ${row}`, LEFT - 8, Math.max(6, row * rowHeight + rowHeight / 2));
         cpu.busy.forEach((busy, at) => {
           const x = LEFT + at * bin / elapsed * (width - LEFT), to = Math.min(width, LEFT + (at + 1) * bin / elapsed * (width - LEFT));
           pen.fillStyle = busy === null ? unknown : mix(low, high, busy / 1000);
@@ -272,7 +273,7 @@ if (runs.some(run => run.overview.timeline.drawn > 0)) {
       timeline.cpus.forEach((cpu, row) => {
         const y = row * rowHeight, tall = rowHeight - (rowHeight > 9 ? 2 : .5);
         pen.fillStyle = css("--soft"); pen.textAlign = "right";
-        if (rowHeight >= 11 || row % Math.ceil(12 / rowHeight) === 0) pen.fillText(`CPU ${row}`, LEFT - 8, y + rowHeight / 2);
+        if (rowHeight >= 11 || row % Math.ceil(12 / rowHeight) === 0) pen.fillText(`CPU ${row}`, LEFT - 8, Math.max(6, y + rowHeight / 2));
         pen.fillStyle = css("--heat0"); pen.fillRect(LEFT, y, width - LEFT, tall);
         let low = 0, high = cpu.length;
         while (low < high) { const mid = (low + high) >> 1; if (cpu[mid][0] + cpu[mid][1] < view.from) low = mid + 1; else high = mid; }
@@ -349,5 +350,6 @@ setTimeout(() => document.querySelectorAll("canvas").forEach(node => {
   for (let at = 3; at < pixels.length; at += 4 * 97) if (pixels[at]) seen.add(pixels[at - 1] << 16 | pixels[at - 2] << 8 | pixels[at - 3]);
   node.dataset.colours = seen.size;
 }), 100);
+setTimeout(() => document.querySelectorAll(".bar").forEach(node => { node.dataset.width = node.clientWidth; }), 100);
 tell();
 })();

@@ -36,7 +36,16 @@ struct Metric {
     format: fn(f64) -> String,
     /// A smaller difference is never worth a sentence, in the metric's unit.
     floor: f64,
+    /// How many sleeps, wakeups or loops it is of; 0 of what is a sum.
+    samples: fn(&ClassResult) -> u64,
+    /// Of fewer, in all runs of a variant, no sentence is made.
+    least: u64,
 }
+
+/// What three sleeps were like, the next three need not be.
+const SEVERAL: u64 = 20;
+/// Of fewer the 99th percentile is the worst.
+const HUNDRED: u64 = 100;
 
 /// The largest change of each family gets a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,6 +71,8 @@ const METRICS: [Metric; 10] = [
         value: |results, class| Some(results.share(class.account.cpu_ns) * 100.0),
         format: |value| percent(value / 100.0),
         floor: 0.5,
+        samples: |_| 0,
+        least: 0,
     },
     Metric {
         name: "wait %",
@@ -72,6 +83,8 @@ const METRICS: [Metric; 10] = [
         value: |results, class| Some(results.share(class.account.run_delay_ns) * 100.0),
         format: |value| percent(value / 100.0),
         floor: 1.0,
+        samples: |_| 0,
+        least: 0,
     },
     Metric {
         name: "late p50",
@@ -82,6 +95,8 @@ const METRICS: [Metric; 10] = [
         value: |_, class| late(class).map(|latency| latency.p50_ns as f64),
         format: time,
         floor: 50_000.0,
+        samples: |class| late(class).map_or(0, |latency| latency.count),
+        least: SEVERAL,
     },
     Metric {
         name: "late p99",
@@ -92,6 +107,8 @@ const METRICS: [Metric; 10] = [
         value: |_, class| late(class).map(|latency| latency.p99_ns as f64),
         format: time,
         floor: 100_000.0,
+        samples: |class| late(class).map_or(0, |latency| latency.count),
+        least: HUNDRED,
     },
     Metric {
         name: "late max",
@@ -102,6 +119,8 @@ const METRICS: [Metric; 10] = [
         value: |_, class| late(class).map(|latency| latency.max_ns as f64),
         format: time,
         floor: 500_000.0,
+        samples: |class| late(class).map_or(0, |latency| latency.count),
+        least: SEVERAL,
     },
     Metric {
         name: "switch/s",
@@ -112,6 +131,8 @@ const METRICS: [Metric; 10] = [
         value: |results, class| Some(results.per_second(class.account.switches()) / class.tasks.max(1) as f64),
         format: count,
         floor: 5.0,
+        samples: |_| 0,
+        least: 0,
     },
     Metric {
         name: "migrations",
@@ -122,6 +143,8 @@ const METRICS: [Metric; 10] = [
         value: |_, class| Some(class.account.migrations as f64),
         format: count,
         floor: 20.0,
+        samples: |_| 0,
+        least: 0,
     },
     Metric {
         name: "loops",
@@ -132,6 +155,8 @@ const METRICS: [Metric; 10] = [
         value: |_, class| (class.account.loops > 0).then_some(class.account.loops as f64),
         format: count,
         floor: 5.0,
+        samples: |_| 0,
+        least: 0,
     },
     Metric {
         name: "loop p50",
@@ -142,6 +167,8 @@ const METRICS: [Metric; 10] = [
         value: |_, class| class.loop_duration.map(|latency| latency.p50_ns as f64),
         format: time,
         floor: 50_000.0,
+        samples: |class| class.loop_duration.map_or(0, |latency| latency.count),
+        least: SEVERAL,
     },
     Metric {
         name: "idle waits",
@@ -152,6 +179,8 @@ const METRICS: [Metric; 10] = [
         value: |results, class| results.conservation.map(|_| class.account.idle_waits.total_ns as f64),
         format: time,
         floor: 1_000_000.0,
+        samples: |_| 0,
+        least: 0,
     },
 ];
 
@@ -192,10 +221,20 @@ fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
 
 struct Row<'a> {
     class: &'a str,
-    tasks: usize,
+    /// The class, and how many tasks it has.
+    name: String,
     metric: &'static Metric,
     /// One a variant.
     cells: Vec<Option<Spread>>,
+    /// How many sleeps, wakeups or loops each variant's cell is of.
+    samples: Vec<u64>,
+}
+
+impl Row<'_> {
+    /// Whether enough is behind the reference's cell and this one to make a sentence of their difference.
+    fn is_of_enough(&self, variant: usize) -> bool {
+        [0, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
+    }
 }
 
 struct Standout<'a> {
@@ -222,21 +261,29 @@ impl Comparison {
     }
 
     fn rows(&self) -> Vec<Row<'_>> {
-        let mut classes: Vec<(&str, usize)> = Vec::new();
+        let mut classes: Vec<(&str, usize, usize)> = Vec::new();
         for class in self.variants.iter().flat_map(|variant| &variant.runs[0].classes) {
-            if !classes.iter().any(|&(name, _)| name == class.name) {
-                classes.push((&class.name, class.tasks));
+            match classes.iter_mut().find(|(name, ..)| *name == class.name) {
+                Some((_, least, most)) => (*least, *most) = ((*least).min(class.tasks), (*most).max(class.tasks)),
+                None => classes.push((&class.name, class.tasks, class.tasks)),
             }
         }
         let mut rows = Vec::new();
-        for (class, tasks) in classes {
+        for (class, least, most) in classes {
+            let name =
+                if least == most { name_of(class, least) } else { format!("{} x{least} to {most}", printable(class)) };
             for metric in &METRICS {
                 let cells = self.variants.iter().map(|variant| {
                     let values: Vec<f64> =
                         variant.runs.iter().filter_map(|run| (metric.value)(run, run.class(class)?)).collect();
                     Spread::of(&values)
                 });
-                rows.push(Row { class, tasks, metric, cells: cells.collect() });
+                let samples = self.variants.iter().map(|variant| {
+                    let classes = variant.runs.iter().filter_map(|run| run.class(class));
+                    classes.map(metric.samples).fold(0, u64::saturating_add)
+                });
+                let (cells, samples) = (cells.collect(), samples.collect());
+                rows.push(Row { class, name: name.clone(), metric, cells, samples });
             }
         }
         rows
@@ -250,7 +297,7 @@ impl Comparison {
         let count = all.len();
         let mut silent: Vec<String> = Vec::new();
         for row in &all {
-            let name = name_of(row.class, row.tasks);
+            let name = row.name.clone();
             if !silent.contains(&name) && !all.iter().any(|other| other.class == row.class && self.changes(other)) {
                 silent.push(name);
             }
@@ -311,7 +358,7 @@ impl Comparison {
         let mut lines: Vec<Vec<String>> = Vec::new();
         for row in rows {
             let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
-            let name = if last_class == Some(row.class) { String::new() } else { name_of(row.class, row.tasks) };
+            let name = if last_class == Some(row.class) { String::new() } else { row.name.clone() };
             last_class = Some(row.class);
             let mut line = vec![name, row.metric.name.to_owned(), shown[0].clone()];
             for &other in others {
@@ -343,16 +390,22 @@ impl Comparison {
     }
 
     /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
-    /// kind (latency, CPU time, switches and migrations).
+    /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
+    /// for it.
     pub fn sentence(&self) -> String {
         let rows = self.rows();
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
+        let mut few = false;
         for row in &rows {
             for variant in 1..self.variants.len() {
                 let (Some(base), Some(other)) = (row.cells[0], row.cells[variant]) else { continue };
                 let Some((from, to)) = certain(base, other) else { continue };
                 let floor = row.metric.floor;
                 if (from - to).abs() < floor {
+                    continue;
+                }
+                if !row.is_of_enough(variant) {
+                    few = true;
                     continue;
                 }
                 let score = ((to + floor) / (from + floor)).ln().abs();
@@ -372,10 +425,15 @@ impl Comparison {
         if best.is_empty() {
             let labels: Vec<&str> = self.variants.iter().map(|variant| variant.label.as_str()).collect();
             let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
-            return wrap(&format!(
-                "Nothing stands out: no class of tasks fares differently{bound} with {}.",
-                labels.join(", ")
-            ));
+            let labels = labels.join(", ");
+            return wrap(&if few {
+                format!(
+                    "Nothing stands out{bound} with {labels} but what rests on too few samples; a longer run or more \
+                     seeds would tell."
+                )
+            } else {
+                format!("Nothing stands out: no class of tasks fares differently{bound} with {labels}.")
+            });
         }
         let mut text = String::from("What stands out: ");
         for (index, (_, standout)) in best.iter().enumerate() {
@@ -472,7 +530,7 @@ impl Comparison {
             }
         }
         for row in self.differing() {
-            let mut cells: Vec<Cell> = vec![name_of(row.class, row.tasks).into(), row.metric.name.into()];
+            let mut cells: Vec<Cell> = vec![row.name.as_str().into(), row.metric.name.into()];
             for (index, cell) in row.cells.iter().enumerate() {
                 cells.push(value(row.metric, *cell).into());
                 if index > 0 {
@@ -525,7 +583,7 @@ pub fn spread_table(runs: &[Results]) -> String {
         if row.metric.key == IDLE_WAITS && spread.max == 0.0 {
             continue;
         }
-        let name = if last_class == Some(row.class) { String::new() } else { name_of(row.class, row.tasks) };
+        let name = if last_class == Some(row.class) { String::new() } else { row.name.clone() };
         last_class = Some(row.class);
         let mut line = vec![name, row.metric.name.to_owned()];
         line.extend([spread.mean, spread.min, spread.max].map(row.metric.format));

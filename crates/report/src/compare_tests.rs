@@ -4,8 +4,12 @@ use super::*;
 use crate::collector::Collector;
 use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId, TaskInfo};
 
-/// A run of one second in which `web` got `cpu_ms` and was `late_us` late each time, beside a constant `hog`.
+/// A run of one second in which `web` got `cpu_ms` and was `late_us` late each of 100 times, beside a constant `hog`.
 fn run(cpu_ms: u64, late_us: u64) -> Results {
+    run_of(100, cpu_ms, late_us)
+}
+
+fn run_of(sleeps: u64, cpu_ms: u64, late_us: u64) -> Results {
     let mut c = Collector::new(2);
     for (id, name) in [(0, "web"), (1, "hog")] {
         c.task(TaskId(id), &TaskInfo { name, class: name, ..TaskInfo::default() });
@@ -14,7 +18,9 @@ fn run(cpu_ms: u64, late_us: u64) -> Results {
         let next = Running::Task(task);
         c.event(0, cpu, &Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next });
     }
-    c.event(5, CpuId(0), &Event::SleepReturn { task: TaskId(0), late: late_us * 1000 });
+    for at in 0..sleeps {
+        c.event(5 + at, CpuId(0), &Event::SleepReturn { task: TaskId(0), late: late_us * 1000 });
+    }
     let prev = Running::Task(TaskId(0));
     c.event(
         cpu_ms * 1_000_000,
@@ -62,6 +68,33 @@ fn a_change_within_the_spread_does_not_stand_out() {
 fn a_tiny_change_does_not_stand_out_even_without_spread() {
     let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), variant("b", &[(300, 40)])]).unwrap();
     assert!(comparison.sentence().starts_with("Nothing stands out"), "{}", comparison.sentence());
+}
+
+#[test]
+fn what_rests_on_a_few_sleeps_does_not_stand_out() {
+    let compared = |sleeps: u64, seeds: usize| {
+        let variant =
+            |label: &str, late_us| Variant { label: label.to_owned(), runs: vec![run_of(sleeps, 300, late_us); seeds] };
+        Comparison::new(vec![variant("6.1", 4000), variant("6.12", 1000)]).unwrap()
+    };
+    let few = compared(3, 1);
+    assert!(few.sentence().starts_with("Nothing stands out with 6.1, 6.12 but what rests on too few samples"));
+    fits(&few.sentence());
+    assert!(few.table().contains("late p50"), "the table has it: {}", few.table());
+    // The median and the worst of 20, whoever had them; the 99th percentile of 100.
+    assert!(compared(19, 1).sentence().starts_with("Nothing"));
+    let several = compared(10, 2).sentence();
+    assert!(several.contains("lateness") && !several.contains("99th"), "{several}");
+    assert!(compared(99, 1).rows().iter().any(|row| row.metric.key == "late_p99" && !row.is_of_enough(1)));
+    assert!(compared(100, 1).rows().iter().all(|row| row.is_of_enough(1) || row.samples[1] == 0));
+}
+
+#[test]
+fn classes_of_different_sizes_are_told() {
+    let mut other = variant("b", &[(100, 5000)]);
+    other.runs[0].classes[0].tasks = 4;
+    let table = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap().table();
+    assert!(table.contains("\nweb x1 to 4 "), "{table}");
 }
 
 #[test]

@@ -34,6 +34,8 @@ const ROWS: usize = 40;
 
 /// Words up to this long, and names of several words, are never broken: people copy them. The table is rather wider then.
 const UNBROKEN: usize = 64;
+/// Longer ones are broken anyway, but not into shorter pieces than this.
+const PIECE: usize = 32;
 
 /// No frame, a rule under the head, blanks between columns.
 const STYLE: TableStyle = TableStyle::new()
@@ -59,12 +61,13 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     table.set_header(head);
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     // What fits has no need to be broken, and bounds would only make the columns uneven.
-    let whole = longest(head, &rows, |_, _| false);
+    let whole = longest(head, &rows, |_, _| false, usize::MAX);
     let all = |gap: usize| whole.iter().map(|width| width + gap).sum::<usize>() + 1 - gap;
     let fits = |gap| width == ENDLESS || all(gap) <= usize::from(width);
     // Columns that are near each other are read more easily than cells in several lines.
     let left_padding = u16::from(fits(2) || !fits(1));
-    let widths = (!fits(1)).then(|| longest(head, &rows, |column, cell| column > 0 || cell.chars().count() > UNBROKEN));
+    let may = |column: usize, cell: &str| column > 0 || cell.chars().count() > UNBROKEN;
+    let widths = (!fits(1)).then(|| longest(head, &rows, may, UNBROKEN));
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if index > 0 { left_padding } else { 0 }, 1));
@@ -73,7 +76,7 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
         }
         if let Some(widths) = &widths {
             // Padding is part of a column's width.
-            let least = widths[index].min(UNBROKEN) + usize::from(index > 0) + 1;
+            let least = widths[index] + usize::from(index > 0) + 1;
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least as u16)));
         }
     }
@@ -85,14 +88,16 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     text
 }
 
-/// The longest cell of each column, or the longest word of it if `breaks` says that it may be broken between words.
-fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool) -> Vec<usize> {
+/// The longest cell of each column, or the longest word of it if `breaks` says that it may be broken between words. Of
+/// one beyond `most` it is a [`PIECE`].
+fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool, most: usize) -> Vec<usize> {
     let mut widths = vec![0; head.len()];
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     for row in std::iter::once(&head).chain(rows) {
         for (index, (width, cell)) in widths.iter_mut().zip(row).enumerate() {
             let may = breaks(index, cell);
             let parts = cell.split(|c: char| may && c == ' ').map(|part| part.chars().count());
+            let parts = parts.map(|part| if part > most { PIECE } else { part });
             *width = parts.fold(*width, usize::max);
         }
     }
@@ -424,6 +429,19 @@ mod tests {
         let long = "sched_batch_wakeup_granularity_ns-and-more-than-that";
         let text = grid(&["a", "what"], 2, [vec!["b".repeat(60), format!("{long} {}", "words ".repeat(30))]]);
         assert!(text.contains(long) && text.contains(&"b".repeat(60)), "{text}");
+    }
+
+    #[test]
+    fn what_is_broken_anyway_makes_no_room_for_itself() {
+        let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
+        let row = |path: String| {
+            let cells = ["100", "2", "78.56", "63.82", "123.1", "94.14", "49.18", "500"].map(str::to_owned);
+            [vec![path], cells.to_vec()].concat()
+        };
+        let pod = format!("/kubepods.slice/kubepods-burstable.slice/cri-containerd-{}.scope", "5c1a3e6f".repeat(8));
+        let text = grid_of(100, &head, 1, [row("/kubepods.slice".to_owned()), row(pod)]);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| (90..=100).contains(&widest)), "{widest:?}:\n{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What our writers write, read back: the same events.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use vruntime_trace::read::{self, Kind, Notes, Summary, TextReader};
@@ -133,7 +134,7 @@ fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// What survives a conversion to text: everything but processes, and what a file says of tasks beside its events.
+/// What survives a conversion: everything but processes, and what a file says of tasks beside its events.
 fn lines(bytes: Vec<u8>) -> Vec<String> {
     let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
     let mut lines = Vec::new();
@@ -172,6 +173,83 @@ fn every_recording_converted_to_text_is_the_same() {
         assert_eq!(after.len(), before.len());
         assert!(after.len() > 100);
     }
+}
+
+/// Which processes the threads are of that have events.
+fn processes(bytes: Vec<u8>) -> BTreeMap<i32, i32> {
+    let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+    let mut processes = BTreeMap::new();
+    while let Some(record) = events.next_record().unwrap() {
+        if !record.name.starts_with(b"PERF_RECORD_")
+            && let Some(tgid) = record.tgid.filter(|&tgid| tgid > 0 && record.pid > 0)
+        {
+            processes.insert(record.pid, tgid);
+        }
+    }
+    processes
+}
+
+#[test]
+fn processes_are_written() {
+    for name in ["perf.data", "ftrace-tgid.txt"] {
+        let bytes = std::fs::read(fixture(name)).unwrap();
+        let mut events = read::from_reader(Cursor::new(bytes.clone())).unwrap();
+        let (mut text, mut perfetto) = (RecordedText::new(Vec::new(), 2), RecordedPerfetto::new(Vec::new(), 2));
+        while let Some(record) = events.next_record().unwrap() {
+            text.record(&record);
+            perfetto.record(&record);
+        }
+        let before = processes(bytes);
+        assert!(before.len() > 5, "{name}: {before:?}");
+        assert_eq!(processes(text.finish_writing().unwrap()), before, "{name}");
+        assert_eq!(processes(perfetto.finish_writing().unwrap()), before, "{name}");
+    }
+}
+
+#[test]
+fn processes_known_from_elsewhere_are_written_or_counted() {
+    let text = "a 7 [000] 1.000000: PERF_RECORD_COMM a:5/7\nb 8 [000] 1.000000: PERF_RECORD_COMM b:8/8\n\
+        a 7 [000] 2.000000: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n";
+    let mut reader = TextReader::new(text.as_bytes());
+    let mut writer = RecordedText::new(Vec::new(), 0);
+    while let Some(record) = reader.next_record().unwrap() {
+        writer.record(&record);
+    }
+    assert_eq!(writer.omitted(), 1, "b has no event");
+    assert_eq!(processes(writer.finish_writing().unwrap()), BTreeMap::from([(7, 5)]));
+}
+
+#[test]
+fn how_many_cpus_there_are_is_known_before_the_first_event() {
+    let event = "a-7 [001] 0.000000001: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
+    for (header, cpus) in [
+        ("# entries-in-buffer/entries-written: 1/1   #P:8\n", Some(8)),
+        ("cpus=6\n", Some(6)),
+        ("cpus=0\n", None),
+        ("", None),
+    ] {
+        let text = format!("{header}{event}{event}").into_bytes();
+        let mut reader = read::from_reader(Cursor::new(text)).unwrap();
+        for _ in 0..2 {
+            reader.begin().unwrap();
+            assert_eq!(reader.notes().cpus, cpus, "{header}");
+        }
+        let known = cpus.unwrap_or(0);
+        let (mut text, mut perfetto) = (RecordedText::new(Vec::new(), known), RecordedPerfetto::new(Vec::new(), known));
+        let mut count = 0;
+        while let Some(record) = reader.next_record().unwrap() {
+            count += 1;
+            text.record(&record);
+            perfetto.record(&record);
+        }
+        assert_eq!(count, 2, "none is lost");
+        for written in [text.finish_writing().unwrap(), perfetto.finish_writing().unwrap()] {
+            let mut again = read::from_reader(Cursor::new(written)).unwrap();
+            again.begin().unwrap();
+            assert_eq!(again.notes().cpus, cpus, "{header}");
+        }
+    }
+    assert!(read::from_reader(Cursor::new(b"cpus=2\n".to_vec())).unwrap().begin().is_err(), "no event");
 }
 
 #[test]

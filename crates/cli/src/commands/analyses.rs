@@ -29,7 +29,7 @@ pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<Anal
     if tasks.len() > 1 {
         return Err(miette!(help = "ask again for the other", "critical-path is of one task at a time"));
     }
-    let options = AnalysisOptions { each_task, task: tasks.first().map(|&task| task.clone()) };
+    let options = AnalysisOptions { each_task, task: tasks.first().map(|&task| task.clone()), replayed: false };
     let kinds: Vec<AnalysisKind> = what.iter().map(|asked| asked.kind).collect();
     Ok((if kinds.is_empty() { AnalysisKind::USUAL.to_vec() } else { kinds }, options))
 }

@@ -1,9 +1,10 @@
 //! `vruntime compare`.
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use miette::miette;
-use vruntime_report::{Comparison, Variant};
+use vruntime_report::{Comparison, Variant, printable};
 use vruntime_workload::program::Workload;
 
 use super::replay::cgroups;
@@ -18,6 +19,8 @@ use crate::{Ended, input, located, output, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
+    /// What tells its file from the others: its name, or more of its path.
+    file: String,
     /// The input's, fitted to the machine if it is a trace's.
     workload: Cow<'a, Workload>,
     plan: Plan,
@@ -42,7 +45,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             let seed = side.plan.config.seed.wrapping_add(u64::from(index));
             jobs.push(Job {
                 detect: false,
-                analyse: Some(html::watch(None)).filter(|_| index == 0 && compare.reports.html.is_some()),
+                analyse: (index == 0 && compare.reports.html.is_some()).then(|| match side.input.says {
+                    Says::Trace { .. } => html::watch_replayed(),
+                    _ => html::watch(None),
+                }),
                 overview: index == 0,
                 workload: &side.workload,
                 config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
@@ -137,7 +143,8 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
 /// Every combination of files, kernels and machines; the first is what the others are compared with.
 fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<'a>>> {
     let mut sides = Vec::new();
-    for input in inputs {
+    let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+    for (input, file) in inputs.iter().zip(file_names(&names, &compare.files)) {
         let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
         if kernels.is_empty() {
             kernels = kernels_of(input).into_iter().map(Some).collect();
@@ -158,7 +165,7 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
                 if matches!(input.says, Says::Trace { .. }) {
                     fit(workload.to_mut(), &plan.config);
                 }
-                sides.push(Side { input, workload, plan, label: String::new() });
+                sides.push(Side { input, file: file.clone(), workload, plan, label: String::new() });
             }
         }
     }
@@ -176,17 +183,16 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         let first = of(&sides[0]);
         sides.iter().any(|side| of(side) != first)
     };
-    let several_files = compare.files.len() > 1;
-    let files = several_files && differs(&|side| side.input.name.clone());
+    let files = compare.files.len() > 1 && differs(&|side| side.file.clone());
     let kernels = differs(&|side| side.plan.kernel.clone());
     let machines = differs(&|side| side.plan.machine.clone());
     let host = |side: &Side<'_>| host_words(&side.plan.config.machine).unwrap_or_else(|| "no host".to_owned());
     // The files' names tell apart what they say of hosts, unless they are the same.
-    let hosts = !files && differs(&host);
+    let hosts = !differs(&|side| side.input.name.clone()) && differs(&host);
     for (index, side) in sides.iter_mut().enumerate() {
         let mut parts = Vec::new();
         if files {
-            parts.push(side.input.name.clone());
+            parts.push(side.file.clone());
         }
         if kernels {
             parts.push(side.plan.kernel.clone());
@@ -199,12 +205,39 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }
-    // Two files of one name, or one kernel given twice: numbered, so that no folder overwrites another.
+    // One file or one kernel given twice, or two that make one name of a folder: numbered, so that no folder overwrites
+    // another.
     for index in 1..sides.len() {
-        if sides[..index].iter().any(|earlier| earlier.label == sides[index].label) {
+        if sides[..index].iter().any(|earlier| folder_name(&earlier.label) == folder_name(&sides[index].label)) {
             sides[index].label = format!("{} #{}", sides[index].label, index + 1);
         }
     }
+}
+
+/// What to call files: by their names, and those that have one name by as much of their paths as tells them apart.
+fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
+    // From behind: the name, and the folders it is in.
+    let folders: Vec<Vec<String>> = paths
+        .iter()
+        .map(|path| {
+            let folders = path.parent().into_iter().flat_map(Path::components).rev();
+            folders.map(|folder| printable(&folder.as_os_str().to_string_lossy())).collect()
+        })
+        .collect();
+    let of_depth = |index: usize, depth: usize| {
+        let mut parts: Vec<&str> = folders[index].iter().take(depth).map(String::as_str).collect();
+        parts.reverse();
+        parts.push(names[index]);
+        parts.join("/").replace("//", "/")
+    };
+    let name = |index: usize| {
+        let same = || (0..names.len()).filter(|&other| names[other] == names[index] && paths[other] != paths[index]);
+        let most = folders.iter().map(Vec::len).max().unwrap_or(0);
+        let depth = (0..=most).find(|&depth| same().all(|other| of_depth(other, depth) != of_depth(index, depth)));
+        // In one folder: their endings, or what they call themselves, is all they differ by.
+        depth.map_or_else(|| printable(&paths[index].display().to_string()), |depth| of_depth(index, depth))
+    };
+    (0..names.len()).map(name).collect()
 }
 
 /// A label as the name of a folder.
@@ -243,18 +276,31 @@ fn report(
 
 /// What was run on one side.
 fn what(side: &Side<'_>, runs: &[Done]) -> String {
-    let Side { input, plan, label, .. } = side;
+    let Side { file, plan, label, .. } = side;
     let seconds = runs.first().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
-    format!(
-        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated",
-        input.name, plan.kernel, plan.machine_words
-    )
+    format!("{label}: {} under Linux {} on {}{default}, {seconds} s simulated", file, plan.kernel, plan.machine_words)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::folder_name;
+    use super::{PathBuf, file_names, folder_name};
+
+    #[test]
+    fn files_of_one_name_are_told_apart_by_their_folders() {
+        let named = |files: &[(&str, &str)]| {
+            let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+            file_names(&names, &files.iter().map(|(_, path)| PathBuf::from(path)).collect::<Vec<_>>())
+        };
+        assert_eq!(named(&[("a", "x/a.toml"), ("b", "y/b.toml")]), ["a", "b"]);
+        assert_eq!(named(&[("app", "before/app.toml"), ("app", "after/app.toml")]), ["before/app", "after/app"]);
+        assert_eq!(named(&[("s", "s.toml"), ("s", "d/s.toml"), ("t", "d/t.toml")]), ["s", "d/s", "t"]);
+        assert_eq!(named(&[("s", "/1/x/s.toml"), ("s", "/2/x/s.toml")]), ["1/x/s", "2/x/s"]);
+        assert_eq!(named(&[("s", "/s.toml"), ("s", "d/s.toml")]), ["/s", "d/s"]);
+        assert_eq!(named(&[("s", "d/s.toml"), ("s", "d/s.json")]), ["d/s.toml", "d/s.json"]);
+        assert_eq!(named(&[("s", "d/s.toml"), ("s", "d/s.toml")]), ["s", "s"], "one file, twice");
+        assert_eq!(named(&[]), Vec::<String>::new());
+    }
 
     #[test]
     fn labels_become_harmless_folder_names() {

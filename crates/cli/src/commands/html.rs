@@ -16,6 +16,12 @@ pub(crate) fn watch(asked: Option<(Vec<AnalysisKind>, AnalysisOptions)>) -> (Vec
     (kinds, options)
 }
 
+/// As [`watch`], in a run of what was recorded.
+pub(crate) fn watch_replayed() -> (Vec<AnalysisKind>, AnalysisOptions) {
+    let (kinds, options) = watch(None);
+    (kinds, AnalysisOptions { replayed: true, ..options })
+}
+
 /// Writes a page.
 pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
     places::write(path, &page.html())

@@ -93,7 +93,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         traces: None,
         rtapp_log: None,
         detect: false,
-        analyse: arguments.reports.html.is_some().then(|| super::html::watch(None)),
+        analyse: arguments.reports.html.is_some().then(super::html::watch_replayed),
         overview: true,
         kernel: plan.kernel.clone(),
     };

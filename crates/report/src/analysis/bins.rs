@@ -69,6 +69,13 @@ impl Bins {
         }
     }
 
+    /// Makes bins wider until a CPU has at most `most` of them, or one.
+    pub(crate) fn widen(&mut self, most: usize) {
+        while self.len() > most.max(1) {
+            self.halve();
+        }
+    }
+
     fn halve(&mut self) {
         self.width = self.width.saturating_mul(2);
         for row in &mut self.rows {
@@ -102,6 +109,19 @@ mod tests {
         let busy: Vec<u64> = bins.rows[0].iter().map(|bin| bin.busy).collect();
         assert_eq!(busy, [500_000, 1_000_000, 250_000]);
         assert_eq!(bins.rows[0][1].area, 2_000_000);
+    }
+
+    #[test]
+    fn wider_bins_hold_the_same() {
+        let mut bins = Bins::default();
+        bins.add(0, 0, 999_500_000, Load { runnable: 2, busy: true, known: true });
+        bins.add(1, 0, 500_000, Load { runnable: 9, busy: false, known: false });
+        bins.widen(100);
+        assert_eq!((bins.len(), bins.width), (63, 16_000_000));
+        assert_eq!(bins.rows[0].iter().map(|bin| bin.busy).sum::<u64>(), 999_500_000);
+        assert_eq!(bins.rows[1], [Bin { area: 4_500_000, busy: 0, unknown: 500_000, max: 9 }]);
+        bins.widen(0);
+        assert_eq!(bins.len(), 1);
     }
 
     proptest! {

@@ -85,6 +85,9 @@ impl Sink for Analyses {
         self.holds.task(id, info.group, info.policy.is_rt());
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
             self.world.set_class(task, info.class);
+            if self.replayed {
+                self.world.set_recorded(task, info.name, info.class);
+            }
         }
     }
 

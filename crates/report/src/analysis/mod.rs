@@ -119,6 +119,9 @@ pub struct AnalysisOptions {
     pub each_task: bool,
     /// The task of the critical path: its pid, its name, or `name-pid`.
     pub task: Option<String>,
+    /// The run replays a recording: its tasks have the names and pids that they had there, rather than those of the
+    /// simulation.
+    pub replayed: bool,
 }
 
 use AnalysisOptions as Options;
@@ -148,6 +151,8 @@ pub struct Analyses {
     holds: Holds,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
     overview: Option<Box<overview::Overview>>,
+    /// As [`AnalysisOptions::replayed`].
+    replayed: bool,
 }
 
 impl Analyses {
@@ -170,7 +175,13 @@ impl Analyses {
             };
             chosen.push((kind, analysis));
         }
-        Self { world: World::default(), holds: Holds::default(), chosen, overview: None }
+        Self {
+            world: World::default(),
+            holds: Holds::default(),
+            chosen,
+            overview: None,
+            replayed: options.replayed,
+        }
     }
 
     /// Watches for the charts of a [`Page`](crate::Page) as well.

@@ -1,7 +1,8 @@
 //! What a page shows of a run or a trace besides tables: how busy each CPU was over time, how long its queue, who ran when, and
 //! the distribution of delays after wakeups.
 //!
-//! Bounded, whatever the length: 1024 bins of time, 1024 distributions, and 16,384 slices of the timeline. Where there are more
+//! Bounded, whatever the length: 1024 bins of time, 2048 distributions, and 16,384 slices of the timeline; of bins
+//! 32,768 on the page, whatever the number of CPUs. Where there are more
 //! slices than that, those shorter than a grain are put together with their neighbours, as *several tasks*; longer ones are
 //! always exact. The grain is told.
 
@@ -20,10 +21,13 @@ use crate::latency::Recorder;
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// So many tasks have a distribution of their own before they are put together by name.
+/// So many tasks have a distribution of their own, by their last names; those beyond have one for each name, of which
+/// there may be as many.
 const MOST_RECORDERS: usize = 1024;
 /// So many names are shown, those with most delays.
 const MOST_NAMES: usize = 40;
+/// So many bins of all CPUs are on the page: with more than 32 CPUs they are wider there.
+const MOST_BINS: usize = 1 << 15;
 /// Points of a distribution.
 const POINTS: usize = 160;
 /// In place of a task: several.
@@ -48,7 +52,9 @@ pub(crate) struct Overview {
     all: u64,
     grain: u64,
     delays: Vec<Recorder>,
-    /// Of tasks beyond the first.
+    /// Of tasks beyond the first: by class, or by the name they had.
+    beyond: BTreeMap<String, Recorder>,
+    /// Of names beyond the first.
     others: Recorder,
 }
 
@@ -96,6 +102,9 @@ impl Overview {
         for (task, recorder) in self.delays.iter().enumerate().filter(|(_, recorder)| recorder.latency().is_some()) {
             by_name.entry(world.class(task as u32)).or_default().merge(recorder);
         }
+        for (name, recorder) in &self.beyond {
+            by_name.entry(name.clone()).or_default().merge(recorder);
+        }
         if self.others.latency().is_some() {
             by_name.entry("(others)".to_owned()).or_default().merge(&self.others);
         }
@@ -108,11 +117,13 @@ impl Overview {
 
     /// Everything, for a page. Times are nanoseconds since the first event.
     pub(crate) fn json(&self, world: &World) -> Value {
-        let bins = self.queues.bins();
+        let mut bins = self.queues.bins().clone();
+        bins.widen(MOST_BINS / world.cpus().len().max(1));
         let elapsed = world.elapsed();
         let length = (elapsed.div_ceil(bins.width.max(1)) as usize).min(bins.len());
-        let per_mille =
-            |part: u64, of: u64| if of == 0 { Value::Null } else { json!((part as f64 * 1000.0 / of as f64).round()) };
+        let per_mille = |part: u64, of: u64| {
+            if of == 0 { Value::Null } else { json!((part as f64 * 1000.0 / of as f64).round() as u64) }
+        };
         let rows: Vec<Value> = (0..world.cpus().len())
             .map(|cpu| {
                 let row = bins.rows.get(cpu);
@@ -198,8 +209,14 @@ impl Analysis for Overview {
                         self.delays.resize_with(task + 1, Recorder::default);
                     }
                     self.delays[task].record(ns);
-                } else {
-                    self.others.record(ns);
+                    continue;
+                }
+                let name = world.class(change.task);
+                let full = self.beyond.len() >= MOST_RECORDERS;
+                match self.beyond.get_mut(&name) {
+                    Some(recorder) => recorder.record(ns),
+                    None if full => self.others.record(ns),
+                    None => self.beyond.entry(name).or_default().record(ns),
                 }
             }
         }

@@ -265,7 +265,7 @@ proptest! {
             text.push_str(&line);
         }
         if text.contains("sched_") {
-            let options = AnalysisOptions { each_task: true, task: Some("a".to_owned()) };
+            let options = AnalysisOptions { each_task: true, task: Some("a".to_owned()), replayed: false };
             let analyses = analyse(&AnalysisKind::ALL, &options, &text);
             let elapsed = analyses.json()["elapsed_ns"].as_u64().unwrap();
             prop_assert!(!analyses.text(100).is_empty());
@@ -280,5 +280,69 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+fn overview(text: &str) -> Value {
+    let mut reader = TextReader::new(text.as_bytes());
+    let mut analyses = Analyses::new(&[], &AnalysisOptions::default()).with_overview();
+    while let Some(record) = reader.next_record().expect("it is a trace") {
+        analyses.add(&record);
+    }
+    analyses.end();
+    analyses.overview_json().expect("it was watched for")
+}
+
+#[test]
+fn delays_of_any_number_of_tasks_are_those_of_their_names() {
+    let mut text = String::new();
+    for pid in 1..=2500 {
+        let (at, task) = (u64::from(pid) * 1000, if pid % 10 == 0 { ("hog", pid) } else { ("w", pid) });
+        text.push_str(&wake("sched_waking", 0, at, IDLE, task, 0));
+        text.push_str(&switch(0, at + 10, IDLE, "R", task));
+        text.push_str(&switch(0, at + 20, task, "S", IDLE));
+    }
+    let json = overview(&text);
+    let counts: Vec<(&str, u64)> = json["delays"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["name"].as_str().unwrap(), one["count"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(counts, [("w", 2250), ("hog", 250)]);
+}
+
+#[test]
+fn a_page_has_no_more_bins_for_a_large_machine() {
+    let json = overview(
+        &[switch(299, 0, IDLE, "R", A), switch(299, 750_000, A, "S", IDLE), switch(0, 1_000_000, IDLE, "R", B)]
+            .concat(),
+    );
+    let rows = json["cpus"].as_array().unwrap();
+    let all: usize = rows.iter().map(|row| row["busy"].as_array().unwrap().len()).sum();
+    assert_eq!((rows.len(), json["bin_ns"].as_u64()), (300, Some(16_000_000)));
+    assert!((1 << 14..=1 << 15).contains(&all), "{all} bins");
+    assert_eq!(
+        (&rows[299]["busy"][0], &rows[299]["busy"][46], &rows[299]["busy"][47]),
+        (&1000.into(), &875.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_replayed_task_is_called_as_it_was_recorded() {
+    let mut world = World::default();
+    let shown = |world: &mut World, name: &str, class: &str| {
+        let task = world.task(1 + world.tasks() as i32, name.as_bytes()).expect("a pid");
+        world.set_recorded(task, name, class);
+        format!("{} {} {}", world.name(task), world.comm(task), world.pid(task))
+    };
+    assert_eq!(shown(&mut world, "web-7812", "web"), "web-7812 web 7812");
+    assert_eq!(shown(&mut world, "a-b-12.2", "a-b"), "a-b-12 a-b 12", "the second with that pid");
+    assert_eq!(shown(&mut world, "web-7812#2", "web"), "web-7812#2 web 7812", "a copy");
+    for (name, class) in
+        [("web", "web"), ("web-", "web"), ("web-7x", "web"), ("other-7", "web"), ("web-99999999999", "web")]
+    {
+        let told = shown(&mut world, name, class);
+        assert_eq!(told, format!("{name}-{0} {name} {0}", world.tasks()), "it is no name of a replay");
     }
 }

@@ -122,6 +122,8 @@ struct Task {
     tgid: Option<i32>,
     /// The class of identical tasks it is one of, in our own runs.
     class: Option<String>,
+    /// What it is called instead of `comm-pid`.
+    name: Option<String>,
     /// Its names, the last one being today's.
     comms: Vec<Vec<u8>>,
     span: Span,
@@ -261,6 +263,18 @@ impl World {
         self.tasks[task as usize].class = Some(class.to_owned());
     }
 
+    /// Takes a replayed task for the one that was recorded, if it is called as replays call them: by name and pid,
+    /// with a mark behind it (`.2`, `#2`) if it is not the only one.
+    pub(crate) fn set_recorded(&mut self, task: u32, name: &str, comm: &str) {
+        let Some(rest) = name.strip_prefix(comm).and_then(|rest| rest.strip_prefix('-')) else { return };
+        let (pid, mark) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+        let (Ok(pid), true) = (pid.parse(), mark.is_empty() || mark.starts_with(['.', '#'])) else { return };
+        let task = &mut self.tasks[task as usize];
+        (task.pid, task.comms) = (pid, vec![comm.as_bytes().to_vec()]);
+        // The second thread of a pid is called like the first in the recording, too; a copy is in no recording.
+        task.name = mark.starts_with('#').then(|| name.to_owned());
+    }
+
     /// The class of identical tasks it is one of; its name where there are no classes.
     pub(crate) fn class(&self, task: u32) -> String {
         self.tasks[task as usize].class.clone().unwrap_or_else(|| self.comm(task))
@@ -293,7 +307,8 @@ impl World {
 
     /// `comm-pid`.
     pub(crate) fn name(&self, task: u32) -> String {
-        format!("{}-{}", self.comm(task), self.pid(task))
+        let name = &self.tasks[task as usize].name;
+        name.clone().unwrap_or_else(|| format!("{}-{}", self.comm(task), self.pid(task)))
     }
 
     /// Length of all there is, nanoseconds.

@@ -1,16 +1,25 @@
 //! Recorded events as ftrace text: what a trace of another format becomes when it is converted.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::{push_field, push_number, push_signed};
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 use crate::output::Output;
 
+/// Threads whose processes are remembered: as many as Linux has.
+const MAX_THREADS: usize = 1 << 22;
+
 /// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the fields as the kernel words them.
+/// Where the process of who ran is known, it is beside the thread, as the kernel prints it with the option record-tgid:
+/// `bash-7     (    7) [001]`.
 ///
 /// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary file's other events there
 /// is the name alone. Control characters in names become `?`, so that a name cannot break a line. A task that the file did not know is
-/// `<...>-0`.
+/// `<...>-0`. Not kept are the flags of an event but for `h` (a [`Record`] has no other), and the processes of threads
+/// that no event is of, which are [counted](Self::omitted).
+///
+/// Memory: one entry for each thread whose process is known.
 ///
 /// ```
 /// use vruntime_trace::RecordedText;
@@ -22,33 +31,79 @@ use crate::output::Output;
 ///     writer.record(&record);
 /// }
 /// let text = String::from_utf8(writer.finish_writing()?)?;
-/// assert!(text.ends_with(" bash-7     [001]     0.000001000: sched_waking:         comm=make pid=8 prio=120 target_cpu=000\n"));
+/// assert!(text.ends_with(" bash-7     (    7) [001]     0.000001000: sched_waking:         comm=make pid=8 prio=120 target_cpu=000\n"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct RecordedText<W> {
     out: Output<W>,
+    /// By thread.
+    processes: BTreeMap<i32, Process>,
+}
+
+/// The process of a thread.
+#[derive(Debug)]
+struct Process {
+    tgid: i32,
+    /// Whether a line says so.
+    written: bool,
 }
 
 impl<W: Write> RecordedText<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
+    /// of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
-        out.write(|buffer| {
-            push_field(buffer, b"cpus=", &[]);
-            push_number(buffer, u64::from(cpus), 1);
-            buffer.push(b'\n');
-        });
-        Self { out }
+        if cpus > 0 {
+            out.write(|buffer| {
+                push_field(buffer, b"cpus=", &[]);
+                push_number(buffer, u64::from(cpus), 1);
+                buffer.push(b'\n');
+            });
+        }
+        Self { out, processes: BTreeMap::new() }
     }
 
-    /// Writes one event. What perf says of tasks is none, and left out.
+    /// Writes one event. What perf says of tasks is none: it is left out, but for the process, which the thread's own
+    /// events then have.
     pub fn record(&mut self, record: &Record<'_>) {
+        if let Tracepoint::TaskRename { task, tgid: Some(tgid) } = record.point {
+            self.know(task.pid, tgid);
+        }
         if let Tracepoint::Lost { events } = record.point {
             self.out.write(|buffer| lost(buffer, record.cpu, events));
         } else if !record.name.starts_with(b"PERF_RECORD_") {
-            self.out.write(|buffer| line(buffer, record));
+            if let Some(tgid) = record.tgid {
+                self.know(record.pid, tgid);
+            }
+            let process = self.processes.get_mut(&record.pid);
+            let tgid = process.map(|process| {
+                process.written = true;
+                process.tgid
+            });
+            self.out.write(|buffer| line(buffer, record, tgid));
         }
+    }
+
+    /// Remembers which process a thread is of.
+    fn know(&mut self, pid: i32, tgid: i32) {
+        if pid <= 0 || tgid <= 0 {
+            return;
+        }
+        let full = self.processes.len() >= MAX_THREADS;
+        match self.processes.get_mut(&pid) {
+            Some(process) if process.tgid == tgid => {}
+            Some(process) => *process = Process { tgid, written: false },
+            None if full => {}
+            None => {
+                self.processes.insert(pid, Process { tgid, written: false });
+            }
+        }
+    }
+
+    /// Of how many threads the process is known and in no line, for no event is theirs.
+    pub fn omitted(&self) -> u64 {
+        self.processes.values().filter(|process| !process.written).count() as u64
     }
 
     /// The first error so far, if any: a caller may want to stop early.
@@ -77,7 +132,7 @@ fn lost(buffer: &mut Vec<u8>, cpu: u32, events: Option<u64>) {
     buffer.extend_from_slice(b"EVENTS]\n");
 }
 
-fn line(buffer: &mut Vec<u8>, record: &Record<'_>) {
+fn line(buffer: &mut Vec<u8>, record: &Record<'_>, tgid: Option<i32>) {
     let comm: &[u8] = match (record.pid, record.comm) {
         (0, _) => b"<idle>",
         (_, b"") => b"<...>",
@@ -89,6 +144,14 @@ fn line(buffer: &mut Vec<u8>, record: &Record<'_>) {
     let before = buffer.len();
     push_number(buffer, record.pid.max(0) as u64, 1);
     buffer.resize(buffer.len().max(before + 5), b' ');
+    if let Some(tgid) = tgid {
+        let mut id = Vec::with_capacity(10);
+        push_number(&mut id, tgid.max(0) as u64, 1);
+        buffer.extend_from_slice(b" (");
+        buffer.resize(buffer.len() + 5_usize.saturating_sub(id.len()), b' ');
+        buffer.extend_from_slice(&id);
+        buffer.push(b')');
+    }
     buffer.extend_from_slice(b" [");
     push_number(buffer, u64::from(record.cpu), 3);
     buffer.extend_from_slice(b"] ");

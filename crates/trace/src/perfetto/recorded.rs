@@ -48,7 +48,8 @@ struct Known {
 }
 
 impl<W: Write> RecordedPerfetto<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
+    /// of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         let utsname = Utsname {
@@ -58,7 +59,7 @@ impl<W: Write> RecordedPerfetto<W> {
             release: Some(release("4.14")),
             machine: None,
         };
-        let info = SystemInfo { utsname: Some(utsname), num_cpus: Some(cpus) };
+        let info = SystemInfo { utsname: Some(utsname), num_cpus: Some(cpus).filter(|&cpus| cpus > 0) };
         write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
         Self { out, bundles: Bundles::default(), processes: BTreeMap::new(), latest: 0, omitted: 0 }
     }

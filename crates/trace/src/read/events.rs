@@ -21,6 +21,15 @@ pub trait Events {
 
     /// What is known of the file so far.
     fn notes(&self) -> &Notes;
+
+    /// Reads what is before the first event, so that [`notes`](Self::notes) has what a header says. Binary traces have
+    /// read it when they are opened.
+    ///
+    /// # Errors
+    /// As [`next_record`](Self::next_record).
+    fn begin(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl<R: Read> Events for TextReader<R> {
@@ -30,6 +39,10 @@ impl<R: Read> Events for TextReader<R> {
 
     fn notes(&self) -> &Notes {
         TextReader::notes(self)
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        TextReader::begin(self)
     }
 }
 

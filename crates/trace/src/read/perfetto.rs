@@ -153,7 +153,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
                 field::PROCESS_TREE => self.threads(bytes),
                 field::SYSTEM_INFO => {
                     if let Some(cpus) = Few::read(bytes).and_then(|info| info.number(8)) {
-                        self.notes.cpus = u32::try_from(cpus).ok();
+                        self.notes.cpus = u32::try_from(cpus).ok().filter(|&cpus| cpus > 0);
                     }
                 }
                 field::COMPRESSED_PACKETS => {

@@ -30,6 +30,16 @@ pub struct TextReader<R> {
     kind_known: bool,
     /// Whether its columns are what they have to be.
     script: Script,
+    /// An event found by [`begin`](Self::begin), and not given yet.
+    found: Option<Found>,
+}
+
+/// An event, or a loss of some, and where in the buffer its line is.
+#[derive(Debug)]
+struct Found {
+    line: Line,
+    start: usize,
+    end: usize,
 }
 
 /// Where in a page of HTML we are.
@@ -46,6 +56,7 @@ enum Page {
 }
 
 /// What a line is.
+#[derive(Debug)]
 enum Line {
     Event(Head),
     Lost { cpu: u32, events: Option<u64> },
@@ -65,6 +76,7 @@ impl<R: Read> TextReader<R> {
             latest: 0,
             kind_known: false,
             script: Script::default(),
+            found: None,
         }
     }
 
@@ -73,12 +85,21 @@ impl<R: Read> TextReader<R> {
         &self.notes
     }
 
-    /// The next event, in the order of the file; none at its end.
+    /// Reads what is before the first event: after it, [`notes`](Self::notes) has what a header says.
     ///
     /// # Errors
-    /// If reading fails, or the file ends without an event, or it is what `perf script` prints with other columns.
-    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
-        let (start, line) = loop {
+    /// As [`next_record`](Self::next_record).
+    pub fn begin(&mut self) -> Result<(), Error> {
+        if self.events == 0 && self.found.is_none() {
+            self.found = self.find()?;
+        }
+        Ok(())
+    }
+
+    /// The next line that is an event.
+    #[inline]
+    fn find(&mut self) -> Result<Option<Found>, Error> {
+        loop {
             if self.script.watches() {
                 self.script.judge(false)?;
             }
@@ -110,12 +131,23 @@ impl<R: Read> TextReader<R> {
                     if found.cut {
                         self.notes.cut_lines.add(place);
                     }
-                    break (start, (line, range.end));
+                    return Ok(Some(Found { line, start, end: range.end }));
                 }
             }
+        }
+    }
+
+    /// The next event, in the order of the file; none at its end.
+    ///
+    /// # Errors
+    /// If reading fails, or the file ends without an event, or it is what `perf script` prints with other columns.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        let found = match self.found.take() {
+            Some(found) => Some(found),
+            None => self.find()?,
         };
+        let Some(Found { line, start, end }) = found else { return Ok(None) };
         self.events += 1;
-        let (line, end) = line;
         let text = &self.lines.bytes()[start..end];
         Ok(Some(match line {
             Line::Event(head) => {
@@ -192,7 +224,8 @@ impl<R: Read> TextReader<R> {
             }
             Some(Header::Cpus(cpus)) => {
                 self.header = Some(Kind::TraceCmdReport);
-                self.notes.cpus = Some(cpus);
+                // As programs write it that do not know.
+                self.notes.cpus = Some(cpus).filter(|&cpus| cpus > 0);
             }
             Some(Header::TraceCmd) => self.header = Some(Kind::TraceCmdReport),
             Some(Header::Other) => {}

@@ -32,11 +32,14 @@ impl Writer {
         }
     }
 
-    /// How many events the format could not say.
-    fn omitted(&self) -> u64 {
+    /// How much the format could not say, and what.
+    fn omitted(&self) -> (u64, &'static str) {
         match self {
-            Self::Text(_) => 0,
-            Self::Perfetto(writer) => writer.omitted(),
+            Self::Text(writer) => (writer.omitted(), "threads whose process is not written, for no event is theirs"),
+            Self::Perfetto(writer) => (
+                writer.omitted(),
+                "events left out: Perfetto has no message for them, or vruntime does not know their fields",
+            ),
         }
     }
 
@@ -69,7 +72,8 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         return Err(miette!(help = "give it another name", "{} would be written over itself", out.display()));
     }
     let mut events = open(from)?;
-    // Text says how many CPUs there are when it is read to the first event; a header may as well say none.
+    events.begin().map_err(|error| explain(from, &error))?;
+    // The writers' word for what the trace does not say.
     let cpus = events.notes().cpus.unwrap_or(0);
     let cannot = || format!("cannot write {}", out.display());
     let file: Box<dyn Write> = if out == Path::new("-") {
@@ -81,11 +85,12 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         TraceFormat::Text => Writer::Text(RecordedText::new(file, cpus)),
         TraceFormat::Perfetto => Writer::Perfetto(Box::new(RecordedPerfetto::new(file, cpus))),
     };
-    let (mut count, mut bare, mut ended) = (0_u64, 0, Ended::Well);
+    let (mut count, mut bare, mut flags, mut ended) = (0_u64, 0, 0, Ended::Well);
     while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
         writer.record(&record);
         count += 1;
         bare += u64::from(record.point == Tracepoint::Other { fields: b"" });
+        flags += u64::from(record.hardirq.is_some());
         if writer.failed() {
             break;
         }
@@ -103,11 +108,12 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     }
     let notes = events.notes();
     let told = [
-        (omitted, "events left out: Perfetto has no message for them, or vruntime does not know their fields"),
+        omitted,
         (
             if format == TraceFormat::Text { bare } else { 0 },
             "events of which only the name is written: vruntime does not know their fields",
         ),
+        (flags, "events with flags, of which only that of an interrupt's handler is written"),
         (notes.not_understood.count, "lines or records of the trace that were not understood"),
         (notes.malformed.count, "events whose fields are not what the kernel prints"),
     ];
