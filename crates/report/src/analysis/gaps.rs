@@ -97,7 +97,7 @@ impl Gaps {
                 return;
             }
             (On::Idle, _) => self.turns_up(step),
-            (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => self.left(at, cpu),
+            (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => self.replaced(at, cpu, prev),
             (On::Unknown, _) => self.comes(at, cpu, by),
             _ => {}
         }
@@ -127,7 +127,7 @@ impl Gaps {
     fn comes(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             if let Some(other) = self.task(task).cpu.filter(|&other| other != cpu) {
-                self.left(at, other);
+                self.left(at, other, On::Unknown);
             }
             *self.task(task) = Task { cpu: Some(cpu), ..Task::default() };
         }
@@ -157,15 +157,27 @@ impl Gaps {
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
-    /// Whoever was on that CPU has left it unseen.
-    fn left(&mut self, at: i64, cpu: u32) {
+    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for.
+    fn replaced(&mut self, at: i64, cpu: u32, by: On) {
+        self.left(at, cpu, by);
+        if let On::Task(task) = by
+            && let Some(from) = self.task(task).charged_from
+        {
+            let since = from.max(self.cpu(cpu).since).min(at);
+            self.put_in(Step { at: since, cpu, by, irq: false, what: What::Arrives });
+        }
+    }
+
+    /// Whoever was on that CPU has left it unseen; `next` is known to have been there afterwards.
+    fn left(&mut self, at: i64, cpu: u32, next: On) {
         let Cpu { on, since, charged, .. } = std::mem::take(self.cpu(cpu));
         self.cpu(cpu).since = at;
         if let On::Task(task) = on {
             self.task(task).cpu = None;
             if charged > 0 {
                 let at = since.saturating_add_unsigned(charged).min(at);
-                self.put_in(Step { at, cpu, by: on, irq: false, what: What::Leaves });
+                self.cpu(cpu).since = at;
+                self.put_in(Step { at, cpu, by: on, irq: false, what: What::Leaves { idle: next == On::Idle } });
             }
         }
     }

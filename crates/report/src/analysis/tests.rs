@@ -326,6 +326,20 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
         switch(0, 11_000, IDLE, "R", A),
         switch(0, 20_000, A, "S", IDLE),
     ];
+    let busy_of = |text: &[String]| {
+        let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text.concat());
+        let busy = analyses.tables()[0].json()[0]["busy"].as_f64();
+        assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
+        busy
+    };
+    // Where the idle task had the CPU then, that is known: 1 and 9 of 19 ms.
+    let mut rested = text.clone();
+    rested[2] = switch(0, 9000, IDLE, "R", IDLE);
+    assert_eq!(busy_of(&rested).map(|busy| (busy * 19.0).round()), Some(10.0));
+    // Where the one that had it was charged for 5 ms, it had come then: 1, 5 and 9 of 17 ms.
+    let mut charged = text.clone();
+    charged[2].insert_str(0, "  b-8 [000] 0.009000: sched_stat_runtime: comm=b pid=8 runtime=5000000 [ns]\n");
+    assert_eq!(busy_of(&charged).map(|busy| (busy * 17.0).round()), Some(15.0));
     let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text.concat());
     let rows = analyses.tables()[0].json();
     let busy = rows[0]["busy"].as_f64().map(|busy| (busy * 12.0).round());

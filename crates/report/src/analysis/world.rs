@@ -76,8 +76,10 @@ pub(crate) enum What {
     Exit,
     /// Who does it has come to this CPU, and the switch is missing ([`super::gaps`]).
     Arrives,
-    /// He has left it, and the switch is missing.
-    Leaves,
+    /// He has left it, and the switch is missing; to the idle task, if that is known.
+    Leaves {
+        idle: bool,
+    },
     /// Events of this CPU are missing.
     Lost,
     /// The CPU comes or goes.
@@ -408,12 +410,15 @@ impl World {
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
             What::Online(online) => self.set_cpu(at, cpu, if online { On::Idle } else { On::Unknown }),
-            What::Arrives if self.cpus[cpu as usize].on == On::Idle => self.arrive(at, cpu, by),
-            What::Leaves if self.cpus[cpu as usize].on == by => {
+            What::Arrives if matches!(self.cpus[cpu as usize].on, On::Idle | On::Unknown) => self.arrive(at, cpu, by),
+            What::Leaves { idle } if self.cpus[cpu as usize].on == by => {
                 self.faults.broken += 1;
                 self.forget(at, cpu);
+                if idle {
+                    self.cpus[cpu as usize].on = On::Idle;
+                }
             }
-            What::Migrate { .. } | What::Exit | What::Arrives | What::Leaves | What::Lost | What::Other => {}
+            What::Migrate { .. } | What::Exit | What::Arrives | What::Leaves { .. } | What::Lost | What::Other => {}
         }
         true
     }

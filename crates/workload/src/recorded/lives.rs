@@ -620,13 +620,17 @@ impl Lives {
         let thread = self.thread(prev);
         if self.cpus[cpu].current != Current::Thread(thread) {
             // Unknown: it has run since the trace, or what is left of it here, began. Another: its switch is missing.
-            if self.cpus[cpu].current != Current::Unknown {
+            let replaced = self.cpus[cpu].current != Current::Unknown;
+            let gone = self.cpus[cpu].since.saturating_add(self.cpus[cpu].charged);
+            if replaced {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
             }
             self.leaves_elsewhere(thread, at);
-            // It cannot have been here before it was last seen elsewhere.
-            let since = self.cpus[cpu].since.max(self.threads[thread].last_seen());
+            // It cannot have been here before it was last seen elsewhere; if another was, only what it was charged for is known to be its.
+            let from = self.threads[thread].charged_from.unwrap_or(at);
+            let since = if replaced { from.max(gone).min(at) } else { self.cpus[cpu].since };
+            let since = since.max(self.threads[thread].last_seen());
             self.cpus[cpu].since = since;
             let this = &mut self.threads[thread];
             if this.stretches.is_empty() || this.state == State::Asleep {

@@ -295,6 +295,19 @@ fn who_came_unseen_has_worked_since_his_charges_say() {
     assert_eq!(runs, [run(4), run(2), Op::SemPost(0), run(2), run(4), run(5)]);
 }
 
+/// Both switches between two tasks are missing: each has what it was charged for.
+#[test]
+fn who_replaced_another_unseen_has_worked_as_well() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    script.burst(MS, 1, b, MS).wake(3 * MS, 0, a).switch(4 * MS, 0, Left::Runnable, Some(a));
+    script.event(6 * MS, 0, What::Charged { task: a, ns: 2 * MS }).wake(7 * MS, 0, b).running[0] = Some(b);
+    script.event(20 * MS, 0, What::Charged { task: b, ns: 5 * MS }).switch(20 * MS, 0, Left::Sleeping, None);
+    let recorded = script.finish();
+    let cpu_ns = [5, 6].map(|pid| recorded.threads.iter().find(|thread| thread.pid == pid).unwrap().cpu_ns);
+    assert_eq!((cpu_ns, recorded.counts.broken_switches), ([2 * MS, MS + 5 * MS], 1));
+}
+
 /// Two hogs on two CPUs of their own, both kept from them for 70 ms of each 100 ms.
 fn throttled() -> Recorder {
     let mut script = Script::default();
