@@ -293,11 +293,12 @@ fn who_came_unseen_ran() {
         text += &wake("sched_wakeup", 1, at + 10, IDLE, A, 1);
         text += &wake("sched_waking", 0, at + 2000, C, B, 0);
         let us = at + 8050;
-        text += &format!(
+        let charge = format!(
             "  a-7 [001] {}.{:06}: sched_stat_runtime: comm=a pid=7 runtime=8000000 [ns]\n",
             us / 1_000_000,
             us % 1_000_000
         );
+        text += &charge;
         text += &switch(1, us, A, "S", IDLE);
     }
     let kinds = [AnalysisKind::RunQueue, AnalysisKind::Antagonists, AnalysisKind::IdleWhileWaiting];
