@@ -188,10 +188,11 @@ impl Summary {
     }
 
     /// What a task was charged for says when it came, if nothing else does.
-    fn charged(&mut self, at: i64, pid: i32, ns: u64) {
+    fn charged(&mut self, at: i64, cpu: usize, pid: i32, ns: u64) {
         let from = at.saturating_sub_unsigned(ns);
-        let running = |cpu: &&mut Cpu| cpu.current.is_some_and(|(current, _)| current == pid);
-        if let Some(row) = self.cpus.iter_mut().find(running) {
+        let has = |cpu: &usize| self.cpus[*cpu].current.is_some_and(|(current, _)| current == pid);
+        if let Some(cpu) = Some(cpu).filter(has).or_else(|| (0..self.cpus.len()).find(has)) {
+            let row = &mut self.cpus[cpu];
             if let Some(least) = row.guess.take() {
                 row.current = Some((pid, from.max(least)));
             }
@@ -238,7 +239,7 @@ impl Summary {
             Tracepoint::StatRuntime { task, runtime_ns, .. } => {
                 self.name(task, None);
                 if task.pid > 0 {
-                    self.charged(record.at, task.pid, runtime_ns);
+                    self.charged(record.at, cpu, task.pid, runtime_ns);
                 }
             }
             Tracepoint::ProcessFork { parent, child } => {

@@ -304,7 +304,7 @@ impl Lives {
                     self.threads[thread].comm = String::from_utf8_lossy(task.comm).into_owned();
                 }
             }
-            What::Charged { task, ns } => self.charged(at, task, ns),
+            What::Charged { task, ns } => self.charged(at, cpu, task, ns),
             What::Attached { task, hierarchy, path } => {
                 let thread = self.thread(task);
                 let path = String::from_utf8_lossy(path).into_owned();
@@ -370,7 +370,7 @@ impl Lives {
     }
 
     /// A task is charged for what it ran, by its own CPU or another.
-    fn charged(&mut self, at: u64, task: Named<'_>, ns: u64) {
+    fn charged(&mut self, at: u64, cpu: usize, task: Named<'_>, ns: u64) {
         if task.pid <= 0 {
             return;
         }
@@ -381,7 +381,8 @@ impl Lives {
             self.threads[thread].charged_from.get_or_insert(from);
             return;
         }
-        let Some(cpu) = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(thread)) else { return };
+        let has = |cpu: &usize| self.cpus[*cpu].current == Current::Thread(thread);
+        let Some(cpu) = Some(cpu).filter(has).or_else(|| (0..self.cpus.len()).find(has)) else { return };
         self.cpus[cpu].charged = self.cpus[cpu].charged.saturating_add(ns);
         if let Some(guess) = self.cpus[cpu].guess.take() {
             self.came(cpu, thread, from, guess);
