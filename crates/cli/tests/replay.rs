@@ -296,6 +296,70 @@ fn notes_do_not_show_how_a_replay_is_made() {
     assert!(!told.contains("semaphore"), "{told}");
 }
 
+/// The waker is a little too late for the replay's end; the what-if, without who waits for it, has no semaphore of that name.
+#[test]
+fn notes_do_not_show_it_where_a_rule_removes_tasks() {
+    let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
+    trace += &switch(0, "0.000001", "swapper/0-0", "R", "make-7");
+    trace += &line(0, "0.400000", "make-7", "sched_waking: comm=cc pid=8 prio=120 target_cpu=000");
+    trace += &switch(0, "0.400001", "make-7", "S", "cc-8");
+    let output = vruntime(&["replay", "-", "--map", "cc: remove", "--costs", "vm"], trace.as_bytes());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("task `cc-8` waits for the task that woke it in the trace, since"), "{told}");
+    assert!(!told.contains("semaphore"), "{told}");
+}
+
+/// A clock without a unit, a beginning without a switch, a compressed file.
+#[test]
+fn what_cannot_be_replayed_for_other_reasons() {
+    let waking = |at: &str| line(0, at, "<idle>-0", "sched_waking: comm=sh pid=4 prio=120 target_cpu=000");
+    let ticks = waking("170000000000000") + &switch(0, "170000000090000", "swapper/0-0", "R", "sh-4");
+    let told = fails(&["replay", "-"], ticks.as_bytes());
+    assert!(told.contains("counts of a clock without a unit") && told.contains("trace-cmd record -C mono"), "{told}");
+    let output = vruntime(&["trace", "analyse", "-"], ticks.as_bytes());
+    let noted = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && noted.contains("counts of a clock without a unit"), "{noted}");
+    let late = waking("1.000000") + &switch(0, "1.100000", "swapper/0-0", "R", "sh-4");
+    let told = fails(&["replay", "-", "--duration", "1ms"], late.as_bytes());
+    assert!(told.contains("no sched_switch in its first 0.001 s") && told.contains("a longer --duration"), "{told}");
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("trace.dat.gz");
+    std::fs::write(&file, b"\x1f\x8b\x08\0\0\0\0\0").expect("it can be written");
+    let told = fails(&["replay", file.to_str().expect("it is UTF-8")], b"");
+    assert!(told.contains("compressed by gzip") && told.contains("gunzip"), "{told}");
+}
+
+/// Two spinners on CPU 0, to which they are pinned, one on CPU 1: only the machine says so. Of what the first forks, a rule need not be.
+#[test]
+fn tasks_are_pinned_as_the_machine_says() {
+    let cpus: [&[i32]; 2] = [&[11, 12], &[21]];
+    let text = spinning(&cpus);
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("cgroups.txt");
+    let said: String = [(11, "0"), (12, "0"), (21, "1")]
+        .map(|(pid, list)| format!("/proc/{pid}/task/{pid}/status:Cpus_allowed_list:\t{list}\n"))
+        .concat();
+    std::fs::write(&file, said).expect("it can be written");
+    let json = json(
+        &["replay", "-", "--costs", "vm", "--cgroups", file.to_str().expect("it is UTF-8"), "--json"],
+        text.as_bytes(),
+    );
+    let confined: Vec<(&str, u64)> = json["tasks"]
+        .as_array()
+        .expect("there are tasks")
+        .iter()
+        .filter_map(|task| Some((task["name"].as_str()?, task["confined_to"].as_u64()?)))
+        .collect();
+    assert_eq!(confined.len(), 3, "{json}");
+    assert!(
+        json["notes"].to_string().contains("3 tasks are confined to the CPUs that the machine says"),
+        "{}",
+        json["notes"]
+    );
+    assert!(json["check"]["worst_cpu_share_off"].as_f64().is_some_and(|off| off < 0.03), "{}", json["check"]);
+}
+
 /// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.
 #[test]
 fn a_big_little_machine_and_a_symmetric_one() {

@@ -174,3 +174,14 @@ fn a_run_and_its_trace_are_analysed_alike() {
     let newidle = (count(&live, &["newidle"]), count(&read, &["newidle"]));
     assert!(newidle.0 > 10 && newidle.0.abs_diff(newidle.1) * 20 <= newidle.0, "{newidle:?}");
 }
+
+/// Lines that are to be perf's are nothing but those: what is to know goes to standard error.
+#[test]
+fn lines_for_machines_are_alone() {
+    let text = b"  a-7 [000] 1.000000: sched_waking: comm=b pid=8 prio=120 target_cpu=000\n\
+        \x20 c-9 [000] 1.000100: sched_switch: prev_comm=c prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=120\n";
+    let output = vruntime(&["trace", "analyse", "-", "timehist"], text);
+    let (lines, notes) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !lines.contains("To know"), "{lines}");
+    assert!(notes.contains("note: switches from a task that had not come"), "{notes}");
+}

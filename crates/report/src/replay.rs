@@ -1,5 +1,7 @@
 //! How well a replayed trace reproduces the recording, and what another kernel or machine makes of it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::latency::{Latency, Recorder};
@@ -13,6 +15,9 @@ use crate::units::{count, percent, time};
 const SHOWN: usize = 15;
 /// A task counts in the summary if it had so much of a CPU, in thousandths.
 const LARGE_PERMILLE: u64 = 5;
+
+/// So much of the CPU time may be without a place: what tasks were charged for began before the trace did.
+const UNPLACED: f64 = 0.02;
 
 /// What one run, or the recording, gave a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +41,8 @@ impl From<&TaskResult> for ReplayMeasure {
 pub struct ReplayTask {
     /// `comm-pid`.
     pub name: String,
+    /// `comm`: small tasks are judged by it together.
+    pub comm: String,
     /// How its sleeps are replayed; empty if it is in the what-if only: a copy, or beside.
     pub habit: String,
     /// The cgroup it was in last, if the trace, or what came with it, tells of any.
@@ -63,6 +70,8 @@ pub struct ReplayCheck {
     pub cpus: Vec<(u64, u64)>,
     /// Busy time of each CPU of the what-if.
     pub what_if_cpus: Option<Vec<u64>>,
+    /// What the recording's tasks were charged for (`sched_stat_runtime`), nanoseconds; 0: it does not tell.
+    pub charged_ns: u64,
     /// How long each is, nanoseconds: recording, replay, what-if.
     pub elapsed_ns: (u64, u64, u64),
 }
@@ -235,6 +244,38 @@ impl ReplayCheck {
         (part(|task| task.recorded.cpu_ns), part(|task| task.recorded.switches))
     }
 
+    /// Of the tasks that ran in the recording those that get no time at all in the replay, and all.
+    pub fn never_ran(&self) -> (usize, usize) {
+        let ran = self.tasks.iter().filter(|task| task.recorded.cpu_ns > 0);
+        let (never, all) =
+            ran.fold((0, 0), |(never, all), task| (never + usize::from(task.replayed.cpu_ns == 0), all + 1));
+        (never, all)
+    }
+
+    /// What part of the CPU time that tasks were charged for in the recording is in none of its stretches, if that is 2 % or more.
+    pub fn unplaced(&self) -> Option<f64> {
+        let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
+        let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
+        (part >= UNPLACED).then_some(part)
+    }
+
+    /// The largest difference of a CPU share of all small tasks of one name, with that name, among those that have enough of a CPU together.
+    pub fn worst_name(&self) -> Option<(f64, &str)> {
+        let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
+        let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for task in self.tasks.iter().filter(|task| !task.habit.is_empty() && task.recorded.cpu_ns < least) {
+            let (recorded, replayed) = names.entry(&task.comm).or_default();
+            *recorded += task.recorded.cpu_ns;
+            *replayed += task.replayed.cpu_ns;
+        }
+        let (of, replayed_of) = (self.elapsed_ns.0, self.elapsed_ns.1);
+        let off = |(name, (recorded, replayed)): (_, (u64, u64))| {
+            ((share(replayed, replayed_of) - share(recorded, of)).abs(), name)
+        };
+        let together = names.into_iter().filter(|(_, (recorded, _))| *recorded > 0 && *recorded >= least);
+        together.map(off).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
     /// How far to trust a what-if of this trace, in a sentence.
     pub fn summary(&self) -> String {
         let Some((worst, name)) = self.worst_share() else {
@@ -243,7 +284,12 @@ impl ReplayCheck {
         };
         let switches = self.switches_off().unwrap_or(0.0);
         let (name, (near, of)) = (printable(name), self.latencies_within());
-        let (good, fair) = (worst <= 0.005 && switches.abs() <= 0.1, worst <= 0.02 && switches.abs() <= 0.25);
+        let (by_name, (never, ran)) = (self.worst_name(), self.never_ran());
+        let off = by_name.map_or(worst, |(off, _)| off.max(worst));
+        // Whoever never runs is missing in everything else, too.
+        let complete = never * 20 <= ran && self.unplaced().is_none();
+        let good = off <= 0.005 && switches.abs() <= 0.1 && complete;
+        let fair = off <= 0.02 && switches.abs() <= 0.25 && complete;
         let (cpu, of_switches) = self.judged();
         // Small tasks are not judged one by one, and a recording may be made of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
@@ -258,9 +304,19 @@ impl ReplayCheck {
             0 => "no wakeup can be compared".to_owned(),
             _ => format!("p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {of} tasks"),
         };
+        let names = by_name.map_or_else(String::new, |(off, name)| {
+            format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
+        });
+        let unplaced = self.unplaced().map_or_else(String::new, |part| {
+            format!("; {} % of the CPU time that tasks were charged for has no place in the recording, for switches are missing", percent(part))
+        });
+        let missing = match never {
+            0 => String::new(),
+            _ => format!("; {never} of {ran} tasks that ran in the recording never get to run in the replay"),
+        };
         format!(
             "Of the {} tasks with half a percent of a CPU or more, which have {:.0} % of the CPU time and {:.0} % of the switches, CPU shares are within \
-             {:.2} points of the recording (the worst: {name}), switches differ by {:+.1} %, {latencies}: {verdict}.",
+             {:.2} points of the recording (the worst: {name}){names}, switches differ by {:+.1} %, {latencies}{missing}{unplaced}: {verdict}.",
             self.large().count(),
             cpu * 100.0,
             of_switches * 100.0,
@@ -302,6 +358,9 @@ impl ReplayCheck {
             "busy_ns": { "recorded": recorded, "replayed": replayed, "what_if": self.what_if_cpus },
             "check": {
                 "worst_cpu_share_off": self.worst_share().map(|(off, _)| off),
+                "worst_cpu_share_off_by_name": self.worst_name().map(|(off, _)| off),
+                "never_ran": self.never_ran().0,
+                "unplaced": self.unplaced(),
                 "switches_off": self.switches_off(),
                 "latencies_within": self.latencies_within().0,
                 "latencies": self.latencies_within().1,
@@ -339,6 +398,7 @@ mod tests {
             groups: Vec::new(),
             cpus: vec![(400_000_000, replayed)],
             what_if_cpus: Some(vec![replayed / 2, 0]),
+            charged_ns: 0,
             elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),
         }
     }
@@ -354,6 +414,49 @@ mod tests {
             bad.summary()
         );
         assert!(ReplayCheck::default().summary().contains("too short"));
+    }
+
+    #[test]
+    fn time_without_a_place_is_told() {
+        let mut check = check(403_000_000, 105);
+        check.charged_ns = 405_000_000;
+        assert_eq!(check.unplaced(), None);
+        check.charged_ns = 800_000_000;
+        let told = check.summary();
+        assert!(
+            told.contains("; 50.00 % of the CPU time that tasks were charged for has no place")
+                && told.contains("only for"),
+            "{told}"
+        );
+    }
+
+    /// Thirty children of 2 ms each: none is large, and together they are 6 % of the second.
+    #[test]
+    fn small_tasks_count_together_and_so_do_those_that_never_run() {
+        let children = |replayed: fn(u64) -> u64| {
+            let mut check = check(400_000_000, 100);
+            let child = |number: u64| ReplayTask {
+                name: format!("true-{number}"),
+                comm: "true".to_owned(),
+                habit: "woken".to_owned(),
+                recorded: ReplayMeasure { cpu_ns: 2_000_000, ..ReplayMeasure::default() },
+                replayed: ReplayMeasure { cpu_ns: replayed(number), ..ReplayMeasure::default() },
+                ..ReplayTask::default()
+            };
+            check.tasks.extend((10..40).map(child));
+            check
+        };
+        let all = children(|_| 2_000_000);
+        assert_eq!((all.never_ran(), all.worst_name()), ((0, 31), Some((0.0, "true"))));
+        assert!(all.summary().contains("can be trusted") && !all.summary().contains("never"), "{}", all.summary());
+        let some = children(|number| if number < 20 { 0 } else { 2_000_000 }).summary();
+        assert!(some.contains("(small ones of one name together: 2.00 points, true)"), "{some}");
+        assert!(
+            some.contains(
+                "; 10 of 31 tasks that ran in the recording never get to run in the replay: trust a what-if only"
+            ),
+            "{some}"
+        );
     }
 
     #[test]

@@ -310,6 +310,7 @@ mod tests {
             }],
             cpus: vec![(400, 300)],
             what_if_cpus: Some(vec![200, 0]),
+            charged_ns: 0,
             elapsed_ns: (1000, 1000, 1000),
         };
         let tables = check.tables();

@@ -82,8 +82,17 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
     let changed = what_if.as_ref().map(|plan| change(&recorded, &rules, plan, without)).transpose()?;
+    let unreached = rules.unreached(&recorded.threads);
+    if unreached > 0 {
+        output::note(&format!(
+            "{unreached} tasks are left as they were, although those that forked them are not: a rule is of the tasks it names. tree=PID \
+             names a task and all that it forks"
+        ));
+    }
     fit(&mut recorded.workload, &as_recorded.config);
-    let inside = semaphores(changed.as_ref().unwrap_or(&recorded.workload));
+    // A rule that removes tasks makes other programs, with names of their own.
+    let mut inside = semaphores(&recorded.workload);
+    inside.extend(changed.iter().flat_map(semaphores));
     let with_neighbours =
         |changed: Workload| beside.iter().fold(changed, |workload, input| workload.beside(&input.workload));
     let changed = changed.map(with_neighbours);
@@ -229,13 +238,13 @@ impl Reading {
     fn read(&mut self, path: &Path, duration: Option<u64>) -> miette::Result<Ended> {
         let mut events = open(path)?;
         while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
-            self.summary.add(&record);
-            if self.summary.events().is_multiple_of(ROUND) && interrupt::asked() {
-                return Ok(Ended::Interrupted);
-            }
             let at = self.clock.time(&record);
             if duration.is_some_and(|duration| at > duration) {
                 break;
+            }
+            self.summary.add(&record);
+            if self.summary.events().is_multiple_of(ROUND) && interrupt::asked() {
+                return Ok(Ended::Interrupted);
             }
             if let Some(analyses) = &mut self.analyses {
                 analyses.add(&record);
@@ -254,6 +263,16 @@ impl Reading {
         let notes = events.notes();
         self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
         let needs = read::needs(&self.summary, notes);
+        if notes.counts_for_time {
+            let help = "record with a clock of nanoseconds: trace-cmd record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
+            let why = "its times are counts of a clock without a unit (/sys/kernel/tracing/trace_clock says which)";
+            return Err(miette!(help = help, "{} cannot be replayed: {why}", path.display()));
+        }
+        if let Some(duration) = duration.filter(|_| !needs.replayable && self.summary.count_of("sched_switch") == 0) {
+            let seconds = duration as f64 / 1e9;
+            let help = "give a longer --duration, or none; if it has none at all, `vruntime trace info` says how to record them";
+            return Err(miette!(help = help, "{} has no sched_switch in its first {seconds} s", path.display()));
+        }
         if !needs.replayable {
             let why = needs.missing.first().map_or("there is no event in it", String::as_str);
             let help = format!("this records what a replay uses:\n{}", needs.record.join("\n"));
@@ -333,6 +352,7 @@ pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[D
         let name = &recorded.workload.tasks[thread.task?].name;
         Some(ReplayTask {
             name: name.clone(),
+            comm: thread.comm.clone(),
             habit: thread.habit.name().to_owned(),
             cgroup: thread.cgroup.clone(),
             confined: thread.confined,
@@ -369,6 +389,7 @@ pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[D
             .map_or_else(Vec::new, |run| ReplayGroup::all(&run.results, runs.get(1).map(|run| &run.results))),
         cpus: (0..cpus).map(pair).collect(),
         what_if_cpus: runs.get(1).map(busy),
+        charged_ns: recorded.counts.charged_ns,
         elapsed_ns: (recorded.duration_ns, end(0), end(1)),
     };
     check.sort();
@@ -416,11 +437,23 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
         counts.frequencies,
         "changes of CPU frequency: work is counted at the highest of each CPU, and the replay runs at that, so that it takes less time",
     );
+    tell(
+        counts.affinities,
+        "tasks are confined to the CPUs that the machine says (Cpus_allowed_list), their own or their parent's",
+    );
     tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
     tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
+    tell(
+        counts.throttled,
+        "tasks waited although their own CPU was idle, as those do whose group has used up its limit (cpu.max): --cgroups says which, and the replay has the limit then",
+    );
     tell(counts.left_out, "migration threads are left out: the simulator has its own");
     tell(counts.running_at_start, "tasks ran when the trace began");
     tell(counts.unwoken, "sleeps were ended by no event of the trace: they keep their times");
+    tell(
+        counts.missing_arrivals,
+        "switches from the idle task to another are missing: that one is taken to have come as long before as it was charged for, or when it was woken",
+    );
     tell(
         counts.broken_switches,
         "switches away from a task are missing: it is taken to have run for what it was charged, and to sleep from then on",

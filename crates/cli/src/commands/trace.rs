@@ -18,6 +18,8 @@ use crate::{Ended, interrupt, output};
 const SHOWN: usize = 15;
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
+/// Clocks such as `x86-tsc`, `counter` and `uptime`.
+pub(super) const COUNTS_FOR_TIME: &str = "times are counts of a clock without a unit, taken for nanoseconds";
 
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
     match &trace.command {
@@ -184,6 +186,10 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         (lost, "events lost there, as far as it says".to_owned()),
         (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
         (
+            summary.missing_arrivals(),
+            "switches from the idle task to another are missing, which is taken to have come when it was woken, or as long before as it was charged for".to_owned(),
+        ),
+        (
             summary.broken_switches(),
             "switches from a task that had not come, so that something is missing before".to_owned(),
         ),
@@ -208,7 +214,7 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         found.push(format!("the file ends within {place}: it may have been cut off"));
     }
     if notes.counts_for_time {
-        found.push("times are counts of a clock without a unit, taken for nanoseconds".to_owned());
+        found.push(COUNTS_FOR_TIME.to_owned());
     }
     found
 }
@@ -238,6 +244,7 @@ fn as_json(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs) -> Valu
             "lost": lost,
             "overwritten": notes.overwritten,
             "broken_switches": summary.broken_switches(),
+            "missing_arrivals": summary.missing_arrivals(),
             "not_understood": tally(&notes.not_understood),
             "malformed": tally(&notes.malformed),
             "cut_lines": tally(&notes.cut_lines),

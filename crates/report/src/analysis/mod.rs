@@ -21,6 +21,7 @@
 mod antagonists;
 mod bins;
 mod critical;
+mod gaps;
 mod idle_waiting;
 mod latency;
 mod live;
@@ -147,6 +148,7 @@ trait Analysis: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Analyses {
     world: World,
+    gaps: gaps::Gaps,
     /// Of a run of ours.
     holds: Holds,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
@@ -177,6 +179,7 @@ impl Analyses {
         }
         Self {
             world: World::default(),
+            gaps: gaps::Gaps::default(),
             holds: Holds::default(),
             chosen,
             overview: None,
@@ -199,6 +202,13 @@ impl Analyses {
     /// The next event of a recorded trace.
     pub fn add(&mut self, record: &Record<'_>) {
         if let Some(step) = recorded::step(&mut self.world, record) {
+            self.gaps.add(step);
+            self.let_go(false);
+        }
+    }
+
+    fn let_go(&mut self, all: bool) {
+        while let Some(step) = self.gaps.next(all) {
             self.step(&step);
         }
     }
@@ -217,6 +227,7 @@ impl Analyses {
 
     /// The trace is over. To be called once, after the last event; a run does so by itself.
     pub fn end(&mut self) {
+        self.let_go(true);
         for (_, analysis) in &mut self.chosen {
             analysis.finish(&self.world);
         }
@@ -239,10 +250,15 @@ impl Analyses {
         self.chosen.iter().flat_map(|(_, analysis)| analysis.tables(&self.world)).collect()
     }
 
-    /// Everything for a terminal, with at most so many rows of each table.
+    /// Whether its text is lines of perf's alone, which others read: then [`Analyses::notes`] are to be told elsewhere.
+    pub fn is_for_machines(&self) -> bool {
+        self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
+    }
+
+    /// Everything for a terminal, with at most so many rows of each table; the notes are at its end, unless it is for machines.
     pub fn text(&self, rows: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows));
-        let notes = self.notes();
+        let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
         let known = (!notes.is_empty()).then(|| format!("To know:\n  {}\n", notes.join("\n  ")));
         parts.chain(known).collect::<Vec<String>>().join("\n")
     }
@@ -252,6 +268,10 @@ impl Analyses {
         let faults = self.world.faults;
         let told = [
             (faults.losses, "places where events were lost"),
+            (
+                self.gaps.arrivals,
+                "switches from the idle task to another are missing, which is taken to have come when it was woken, or as long before as it was charged for",
+            ),
             (faults.broken, "switches from a task that had not come, so that something is missing before"),
             (faults.unwoken, "times a task ran after a sleep that no event ended"),
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
@@ -272,6 +292,7 @@ impl Analyses {
             "faults": {
                 "losses": faults.losses,
                 "broken_switches": faults.broken,
+                "missing_arrivals": self.gaps.arrivals,
                 "unwoken": faults.unwoken,
                 "clock_jumps": faults.jumps,
                 "unordered": faults.unordered,

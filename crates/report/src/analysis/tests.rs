@@ -346,3 +346,68 @@ fn a_replayed_task_is_called_as_it_was_recorded() {
         assert_eq!(told, format!("{name}-{0} {name} {0}", world.tasks()), "it is no name of a replay");
     }
 }
+
+/// As on machines that never tell of a switch from the idle task: `a` runs for 8 of 10 ms, and only its charges and its going say so.
+#[test]
+fn who_came_unseen_ran() {
+    let mut text = String::new();
+    for beat in 1..=5 {
+        let at = beat * 10_000;
+        text += &wake("sched_waking", 1, at, IDLE, A, 1);
+        text += &wake("sched_wakeup", 1, at + 10, IDLE, A, 1);
+        text += &wake("sched_waking", 0, at + 2000, C, B, 0);
+        let us = at + 8050;
+        let charge = format!(
+            "  a-7 [001] {}.{:06}: sched_stat_runtime: comm=a pid=7 runtime=8000000 [ns]\n",
+            us / 1_000_000,
+            us % 1_000_000
+        );
+        text += &charge;
+        text += &switch(1, us, A, "S", IDLE);
+    }
+    let kinds = [AnalysisKind::RunQueue, AnalysisKind::Antagonists, AnalysisKind::IdleWhileWaiting];
+    let analyses = analyse(&kinds, &Options::default(), &text);
+    let tables = analyses.tables();
+    let table = |name: &str| tables.iter().find(|table| table.name == name).expect("it was asked for").json();
+    let row = &table("runqueue")[1];
+    // Until the first gap shows nothing is held back, so that its task comes when another has done something.
+    let (span, first) = (58_050.0 - 10_000.0, 8050.0 - 2000.0);
+    assert_eq!(row["busy"].as_f64().map(|busy| (busy * span).round()), Some(first + 4.0 * 8000.0), "{row}");
+    let waits = table("antagonists");
+    let idle = waits.as_array().unwrap().iter().find(|row| row["waited"] == "a" && row["for_task"] == "(idle)");
+    let idle = idle.expect("while the CPU wakes up");
+    assert_eq!((idle["total_ns"].as_u64(), idle["waits"].as_u64()), (Some(2_000_000 + 4 * 50_000), Some(5)), "{waits}");
+    assert_eq!(analyses.json()["faults"]["missing_arrivals"], 5);
+    assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
+}
+
+/// Its switch away is missing: it ran for what it was charged, and who had the CPU then nobody knows.
+#[test]
+fn who_left_unseen_ran_for_what_it_was_charged() {
+    let text = [
+        switch(0, 1000, IDLE, "R", A),
+        "  a-7 [000] 0.002000: sched_stat_runtime: comm=a pid=7 runtime=1000000 [ns]\n".to_owned(),
+        switch(0, 9000, B, "S", IDLE),
+        switch(0, 11_000, IDLE, "R", A),
+        switch(0, 20_000, A, "S", IDLE),
+    ];
+    let busy_of = |text: &[String]| {
+        let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text.concat());
+        let busy = analyses.tables()[0].json()[0]["busy"].as_f64();
+        assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
+        busy
+    };
+    // Where the idle task had the CPU then, that is known: 1 and 9 of 19 ms.
+    let mut rested = text.clone();
+    rested[2] = switch(0, 9000, IDLE, "R", IDLE);
+    assert_eq!(busy_of(&rested).map(|busy| (busy * 19.0).round()), Some(10.0));
+    // Where the one that had it was charged for 5 ms, it had come then: 1, 5 and 9 of 17 ms.
+    let mut charged = text.clone();
+    charged[2].insert_str(0, "  b-8 [000] 0.009000: sched_stat_runtime: comm=b pid=8 runtime=5000000 [ns]\n");
+    assert_eq!(busy_of(&charged).map(|busy| (busy * 17.0).round()), Some(15.0));
+    let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text.concat());
+    let rows = analyses.tables()[0].json();
+    let busy = rows[0]["busy"].as_f64().map(|busy| (busy * 12.0).round());
+    assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between are nobody's: {rows}");
+    assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
+}

@@ -74,6 +74,12 @@ pub(crate) enum What {
         child: u32,
     },
     Exit,
+    /// Who does it has come to this CPU, and the switch is missing ([`super::gaps`]).
+    Arrives,
+    /// He has left it, and the switch is missing; to the idle task, if that is known.
+    Leaves {
+        idle: bool,
+    },
     /// Events of this CPU are missing.
     Lost,
     /// The CPU comes or goes.
@@ -419,7 +425,15 @@ impl World {
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
             What::Online(online) => self.set_cpu(at, cpu, if online { On::Idle } else { On::Unknown }),
-            What::Migrate { .. } | What::Exit | What::Lost | What::Other => {}
+            What::Arrives if matches!(self.cpus[cpu as usize].on, On::Idle | On::Unknown) => self.arrive(at, cpu, by),
+            What::Leaves { idle } if self.cpus[cpu as usize].on == by => {
+                self.faults.broken += 1;
+                self.forget(at, cpu);
+                if idle {
+                    self.cpus[cpu as usize].on = On::Idle;
+                }
+            }
+            What::Migrate { .. } | What::Exit | What::Arrives | What::Leaves { .. } | What::Lost | What::Other => {}
         }
         true
     }

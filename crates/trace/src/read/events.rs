@@ -46,6 +46,13 @@ impl<R: Read> Events for TextReader<R> {
     }
 }
 
+/// What compressed files begin with, what they are called, and what makes a trace of them.
+const COMPRESSED: [(&[u8], &str, &str); 3] = [
+    (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
+    (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
+    (b"\xfd7zXZ\0", "a file compressed by xz", "uncompress it: unxz FILE"),
+];
+
 /// What a file that begins with `bytes` (16 are enough) is read as; text of all kinds is none.
 pub fn detect(bytes: &[u8]) -> Option<Kind> {
     if bytes.starts_with(MAGIC) {
@@ -75,10 +82,30 @@ pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Ev
     let mut first = Vec::new();
     reader.by_ref().take(16).read_to_end(&mut first)?;
     reader.seek(SeekFrom::Start(0))?;
+    if let Some((_, what, help)) = COMPRESSED.iter().find(|(magic, ..)| first.starts_with(magic)) {
+        return Err(Error::NotRead { what: (*what).to_owned(), help });
+    }
     Ok(match detect(&first) {
         Some(Kind::TraceDat) => Box::new(TraceDat::new(reader)?),
         Some(Kind::PerfData) => Box::new(PerfData::new(reader)?),
         Some(Kind::Perfetto) => Box::new(PerfettoTrace::new(reader)?),
         _ => Box::new(TextReader::new(reader)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn compressed_files_are_told_from_text() {
+        let told =
+            |bytes: &'static [u8]| from_reader(Cursor::new(bytes)).map(|_| ()).map_err(|error| error.to_string());
+        assert_eq!(told(b"\x1f\x8b\x08\0rest"), Err("a file compressed by gzip is not read".to_owned()));
+        assert_eq!(told(b"\x28\xb5\x2f\xfdrest"), Err("a file compressed by zstd is not read".to_owned()));
+        assert_eq!(told(b"\xfd7zXZ\0rest"), Err("a file compressed by xz is not read".to_owned()));
+        assert_eq!(told(b"\x1f"), Ok(()));
+    }
 }

@@ -40,6 +40,10 @@ pub struct TaskSummary {
     wakings: u64,
     asleep: bool,
     gone: bool,
+    /// Since when it has been runnable, while it waits.
+    ready: Option<i64>,
+    /// From when it was charged time, although it had not come onto a CPU.
+    charged_from: Option<i64>,
 }
 
 impl TaskSummary {
@@ -61,6 +65,8 @@ struct Cpu {
     losses: u64,
     /// Who runs, and since when: none after a loss.
     current: Option<(i32, i64)>,
+    /// That time is a guess: not before this one.
+    guess: Option<i64>,
     seen: bool,
 }
 
@@ -96,6 +102,7 @@ pub struct Summary {
     clock: Clock,
     events: u64,
     broken_switches: u64,
+    missing_arrivals: u64,
     has_tgid: bool,
     finer_than_us: bool,
 }
@@ -150,12 +157,54 @@ impl Summary {
                 task.tgid = Some(tgid);
             }
         }
+        self.turns_up(cpu, record);
         self.point(cpu, record);
+    }
+
+    /// The switches from the idle task are missing on some machines: who does something on a CPU that is taken to be idle has come there before,
+    /// when he was woken, or as long ago as he is charged for.
+    fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
+        let Some((0, idle)) = self.cpus[cpu].current else { return };
+        let (pid, charged) = match record.point {
+            Tracepoint::Switch { prev, .. } => (prev.pid, None),
+            Tracepoint::StatRuntime { task, runtime_ns, .. } if task.pid == record.pid => (task.pid, Some(runtime_ns)),
+            _ => (record.pid, None),
+        };
+        if pid == 0 {
+            self.cpus[cpu].current = Some((0, record.at));
+        }
+        if pid <= 0 {
+            return;
+        }
+        let Some(task) = self.task(pid) else { return };
+        let charged_from = task.charged_from.take().or(charged.map(|ns| record.at.saturating_sub_unsigned(ns)));
+        let least = task.ready.map_or(idle, |ready| ready.max(idle));
+        let guessed = if task.ready.is_some() { least } else { record.at };
+        task.came();
+        let row = &mut self.cpus[cpu];
+        row.current = Some((pid, charged_from.map_or(guessed, |from| from.max(least)).min(record.at)));
+        row.guess = charged_from.is_none().then_some(least);
+        self.missing_arrivals += 1;
+    }
+
+    /// What a task was charged for says when it came, if nothing else does.
+    fn charged(&mut self, at: i64, cpu: usize, pid: i32, ns: u64) {
+        let from = at.saturating_sub_unsigned(ns);
+        let has = |cpu: &usize| self.cpus[*cpu].current.is_some_and(|(current, _)| current == pid);
+        if let Some(cpu) = Some(cpu).filter(has).or_else(|| (0..self.cpus.len()).find(has)) {
+            let row = &mut self.cpus[cpu];
+            if let Some(least) = row.guess.take() {
+                row.current = Some((pid, from.max(least)));
+            }
+        } else if let Some(task) = self.task(pid) {
+            task.charged_from.get_or_insert(from);
+        }
     }
 
     fn point(&mut self, cpu: usize, record: &Record<'_>) {
         match record.point {
             Tracepoint::Switch { prev, prev_state, next, .. } => {
+                self.cpus[cpu].guess = None;
                 match self.cpus[cpu].current.replace((next.pid, record.at)) {
                     Some((pid, since)) if pid == prev.pid => {
                         if let Some(task) = self.task(pid) {
@@ -170,24 +219,28 @@ impl Summary {
                     && let Some(task) = self.name(prev, None)
                 {
                     task.asleep = !prev_state.is_runnable();
+                    task.ready = prev_state.is_runnable().then_some(record.at);
+                    task.charged_from = None;
                     task.gone |= prev_state.is_gone();
                 }
                 if next.pid != 0
                     && let Some(task) = self.name(next, None)
                 {
-                    task.switches += 1;
-                    task.unwoken += u64::from(std::mem::take(&mut task.asleep));
+                    task.came();
                 }
             }
-            Tracepoint::Waking(wakeup) => self.woken(&wakeup, false),
-            Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => self.woken(&wakeup, true),
+            Tracepoint::Waking(wakeup) => self.woken(record.at, &wakeup, false),
+            Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => self.woken(record.at, &wakeup, true),
             Tracepoint::MigrateTask { task, .. } => {
                 if let Some(task) = self.name(task, None) {
                     task.migrations += 1;
                 }
             }
-            Tracepoint::StatRuntime { task, .. } => {
+            Tracepoint::StatRuntime { task, runtime_ns, .. } => {
                 self.name(task, None);
+                if task.pid > 0 {
+                    self.charged(record.at, cpu, task.pid, runtime_ns);
+                }
             }
             Tracepoint::ProcessFork { parent, child } => {
                 self.name(parent, None);
@@ -212,8 +265,11 @@ impl Summary {
         }
     }
 
-    fn woken(&mut self, wakeup: &Wakeup<'_>, queued: bool) {
+    fn woken(&mut self, at: i64, wakeup: &Wakeup<'_>, queued: bool) {
         if let Some(task) = self.name(wakeup.task, None) {
+            if task.ready.is_none() {
+                (task.ready, task.charged_from) = (Some(at), None);
+            }
             task.asleep = false;
             if queued {
                 task.queued += u64::from(wakeup.success);
@@ -313,6 +369,11 @@ impl Summary {
         self.broken_switches
     }
 
+    /// Switches from the idle task that are missing: the task they were to did something on its CPU afterwards.
+    pub fn missing_arrivals(&self) -> u64 {
+        self.missing_arrivals
+    }
+
     /// The tasks, those that ran longest first; the idle tasks are not among them.
     pub fn tasks(&self) -> Vec<&TaskSummary> {
         let mut tasks: Vec<&TaskSummary> = self.tasks.iter().filter(|task| task.pid != 0).collect();
@@ -342,6 +403,13 @@ impl Summary {
 }
 
 impl TaskSummary {
+    /// It has come onto a CPU.
+    fn came(&mut self) {
+        self.switches += 1;
+        self.unwoken += u64::from(std::mem::take(&mut self.asleep));
+        (self.ready, self.charged_from) = (None, None);
+    }
+
     #[cold]
     fn renamed(&mut self, comm: &[u8]) {
         self.renames += u64::from(!self.comms.is_empty());
@@ -351,5 +419,35 @@ impl TaskSummary {
         } else {
             self.comms[MAX_COMMS - 1] = comm;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::TextReader;
+
+    /// As on machines that never tell of a switch from the idle task: the charges say when its task came, else its wakeup does.
+    #[test]
+    fn who_came_unseen_has_its_time() {
+        let text = b"\
+  <idle>-0 [001] 1.000000: sched_waking: comm=a pid=7 prio=120 target_cpu=001
+  a-7 [001] 1.003000: sched_waking: comm=b pid=8 prio=120 target_cpu=000
+  a-7 [001] 1.004000: sched_stat_runtime: comm=a pid=7 runtime=3900000 [ns]
+  a-7 [001] 1.004000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+  <idle>-0 [001] 1.010000: sched_waking: comm=a pid=7 prio=120 target_cpu=001
+  a-7 [001] 1.012000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+  <idle>-0 [001] 1.020000: sched_waking: comm=a pid=7 prio=120 target_cpu=001
+  c-9 [000] 1.021000: sched_stat_runtime: comm=a pid=7 runtime=500000 [ns]
+  a-7 [001] 1.022000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+";
+        let (mut reader, mut summary) = (TextReader::new(&text[..]), Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        let tasks = summary.tasks();
+        let a = tasks.iter().find(|task| task.pid == 7).expect("it is in the trace");
+        assert_eq!((a.cpu_ns, a.switches, a.unwoken), (3_900_000 + 2_000_000 + 1_500_000, 3, 0));
+        assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
     }
 }

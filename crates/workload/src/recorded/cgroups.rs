@@ -1,5 +1,5 @@
-//! What a machine says of its task groups: which thread is in which, or in which autogroup. No event of the scheduler says it, but the
-//! machine does, if it is asked in time ([`COMMAND`]).
+//! What a machine says of its task groups: which thread is in which, or in which autogroup; and where threads may run. No event of the
+//! scheduler says it, but the machine does, if it is asked in time ([`COMMAND`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,13 +12,15 @@ use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::rtapp;
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; and for its autogroups. Any shell can
+/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups, and for threads' affinities. Any shell can
 /// run it, best just before the trace is recorded.
 ///
 /// Its lines are short, so that nobody breaks them.
 pub const COMMAND: &str = "\
 { find /proc/[0-9]*/task -maxdepth 2 -name cgroup \\
     -exec grep -sH '' {} +
+  find /proc/[0-9]*/task -maxdepth 2 -name status \\
+    -exec grep -sH '^Cpus_allowed_list' {} +
   grep -sH '' /proc/[0-9]*/autogroup \\
     /proc/sys/kernel/sched_autogroup_enabled
   find /sys/fs/cgroup -name 'cpu*.*' -exec grep -sH '' {} +
@@ -52,6 +54,8 @@ pub struct Cgroups {
     clamps: BTreeMap<String, Clamps>,
     /// The cpusets of all that have one.
     cpusets: BTreeMap<String, Cpuset>,
+    /// The CPUs on which each thread may run, in order; those of its cpuset if it asked for none.
+    affinities: BTreeMap<i32, Vec<u32>>,
     /// The autogroup of each process that is in one.
     autogroups: BTreeMap<i32, Autogroup>,
     /// `sched_autogroup_enabled`, if the file has it.
@@ -115,8 +119,14 @@ impl Cgroups {
                     let Some(process) = process_id(rest) else { continue };
                     cgroups.autogroups.insert(process, autogroup(&source, &line)?);
                 }
+                Some(rest) if rest.ends_with("/status") => {
+                    let Some(list) = line.content.strip_prefix("Cpus_allowed_list:") else { continue };
+                    if let Some(thread) = file_of_thread(rest, "/status") {
+                        cgroups.affinities.insert(thread, cpus_allowed(&source, &line, list)?);
+                    }
+                }
                 Some(rest) => {
-                    let Some(thread) = thread_id(rest) else { continue };
+                    let Some(thread) = file_of_thread(rest, "/cgroup") else { continue };
                     if let Some(process) = process_id(rest) {
                         cgroups.processes.insert(thread, process);
                     }
@@ -132,7 +142,7 @@ impl Cgroups {
             }
         }
         cgroups.threads = if v1.is_empty() { v2 } else { v1 };
-        if cgroups.threads.is_empty() && cgroups.autogroups.is_empty() {
+        if cgroups.threads.is_empty() && cgroups.autogroups.is_empty() && cgroups.affinities.is_empty() {
             let error = Error::new(&source, "it does not say of any thread in which group it is");
             return Err(error.with_help(format!("this writes such a file:\n{COMMAND}")));
         }
@@ -210,10 +220,32 @@ impl Cgroups {
 
     /// Whether a cgroup, or one above it, keeps its tasks from any CPU of a machine that has so many.
     pub(super) fn confines(&self, path: &str, cpus: usize) -> bool {
+        self.cpuset(path).is_some_and(|list| (0..cpus as u32).any(|cpu| !list.contains(&cpu)))
+    }
+
+    /// The CPUs of a cgroup, or of the next one above it that has any of its own.
+    pub(super) fn cpuset(&self, path: &str) -> Option<&[u32]> {
         let mut path = path;
         while path != "/" {
             if let Some(list) = self.cpusets.get(path).and_then(|cpuset| cpuset.cpus.as_deref()) {
-                return (0..cpus as u32).any(|cpu| !list.contains(&cpu));
+                return Some(list);
+            }
+            path = above(path);
+        }
+        None
+    }
+
+    /// Where a thread may run; none: the file does not say it.
+    pub(super) fn affinity(&self, thread: i32) -> Option<&[u32]> {
+        self.affinities.get(&thread).map(Vec::as_slice)
+    }
+
+    /// Whether a task group, or one above it, has a limit (`cpu.max`).
+    pub(super) fn limits(&self, path: &str) -> bool {
+        let mut path = self.task_group(path);
+        while path != "/" {
+            if self.groups.get(path).is_some_and(|limits| matches!(limits.max, Some(CpuMax::Limited(_)))) {
+                return true;
             }
             path = above(path);
         }
@@ -359,15 +391,27 @@ fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
     Ok(lines)
 }
 
-/// The thread of `PID/task/TID/cgroup`, or of `PID/cgroup`.
-fn thread_id(file: &str) -> Option<i32> {
-    let folder = file.strip_suffix("/cgroup")?;
+/// The thread of `PID/task/TID/cgroup`, or of `PID/cgroup`, if that is the file's name.
+fn file_of_thread(file: &str, name: &str) -> Option<i32> {
+    let folder = file.strip_suffix(name)?;
     folder.rsplit('/').next()?.parse().ok()
 }
 
 /// The process of `PID/autogroup`, `PID/cgroup` or `PID/task/TID/cgroup`.
 fn process_id(file: &str) -> Option<i32> {
     file.split('/').next()?.parse().ok()
+}
+
+/// `0-3,6`.
+fn cpus_allowed(source: &Source, line: &Line<'_>, list: &str) -> Result<Vec<u32>, Error> {
+    let cpus = cpu_ranges(list.trim()).ok().filter(|cpus| !cpus.is_empty());
+    let mut cpus = cpus.ok_or_else(|| {
+        Error::new(source, format!("`{}` is not what Cpus_allowed_list says", list.trim()))
+            .at(line.span.clone(), "expected CPUs such as 0-3,6")
+    })?;
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
 }
 
 /// `0` or `1`.
@@ -519,6 +563,17 @@ mod tests {
         }
         let error = Cgroups::read("cgroups.txt", b"/sys/fs/cgroup/a/cpu.weight:1\n").expect_err("no thread");
         assert!(error.help().is_some_and(|help| help.contains("find /proc")));
+    }
+
+    #[test]
+    fn threads_have_affinities() {
+        let cgroups = read("/proc/7/task/8/status:Cpus_allowed_list:\t1,0\n/proc/7/task/8/status:Name:\tweb\n");
+        assert_eq!((cgroups.affinity(8), cgroups.affinity(7)), (Some(&[0, 1][..]), None));
+        for list in ["", "x", "3-1"] {
+            let text = format!("/proc/7/task/8/status:Cpus_allowed_list:\t{list}\n");
+            let error = Cgroups::read("cgroups.txt", text.as_bytes()).expect_err(list);
+            assert_eq!(error.to_string(), format!("`{list}` is not what Cpus_allowed_list says"));
+        }
     }
 
     /// Wherever it is cut off: read, or an error.

@@ -72,10 +72,17 @@ enum State {
         since: u64,
         woken: bool,
         beside_idle: u64,
+        own_idle: u64,
     },
     /// On a CPU.
     Running,
     Gone,
+}
+
+impl State {
+    fn waiting(since: u64, woken: bool) -> Self {
+        Self::Waiting { since, woken, beside_idle: 0, own_idle: 0 }
+    }
 }
 
 /// Where a thread has been since it last came to another CPU.
@@ -88,6 +95,14 @@ pub(super) struct Stay {
     pub(super) waited: u64,
     /// And how long of that another CPU was idle.
     pub(super) beside_idle: u64,
+    /// And how long its own was.
+    pub(super) own_idle: u64,
+}
+
+impl Stay {
+    fn new(cpu: usize, stretch: usize) -> Self {
+        Self { cpu: cpu as u32, stretch, waited: 0, beside_idle: 0, own_idle: 0 }
+    }
 }
 
 /// A thread's life.
@@ -108,6 +123,8 @@ pub(super) struct Thread {
     /// To which groups it was moved.
     pub(super) moves: Vec<Move>,
     state: State,
+    /// It was charged time from here on (`sched_stat_runtime`), although nothing tells that it came onto a CPU.
+    charged_from: Option<u64>,
 }
 
 impl Thread {
@@ -125,6 +142,7 @@ impl Thread {
             stay: None,
             moves: Vec::new(),
             state: State::Asleep,
+            charged_from: None,
         }
     }
 
@@ -174,6 +192,15 @@ enum Current {
     Thread(usize),
 }
 
+/// A task is on a CPU since an unknown time: it has done something there, and the switch to it is missing.
+#[derive(Clone, Copy, Debug)]
+struct Guess {
+    /// When it was woken, if it was.
+    woken: Option<u64>,
+    /// It cannot have come earlier.
+    least: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     seen: bool,
@@ -181,6 +208,8 @@ struct Cpu {
     since: u64,
     /// What `sched_stat_runtime` has told of it since then.
     charged: u64,
+    /// That its task came there is known, and not yet when.
+    guess: Option<Guess>,
     busy: u64,
     /// It has been idle.
     rested: bool,
@@ -188,6 +217,9 @@ struct Cpu {
     khz: u32,
     /// How long it was the only idle one.
     sole: u64,
+    /// How long it was idle, but for the time since `idle_from` if it is.
+    idled: u64,
+    idle_from: u64,
 }
 
 /// Puts lives together.
@@ -220,12 +252,12 @@ impl Lives {
         }
         self.pass(at);
         if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
-            (self.cpus[cpu].current, self.cpus[cpu].rested) = (Current::Idle, true);
-            self.idle += 1;
+            self.rests(cpu, at);
         }
         if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {
             self.threads[thread].tgid = Some(tgid);
         }
+        self.turns_up(at, cpu, event);
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
                 self.leaves(at, cpu, prev, prev_prio, left);
@@ -250,7 +282,7 @@ impl Lives {
                     }
                     let this = &mut self.threads[thread];
                     this.begins(at, Waker::Nobody, cpu, prio);
-                    this.state = State::Waiting { since: at, woken: false, beside_idle: 0 };
+                    this.state = State::waiting(at, false);
                     self.starts_waiting(thread);
                 }
             }
@@ -272,13 +304,7 @@ impl Lives {
                     self.threads[thread].comm = String::from_utf8_lossy(task.comm).into_owned();
                 }
             }
-            What::Charged { task, ns } => {
-                if let Current::Thread(current) = self.cpus[cpu].current
-                    && self.threads[current].pid == task.pid
-                {
-                    self.cpus[cpu].charged += ns;
-                }
-            }
+            What::Charged { task, ns } => self.charged(at, cpu, task, ns),
             What::Attached { task, hierarchy, path } => {
                 let thread = self.thread(task);
                 let path = String::from_utf8_lossy(path).into_owned();
@@ -290,6 +316,96 @@ impl Lives {
                 self.forget(at, cpu);
             }
         }
+    }
+
+    /// Not every kernel tells of each switch: of some nobody ever sees one from the idle task. Who does something on a CPU that is taken to be idle
+    /// has come there unseen, neither before the CPU was last seen idle nor before he himself was woken.
+    fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
+        if self.cpus[cpu].current != Current::Idle {
+            return;
+        }
+        let task = match event.what {
+            What::Switch { prev, .. } => prev,
+            What::Charged { task, .. } if task.pid == event.pid => task,
+            // Neither is the doing of whoever runs there.
+            What::Lost | What::Rename { .. } => return,
+            _ => Named { pid: event.pid, comm: b"" },
+        };
+        if task.pid <= 0 {
+            self.cpus[cpu].since = at;
+            return;
+        }
+        let thread = self.thread(task);
+        self.leaves_elsewhere(thread, at);
+        let mut guess = None;
+        let this = &mut self.threads[thread];
+        let mut least = self.cpus[cpu].since.max(this.last_seen());
+        let charged_from = this.charged_from.or(match event.what {
+            What::Charged { ns, .. } => Some(at.saturating_sub(ns)),
+            _ => None,
+        });
+        let mut since = at;
+        if let State::Waiting { since: waits, woken, .. } = &mut this.state {
+            least = least.max(*waits);
+            since = least;
+            if charged_from.is_none() {
+                guess = Some(Guess { woken: std::mem::take(woken).then_some(*waits), least });
+            }
+        } else if charged_from.is_none() {
+            guess = Some(Guess { woken: None, least });
+        }
+        since = charged_from.map_or(since, |from| from.max(least)).min(at);
+        self.counts.missing_arrivals += 1;
+        if self.idle == 1 {
+            // It was not the only idle one all the time, for it was not idle.
+            let sole = &mut self.cpus[cpu].sole;
+            let wrong = (at - since).min(*sole);
+            *sole -= wrong;
+            self.any_idle = self.any_idle.saturating_sub(wrong);
+        }
+        self.rested(cpu, since);
+        let prio = self.threads[thread].stretches.last().map_or(120, |last| last.prio);
+        self.comes(since, cpu, task, prio);
+        self.cpus[cpu].guess = guess;
+    }
+
+    /// A task is charged for what it ran, by its own CPU or another.
+    fn charged(&mut self, at: u64, cpu: usize, task: Named<'_>, ns: u64) {
+        if task.pid <= 0 {
+            return;
+        }
+        self.counts.charged_ns = self.counts.charged_ns.saturating_add(ns);
+        let Some(&thread) = self.pids.get(&task.pid) else { return };
+        let from = at.saturating_sub(ns);
+        if self.threads[thread].state != State::Running {
+            self.threads[thread].charged_from.get_or_insert(from);
+            return;
+        }
+        let has = |cpu: &usize| self.cpus[*cpu].current == Current::Thread(thread);
+        let Some(cpu) = Some(cpu).filter(has).or_else(|| (0..self.cpus.len()).find(has)) else { return };
+        self.cpus[cpu].charged = self.cpus[cpu].charged.saturating_add(ns);
+        if let Some(guess) = self.cpus[cpu].guess.take() {
+            self.came(cpu, thread, from, guess);
+        }
+    }
+
+    /// A guess when a thread came is put right by the first time it was charged for.
+    fn came(&mut self, cpu: usize, thread: usize, from: u64, guess: Guess) {
+        let guessed = self.cpus[cpu].since;
+        let this = &mut self.threads[thread];
+        let Some(stretch) = this.stretches.last_mut() else { return };
+        let from = from.max(guess.least);
+        self.cpus[cpu].since = from;
+        stretch.resumed = from;
+        if stretch.runs == 1 {
+            stretch.began = from;
+            stretch.woken = stretch.woken.min(from);
+        }
+        let later = from.saturating_sub(guessed);
+        for (done, _) in stretch.acts.iter_mut().filter(|(done, _)| *done > stretch.work) {
+            *done = done.saturating_sub(later).max(stretch.work);
+        }
+        this.latencies.extend(guess.woken.map(|woken| from.saturating_sub(woken)));
     }
 
     /// The trace is over: how long it is, and how long each CPU was busy.
@@ -315,6 +431,26 @@ impl Lives {
                 sole.sole += passed;
             }
         }
+    }
+
+    /// A CPU is idle from now on.
+    fn rests(&mut self, cpu: usize, at: u64) {
+        let this = &mut self.cpus[cpu];
+        (this.current, this.rested, this.idle_from) = (Current::Idle, true, at);
+        self.idle += 1;
+    }
+
+    /// It was, until then.
+    fn rested(&mut self, cpu: usize, at: u64) {
+        let this = &mut self.cpus[cpu];
+        this.idled += at.saturating_sub(this.idle_from);
+        self.idle -= 1;
+    }
+
+    /// How long a CPU has been idle.
+    fn own_idle(&self, cpu: u32) -> u64 {
+        let Some(cpu) = self.cpus.get(cpu as usize) else { return 0 };
+        cpu.idled + if cpu.current == Current::Idle { self.now.saturating_sub(cpu.idle_from) } else { 0 }
     }
 
     /// A CPU has another frequency from now on.
@@ -412,7 +548,7 @@ impl Lives {
             this.asleep_first = true;
         }
         this.begins(at, waker, cpu, prio);
-        this.state = State::Waiting { since: at, woken: true, beside_idle: 0 };
+        (this.state, this.charged_from) = (State::waiting(at, true), None);
         let stretch = this.stretches.len() - 1;
         self.starts_waiting(thread);
         if let Waker::Thread(by) = waker {
@@ -422,9 +558,9 @@ impl Lives {
 
     fn starts_waiting(&mut self, thread: usize) {
         let Some(stay) = self.threads[thread].stay else { return };
-        let idle = self.others_idle(stay.cpu);
-        if let State::Waiting { beside_idle, .. } = &mut self.threads[thread].state {
-            *beside_idle = idle;
+        let idle = (self.others_idle(stay.cpu), self.own_idle(stay.cpu));
+        if let State::Waiting { beside_idle, own_idle, .. } = &mut self.threads[thread].state {
+            (*beside_idle, *own_idle) = idle;
         }
     }
 
@@ -432,7 +568,7 @@ impl Lives {
         let work = self.at_full_speed(cpu, at - self.cpus[cpu].since);
         let this = &mut self.cpus[cpu];
         let ran = at - this.since;
-        (this.since, this.busy) = (at, this.busy + ran);
+        (this.since, this.busy, this.guess) = (at, this.busy + ran, None);
         let this = &mut self.threads[thread];
         this.cpu_ns += ran;
         if let Some(stretch) = this.stretches.last_mut() {
@@ -446,7 +582,7 @@ impl Lives {
     /// known to be its: it sleeps, for had it been runnable it would be there, or come back.
     fn forget(&mut self, at: u64, cpu: usize) {
         match std::mem::take(&mut self.cpus[cpu].current) {
-            Current::Idle => self.idle -= 1,
+            Current::Idle => self.rested(cpu, at),
             Current::Thread(thread) => {
                 let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
                 self.charge(cpu, thread, at.min(since + charged));
@@ -478,20 +614,24 @@ impl Lives {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
             } else if std::mem::take(&mut self.cpus[cpu].current) == Current::Idle {
-                self.idle -= 1;
+                self.rested(cpu, at);
             }
             return;
         }
         let thread = self.thread(prev);
         if self.cpus[cpu].current != Current::Thread(thread) {
             // Unknown: it has run since the trace, or what is left of it here, began. Another: its switch is missing.
-            if self.cpus[cpu].current != Current::Unknown {
+            let replaced = self.cpus[cpu].current != Current::Unknown;
+            let gone = self.cpus[cpu].since.saturating_add(self.cpus[cpu].charged);
+            if replaced {
                 self.counts.broken_switches += 1;
                 self.forget(at, cpu);
             }
             self.leaves_elsewhere(thread, at);
-            // It cannot have been here before it was last seen elsewhere.
-            let since = self.cpus[cpu].since.max(self.threads[thread].last_seen());
+            // It cannot have been here before it was last seen elsewhere; if another was, only what it was charged for is known to be its.
+            let from = self.threads[thread].charged_from.unwrap_or(at);
+            let since = if replaced { from.max(gone).min(at) } else { self.cpus[cpu].since };
+            let since = since.max(self.threads[thread].last_seen());
             self.cpus[cpu].since = since;
             let this = &mut self.threads[thread];
             if this.stretches.is_empty() || this.state == State::Asleep {
@@ -514,38 +654,38 @@ impl Lives {
             stretch.prio = prio;
         }
         this.state = match left {
-            Left::Runnable => State::Waiting { since: at, woken: false, beside_idle: 0 },
+            Left::Runnable => State::waiting(at, false),
             Left::Sleeping | Left::Uninterruptible => State::Asleep,
             Left::Dead => State::Gone,
         };
         if this.stay.is_none() {
-            this.stay = Some(Stay { cpu: cpu as u32, stretch: this.stretches.len() - 1, waited: 0, beside_idle: 0 });
+            this.stay = Some(Stay::new(cpu, this.stretches.len() - 1));
         }
         self.starts_waiting(thread);
     }
 
     fn comes(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {
-        (self.cpus[cpu].since, self.cpus[cpu].charged) = (at, 0);
+        let row = &mut self.cpus[cpu];
+        (row.since, row.charged, row.guess) = (at, 0, None);
         if next.pid == 0 {
-            self.cpus[cpu].current = Current::Idle;
-            self.cpus[cpu].rested = true;
-            self.idle += 1;
+            self.rests(cpu, at);
             return;
         }
         let thread = self.thread(next);
         self.leaves_elsewhere(thread, at);
         self.cpus[cpu].current = Current::Thread(thread);
-        let idle = self.others_idle(cpu as u32);
+        let (others, own) = (self.others_idle(cpu as u32), self.own_idle(cpu as u32));
         let rested = self.cpus[cpu].rested;
         let this = &mut self.threads[thread];
         match this.state {
-            State::Waiting { since, woken, beside_idle } => {
+            State::Waiting { since, woken, beside_idle, own_idle } => {
                 if woken {
                     this.latencies.push(at - since);
                 }
                 if let Some(stay) = this.stay.as_mut().filter(|stay| stay.cpu == cpu as u32) {
                     stay.waited += at - since;
-                    stay.beside_idle += idle.saturating_sub(beside_idle);
+                    stay.beside_idle += others.saturating_sub(beside_idle);
+                    stay.own_idle += own.saturating_sub(own_idle);
                 }
             }
             State::Asleep => {
@@ -562,13 +702,13 @@ impl Lives {
             // Neither can be: it has left any other CPU, and who is gone is another.
             State::Running | State::Gone => {}
         }
-        this.state = State::Running;
+        (this.state, this.charged_from) = (State::Running, None);
         if this.stretches.is_empty() {
             this.begins(at, Waker::Nobody, cpu, prio);
         }
         let stretch = this.stretches.len() - 1;
         if this.stay.is_none_or(|stay| stay.cpu != cpu as u32) {
-            this.stay = Some(Stay { cpu: cpu as u32, stretch, waited: 0, beside_idle: 0 });
+            this.stay = Some(Stay::new(cpu, stretch));
         }
         this.runs(at);
     }

@@ -97,7 +97,7 @@ pub enum What<'a> {
         /// The new task.
         child: Named<'a>,
     },
-    /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch away from it is missing.
+    /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch to it, or away from it, is missing.
     Charged {
         /// The task.
         task: Named<'a>,
@@ -179,6 +179,10 @@ pub struct Counts {
     pub losses: u64,
     /// Switches away from a task that was not known to run there, behind the first of a CPU.
     pub broken_switches: u64,
+    /// Switches from the idle task to one that did something on its CPU afterwards.
+    pub missing_arrivals: u64,
+    /// What `sched_stat_runtime` charged all tasks for, nanoseconds; 0: the trace does not have it.
+    pub charged_ns: u64,
     /// Tasks that ran when the trace began.
     pub running_at_start: u64,
     /// Sleeps that no event ended.
@@ -191,6 +195,10 @@ pub struct Counts {
     pub left_out: u64,
     /// Tasks taken to be confined to the CPU they were on: they waited for it beside another that was idle.
     pub confined: u64,
+    /// Tasks that may not run on all CPUs, as the machine said.
+    pub affinities: u64,
+    /// Tasks that were kept from their own CPU while it was idle, as one is whose group has a limit, where nothing is known of groups.
+    pub throttled: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
     /// Tasks that were in another group than the root first, as far as that is known of any.
@@ -222,6 +230,8 @@ pub struct Thread {
     pub habit: Habit,
     /// How long it computes between two sleeps, if it looks at the clock for that; else it has work to do. Nanoseconds.
     pub computes_for: Option<u64>,
+    /// Who forked it, as an index in [`Recorded::threads`], if that is known.
+    pub parent: Option<usize>,
     /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own it is no task group.
     pub cgroup: Option<String>,
     /// The only CPU it may run on, if that is known or taken to be so.

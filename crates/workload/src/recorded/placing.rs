@@ -26,12 +26,7 @@ pub(super) fn place(
     workload: &mut Workload,
     counts: &mut Counts,
 ) -> Vec<Option<String>> {
-    let hierarchy = cgroups.map_or(0, Cgroups::hierarchy);
-    let moves = |thread: &Thread| -> Vec<(u64, String)> {
-        let moves = thread.moves.iter().filter(|one| one.hierarchy == hierarchy);
-        moves.filter_map(|one| Some((one.at, normalize_path(&one.path).ok()?))).collect()
-    };
-    let moves: Vec<Vec<(u64, String)>> = threads.iter().map(moves).collect();
+    let moves = moves(threads, cgroups);
     if cgroups.is_none() && moves.iter().all(Vec::is_empty) {
         return vec![None; threads.len()];
     }
@@ -73,6 +68,16 @@ pub(super) fn place(
     }
     workload.groups = groups.into_groups();
     last
+}
+
+/// When each thread was moved, in the hierarchy that schedules, and where to.
+fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<(u64, String)>> {
+    let hierarchy = cgroups.map_or(0, Cgroups::hierarchy);
+    let moves = |thread: &Thread| -> Vec<(u64, String)> {
+        let moves = thread.moves.iter().filter(|one| one.hierarchy == hierarchy);
+        moves.filter_map(|one| Some((one.at, normalize_path(&one.path).ok()?))).collect()
+    };
+    threads.iter().map(moves).collect()
 }
 
 /// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
@@ -118,10 +123,31 @@ pub(super) fn inherited<T: Clone>(
     first
 }
 
-/// Which threads a cpuset keeps from CPUs of a machine that has so many.
-pub(super) fn confined_by_cpusets(threads: &[Thread], cgroups: Option<&Cgroups>, cpus: usize) -> Vec<bool> {
+/// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from all for a while.
+pub(super) fn held_by_groups(threads: &[Thread], cgroups: Option<&Cgroups>, cpus: usize) -> Vec<bool> {
     let Some(cgroups) = cgroups else { return vec![false; threads.len()] };
-    let none = vec![Vec::new(); threads.len()];
-    let first = first_groups(threads, Some(cgroups), &none);
-    first.iter().map(|path| path.as_deref().is_some_and(|path| cgroups.confines(path, cpus))).collect()
+    let moves = moves(threads, Some(cgroups));
+    let first = first_groups(threads, Some(cgroups), &moves);
+    let holds = |path: &str| cgroups.confines(path, cpus) || cgroups.limits(path);
+    let moved = |index: usize| moves[index].iter().map(|(_, path)| path.as_str());
+    (0..threads.len()).map(|index| first[index].as_deref().into_iter().chain(moved(index)).any(holds)).collect()
+}
+
+/// Where a thread may run, as the machine said of it, or of whoever forked it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Allowed {
+    pub(super) cpus: Vec<u32>,
+    /// It was said of the thread itself.
+    pub(super) own: bool,
+}
+
+/// What is known of the threads' affinities; what a thread has from its cpuset only is that group's affair, and none of its own.
+pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Option<Allowed>> {
+    let said = |thread: &Thread| {
+        let (cgroups, cpus) = (cgroups?, cgroups?.affinity(thread.pid)?);
+        let of_cpuset = cgroups.of(thread.pid).and_then(|path| cgroups.cpuset(path)) == Some(cpus);
+        (!of_cpuset).then(|| Allowed { cpus: cpus.to_vec(), own: true })
+    };
+    let first = said_of_first(threads, said);
+    inherited(threads, first, |_, _, parent| parent.clone().map(|allowed| Allowed { own: false, ..allowed }))
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use super::habits::{Rhythm, rhythm};
-use super::lives::{Act, End, Lives, Stretch, Waker};
+use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
+use super::placing::Allowed;
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, How, Recorded, Thread};
 use super::{clocks, placing};
@@ -53,14 +54,17 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
     let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
 
-    let in_cpusets = placing::confined_by_cpusets(&threads, how.cgroups.as_ref(), busy_ns.len());
+    let allowed = placing::allowed(&threads, how.cgroups.as_ref());
+    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), busy_ns.len());
     let mut builder = Builder {
         threads: &threads,
         kept: &kept,
         interrupted: &interrupted,
         rhythms,
         paces,
-        in_cpusets: &in_cpusets,
+        held_by_groups: &held_by_groups,
+        allowed: &allowed,
+        cpus: busy_ns.len() as u32,
         charges,
     };
     let mut forked = vec![false; threads.len()];
@@ -91,8 +95,10 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     let mut told = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
         let confined = builder.confined(index);
+        counts.affinities += u64::from(numbers[index].is_some() && builder.narrowed(index).is_some());
         if numbers[index].is_some() {
-            counts.confined += u64::from(confined.is_some_and(|(_, known)| !known));
+            counts.confined += u64::from(confined.as_ref().is_some_and(|(_, known)| !known));
+            counts.throttled += u64::from(how.cgroups.is_none() && builder.throttled(index));
             counts.endless += u64::from(endless[index]);
             counts.deadline += u64::from(thread.stretches.iter().any(|stretch| stretch.prio < 0));
             let mut name = format!("{}-{}", thread.comm, thread.pid);
@@ -129,8 +135,9 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             task: numbers[index],
             habit: builder.rhythms[index].habit(),
             computes_for: builder.paces[index],
+            parent: thread.born.and_then(|(_, parent)| parent),
             cgroup: None,
-            confined: confined.map(|((cpu, _), _)| cpu),
+            confined: confined.and_then(|((cpus, _), _)| (cpus.len() == 1).then(|| cpus[0])),
             cpu_ns: thread.cpu_ns,
             switches: thread.switches,
             latencies: Vec::new(),
@@ -152,8 +159,12 @@ struct Builder<'a> {
     rhythms: Vec<Rhythm>,
     /// How long each thread computes by the clock, if it does.
     paces: Vec<Option<u64>>,
-    /// Threads that a cpuset keeps from some CPU.
-    in_cpusets: &'a [bool],
+    /// Threads that a cpuset keeps from some CPU, or a limit from all.
+    held_by_groups: &'a [bool],
+    /// Where each thread may run, if the machine said it.
+    allowed: &'a [Option<Allowed>],
+    /// So many CPUs were seen.
+    cpus: u32,
     charges: &'a Charges,
 }
 
@@ -173,20 +184,38 @@ impl Builder<'_> {
         }
     }
 
-    /// The CPU a thread is confined to, from which stretch on; and whether that is known from its name.
-    fn confined(&self, thread: usize) -> Option<((u32, usize), bool)> {
+    /// The CPUs a thread is confined to, from which stretch on; and whether that is known, from its name or from the machine.
+    fn confined(&self, thread: usize) -> Option<((Vec<u32>, usize), bool)> {
         let this = &self.threads[thread];
+        if let Some(cpus) = self.narrowed(thread) {
+            return Some(((cpus.to_vec(), 0), true));
+        }
         let stay = this.stay?;
         let of_cpu = this.comm.rsplit_once('/').and_then(|(_, tail)| {
             let number = tail.split(':').next().unwrap_or_default();
             number.parse::<u32>().ok()
         });
         if of_cpu == Some(stay.cpu) && stay.stretch == 0 {
-            return Some(((stay.cpu, 0), true));
+            return Some(((vec![stay.cpu], 0), true));
         }
-        // Where a cpuset is known, it is the reason for such a wait.
+        // Where an affinity, a cpuset or a limit is known, it is the reason for such a wait.
         let waited = stay.beside_idle >= CONFINED_NS && stay.beside_idle >= stay.waited / 10;
-        (waited && !self.in_cpusets[thread]).then_some(((stay.cpu, stay.stretch), false))
+        let held = self.held_by_groups[thread]
+            || self.throttled(thread)
+            || self.allowed[thread].as_ref().is_some_and(|allowed| allowed.own);
+        (waited && !held).then_some(((vec![stay.cpu], stay.stretch), false))
+    }
+
+    /// The CPUs to which the machine says that a thread is confined.
+    fn narrowed(&self, thread: usize) -> Option<&[u32]> {
+        let cpus = self.allowed[thread].as_ref()?.cpus.as_slice();
+        (0..self.cpus).any(|cpu| !cpus.contains(&cpu)).then_some(cpus)
+    }
+
+    /// Whether a thread that is runnable is kept from its own CPU as well, while that is idle: no affinity does so, but a limit does.
+    fn throttled(&self, thread: usize) -> bool {
+        let of = |stay: Stay| stay.own_idle >= CONFINED_NS && stay.own_idle >= stay.beside_idle / 2;
+        self.threads[thread].stay.is_some_and(of)
     }
 
     /// What a thread is in that stretch.
@@ -198,7 +227,7 @@ impl Builder<'_> {
             _ => Policy::Other { nice: (prio - 120).clamp(-20, 19) as i8, slice: None },
         };
         let confined = self.confined(thread).filter(|((_, since), _)| *since <= stretch);
-        Settings { policy: Some(policy), cpus: confined.map(|((cpu, _), _)| vec![cpu]), ..Settings::default() }
+        Settings { policy: Some(policy), cpus: confined.map(|((cpus, _), _)| cpus), ..Settings::default() }
     }
 
     /// What a thread does, in a phase for each kind of settings.

@@ -270,6 +270,88 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     assert_eq!(recorded.duration_ns, 60 * MS);
 }
 
+/// As on machines that never tell of a switch from the idle task of a CPU.
+#[test]
+fn who_came_unseen_has_worked_since_his_charges_say() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    let charged = |ns| What::Charged { task: a, ns };
+    // The first sign of it is a charge; it wakes another before the first charge; the other CPU charges it; nothing does.
+    script.event(0, 0, What::Rename { task: a }).wake(10 * MS, 1, a).running[1] = Some(a);
+    script.event(14 * MS, 1, charged(3 * MS)).switch(15 * MS, 1, Left::Sleeping, None);
+    script.wake(20 * MS, 1, a).running[1] = Some(a);
+    script.wake(23 * MS, 1, b).event(24 * MS, 1, charged(3 * MS)).switch(25 * MS, 1, Left::Sleeping, None);
+    script.wake(30 * MS, 1, a).event(34 * MS, 0, charged(3 * MS)).running[1] = Some(a);
+    script.switch(35 * MS, 1, Left::Sleeping, None).wake(40 * MS, 1, a).running[1] = Some(a);
+    script.switch(45 * MS, 1, Left::Sleeping, None);
+    let recorded = script.finish();
+    let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
+    assert_eq!((thread.cpu_ns, recorded.busy_ns[1]), (17 * MS, 17 * MS));
+    assert_eq!(thread.latencies, [MS, MS, MS], "of the last wakeup nobody knows");
+    assert_eq!((recorded.counts.missing_arrivals, recorded.counts.broken_switches), (4, 0));
+    assert_eq!(recorded.counts.charged_ns, 9 * MS);
+    let runs: Vec<Op> = ops(&recorded, 5).into_iter().filter(|op| !matches!(op, Op::SleepUntil { .. })).collect();
+    let run = |ms: u64| Op::Run { work: ms * MS };
+    assert_eq!(runs, [run(4), run(2), Op::SemPost(0), run(2), run(4), run(5)]);
+}
+
+/// Both switches between two tasks are missing: each has what it was charged for.
+#[test]
+fn who_replaced_another_unseen_has_worked_as_well() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    script.burst(MS, 1, b, MS).wake(3 * MS, 0, a).switch(4 * MS, 0, Left::Runnable, Some(a));
+    script.event(6 * MS, 0, What::Charged { task: a, ns: 2 * MS }).wake(7 * MS, 0, b).running[0] = Some(b);
+    script.event(20 * MS, 0, What::Charged { task: b, ns: 5 * MS }).switch(20 * MS, 0, Left::Sleeping, None);
+    let recorded = script.finish();
+    let cpu_ns = [5, 6].map(|pid| recorded.threads.iter().find(|thread| thread.pid == pid).unwrap().cpu_ns);
+    assert_eq!((cpu_ns, recorded.counts.broken_switches), ([2 * MS, MS + 5 * MS], 1));
+}
+
+/// Two hogs on two CPUs of their own, both kept from them for 70 ms of each 100 ms.
+fn throttled() -> Recorder {
+    let mut script = Script::default();
+    let hogs = [task(5, "hog"), task(6, "hog")];
+    script.event(0, 0, What::Rename { task: hogs[0] });
+    for round in 0..10 {
+        for (cpu, hog) in hogs.into_iter().enumerate() {
+            script.switch(round * 100 * MS, cpu, Left::Runnable, Some(hog));
+        }
+        for cpu in 0..2 {
+            script.switch(round * 100 * MS + 30 * MS, cpu, Left::Runnable, None);
+        }
+    }
+    script.recorder
+}
+
+#[test]
+fn who_is_throttled_is_not_pinned() {
+    let recorded = throttled().finish(&Charges::default());
+    assert_eq!((recorded.counts.confined, recorded.counts.throttled), (0, 2));
+    assert!(recorded.threads.iter().all(|thread| thread.confined.is_none()));
+    let text = "/proc/5/task/5/cgroup:0::/qa/b\n/proc/6/task/6/cgroup:0::/qa/b\n/sys/fs/cgroup/qa/cpu.weight:100\n\
+                /sys/fs/cgroup/qa/b/cpu.weight:100\n/sys/fs/cgroup/qa/cpu.max:60000 100000\n";
+    let cgroups = Cgroups::read("cgroups.txt", text.as_bytes()).unwrap();
+    let recorded = throttled().with_cgroups(cgroups.clone()).finish(&Charges::default());
+    assert_eq!((recorded.counts.confined, recorded.counts.throttled), (0, 0), "the limit is known");
+
+    // Another who has the CPU meanwhile makes it look like an affinity; the group's limit says what it is.
+    let shared = || {
+        let mut script = Script::default();
+        let (hog, other) = (task(5, "hog"), task(7, "else"));
+        script.event(0, 1, What::Rename { task: hog }).event(0, 0, What::Rename { task: hog });
+        for round in 0..10 {
+            script.switch(round * 100 * MS, 0, Left::Runnable, Some(hog));
+            script.wake(round * 100 * MS + 29 * MS, 0, other);
+            script.switch(round * 100 * MS + 30 * MS, 0, Left::Runnable, Some(other));
+            script.switch(round * 100 * MS + 99 * MS, 0, Left::Sleeping, None);
+        }
+        script.recorder
+    };
+    assert_eq!(shared().finish(&Charges::default()).counts.confined, 1);
+    assert_eq!(shared().with_cgroups(cgroups).finish(&Charges::default()).counts.confined, 0);
+}
+
 /// The first that CPU 1 tells of is that a task leaves it: it has been there since the trace began, but for the time it was elsewhere.
 #[test]
 fn nobody_is_on_two_cpus_at_a_time() {

@@ -4,7 +4,7 @@ use miette::miette;
 use serde_json::json;
 use vruntime_report::Analyses;
 
-use super::{ROUND, explain, open};
+use super::{COUNTS_FOR_TIME, ROUND, explain, open};
 use crate::args::TraceAnalyse;
 use crate::commands::analyses::{asked, check};
 use crate::commands::html;
@@ -37,6 +37,9 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         return Err(miette!("there is no event in {}", arguments.file.display()));
     }
     check(&analyses, &options)?;
+    if events.notes().counts_for_time {
+        output::note(COUNTS_FOR_TIME);
+    }
     if let Some(path) = &arguments.reports.html {
         html::write(&html::trace_page(&arguments.file, &analyses), path)?;
     }
@@ -49,6 +52,9 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         output::print_json(&json);
     } else {
         output::print(&analyses.text(if arguments.all { usize::MAX } else { arguments.rows }));
+        if analyses.is_for_machines() {
+            analyses.notes().iter().for_each(|note| output::note(note));
+        }
     }
     Ok(ended)
 }

@@ -19,10 +19,7 @@ impl Rules {
     /// Which of the trace's threads are to be left out, as indices in [`Recorded::threads`]; what they woke is then woken when it was in the
     /// trace ([`super::super::Recorder::without`]).
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
-        let fits = |rule: &Rule| {
-            threads.iter().enumerate().filter(|(_, thread)| rule.who.fits(thread)).map(|(index, _)| index).collect()
-        };
-        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| -> Vec<usize> { fits(rule) }).collect()
+        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(threads)).collect()
     }
 
     /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there any more; what a rule
@@ -59,8 +56,8 @@ impl Rules {
                     limit(&mut groups, index, rule.what.limits);
                 }
             }
-            for thread in recorded.threads.iter().filter(|thread| rule.who.fits(thread)) {
-                let Some(task) = thread.task else { continue };
+            for index in rule.who.chosen(&recorded.threads) {
+                let Some(task) = recorded.threads[index].task else { continue };
                 if rule.what.nice.is_some() || rule.what.policy.is_some() || rule.what.cpus.is_some() {
                     change(&mut workload.tasks[task], &rule.what);
                 }
@@ -89,7 +86,7 @@ impl Rules {
 impl Rule {
     fn check(&self, threads: &[Thread], cpus: usize) -> Result<(), Error> {
         let error = |message: String| Error::new(&self.source, message);
-        if !threads.iter().any(|thread| thread.task.is_some() && self.who.fits(thread)) {
+        if !self.who.chosen(threads).into_iter().any(|index| threads[index].task.is_some()) {
             let said = &self.source.text()[self.span.clone()];
             let names: BTreeSet<&str> = threads.iter().map(|thread| thread.comm.as_str()).collect();
             let bare = said.trim_matches(|c: char| !c.is_alphanumeric());

@@ -40,18 +40,41 @@ struct Who {
     regex: Option<Regex>,
     pids: Option<Vec<Range<i64>>>,
     tgids: Option<Vec<Range<i64>>>,
+    /// These and whoever they forked, and those in turn.
+    trees: Option<Vec<Range<i64>>>,
     cgroup: Option<GlobMatcher>,
 }
 
 impl Who {
+    /// Of which of these threads the rule is, in order.
+    fn chosen(&self, threads: &[Thread]) -> Vec<usize> {
+        let trees = self.trees.as_deref().map(|pids| below(threads, |index| among(pids, threads[index].pid)));
+        let fits = |index: &usize| self.fits(&threads[*index]) && trees.as_ref().is_none_or(|trees| trees[*index]);
+        (0..threads.len()).filter(fits).collect()
+    }
+
     fn fits(&self, thread: &Thread) -> bool {
-        let among = |ranges: &[Range<i64>], id: i32| ranges.iter().any(|range| range.contains(&i64::from(id)));
         self.comm.as_ref().is_none_or(|glob| glob.is_match(&thread.comm))
             && self.regex.as_ref().is_none_or(|regex| regex.is_match(&thread.comm))
             && self.pids.as_deref().is_none_or(|pids| among(pids, thread.pid))
             && self.tgids.as_deref().is_none_or(|tgids| thread.tgid.is_some_and(|tgid| among(tgids, tgid)))
             && self.cgroup.as_ref().is_none_or(|glob| thread.cgroup.as_ref().is_some_and(|path| glob.is_match(path)))
     }
+}
+
+fn among(ranges: &[Range<i64>], id: i32) -> bool {
+    ranges.iter().any(|range| range.contains(&i64::from(id)))
+}
+
+/// Whether each of these threads is one of those, or was forked by one that is.
+fn below(threads: &[Thread], those: impl Fn(usize) -> bool) -> Vec<bool> {
+    let mut found: Vec<bool> = Vec::with_capacity(threads.len());
+    for (index, thread) in threads.iter().enumerate() {
+        // A parent comes before its children.
+        let forked = thread.parent.and_then(|parent| found.get(parent)).is_some_and(|parent| *parent);
+        found.push(forked || those(index));
+    }
+    found
 }
 
 /// What a group gets; what is `None` stays.
@@ -113,6 +136,22 @@ impl Rules {
     /// Whether a rule removes tasks.
     pub fn removes(&self) -> bool {
         self.rules.iter().any(|rule| rule.what.remove)
+    }
+
+    /// How many tasks no rule fits, although whoever forked them has another policy, affinity or group by one: Linux would have passed that on.
+    pub fn unreached(&self, threads: &[Thread]) -> usize {
+        let mut fitted = vec![false; threads.len()];
+        let mut passes_on = vec![false; threads.len()];
+        for rule in &self.rules {
+            let What { nice, policy, cpus, group, .. } = &rule.what;
+            let inherited = nice.is_some() || policy.is_some() || cpus.is_some() || group.is_some();
+            for index in rule.who.chosen(threads) {
+                fitted[index] = true;
+                passes_on[index] |= inherited;
+            }
+        }
+        let below = below(threads, |index| passes_on[index]);
+        (0..threads.len()).filter(|&index| below[index] && !fitted[index] && threads[index].task.is_some()).count()
     }
 
     /// Each rule in a line.

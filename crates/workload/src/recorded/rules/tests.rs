@@ -218,3 +218,44 @@ fn what_is_wrong_in_a_file_is_told_with_its_place() {
         .collect();
     insta::assert_snapshot!(all.join("\n"));
 }
+
+/// A shell forks another, which forks a third; somebody else is none of theirs.
+#[test]
+fn a_rule_reaches_what_a_task_forks_if_it_says_so() {
+    let named = |pid: i32| Named { pid, comm: b"sh" };
+    let switch = |prev: i32, left: Left, next: i32| Happens::Switch {
+        prev: named(prev),
+        prev_prio: 120,
+        left,
+        next: named(next),
+        next_prio: 120,
+    };
+    let mut recorder = Recorder::new();
+    let mut event = |at: u64, pid: i32, what: Happens<'static>| {
+        recorder.add(&Event { at: at * MS, cpu: 0, pid, tgid: None, hardirq: None, what });
+    };
+    event(0, 0, switch(0, Left::Runnable, 5));
+    for (at, parent, child) in [(1, 5, 6), (2, 6, 7), (3, 7, 0)] {
+        if child > 0 {
+            event(at, parent, Happens::Fork { parent: named(parent), child: named(child) });
+            event(at, parent, Happens::WokenNew { task: named(child), prio: 120 });
+        }
+        event(at + 1, parent, switch(parent, Left::Dead, child));
+    }
+    event(6, 0, switch(0, Left::Runnable, 9));
+    event(7, 9, switch(9, Left::Sleeping, 0));
+    let recorded = recorder.finish(&Charges::default());
+    let nices = |rule: &str| {
+        let mut rules = Rules::default();
+        rules.add(rule).unwrap();
+        let mut changed = recorded.clone();
+        rules.apply(&mut changed, &recorded.threads, 1).unwrap();
+        let tasks = ["sh-5", "sh-6", "sh-7", "sh-9"];
+        let nice = |name| policy(&changed, name) == Some(Policy::Other { nice: 7, slice: None });
+        (tasks.map(nice), rules.unreached(&recorded.threads))
+    };
+    assert_eq!(nices("pid=5: nice=7"), ([true, false, false, false], 2));
+    assert_eq!(nices("tree=5: nice=7"), ([true, true, true, false], 0));
+    assert_eq!(nices("tree=6: nice=7"), ([false, true, true, false], 0));
+    assert_eq!(nices("tree=5 pid=6-7: nice=7"), ([false, true, true, false], 0));
+}

@@ -12,7 +12,7 @@ use crate::program::{CpuMax, Policy};
 use crate::units::parse_duration;
 
 /// Keys that say who.
-pub(super) const WHO: [&str; 5] = ["comm", "regex", "pid", "tgid", "cgroup"];
+pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
 /// Keys that say what.
 pub(super) const WHAT: [&str; 9] = ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "remove"];
 /// Keys of a group's table.
@@ -36,6 +36,7 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
             })?);
         }
         "pid" => who.pids = Some(ids(text)?),
+        "tree" => who.trees = Some(ids(text)?),
         "cgroup" => {
             let pattern = |why| (why, "a group's path such as /web or /pods/*, in which * stands for anything");
             if !text.starts_with('/') {

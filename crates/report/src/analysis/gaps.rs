@@ -1,0 +1,212 @@
+//! Switches that a recording does not have, and that what follows gives away: steps are put in where they must have been.
+//!
+//! On some machines no switch from the idle task is ever recorded: who does something on a CPU that is taken to be idle has come there
+//! unseen, when he was woken or as long ago as he is charged for. And who is replaced by another has left when he had run for what he was
+//! charged. That shows only later, so from the first such gap on steps are held back for a while.
+
+use std::collections::VecDeque;
+
+use super::world::{MAX_CPUS, On, Step, What};
+
+/// So long; a tick that charges whoever runs comes earlier.
+const HELD_NS: u64 = 20_000_000;
+/// And so many at most.
+const MOST_HELD: usize = 1 << 14;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    on: On,
+    /// Since when; of one that is idle, when it was last seen so.
+    since: i64,
+    /// What its task was charged since then.
+    charged: u64,
+    /// That time is a guess: not before this one.
+    guess: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// Where it runs.
+    cpu: Option<u32>,
+    /// Since when it waits.
+    ready: Option<i64>,
+    /// From when it was charged, although nothing tells that it ran.
+    charged_from: Option<i64>,
+}
+
+/// Holds steps back, once there was a gap.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gaps {
+    cpus: Vec<Cpu>,
+    tasks: Vec<Task>,
+    held: VecDeque<Step>,
+    /// So many of them lie before a jump of the clock, or a long silence.
+    over: usize,
+    /// The time of the last step that was let go.
+    gone: i64,
+    /// How many switches from the idle task were missing.
+    pub(super) arrivals: u64,
+    holds: bool,
+}
+
+impl Gaps {
+    fn cpu(&mut self, cpu: u32) -> &mut Cpu {
+        if cpu as usize >= self.cpus.len() {
+            self.cpus.resize(cpu as usize + 1, Cpu::default());
+        }
+        &mut self.cpus[cpu as usize]
+    }
+
+    fn task(&mut self, task: u32) -> &mut Task {
+        if task as usize >= self.tasks.len() {
+            self.tasks.resize(task as usize + 1, Task::default());
+        }
+        &mut self.tasks[task as usize]
+    }
+
+    /// Takes the next step, as recorded.
+    pub(super) fn add(&mut self, step: Step) {
+        if step.cpu < MAX_CPUS {
+            self.look(&step);
+        }
+        if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
+            self.over = self.held.len();
+        }
+        self.held.push_back(step);
+    }
+
+    /// The next step that nothing can come before any more; `all`: nothing comes at all.
+    pub(super) fn next(&mut self, all: bool) -> Option<Step> {
+        let (first, last) = (self.held.front()?, self.held.back()?);
+        let late = self.over > 0 || last.at.abs_diff(first.at) > HELD_NS || self.held.len() > MOST_HELD;
+        if self.holds && !all && !late {
+            return None;
+        }
+        let step = self.held.pop_front()?;
+        self.gone = if self.over > 0 { i64::MIN } else { step.at };
+        self.over = self.over.saturating_sub(1);
+        Some(step)
+    }
+
+    fn look(&mut self, step: &Step) {
+        let Step { at, cpu, by, what, .. } = *step;
+        let is = *self.cpu(cpu);
+        match (is.on, what) {
+            (_, What::Lost) => {
+                *self.cpu(cpu) = Cpu::default();
+                return;
+            }
+            (On::Idle, _) => self.turns_up(step),
+            (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => self.replaced(at, cpu, prev),
+            (On::Unknown, _) => self.comes(at, cpu, by),
+            _ => {}
+        }
+        match what {
+            What::Switch { prev, state, next } => {
+                if let On::Task(task) = prev {
+                    let ready = state.is_runnable().then_some(at);
+                    *self.task(task) = Task { ready, ..Task::default() };
+                }
+                self.comes(at, cpu, next);
+            }
+            What::Waking { task, .. } | What::Woken { task, .. } => {
+                let task = self.task(task);
+                if task.cpu.is_none() && task.ready.is_none() {
+                    (task.ready, task.charged_from) = (Some(at), None);
+                }
+            }
+            What::Charged { task, ns } => self.charged(at, task, ns),
+            What::Online(online) => {
+                *self.cpu(cpu) = Cpu { on: if online { On::Idle } else { On::Unknown }, since: at, ..Cpu::default() };
+            }
+            _ => {}
+        }
+    }
+
+    /// Somebody has the CPU from now on.
+    fn comes(&mut self, at: i64, cpu: u32, on: On) {
+        if let On::Task(task) = on {
+            if let Some(other) = self.task(task).cpu.filter(|&other| other != cpu) {
+                self.left(at, other, On::Unknown);
+            }
+            *self.task(task) = Task { cpu: Some(cpu), ..Task::default() };
+        }
+        *self.cpu(cpu) = Cpu { on, since: at, ..Cpu::default() };
+    }
+
+    /// Somebody does something on a CPU that is taken to be idle.
+    fn turns_up(&mut self, step: &Step) {
+        let Step { at, cpu, by, what, .. } = *step;
+        let who = if let What::Switch { prev, .. } = what { prev } else { by };
+        let On::Task(task) = who else {
+            self.cpu(cpu).since = at;
+            return;
+        };
+        let Task { ready, charged_from, .. } = *self.task(task);
+        let charged_from = charged_from.or(match what {
+            What::Charged { task: charged, ns } if charged == task => Some(at.saturating_sub_unsigned(ns)),
+            _ => None,
+        });
+        let idle = self.cpu(cpu).since;
+        let least = ready.map_or(idle, |ready| ready.max(idle));
+        let guessed = if ready.is_some() { least } else { at };
+        let since = charged_from.map_or(guessed, |from| from.max(least)).min(at);
+        self.arrivals += 1;
+        self.comes(since, cpu, who);
+        self.cpu(cpu).guess = charged_from.is_none().then_some(least);
+        self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
+    }
+
+    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for.
+    fn replaced(&mut self, at: i64, cpu: u32, by: On) {
+        self.left(at, cpu, by);
+        if let On::Task(task) = by
+            && let Some(from) = self.task(task).charged_from
+        {
+            let since = from.max(self.cpu(cpu).since).min(at);
+            self.put_in(Step { at: since, cpu, by, irq: false, what: What::Arrives });
+        }
+    }
+
+    /// Whoever was on that CPU has left it unseen; `next` is known to have been there afterwards.
+    fn left(&mut self, at: i64, cpu: u32, next: On) {
+        let Cpu { on, since, charged, .. } = std::mem::take(self.cpu(cpu));
+        self.cpu(cpu).since = at;
+        if let On::Task(task) = on {
+            self.task(task).cpu = None;
+            if charged > 0 {
+                let at = since.saturating_add_unsigned(charged).min(at);
+                self.cpu(cpu).since = at;
+                self.put_in(Step { at, cpu, by: on, irq: false, what: What::Leaves { idle: next == On::Idle } });
+            }
+        }
+    }
+
+    fn charged(&mut self, at: i64, task: u32, ns: u64) {
+        let from = at.saturating_sub_unsigned(ns);
+        let Some(cpu) = self.task(task).cpu else {
+            self.task(task).charged_from.get_or_insert(from);
+            return;
+        };
+        let row = self.cpu(cpu);
+        row.charged = row.charged.saturating_add(ns);
+        if let Some(least) = row.guess.take() {
+            row.since = from.max(least);
+            let (on, at) = (row.on, row.since);
+            let guess = |held: &Step| held.what == What::Arrives && held.cpu == cpu && held.by == on;
+            if let Some(place) = self.held.iter().rposition(guess)
+                && let Some(step) = self.held.remove(place)
+            {
+                self.put_in(Step { at, ..step });
+            }
+        }
+    }
+
+    /// Puts a step in behind all that are not later.
+    fn put_in(&mut self, step: Step) {
+        self.holds = true;
+        let later = self.held.iter().rev().take_while(|held| held.at > step.at).count();
+        let at = if self.held.len() == later { step.at.max(self.gone) } else { step.at };
+        self.held.insert(self.held.len() - later, Step { at, ..step });
+    }
+}
