@@ -13,7 +13,7 @@ use vruntime_workload::program::{Bandwidth, Changed, CpuMax, GroupChange, RtBand
 
 use crate::cpu::NEVER;
 use crate::error::Error;
-use crate::machine::{Machine, sched};
+use crate::machine::{GroupState, Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -37,11 +37,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let state = &mut self.group_states[*group];
                 if let Some(idle) = *idle {
                     // An idle group has no weight, and an ordinary one begins with the usual.
-                    (state.0, state.1) = (100, idle);
+                    (state.weight, state.idle) = (100, idle);
                     sched!(self, cpu).set_group_idle(id, idle);
                 }
                 if let Some(weight) = *weight {
-                    state.0 = weight;
+                    state.weight = weight;
                     sched!(self, cpu).set_group_weight(id, weight);
                 }
                 if let Some(clamps) = *uclamp {
@@ -50,7 +50,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 if let Some(max) = max {
                     let bandwidth = if let CpuMax::Limited(bandwidth) = max { Some(*bandwidth) } else { None };
-                    self.group_states[*group].2 = bandwidth.map(|max| (max.quota, max.period));
+                    self.group_states[*group].max = bandwidth.map(|max| (max.quota, max.period));
                     sched!(self, cpu).set_group_bandwidth(id, bandwidth.and_then(limit));
                 }
                 if let Some(rt) = *rt
@@ -63,7 +63,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 {
                     self.error.get_or_insert(error);
                 }
-                let (weight, idle, max) = self.group_states[*group];
+                let GroupState { weight, idle, max } = self.group_states[*group];
                 let info = &workload.groups[*group];
                 let parent = info.parent.map(|parent| self.groups[parent]);
                 let info = GroupInfo { path: &info.path, parent, weight, idle, max, nice: None };

@@ -73,8 +73,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) groups: Vec<GroupId>,
     /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
     pub(crate) autogroups: Vec<GroupId>,
-    /// What weight each of the workload's groups has, whether it is idle, and its limit (quota and period).
-    pub(crate) group_states: Vec<(u32, bool, Option<(u64, u64)>)>,
+    /// What can change of each of the workload's groups, as it is now.
+    pub(crate) group_states: Vec<GroupState>,
     /// What observers know of cpusets.
     pub(crate) cpusets_told: Told,
     /// How many of the workload's changes have been made.
@@ -128,6 +128,15 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) idle: Option<Idle>,
     /// Grace periods, if the machine's thread for them does anything.
     pub(crate) rcu: Option<GracePeriods>,
+}
+
+/// What can change of a group of the workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupState {
+    pub(crate) weight: u32,
+    pub(crate) idle: bool,
+    /// Quota and period, nanoseconds.
+    pub(crate) max: Option<(u64, u64)>,
 }
 
 /// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on every one in turn, in any order.
@@ -277,7 +286,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             group_states: workload
                 .groups
                 .iter()
-                .map(|group| (group.weight, group.idle, group.max.map(|max| (max.quota, max.period))))
+                .map(|group| {
+                    let max = group.max.map(|max| (max.quota, max.period));
+                    GroupState { weight: group.weight, idle: group.idle, max }
+                })
                 .collect(),
             cpusets_told: Told::default(),
             changed: 0,

@@ -110,10 +110,13 @@ impl Sink for Analyses {
             (Changed::On(_), _) => (0..self.holds.tasks()).for_each(|task| self.tell_held(TaskId(task))),
             (Changed::Task(task), _) => self.tell_held(task),
             _ if self.holds.is_empty() => {}
-            (_, &Event::Switch { prev: Running::Task(task), .. })
-            | (_, &(Event::Wakeup { task, .. } | Event::WakeupNew { task, .. } | Event::Migrate { task, .. })) => {
-                self.tell_held(task);
-            }
+            (
+                _,
+                &(Event::Switch { prev: Running::Task(task), .. }
+                | Event::Wakeup { task, .. }
+                | Event::WakeupNew { task, .. }
+                | Event::Migrate { task, .. }),
+            ) => self.tell_held(task),
             _ => {}
         }
     }
