@@ -210,8 +210,9 @@ static KERNELS: &[KernelRow] = &[
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
-        change: "The first CFS (as of August 2007): no slices; each task is owed what a fair CPU would have given it \
-                 (wait_runtime), and who is owed most runs, by a granularity's difference. SCHED_IDLE.",
+        change: "The first CFS, as of 2 August 2007 (rc2; the release's granularity shrinks with the number of tasks, this one does not): no \
+                 slices; each task is owed what a fair CPU would have given it (wait_runtime), and who is owed most runs, by a \
+                 granularity's difference. SCHED_IDLE.",
     },
     KernelRow {
         name: "3.10",
@@ -255,7 +256,7 @@ static KERNELS: &[KernelRow] = &[
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
-        change: "As it was on the way to 3.18: a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
+        change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
                  pushed to them, to and fro. SCHED_DEADLINE (3.14).",
     },
     KernelRow {
