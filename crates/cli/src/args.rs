@@ -488,6 +488,9 @@ pub(crate) struct Replay {
     pub(crate) duration: Option<u64>,
     #[command(flatten)]
     pub(crate) model: Model,
+    /// Leave traces of the replay and of the what-if in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// Show every task
     #[arg(long)]
     pub(crate) all: bool,

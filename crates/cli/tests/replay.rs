@@ -655,3 +655,23 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     // Inside a container it may not see where it is.
     assert!(output.status.success() || told.contains("outside of containers"), "{told}");
 }
+
+/// The traces that a replay leaves are of the runs it tells of, and compare with the recording.
+#[test]
+fn replays_leave_traces() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (out, file) = (folder.path().join("out"), folder.path().join("trace.txt"));
+    std::fs::write(&file, spinners()).expect("it can be written");
+    let (out, file) = (out.to_str().expect("it is text"), file.to_str().expect("it is text"));
+    let text = well(&["replay", file, "--map", "comm=*: nice=0", "--out", out], b"");
+    assert!(text.contains("traces of the replay are in"), "{text}");
+    for run in ["replayed", "what-if"] {
+        let info = well(&["trace", "info", &format!("{out}/{run}/trace.txt")], b"");
+        assert!(info.contains("sched_switch"), "{run}: {info}");
+        assert!(std::fs::metadata(format!("{out}/{run}/trace.perfetto-trace")).expect("it is there").len() > 1000);
+    }
+    let diff = vruntime(&["diff", file, &format!("{out}/replayed/trace.txt")], b"");
+    assert_eq!(diff.status.code(), Some(2), "they differ, as costs do: {}", String::from_utf8_lossy(&diff.stderr));
+    let taken = fails(&["replay", file, "--out", file], b"");
+    assert!(taken.contains("--out"), "{taken}");
+}

@@ -33,6 +33,9 @@ const INTERVALS: u64 = 4;
 /// At most so many violations are kept; the rest are counted.
 const MOST: usize = 64;
 
+/// Nanoseconds for which a CPU that met only tasks it may not take puts off its next look at most (`MAX_PINNED_INTERVAL`).
+const PINNED_NS: u64 = 512_000_000;
+
 /// Balancing that works leaves less than this, two windows later.
 const SLOWLY: f64 = 0.75;
 
@@ -144,6 +147,8 @@ pub struct Detector {
     going_on: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the window before the last, and in the last.
     before: [f64; 2],
+    /// Nobody need have noticed before then that tasks may run elsewhere now.
+    unnoticed_until: u64,
 }
 
 impl Detector {
@@ -376,6 +381,11 @@ impl Detector {
         let wasted = self.wasted as f64 / self.detected.window_ns as f64;
         self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
         let mut seen: BTreeMap<Key, Violation> = BTreeMap::new();
+        if self.start < self.unnoticed_until {
+            self.before = [0.0; 2];
+            self.going_on.clear();
+            return;
+        }
         let [first, second] = self.before;
         self.before = [second, wasted];
         let least = first.min(second).min(wasted);

@@ -109,6 +109,24 @@ fn tasks_that_may_not_run_on_the_idle_cpu_are_nobodys_fault() {
     assert_eq!(detector.into_detected().violations, []);
 }
 
+/// They were pinned, so nobody looks before 512 ms are over; who waits beyond that and three windows more is forgotten.
+#[test]
+fn tasks_that_may_leave_their_cpu_from_now_on_are_not_seen_at_once() {
+    let found = |until: u64| {
+        let mut detector = watch(Some(pairs()));
+        for task in 0..2 {
+            detector.affinity(0, TaskId(task), Some(&mask(2..4)));
+        }
+        for task in 0..2 {
+            detector.affinity(1, TaskId(task), None);
+        }
+        take_turns(&mut detector, until);
+        detector.finish(until);
+        detector.into_detected().violations.len()
+    };
+    assert_eq!((found(800 * MS), found(950 * MS)), (0, 1));
+}
+
 #[test]
 fn one_group_for_both_cpus_is_a_matter_of_construction() {
     let mut detector = watch(Some(vec![mask(0..3), mask(1..4)]));

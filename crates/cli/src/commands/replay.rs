@@ -27,9 +27,17 @@ use crate::{Ended, input, interrupt, machine, output};
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
 
+/// What `--out` leaves of each run.
+const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
+
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
-    arguments.reports.places(Places::default()).check()?;
+    let folders = ["replayed", "what-if"].map(|run| arguments.out.as_ref().map(|folder| folder.join(run)));
+    let places = folders
+        .iter()
+        .flatten()
+        .fold(Places::default(), |places, folder| places.folder("--out", Some(folder), &TRACES));
+    arguments.reports.places(places).check()?;
     let rules = rules(&arguments.map)?;
     let beside =
         arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;
@@ -96,19 +104,20 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let with_neighbours =
         |changed: Workload| beside.iter().fold(changed, |workload, input| workload.beside(&input.workload));
     let changed = changed.map(with_neighbours);
-    let job = |workload, plan: &Plan| Job {
+    let [of_replayed, of_what_if] = folders;
+    let job = |workload, plan: &Plan, traces: Option<PathBuf>| Job {
         workload,
         config: plan.config.clone(),
-        traces: None,
+        traces,
         rtapp_log: None,
         detect: false,
         analyse: arguments.reports.html.is_some().then(super::html::watch_replayed),
         overview: true,
         kernel: plan.kernel.clone(),
     };
-    let mut jobs = vec![job(&recorded.workload, &as_recorded)];
+    let mut jobs = vec![job(&recorded.workload, &as_recorded, of_replayed)];
     if let (Some(workload), Some(plan)) = (&changed, &what_if) {
-        jobs.push(job(workload, plan));
+        jobs.push(job(workload, plan, of_what_if));
     }
     let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
     without_semaphores(&mut runs, &inside);
@@ -129,6 +138,15 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         output::print_json(&json);
     } else {
         output::print(&text(arguments, &as_recorded, what_if, &recorded, &told, &check));
+        if let Some(folder) = &arguments.out {
+            let (folder, also) =
+                (folder.display(), if what_if.is_some() { ", of the what-if in what-if/" } else { "" });
+            output::print(&format!(
+                "\ntraces of the replay are in {folder}/replayed{also}; open trace.perfetto-trace on https://ui.perfetto.dev, or compare \
+                 with the recording: vruntime diff {} {folder}/replayed/trace.txt\n",
+                arguments.file.display()
+            ));
+        }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }

@@ -6,7 +6,7 @@ use vruntime_trace::{
 
 use crate::holds::Changed;
 
-use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, State, Task};
+use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, State, Task};
 
 impl Sink for Detector {
     fn machine(&mut self, info: &MachineInfo<'_>) {
@@ -47,6 +47,9 @@ impl Sink for Detector {
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         self.advance(at);
         let affinity = self.mask(cpus);
+        if at > 0 && affinity != self.task_mut(task).affinity {
+            self.unnoticed_until = at + PINNED_NS;
+        }
         let (state, cpu, _) = self.task_mut(task).clone_place();
         self.enter(task, State::Asleep, CpuId(cpu as u32));
         self.task_mut(task).affinity = affinity;
