@@ -572,6 +572,29 @@ fn what_groups_are_entitled_to_is_what_they_get() {
     }
 }
 
+/// Under the CPU resource controller guarantees are what weights are elsewhere, and the root's tasks have the rest.
+#[test]
+fn classes_are_entitled_to_their_guarantees() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("classes.toml");
+    let hog = |name: &str, more: &str| format!("[[task]]\nname = '{name}'\nrun = '10ms'\n{more}\n");
+    let scenario = format!(
+        "kernel = '2.6.15-cpurc'\nmachine = '1'\nhz = 1000\nduration = '20s'\ncosts = 'zero'\n[groups.'/a']\nguarantee = 60\n\
+         [groups.'/b']\nguarantee = 10\n{}{}{}",
+        hog("a", "group = '/a'"),
+        hog("b", "group = '/b'"),
+        hog("r", "instance = 3")
+    );
+    fs::write(&file, scenario).unwrap();
+    let run = json(&["run", file.to_str().unwrap(), "--json"]);
+    let groups = &run["observed"][0]["groups"];
+    let entitled = |group: &str| groups[group]["entitled_s"].as_f64().expect("a number");
+    assert!((entitled("a") - 12.0).abs() < 0.1 && (entitled("b") - 2.0).abs() < 0.1, "{groups}");
+    assert_eq!(groups["a"]["guarantee"], 60, "{groups}");
+    let table = well(&["run", file.to_str().unwrap()]);
+    assert!(table.lines().any(|line| line.starts_with("/a ") && line.contains("60 %")), "{table}");
+}
+
 /// It waits for its next period beside seven idle CPUs, none of which could run it.
 #[test]
 fn a_deadline_task_that_has_used_up_its_runtime_is_nobodys_fault() {

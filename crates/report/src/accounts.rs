@@ -67,6 +67,8 @@ pub(crate) struct Group {
     pub(crate) weight: u32,
     /// Its weight is that of idle tasks (`cpu.idle`).
     pub(crate) idle: bool,
+    /// Percent of the machine (2.6.15-cpurc).
+    pub(crate) guarantee: Option<u32>,
     pub(crate) nice: Option<i8>,
     pub(crate) cpu_ns: u64,
     pub(crate) system_ns: u64,

@@ -203,6 +203,7 @@ impl Collector {
                 weight: 100,
                 nice: None,
                 idle: false,
+                guarantee: None,
                 cpu_ns: 0,
                 system_ns: 0,
                 run_delay_ns: 0,
@@ -468,7 +469,7 @@ impl Sink for Collector {
         let group = &mut self.groups[id.index()];
         info.path.clone_into(&mut group.path);
         group.parent = info.parent.map(|parent| parent.0);
-        (group.weight, group.idle, group.nice) = (info.weight, info.idle, info.nice);
+        (group.weight, group.idle, group.nice, group.guarantee) = (info.weight, info.idle, info.nice, info.guarantee);
         group.limit = info.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
         self.psi.group(id, info.parent);
     }
@@ -477,7 +478,7 @@ impl Sink for Collector {
         self.ensure_group(id);
         self.shares.change(at, &self.tasks, &self.groups);
         let group = &mut self.groups[id.index()];
-        (group.weight, group.idle, group.nice) = (info.weight, info.idle, info.nice);
+        (group.weight, group.idle, group.nice, group.guarantee) = (info.weight, info.idle, info.nice, info.guarantee);
         match (&mut group.limit, info.max) {
             (Some(limit), max) => limit.max = max,
             (None, Some(_)) => group.limit = Some(LimitResult { max: info.max, ..LimitResult::default() }),

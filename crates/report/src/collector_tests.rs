@@ -157,7 +157,15 @@ fn groups(c: &mut Collector) {
     {
         c.group(
             GroupId(id),
-            &GroupInfo { path, parent: parent.map(GroupId), weight, idle: false, max: None, nice: None },
+            &GroupInfo {
+                path,
+                parent: parent.map(GroupId),
+                weight,
+                idle: false,
+                guarantee: None,
+                max: None,
+                nice: None,
+            },
         );
     }
 }
@@ -210,7 +218,7 @@ fn autogroups_are_entitled_by_their_nice_value() {
     let mut c = Collector::new(1);
     for (id, path, nice) in [(0, "/", None), (1, "/autogroup-a", Some(-5)), (2, "/autogroup-b", Some(0))] {
         let parent = (id > 0).then_some(GroupId::ROOT);
-        c.group(GroupId(id), &GroupInfo { path, parent, weight: 100, idle: false, max: None, nice });
+        c.group(GroupId(id), &GroupInfo { path, parent, weight: 100, idle: false, guarantee: None, max: None, nice });
     }
     let a = task(&mut c, 0, "a", "a", 1);
     let b = task(&mut c, 1, "b", "b", 2);
@@ -350,7 +358,10 @@ fn tables_of_a_small_run() {
 #[test]
 fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     let mut c = Collector::new(2);
-    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None });
+    c.group(
+        GroupId::ROOT,
+        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
+    );
     c.group(
         GroupId(1),
         &GroupInfo {
@@ -359,6 +370,7 @@ fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
             weight: 100,
             max: Some((5_000, 10_000)),
             idle: false,
+            guarantee: None,
             nice: None,
         },
     );
@@ -448,19 +460,31 @@ proptest! {
 #[test]
 fn nobody_is_entitled_to_more_than_its_limit() {
     let mut c = Collector::new(1);
-    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None });
+    c.group(
+        GroupId::ROOT,
+        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
+    );
     let limited = GroupInfo {
         path: "/q",
         parent: Some(GroupId::ROOT),
         weight: 300,
         max: Some((20, 100)),
         idle: false,
+        guarantee: None,
         nice: None,
     };
     c.group(GroupId(1), &limited);
     c.group(
         GroupId(2),
-        &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, idle: false, max: None, nice: None },
+        &GroupInfo {
+            path: "/o",
+            parent: Some(GroupId::ROOT),
+            weight: 100,
+            idle: false,
+            guarantee: None,
+            max: None,
+            nice: None,
+        },
     );
     let q = task(&mut c, 0, "q", "q", 1);
     let o = task(&mut c, 1, "o", "o", 2);
@@ -481,10 +505,21 @@ fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64)
 #[test]
 fn cpu_time_in_the_words_of_proc_stat() {
     let mut c = Collector::new(2);
-    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None });
+    c.group(
+        GroupId(0),
+        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
+    );
     c.group(
         GroupId(1),
-        &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, idle: false, max: None, nice: None },
+        &GroupInfo {
+            path: "/g",
+            parent: Some(GroupId(0)),
+            weight: 100,
+            idle: false,
+            guarantee: None,
+            max: None,
+            nice: None,
+        },
     );
     let a = task(&mut c, 0, "a", "a", 1);
     let niced = TaskInfo { name: "b", class: "b", nice: 5, ..TaskInfo::default() };

@@ -206,11 +206,19 @@ fn a_task_that_waits_for_a_limit_does_not_count() {
         let group = GroupId(1);
         detector.group(
             GroupId::ROOT,
-            &GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None },
+            &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
         );
         detector.group(
             group,
-            &GroupInfo { path: "/g", parent: Some(GroupId::ROOT), weight: 100, idle: false, max: None, nice: None },
+            &GroupInfo {
+                path: "/g",
+                parent: Some(GroupId::ROOT),
+                weight: 100,
+                idle: false,
+                guarantee: None,
+                max: None,
+                nice: None,
+            },
         );
         detector.event(0, CpuId(2), &Event::MoveGroup { task: TaskId(1), group });
         if limited {

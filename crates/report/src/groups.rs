@@ -3,7 +3,7 @@
 use vruntime_trace::weight;
 
 use crate::accounts::{Group, Task};
-use crate::entitlement::{IDLE_WEIGHT, group_weight, nice_weight};
+use crate::entitlement::{IDLE_WEIGHT, group_weight, guaranteed_weight, nice_weight};
 use crate::results::{GroupResult, Pressure};
 
 /// Whether a CPU limit may make tasks of a group wait while CPUs are idle: such waits say nothing of the balancer.
@@ -31,6 +31,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
             parent: group.parent.map(|parent| parent as usize),
             weight: group.weight(),
             idle: group.idle,
+            guarantee: group.guarantee,
             nice: group.nice,
             tasks: 0,
             cpu_ns: group.cpu_ns,
@@ -72,10 +73,11 @@ fn autogroup_weight(nice: i8) -> u32 {
 impl Group {
     /// Its weight on the scale of claims.
     pub(crate) fn claim(&self) -> u64 {
-        match self.nice {
+        match (self.guarantee, self.nice) {
+            (Some(percent), _) => guaranteed_weight(percent),
             _ if self.idle => IDLE_WEIGHT,
-            Some(nice) => nice_weight(nice),
-            None => group_weight(self.weight),
+            (_, Some(nice)) => nice_weight(nice),
+            _ => group_weight(self.weight),
         }
     }
 

@@ -65,6 +65,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             let json = Group {
                 weight: group.weight,
                 idle: group.idle,
+                guarantee: group.guarantee,
                 nice: group.nice,
                 tasks: group.tasks,
                 cpu_s: seconds(group.cpu_ns),
@@ -339,6 +340,8 @@ struct Group {
     weight: u32,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     idle: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guarantee: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nice: Option<i8>,
     tasks: usize,

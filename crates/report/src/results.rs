@@ -207,6 +207,8 @@ pub struct GroupResult {
     pub weight: u32,
     /// `cpu.idle`: its tasks get what nobody else wants.
     pub idle: bool,
+    /// Percent of the machine it is guaranteed, which is its weight then (2.6.15-cpurc).
+    pub guarantee: Option<u32>,
     /// Of a session's autogroup its nice value, which is its weight then.
     pub nice: Option<i8>,
     /// Tasks whose last group is this one or one below it.

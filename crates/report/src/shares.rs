@@ -7,7 +7,7 @@
 use vruntime_trace::SchedPolicy;
 
 use crate::accounts::{Group, State, Task};
-use crate::entitlement::{Claim, IDLE_WEIGHT, divide, nice_weight};
+use crate::entitlement::{Claim, IDLE_WEIGHT, divide, guaranteed_weight, nice_weight};
 
 /// Nanoseconds between two cuts at most, while tasks are few.
 const WINDOW: u64 = 100_000_000;
@@ -114,6 +114,7 @@ impl Shares {
                 wants[parent].members.push((Some(index), Claim { weight: group.claim(), demand }));
             }
         }
+        share_guarantees(groups, &mut wants);
         let mut parts = vec![0; groups.len()];
         if let (Some(part), Some(root)) = (parts.first_mut(), wants.first()) {
             *part = capacity.saturating_sub(root.urgent);
@@ -137,6 +138,23 @@ impl Shares {
         entitled.resize(groups, 0);
         entitled
     }
+}
+
+/// Where groups are guaranteed parts of the machine, the root's own tasks have together what is guaranteed to nobody, and a group
+/// without a guarantee has none.
+fn share_guarantees(groups: &[Group], wants: &mut [Wants]) {
+    if groups.iter().all(|group| group.guarantee.is_none()) {
+        return;
+    }
+    let Some(root) = wants.first_mut() else { return };
+    let rest = 100_u32.saturating_sub(groups.iter().filter_map(|group| group.guarantee).sum());
+    let own = root.members.iter().filter(|(group, _)| group.is_none());
+    let demand = own.map(|(_, claim)| claim.demand).sum();
+    root.members.retain(|(group, _)| group.is_some());
+    for (group, claim) in &mut root.members {
+        claim.weight = guaranteed_weight(group.and_then(|group| groups[group].guarantee).unwrap_or(0));
+    }
+    root.members.push((None, Claim { weight: guaranteed_weight(rest), demand }));
 }
 
 impl Seen {

@@ -287,7 +287,11 @@ fn groups(results: &Results) -> String {
         };
         vec![
             group.path.clone(),
-            if group.idle { "idle".to_owned() } else { group.weight.to_string() },
+            match group.guarantee {
+                Some(percent) => format!("{percent} %"),
+                None if group.idle => "idle".to_owned(),
+                None => group.weight.to_string(),
+            },
             count(group.tasks as f64),
             percent(results.share(group.cpu_ns)),
             percent(results.share(group.entitled_ns)),

@@ -58,15 +58,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 {
                     self.error.get_or_insert(error);
                 }
+                self.group_states[*group].guarantee = guarantee.or(self.group_states[*group].guarantee);
                 if let Some(percent) = *guarantee
                     && let Err(error) = self.set_group_guarantee(cpu, *group, percent)
                 {
                     self.error.get_or_insert(error);
                 }
-                let GroupState { weight, idle, max } = self.group_states[*group];
+                let GroupState { weight, idle, guarantee, max } = self.group_states[*group];
                 let info = &workload.groups[*group];
                 let parent = info.parent.map(|parent| self.groups[parent]);
-                let info = GroupInfo { path: &info.path, parent, weight, idle, max, nice: None };
+                let info = GroupInfo { path: &info.path, parent, weight, idle, guarantee, max, nice: None };
                 self.core.sink.group_changed(change.at, id, &info);
             }
             Changed::Cpuset { group, cpus, partition } => {
@@ -79,7 +80,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 sched!(self, cpu).set_group_nice(id, *nice);
                 let path = format!("/autogroup-{}", workload.sessions[*session].name);
                 let parent = Some(GroupId::ROOT);
-                let info = GroupInfo { path: &path, parent, weight: 100, idle: false, max: None, nice: Some(*nice) };
+                let info = GroupInfo {
+                    path: &path,
+                    parent,
+                    weight: 100,
+                    idle: false,
+                    guarantee: None,
+                    max: None,
+                    nice: Some(*nice),
+                };
                 self.core.sink.group_changed(change.at, id, &info);
             }
         }

@@ -135,6 +135,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
 pub(crate) struct GroupState {
     pub(crate) weight: u32,
     pub(crate) idle: bool,
+    /// Percent of the machine.
+    pub(crate) guarantee: Option<u32>,
     /// Quota and period, nanoseconds.
     pub(crate) max: Option<(u64, u64)>,
 }
@@ -288,7 +290,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 .iter()
                 .map(|group| {
                     let max = group.max.map(|max| (max.quota, max.period));
-                    GroupState { weight: group.weight, idle: group.idle, max }
+                    GroupState { weight: group.weight, idle: group.idle, guarantee: group.guarantee, max }
                 })
                 .collect(),
             cpusets_told: Told::default(),
@@ -365,7 +367,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 
     fn create_groups(&mut self) -> Result<(), Error> {
-        let root = GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None };
+        let root =
+            GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None };
         self.core.sink.group(GroupId::ROOT, &root);
         self.groups.push(GroupId::ROOT);
         for group in self.workload.groups.iter().skip(1) {
@@ -378,6 +381,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 parent: Some(parent),
                 weight: group.weight,
                 idle: group.idle,
+                guarantee: group.guarantee,
                 max,
                 nice: None,
             };
@@ -404,9 +408,18 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let workload = self.workload;
         let mut create = |path: &str, nice: Option<i8>| {
             let id = sched!(self, 0).new_autogroup(nice.unwrap_or(0));
-            self.core
-                .sink
-                .group(id, &GroupInfo { path, parent: Some(GroupId::ROOT), weight: 100, idle: false, max: None, nice });
+            self.core.sink.group(
+                id,
+                &GroupInfo {
+                    path,
+                    parent: Some(GroupId::ROOT),
+                    weight: 100,
+                    idle: false,
+                    guarantee: None,
+                    max: None,
+                    nice,
+                },
+            );
             self.autogroups.push(id);
         };
         create("/autogroup", None);

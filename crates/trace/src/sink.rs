@@ -32,6 +32,8 @@ pub struct GroupInfo<'a> {
     pub weight: u32,
     /// `cpu.idle`: it weighs as little as an idle task, whatever `weight` says.
     pub idle: bool,
+    /// Under the CPU resource controller of 2006: what it is guaranteed, percent of the machine. A group without has no weight there.
+    pub guarantee: Option<u32>,
     /// `cpu.max`: quota and period, nanoseconds; none: no limit.
     pub max: Option<(u64, u64)>,
     /// Of a session's autogroup its nice value (`/proc/PID/autogroup`), which is its weight then.
@@ -42,10 +44,11 @@ impl GroupInfo<'_> {
     /// Its path and what can be changed of it, as it stands in cgroup v2's files (times in microseconds): `/web cpu.weight=300
     /// cpu.max=50000 100000`.
     pub fn settings(&self) -> String {
-        let weight = match self.nice {
+        let weight = match (self.guarantee, self.nice) {
+            (Some(percent), _) => format!("guarantee={percent}"),
             _ if self.idle => "cpu.idle=1".to_owned(),
-            Some(nice) => format!("nice={nice}"),
-            None => format!("cpu.weight={}", self.weight),
+            (_, Some(nice)) => format!("nice={nice}"),
+            _ => format!("cpu.weight={}", self.weight),
         };
         match self.max {
             Some((quota, period)) => format!("{} {weight} cpu.max={} {}", self.path, quota / 1000, period / 1000),

@@ -139,6 +139,7 @@ fn feed(sink: &mut impl Sink, names: &[String], events: &[(u64, CpuId, Event)]) 
                     parent: id.checked_sub(1).map(GroupId),
                     weight: 100,
                     idle: false,
+                    guarantee: None,
                     max: None,
                     nice: None,
                 },

@@ -140,6 +140,7 @@ fn processes_are_classes_in_groups_and_threads_are_tasks() {
                     parent: Some(GroupId::ROOT),
                     weight: 100,
                     idle: false,
+                    guarantee: None,
                     max: None,
                     nice: None,
                 },
@@ -323,11 +324,21 @@ fn an_impossible_id_ends_a_readable_trace() {
 fn a_throttled_group_is_a_slice_on_each_cpu() {
     let mut writer = PerfettoWriter::new(Vec::new());
     let group = GroupId(1);
-    writer
-        .group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None });
+    writer.group(
+        GroupId::ROOT,
+        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
+    );
     writer.group(
         group,
-        &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, idle: false, max: None, nice: None },
+        &GroupInfo {
+            path: "/Q",
+            parent: Some(GroupId::ROOT),
+            weight: 100,
+            idle: false,
+            guarantee: None,
+            max: None,
+            nice: None,
+        },
     );
     writer.event(10, CpuId(1), &Event::Throttle { group });
     writer.event(20, CpuId(0), &Event::Throttle { group });
@@ -349,11 +360,21 @@ fn a_throttled_group_is_a_slice_on_each_cpu() {
 fn real_time_throttling_is_a_slice_on_each_cpu() {
     let mut writer = PerfettoWriter::new(Vec::new());
     let group = GroupId(1);
-    writer
-        .group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, idle: false, max: None, nice: None });
+    writer.group(
+        GroupId::ROOT,
+        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
+    );
     writer.group(
         group,
-        &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, idle: false, max: None, nice: None },
+        &GroupInfo {
+            path: "/Q",
+            parent: Some(GroupId::ROOT),
+            weight: 100,
+            idle: false,
+            guarantee: None,
+            max: None,
+            nice: None,
+        },
     );
     writer.event(10, CpuId(1), &Event::RtThrottle { group: GroupId::ROOT });
     writer.event(20, CpuId(1), &Event::RtThrottle { group });
