@@ -155,18 +155,7 @@ fn groups(c: &mut Collector) {
     for (id, path, parent, weight) in
         [(0, "/", None, 100), (1, "/a", Some(0), 200), (2, "/b", Some(0), 100), (3, "/b/x", Some(2), 300)]
     {
-        c.group(
-            GroupId(id),
-            &GroupInfo {
-                path,
-                parent: parent.map(GroupId),
-                weight,
-                idle: false,
-                guarantee: None,
-                max: None,
-                nice: None,
-            },
-        );
+        c.group(GroupId(id), &GroupInfo { path, parent: parent.map(GroupId), weight, ..GroupInfo::default() });
     }
 }
 
@@ -218,7 +207,7 @@ fn autogroups_are_entitled_by_their_nice_value() {
     let mut c = Collector::new(1);
     for (id, path, nice) in [(0, "/", None), (1, "/autogroup-a", Some(-5)), (2, "/autogroup-b", Some(0))] {
         let parent = (id > 0).then_some(GroupId::ROOT);
-        c.group(GroupId(id), &GroupInfo { path, parent, weight: 100, idle: false, guarantee: None, max: None, nice });
+        c.group(GroupId(id), &GroupInfo { path, parent, weight: 100, nice, ..GroupInfo::default() });
     }
     let a = task(&mut c, 0, "a", "a", 1);
     let b = task(&mut c, 1, "b", "b", 2);
@@ -358,10 +347,7 @@ fn tables_of_a_small_run() {
 #[test]
 fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     let mut c = Collector::new(2);
-    c.group(
-        GroupId::ROOT,
-        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-    );
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
     c.group(
         GroupId(1),
         &GroupInfo {
@@ -369,9 +355,7 @@ fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
             parent: Some(GroupId::ROOT),
             weight: 100,
             max: Some((5_000, 10_000)),
-            idle: false,
-            guarantee: None,
-            nice: None,
+            ..GroupInfo::default()
         },
     );
     let group = GroupId(1);
@@ -460,32 +444,16 @@ proptest! {
 #[test]
 fn nobody_is_entitled_to_more_than_its_limit() {
     let mut c = Collector::new(1);
-    c.group(
-        GroupId::ROOT,
-        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-    );
+    c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
     let limited = GroupInfo {
         path: "/q",
         parent: Some(GroupId::ROOT),
         weight: 300,
         max: Some((20, 100)),
-        idle: false,
-        guarantee: None,
-        nice: None,
+        ..GroupInfo::default()
     };
     c.group(GroupId(1), &limited);
-    c.group(
-        GroupId(2),
-        &GroupInfo {
-            path: "/o",
-            parent: Some(GroupId::ROOT),
-            weight: 100,
-            idle: false,
-            guarantee: None,
-            max: None,
-            nice: None,
-        },
-    );
+    c.group(GroupId(2), &GroupInfo { path: "/o", parent: Some(GroupId::ROOT), weight: 100, ..GroupInfo::default() });
     let q = task(&mut c, 0, "q", "q", 1);
     let o = task(&mut c, 1, "o", "o", 2);
     fork(&mut c, 0, CPU0, 0);
@@ -505,22 +473,8 @@ fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64)
 #[test]
 fn cpu_time_in_the_words_of_proc_stat() {
     let mut c = Collector::new(2);
-    c.group(
-        GroupId(0),
-        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-    );
-    c.group(
-        GroupId(1),
-        &GroupInfo {
-            path: "/g",
-            parent: Some(GroupId(0)),
-            weight: 100,
-            idle: false,
-            guarantee: None,
-            max: None,
-            nice: None,
-        },
-    );
+    c.group(GroupId(0), &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
+    c.group(GroupId(1), &GroupInfo { path: "/g", parent: Some(GroupId(0)), weight: 100, ..GroupInfo::default() });
     let a = task(&mut c, 0, "a", "a", 1);
     let niced = TaskInfo { name: "b", class: "b", nice: 5, ..TaskInfo::default() };
     c.task(TaskId(1), &niced);

@@ -204,22 +204,9 @@ fn a_task_that_waits_for_a_limit_does_not_count() {
     for limited in [true, false] {
         let mut detector = watch(Some(pairs()));
         let group = GroupId(1);
-        detector.group(
-            GroupId::ROOT,
-            &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-        );
-        detector.group(
-            group,
-            &GroupInfo {
-                path: "/g",
-                parent: Some(GroupId::ROOT),
-                weight: 100,
-                idle: false,
-                guarantee: None,
-                max: None,
-                nice: None,
-            },
-        );
+        detector.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
+        detector
+            .group(group, &GroupInfo { path: "/g", parent: Some(GroupId::ROOT), weight: 100, ..GroupInfo::default() });
         detector.event(0, CpuId(2), &Event::MoveGroup { task: TaskId(1), group });
         if limited {
             detector.event(0, CpuId(2), &Event::Throttle { group });

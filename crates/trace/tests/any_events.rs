@@ -134,15 +134,7 @@ fn feed(sink: &mut impl Sink, names: &[String], events: &[(u64, CpuId, Event)]) 
             let group = GroupId(id % 5);
             sink.group(
                 group,
-                &GroupInfo {
-                    path: name,
-                    parent: id.checked_sub(1).map(GroupId),
-                    weight: 100,
-                    idle: false,
-                    guarantee: None,
-                    max: None,
-                    nice: None,
-                },
+                &GroupInfo { path: name, parent: id.checked_sub(1).map(GroupId), weight: 100, ..GroupInfo::default() },
             );
             sink.task(
                 TaskId(id),

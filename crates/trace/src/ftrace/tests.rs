@@ -9,21 +9,10 @@ use crate::output::tests::FullDisk;
 pub(crate) fn story(sink: &mut impl Sink) {
     let (zero, one) = (CpuId(0), CpuId(1));
     let (web, batch) = (TaskId(0), TaskId(1));
-    sink.group(
-        GroupId::ROOT,
-        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-    );
+    sink.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
     sink.group(
         GroupId(1),
-        &GroupInfo {
-            path: "/web/api",
-            parent: Some(GroupId::ROOT),
-            weight: 300,
-            idle: false,
-            guarantee: None,
-            max: None,
-            nice: None,
-        },
+        &GroupInfo { path: "/web/api", parent: Some(GroupId::ROOT), weight: 300, ..GroupInfo::default() },
     );
     sink.task(web, &TaskInfo { name: "web-0", class: "web", group: GroupId(1), ..TaskInfo::default() });
     sink.task(
@@ -186,15 +175,8 @@ fn numbers() {
 fn changes_of_groups_are_printed() {
     let mut text = FtraceWriter::new(Vec::new(), 1);
     let parent = Some(GroupId::ROOT);
-    let mut info = GroupInfo {
-        path: "/web",
-        parent,
-        weight: 300,
-        max: Some((50_000_000, 100_000_000)),
-        idle: false,
-        guarantee: None,
-        nice: None,
-    };
+    let mut info =
+        GroupInfo { path: "/web", parent, weight: 300, max: Some((50_000_000, 100_000_000)), ..GroupInfo::default() };
     text.group_changed(1_000_000, GroupId(1), &info);
     (info.max, info.nice) = (None, Some(-5));
     text.group_changed(2_000_000, GroupId(1), &info);

@@ -135,15 +135,7 @@ fn processes_are_classes_in_groups_and_threads_are_tasks() {
         if id == 0 {
             writer.group(
                 GroupId(1),
-                &GroupInfo {
-                    path: "/site",
-                    parent: Some(GroupId::ROOT),
-                    weight: 100,
-                    idle: false,
-                    guarantee: None,
-                    max: None,
-                    nice: None,
-                },
+                &GroupInfo { path: "/site", parent: Some(GroupId::ROOT), weight: 100, ..GroupInfo::default() },
             );
         }
         writer.task(TaskId(id as u32), &TaskInfo { name, class, group: GroupId(group), ..TaskInfo::default() });
@@ -324,22 +316,8 @@ fn an_impossible_id_ends_a_readable_trace() {
 fn a_throttled_group_is_a_slice_on_each_cpu() {
     let mut writer = PerfettoWriter::new(Vec::new());
     let group = GroupId(1);
-    writer.group(
-        GroupId::ROOT,
-        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-    );
-    writer.group(
-        group,
-        &GroupInfo {
-            path: "/Q",
-            parent: Some(GroupId::ROOT),
-            weight: 100,
-            idle: false,
-            guarantee: None,
-            max: None,
-            nice: None,
-        },
-    );
+    writer.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
+    writer.group(group, &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, ..GroupInfo::default() });
     writer.event(10, CpuId(1), &Event::Throttle { group });
     writer.event(20, CpuId(0), &Event::Throttle { group });
     writer.event(30, CpuId(1), &Event::Unthrottle { group, ns: 20 });
@@ -360,22 +338,8 @@ fn a_throttled_group_is_a_slice_on_each_cpu() {
 fn real_time_throttling_is_a_slice_on_each_cpu() {
     let mut writer = PerfettoWriter::new(Vec::new());
     let group = GroupId(1);
-    writer.group(
-        GroupId::ROOT,
-        &GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None },
-    );
-    writer.group(
-        group,
-        &GroupInfo {
-            path: "/Q",
-            parent: Some(GroupId::ROOT),
-            weight: 100,
-            idle: false,
-            guarantee: None,
-            max: None,
-            nice: None,
-        },
-    );
+    writer.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
+    writer.group(group, &GroupInfo { path: "/Q", parent: Some(GroupId::ROOT), weight: 100, ..GroupInfo::default() });
     writer.event(10, CpuId(1), &Event::RtThrottle { group: GroupId::ROOT });
     writer.event(20, CpuId(1), &Event::RtThrottle { group });
     writer.event(30, CpuId(1), &Event::RtUnthrottle { group: GroupId::ROOT });

@@ -1,0 +1,104 @@
+//! Arrivals that a trace does not have: not every kernel tells of each switch from the idle task.
+
+use super::{Current, Lives, State};
+use crate::recorded::{Event, Named, What};
+
+/// A task is on a CPU since an unknown time: it has done something there, and the switch to it is missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guess {
+    /// When it was woken, if it was.
+    woken: Option<u64>,
+    /// It cannot have come earlier.
+    least: u64,
+}
+
+impl Lives {
+    /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen idle nor before he himself was woken.
+    pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
+        if self.cpus[cpu].current != Current::Idle {
+            return;
+        }
+        let task = match event.what {
+            What::Switch { prev, .. } => prev,
+            What::Charged { task, .. } if task.pid == event.pid => task,
+            // Neither is the doing of whoever runs there.
+            What::Lost | What::Rename { .. } => return,
+            _ => Named { pid: event.pid, comm: b"" },
+        };
+        if task.pid <= 0 {
+            self.cpus[cpu].since = at;
+            return;
+        }
+        let thread = self.thread(task);
+        self.leaves_elsewhere(thread, at);
+        let mut guess = None;
+        let this = &mut self.threads[thread];
+        let mut least = self.cpus[cpu].since.max(this.last_seen());
+        let charged_from = this.charged_from.or(match event.what {
+            What::Charged { ns, .. } => Some(at.saturating_sub(ns)),
+            _ => None,
+        });
+        let mut since = at;
+        if let State::Waiting { since: waits, woken, .. } = &mut this.state {
+            least = least.max(*waits);
+            since = least;
+            if charged_from.is_none() {
+                guess = Some(Guess { woken: std::mem::take(woken).then_some(*waits), least });
+            }
+        } else if charged_from.is_none() {
+            guess = Some(Guess { woken: None, least });
+        }
+        since = charged_from.map_or(since, |from| from.max(least)).min(at);
+        self.counts.missing_arrivals += 1;
+        if self.idle == 1 {
+            // It was not the only idle one all the time, for it was not idle.
+            let sole = &mut self.cpus[cpu].sole;
+            let wrong = (at - since).min(*sole);
+            *sole -= wrong;
+            self.any_idle = self.any_idle.saturating_sub(wrong);
+        }
+        self.rested(cpu, since);
+        let prio = self.threads[thread].stretches.last().map_or(120, |last| last.prio);
+        self.comes(since, cpu, task, prio);
+        self.cpus[cpu].guess = guess;
+    }
+
+    /// A task is charged for what it ran, by its own CPU or another.
+    pub(super) fn charged(&mut self, at: u64, cpu: usize, task: Named<'_>, ns: u64) {
+        if task.pid <= 0 {
+            return;
+        }
+        self.counts.charged_ns = self.counts.charged_ns.saturating_add(ns);
+        let Some(&thread) = self.pids.get(&task.pid) else { return };
+        let from = at.saturating_sub(ns);
+        if self.threads[thread].state != State::Running {
+            self.threads[thread].charged_from.get_or_insert(from);
+            return;
+        }
+        let has = |cpu: &usize| self.cpus[*cpu].current == Current::Thread(thread);
+        let Some(cpu) = Some(cpu).filter(has).or_else(|| (0..self.cpus.len()).find(has)) else { return };
+        self.cpus[cpu].charged = self.cpus[cpu].charged.saturating_add(ns);
+        if let Some(guess) = self.cpus[cpu].guess.take() {
+            self.came(cpu, thread, from, guess);
+        }
+    }
+
+    /// A guess when a thread came is put right by the first time it was charged for.
+    fn came(&mut self, cpu: usize, thread: usize, from: u64, guess: Guess) {
+        let guessed = self.cpus[cpu].since;
+        let this = &mut self.threads[thread];
+        let Some(stretch) = this.stretches.last_mut() else { return };
+        let from = from.max(guess.least);
+        self.cpus[cpu].since = from;
+        stretch.resumed = from;
+        if stretch.runs == 1 {
+            stretch.began = from;
+            stretch.woken = stretch.woken.min(from);
+        }
+        let later = from.saturating_sub(guessed);
+        for (done, _) in stretch.acts.iter_mut().filter(|(done, _)| *done > stretch.work) {
+            *done = done.saturating_sub(later).max(stretch.work);
+        }
+        this.latencies.extend(guess.woken.map(|woken| from.saturating_sub(woken)));
+    }
+}
