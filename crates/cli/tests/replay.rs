@@ -290,6 +290,11 @@ fn notes_do_not_show_how_a_replay_is_made() {
     let text = r#"{"tasks":{"hog":{"policy":"SCHED_FIFO","priority":50,"delay":100000,"loop":-1,"run":1000}},"global":{"duration":1}}"#;
     std::fs::write(&hog, text).expect("it can be written");
     let output = vruntime(&["replay", "-", "--beside", hog.to_str().expect("it is UTF-8")], trace.as_bytes());
+    cc_is_said_to_wait(&output);
+}
+
+/// The note is of what woke it in the trace, and of nothing that is made up for the replay.
+fn cc_is_said_to_wait(output: &Output) {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("task `cc-8` waits for the task that woke it in the trace, since"), "{told}");
@@ -304,10 +309,7 @@ fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     trace += &line(0, "0.400000", "make-7", "sched_waking: comm=cc pid=8 prio=120 target_cpu=000");
     trace += &switch(0, "0.400001", "make-7", "S", "cc-8");
     let output = vruntime(&["replay", "-", "--map", "cc: remove", "--costs", "vm"], trace.as_bytes());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("task `cc-8` waits for the task that woke it in the trace, since"), "{told}");
-    assert!(!told.contains("semaphore"), "{told}");
+    cc_is_said_to_wait(&output);
 }
 
 /// A clock without a unit, a beginning without a switch, a compressed file.

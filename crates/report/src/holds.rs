@@ -1,5 +1,6 @@
 //! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time tasks, a deadline
-//! task's own runtime. Whoever waits for one of these waits for no CPU.
+//! task's own runtime. Whoever waits for one of these waits for no CPU. (The collector leaves out all waits in groups that have a limit,
+//! used up or not: see `limited`.)
 
 use std::collections::BTreeSet;
 

@@ -39,7 +39,7 @@ pub(crate) struct Shares {
     living: Vec<u32>,
     /// How many tasks were known then.
     known: usize,
-    /// What each group was entitled to, without what its real-time tasks took.
+    /// What each group was entitled to, what its real-time and deadline tasks took included.
     entitled: Vec<u64>,
     /// What each group's limit grants that it was not entitled to yet.
     granted: Vec<u64>,
