@@ -344,9 +344,10 @@ pub(crate) struct Compare {
     /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Vec<String>,
-    /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay
-    #[arg(long, value_name = "KERNEL", default_value = "6.18")]
-    pub(crate) recorded_kernel: String,
+    /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay (default: what the
+    /// trace says, or the nearest on offer; 6.18 if it says nothing)
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) recorded_kernel: Option<String>,
     /// The task groups of the machine a trace was recorded on (docs/replay.md); once for all traces, or once for each
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Vec<PathBuf>,
@@ -455,9 +456,9 @@ pub(crate) struct Replay {
     /// The trace, or - for standard input
     #[arg(value_name = "TRACE")]
     pub(crate) file: PathBuf,
-    /// The kernel it was recorded under
-    #[arg(long, value_name = "KERNEL", default_value = "6.18")]
-    pub(crate) recorded_kernel: String,
+    /// The kernel it was recorded under (default: what the trace says, or the nearest on offer; 6.18 if it says nothing)
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) recorded_kernel: Option<String>,
     /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
     #[arg(long, value_name = "MACHINE")]
     pub(crate) recorded_machine: Option<String>,

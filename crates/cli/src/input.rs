@@ -41,6 +41,10 @@ pub(crate) enum Says {
     Recording(Box<Recording>),
     /// It is a trace of a machine.
     Trace {
+        /// The kernel that replays it as recorded.
+        kernel: String,
+        /// The release it was recorded under, if it says so.
+        release: Option<String>,
         /// How many CPUs it has.
         cpus: usize,
         /// Whether it is known to put tasks into autogroups.

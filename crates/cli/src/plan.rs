@@ -66,9 +66,19 @@ impl Plan {
 /// The kernels an input names itself.
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
     match &input.says {
-        Says::RtApp(_) | Says::Trace { .. } => Vec::new(),
+        Says::RtApp(_) => Vec::new(),
+        Says::Trace { kernel, .. } => vec![kernel.clone()],
         Says::Scenario(scenario) => scenario.kernel.iter().map(|kernel| kernel.value.clone()).collect(),
         Says::Recording(recording) => vec![short_version(&recording.kernel)],
+    }
+}
+
+/// The release of the kernel that an input was recorded under, if it was.
+fn release_of(input: &Input) -> Option<&str> {
+    match &input.says {
+        Says::RtApp(_) | Says::Scenario(_) => None,
+        Says::Recording(recording) => Some(&recording.kernel),
+        Says::Trace { release, .. } => release.as_deref(),
     }
 }
 
@@ -110,14 +120,15 @@ pub(crate) fn plan(
     let (kernel_name, mut kernel) = match (kernel, scenario.and_then(|scenario| scenario.kernel.first())) {
         (None, Some(named)) => (named.value.clone(), scenario_kernel(scenario, named)?),
         (None, None) => {
-            let name = recording.map_or(DEFAULT_KERNEL.to_owned(), |recording| short_version(&recording.kernel));
+            let named = kernels_of(input).into_iter().next();
+            let name = named.unwrap_or_else(|| DEFAULT_KERNEL.to_owned());
             let parsed = parse_kernel(&name)?;
             (name, parsed)
         }
         (Some(text), _) => (text.to_owned(), parse_kernel(text)?),
     };
-    if let Some(recording) = recording {
-        kernel.as_of(&recording.kernel);
+    if let Some(release) = release_of(input) {
+        kernel.as_of(release);
     }
     let (mut profile, mut costs) = costs_of(scenario, recording, options)?;
     if let (Some(measured), None) = (file.as_ref().map(MachineFile::costs).transpose()?.flatten(), &options.costs) {

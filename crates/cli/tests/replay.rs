@@ -202,6 +202,28 @@ fn traces_are_compared_as_workloads_are() {
     assert!(!table.contains("loop"), "a trace knows no loops: {table}");
 }
 
+/// A trace is replayed as recorded under the kernel that it names, unless the user names another.
+#[test]
+fn a_trace_is_replayed_under_the_kernel_it_names() {
+    let text = std::fs::read_to_string(Path::new(DATA).join("perf-data.txt")).expect("a fixture");
+    let under = |release: &str, arguments: &[&str]| {
+        let text = format!("# os release : {release}\n{text}");
+        let output = vruntime(&[&["replay", "-"], arguments].concat(), text.as_bytes());
+        let [table, complaints] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
+        let kernel = table.split_once("replayed as recorded under ").and_then(|(_, rest)| rest.split(' ').next());
+        (kernel.map(str::to_owned), complaints.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(under("6.12.48+deb13-amd64", &[]), (Some("6.12".to_owned()), String::new()));
+    assert_eq!(under("6.12.48+deb13-amd64", &["--recorded-kernel", "6.1"]).0.as_deref(), Some("6.1"));
+    for (release, nearest) in [("5.15.0-91-generic", "6.1"), ("no-version", "6.18")] {
+        let (kernel, complaints) = under(release, &[]);
+        assert_eq!(kernel.as_deref(), Some(nearest));
+        let told = format!("was recorded under Linux {release}, which is not on offer: {nearest} stands for it");
+        assert!(complaints.contains(&told), "{complaints}");
+    }
+}
+
 /// Nobody trusts what a trace is compared with before he knows how well the trace itself is reproduced.
 #[test]
 fn traces_are_checked_before_they_are_compared() {

@@ -184,6 +184,31 @@ fn perf_data_has_what_perf_script_reads_in_it() {
 }
 
 #[test]
+fn a_trace_tells_the_kernel_it_was_recorded_under() {
+    for (name, release) in [
+        ("perf.data", Some("6.18.44-fc-v657")),
+        ("trace-v6.dat", Some("6.18.44-fc-v657")),
+        ("trace-v7-zstd.dat", Some("6.18.44-fc-v657")),
+        ("trace-cmd-report.txt", None),
+        ("compact.pftrace", None),
+    ] {
+        assert_eq!(summary(&fixture(name)).1.release.as_deref(), release, "{name}");
+    }
+    let text = std::fs::read(fixture("perf-script.txt")).unwrap();
+    for (line, release) in [
+        ("# os release : 5.15.0-91-generic\n", Some("5.15.0-91-generic")),
+        ("# os release : \n", None),
+        ("# os release : \u{7}\n", None),
+    ] {
+        let with_header = [b"# ========\n# hostname : web-7\n", line.as_bytes(), &text].concat();
+        let mut events = TextReader::new(Cursor::new(with_header));
+        while events.next_record().unwrap().is_some() {}
+        assert_eq!(events.notes().release.as_deref(), release, "{line}");
+        assert_eq!(events.notes().not_understood.count, 0);
+    }
+}
+
+#[test]
 fn perf_data_cut_or_damaged_is_refused_or_read() {
     let whole = std::fs::read(fixture("perf.data")).unwrap();
     let (all, _) = damaged(whole.clone()).unwrap();

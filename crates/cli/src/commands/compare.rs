@@ -130,7 +130,7 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
             inputs.push(input::read(file, *duration, *strict)?);
         } else {
             let snapshot = snapshots.next().flatten();
-            let Some((input, trace)) = traced(file, &compare.recorded_kernel, snapshot, model)? else {
+            let Some((input, trace)) = traced(file, compare.recorded_kernel.as_deref(), snapshot, model)? else {
                 return Ok(None);
             };
             inputs.push(input);

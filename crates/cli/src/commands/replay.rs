@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
 use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
-use vruntime_sched::Topology;
+use vruntime_sched::{Topology, kernel};
 use vruntime_sim::Config;
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::SourceMap;
@@ -20,12 +20,15 @@ use super::traced::{fit, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::places::Places;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, plan, short_version};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::{Ended, input, interrupt, machine, output};
 
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
+
+/// The kernel of a trace that does not say.
+const RECORDED_KERNEL: &str = "6.18";
 
 /// What `--out` leaves of each run.
 const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
@@ -52,14 +55,13 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         reading.recorder = reading.recorder.with_cgroups(cgroups);
     }
     let cpus = described.as_ref().map_or(reading.cpus, Topology::nr_cpus);
-    let empty = |name: &str| Input {
-        name: name.to_owned(),
+    let input = Input {
+        name: "replay".to_owned(),
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
-        says: Says::Trace { cpus, autogroup },
+        says: reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus, autogroup),
     };
-    let input = empty("replay");
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
     let settings = arguments.model.set.iter().map(|(name, value)| format!("{name} = {value}"));
     let features = arguments.model.feature.iter().map(|name| format!("feature {name}"));
@@ -67,7 +69,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         rules.texts().map(str::to_owned).chain(neighbours).chain(settings).chain(features).collect();
     let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
     let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
-    let as_recorded = plan(&input, Some(&arguments.recorded_kernel), Some(&machine), &model)?;
+    let as_recorded = plan(&input, None, Some(&machine), &model)?;
     let asks = !arguments.as_recorded
         && (arguments.kernel.is_some()
             || arguments.machine.is_some()
@@ -77,8 +79,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
                 && arguments.model.feature.is_empty()));
     let what_if = asks
         .then(|| {
-            let kernel = arguments.kernel.as_deref().unwrap_or(&arguments.recorded_kernel);
-            plan(&input, Some(kernel), Some(arguments.machine.as_deref().unwrap_or(&machine)), &arguments.model)
+            plan(
+                &input,
+                arguments.kernel.as_deref(),
+                Some(arguments.machine.as_deref().unwrap_or(&machine)),
+                &arguments.model,
+            )
         })
         .transpose()?;
     let keep_times = arguments.wakeups == Wakeups::Recorded;
@@ -247,11 +253,21 @@ pub(super) struct Reading {
     summary: Summary,
     pub(super) cpus: usize,
     pub(super) clock: Clock,
+    /// The release of the kernel it was recorded under.
+    release: Option<String>,
     /// What the recording itself says, for a page.
     analyses: Option<Analyses>,
 }
 
 impl Reading {
+    /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of the trace, or the
+    /// nearest there is.
+    pub(super) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Says {
+        let release = self.release.clone();
+        let kernel = named.map_or_else(|| recorded_under(path, release.as_deref()), str::to_owned);
+        Says::Trace { kernel, release, cpus, autogroup }
+    }
+
     /// Reads the file, or `duration` of it.
     fn read(&mut self, path: &Path, duration: Option<u64>) -> miette::Result<Ended> {
         let mut events = open(path)?;
@@ -280,6 +296,7 @@ impl Reading {
         }
         let notes = events.notes();
         self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
+        self.release.clone_from(&notes.release);
         let needs = read::needs(&self.summary, notes);
         if notes.counts_for_time {
             let help = "record with a clock of nanoseconds: trace-cmd record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
@@ -300,6 +317,23 @@ impl Reading {
             return Err(miette!("{} has events of CPU {}, and no Linux has so many", path.display(), self.cpus - 1));
         }
         Ok(Ended::Well)
+    }
+}
+
+/// The kernel that replays a trace of this release as recorded.
+fn recorded_under(path: &Path, release: Option<&str>) -> String {
+    let Some(release) = release else { return RECORDED_KERNEL.to_owned() };
+    let series = short_version(release);
+    match kernel(&series) {
+        Ok(_) => series,
+        Err(unknown) => {
+            let nearest = unknown.neighbours.and(unknown.nearest).unwrap_or(RECORDED_KERNEL);
+            let path = path.display();
+            output::note(&format!(
+                "{path} was recorded under Linux {release}, which is not on offer: {nearest} stands for it (--recorded-kernel names another)"
+            ));
+            nearest.to_owned()
+        }
     }
 }
 

@@ -107,6 +107,9 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bo
         events_table(summary, span, all),
         tasks_table(&tasks, span, summary.has_tgid(), tells_moves, all),
     ];
+    if let Some(release) = &notes.release {
+        lines.insert(2, format!("kernel  {release}"));
+    }
     let mut section = |head: &str, sentences: &[String]| {
         if !sentences.is_empty() {
             lines.push(format!("{head}:"));
@@ -235,6 +238,7 @@ fn as_json(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs) -> Valu
         "span_ns": clock.span_ns(),
         "stretches": stretches,
         "machine_cpus": notes.cpus,
+        "release": notes.release,
         "cpus": cpus,
         "events": summary.events(),
         "events_by_name": by_name,

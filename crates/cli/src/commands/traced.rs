@@ -12,7 +12,7 @@ use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
 
 use super::replay::{checked, finish, notes, nothing_ran, read};
 use crate::args::Model;
-use crate::input::{Input, Says};
+use crate::input::Input;
 use crate::output;
 use crate::plan::{Plan, plan};
 use crate::simulate::{Done, Job};
@@ -32,7 +32,7 @@ pub(crate) struct Traced {
 /// Reads a trace; none: Ctrl-C came before its end.
 pub(crate) fn traced(
     path: &Path,
-    recorded_kernel: &str,
+    recorded_kernel: Option<&str>,
     cgroups: Option<&Cgroups>,
     model: &Model,
 ) -> miette::Result<Option<(Input, Traced)>> {
@@ -46,11 +46,11 @@ pub(crate) fn traced(
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
-        says: Says::Trace { cpus: reading.cpus, autogroup: cgroups.is_some_and(Cgroups::autogroup) },
+        says: reading.says(path, recorded_kernel, reading.cpus, cgroups.is_some_and(Cgroups::autogroup)),
     };
     // What is tried out is no part of how it was recorded.
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
-    let as_recorded = plan(&input, Some(recorded_kernel), None, &model)?;
+    let as_recorded = plan(&input, None, None, &model)?;
     let (cpus, jumps) = (reading.cpus, reading.clock.jumps);
     let mut recorded = finish(reading.recorder, &as_recorded.config, false);
     if recorded.workload.tasks.is_empty() {

@@ -478,12 +478,15 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     }
 }
 
+/// The release in traces of older kernels, and of kernels that nobody knows: it tells how `prev_state` is written, and nothing else.
+pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
+
 /// A `uname -r` by which Perfetto reads `prev_state` as we write it: the kernel itself, unless it is older than 4.14.
 fn release(kernel: &str) -> String {
     let mut parts = kernel.split(['.', '-']).map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (4, 14) => format!("{major}.{minor}.0-vruntime"),
-        _ => "4.14.0-vruntime".to_owned(),
+        _ => NO_RELEASE.to_owned(),
     }
 }
 

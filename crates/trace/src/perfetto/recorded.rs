@@ -12,7 +12,7 @@ use super::proto::{
     SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedSwitch,
     SchedWakeup, SystemInfo, TaskRename, Thread, Utsname,
 };
-use super::{MAX_CPUS, release};
+use super::{MAX_CPUS, NO_RELEASE};
 use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
 use crate::output::Output;
 
@@ -56,7 +56,7 @@ impl<W: Write> RecordedPerfetto<W> {
             sysname: Some("Linux".to_owned()),
             version: Some("converted by vruntime".to_owned()),
             // By this Perfetto reads the states as we write them.
-            release: Some(release("4.14")),
+            release: Some(NO_RELEASE.to_owned()),
             machine: None,
         };
         let info = SystemInfo { utsname: Some(utsname), num_cpus: Some(cpus).filter(|&cpus| cpus > 0) };

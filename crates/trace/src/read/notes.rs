@@ -87,6 +87,8 @@ pub struct Notes {
     pub kind: Option<Kind>,
     /// How many CPUs the machine has, if the file says so.
     pub cpus: Option<u32>,
+    /// The release of the kernel it was recorded under, as `uname -r` prints it, if the file says so.
+    pub release: Option<String>,
     /// Events that the kernel had overwritten before the buffer was read, if the file says so.
     pub overwritten: Option<u64>,
     /// Lines or records that are no event, and nothing else that is known.
@@ -100,6 +102,16 @@ pub struct Notes {
     /// The times are counts of a clock that has no unit (`trace_clock` counter, x86-tsc): taken for nanoseconds.
     pub counts_for_time: bool,
 }
+
+/// What `uname -r` prints, as a file has it; none if it is no such word.
+pub(super) fn release(bytes: &[u8]) -> Option<String> {
+    let word = bytes.split(|byte| matches!(byte, b'\0' | b' ' | b'\n')).next()?;
+    let plain = !word.is_empty() && word.len() <= RELEASE && word.iter().all(u8::is_ascii_graphic);
+    plain.then(|| String::from_utf8_lossy(word).into_owned())
+}
+
+/// The longest release there is: `__NEW_UTS_LEN`.
+const RELEASE: usize = 64;
 
 /// Why a trace cannot be read.
 #[derive(Debug)]

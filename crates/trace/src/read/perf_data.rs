@@ -112,8 +112,8 @@ impl<R: Read + Seek> PerfData<R> {
     /// If reading fails, if the header is damaged or was never finished, or if the samples are compressed.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
-        let Header { layouts, by_id, formats, data, machine_cpus } = Header::read(&mut input)?;
-        let mut notes = Notes { kind: Some(Kind::PerfData), cpus: machine_cpus, ..Notes::default() };
+        let Header { layouts, by_id, formats, data, machine_cpus, release } = Header::read(&mut input)?;
+        let mut notes = Notes { kind: Some(Kind::PerfData), cpus: machine_cpus, release, ..Notes::default() };
         if data.end > input.len() {
             notes.unterminated = Some(Place::Byte(input.len()));
         }

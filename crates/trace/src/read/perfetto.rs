@@ -10,10 +10,11 @@ use std::io::{Read, Seek};
 use super::events::Events;
 use super::head::MAX_CPUS;
 use super::input::Input;
-use super::notes::{Error, Kind, Notes, Place};
+use super::notes::{self, Error, Kind, Notes, Place};
 use super::text::LOST;
 use super::wire::{Few, Message, varint};
 use crate::event::{Record, StateBits, Tracepoint};
+use crate::perfetto::NO_RELEASE;
 
 mod bundle;
 
@@ -152,8 +153,12 @@ impl<R: Read + Seek> PerfettoTrace<R> {
                 }
                 field::PROCESS_TREE => self.threads(bytes),
                 field::SYSTEM_INFO => {
-                    if let Some(cpus) = Few::read(bytes).and_then(|info| info.number(8)) {
+                    let Some(info) = Few::read(bytes) else { continue };
+                    if let Some(cpus) = info.number(8) {
                         self.notes.cpus = u32::try_from(cpus).ok().filter(|&cpus| cpus > 0);
+                    }
+                    if let Some(utsname) = Few::read(info.text(1)) {
+                        self.notes.release = notes::release(utsname.text(3)).filter(|release| release != NO_RELEASE);
                     }
                 }
                 field::COMPRESSED_PACKETS => {

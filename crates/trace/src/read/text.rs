@@ -6,7 +6,7 @@ use memchr::memmem;
 
 use super::head::{Dress, Head, head};
 use super::lines::Lines;
-use super::notes::{Error, Kind, Notes, Place};
+use super::notes::{self, Error, Kind, Notes, Place};
 use super::payload::tracepoint;
 use super::scan::{digits, signed, trim_start, word};
 use super::script::Script;
@@ -227,6 +227,7 @@ impl<R: Read> TextReader<R> {
                 // As programs write it that do not know.
                 self.notes.cpus = Some(cpus).filter(|&cpus| cpus > 0);
             }
+            Some(Header::Release(release)) => self.notes.release = Some(release),
             Some(Header::TraceCmd) => self.header = Some(Kind::TraceCmdReport),
             Some(Header::Other) => {}
             None if self.page == Page::Inside => {}
@@ -250,6 +251,7 @@ enum Header {
     Ftrace,
     Buffer { held: u64, written: u64 },
     Cpus(u32),
+    Release(String),
     TraceCmd,
     Other,
 }
@@ -259,6 +261,10 @@ fn header(text: &[u8]) -> Option<Header> {
         let (held, length) = digits(rest)?;
         let (written, _) = digits(rest[length..].strip_prefix(b"/")?)?;
         return Some(Header::Buffer { held, written });
+    }
+    // `perf script --header`
+    if let Some(rest) = text.strip_prefix(b"# os release : ") {
+        return Some(notes::release(rest).map_or(Header::Other, Header::Release));
     }
     if text.starts_with(b"#") {
         return Some(if text.starts_with(b"# tracer:") { Header::Ftrace } else { Header::Other });

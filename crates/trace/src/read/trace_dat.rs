@@ -122,11 +122,13 @@ impl<R: Read + Seek> TraceDat<R> {
     /// than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
-        let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus } = Header::read(&mut input)?;
+        let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release } =
+            Header::read(&mut input)?;
         let mut notes = Notes {
             kind: Some(Kind::TraceDat),
             cpus: machine_cpus.or(u32::try_from(buffer.cpus.len()).ok()),
             overwritten: overrun,
+            release,
             ..Notes::default()
         };
         notes.counts_for_time = buffer.counts && clock.cycles.is_none();

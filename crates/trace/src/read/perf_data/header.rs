@@ -9,7 +9,7 @@ use super::{MAGIC, MAGIC_SWAPPED};
 use crate::read::descriptions::{event_formats, ftrace_formats, header_info};
 use crate::read::format::{Formats, number};
 use crate::read::input::Input;
-use crate::read::notes::Error;
+use crate::read::notes::{self, Error};
 
 /// Events recorded together; perf opens one for each CPU and tracepoint, but describes them once.
 const MAX_EVENTS: u64 = 65_536;
@@ -18,7 +18,11 @@ const MAX_IDS: usize = 1 << 22;
 
 /// The features we read, by their bits.
 const TRACING_DATA: usize = 1;
+const OSRELEASE: usize = 4;
 const NRCPUS: usize = 7;
+
+/// Bytes of a release that are read; perf pads it to a multiple of 64.
+const RELEASE: u64 = 256;
 
 /// Everything but the records.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub(super) struct Header {
     /// Where the records are.
     pub(super) data: Range<u64>,
     pub(super) machine_cpus: Option<u32>,
+    pub(super) release: Option<String>,
 }
 
 impl Header {
@@ -62,7 +67,7 @@ impl Header {
             });
         }
         let has = |bit: usize| features[bit / 64] >> (bit % 64) & 1 != 0;
-        let mut machine_cpus = None;
+        let (mut machine_cpus, mut release) = (None, None);
         let mut formats = Formats::new(input.big_endian);
         input.seek(data.end)?;
         for bit in (0..=NRCPUS).filter(|&bit| has(bit)) {
@@ -72,6 +77,10 @@ impl Header {
                 TRACING_DATA => {
                     input.seek(place.start)?;
                     descriptions(input, &mut formats)?;
+                }
+                OSRELEASE => {
+                    // Worth having, and no reason to read nothing if it is damaged.
+                    release = osrelease(input, place.start).unwrap_or(None);
                 }
                 NRCPUS => {
                     input.seek(place.start)?;
@@ -87,8 +96,15 @@ impl Header {
                 help: "samples of other events say nothing of the scheduler; record its own: perf record -a -e 'sched:*' (or perf sched record)",
             });
         }
-        Ok(Self { layouts, by_id, formats, data, machine_cpus })
+        Ok(Self { layouts, by_id, formats, data, machine_cpus, release })
     }
+}
+
+/// The release of the kernel: its size, and so many bytes.
+fn osrelease<R: Read + Seek>(input: &mut Input<R>, start: u64) -> Result<Option<String>, Error> {
+    input.seek(start)?;
+    let size = input.number(4, "the size of a kernel's release")?;
+    Ok(notes::release(&input.piece(size.min(RELEASE), "a kernel's release")?))
 }
 
 /// Where a section is.

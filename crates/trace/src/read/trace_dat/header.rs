@@ -6,7 +6,7 @@ use super::{Clock, overrun};
 use crate::read::descriptions::{event_formats, ftrace_formats, header_info};
 use crate::read::format::{Formats, number, until_nul};
 use crate::read::input::Input;
-use crate::read::notes::Error;
+use crate::read::notes::{self, Error};
 use crate::read::ring::Layout;
 use crate::read::scan::digits;
 
@@ -24,6 +24,7 @@ mod option {
     pub(super) const CPUSTAT: u64 = 2;
     pub(super) const BUFFER: u64 = 3;
     pub(super) const TRACECLOCK: u64 = 4;
+    pub(super) const UNAME: u64 = 5;
     pub(super) const OFFSET: u64 = 7;
     pub(super) const CPUCOUNT: u64 = 8;
     pub(super) const TSC2NSEC: u64 = 14;
@@ -44,6 +45,7 @@ pub(super) struct Header {
     pub(super) buffer: Buffer,
     pub(super) overrun: Option<u64>,
     pub(super) machine_cpus: Option<u32>,
+    pub(super) release: Option<String>,
 }
 
 /// Where the pages are.
@@ -74,6 +76,7 @@ struct Found {
     buffer: Buffer,
     overrun: Option<u64>,
     machine_cpus: Option<u32>,
+    release: Option<String>,
 }
 
 impl Header {
@@ -105,8 +108,8 @@ impl Header {
             return Err(input.damaged("the format of at least one event"));
         }
         let layout = found.layout.ok_or_else(|| input.damaged("the format of pages (header_page)"))?;
-        let Found { formats, comms, clock, buffer, overrun, machine_cpus, .. } = found;
-        Ok(Self { layout, formats, comms, clock, buffer, overrun, machine_cpus })
+        let Found { formats, comms, clock, buffer, overrun, machine_cpus, release, .. } = found;
+        Ok(Self { layout, formats, comms, clock, buffer, overrun, machine_cpus, release })
     }
 }
 
@@ -177,6 +180,8 @@ fn option_of_both(id: u64, data: &[u8], big_endian: bool, found: &mut Found) {
                 found.overrun = Some(found.overrun.unwrap_or(0).saturating_add(count));
             }
         }
+        // System, host, release, machine.
+        option::UNAME => found.release = data.splitn(3, |&byte| byte == b' ').nth(2).and_then(notes::release),
         option::TRACECLOCK => found.buffer.counts |= counts(until_nul(data)),
         option::OFFSET => {
             let text = until_nul(data);
