@@ -20,7 +20,8 @@ pub struct Record<'a> {
     /// The name of who ran, as the file has it: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` where the
     /// kernel had forgotten it. Empty if there is none.
     pub comm: &'a [u8],
-    /// Whether the handler of a hardware interrupt was at work there, rather than who ran; none where the file does not say.
+    /// Whether the handler of a hardware interrupt was at work there, rather than who ran; none where the file does not say, and in a
+    /// softirq, which may do either's work.
     pub hardirq: Option<bool>,
     /// The event's name, such as `sched_switch`.
     pub name: &'a [u8],

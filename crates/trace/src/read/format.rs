@@ -135,14 +135,16 @@ impl Formats {
     }
 }
 
-/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know.
+/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know, or in a softirq.
 #[inline]
 pub(super) fn hardirq(flags: u64) -> Option<bool> {
     /// The architecture cannot tell whether interrupts are off, or anything of that kind.
     const NO_IRQ_INFO: u64 = 0x02;
     const HARDIRQ: u64 = 0x08;
+    const SOFTIRQ: u64 = 0x10;
     const NMI: u64 = 0x40;
-    (flags & NO_IRQ_INFO == 0).then_some(flags & (HARDIRQ | NMI) != 0)
+    let interrupt = flags & (HARDIRQ | NMI) != 0;
+    (flags & NO_IRQ_INFO == 0 && (interrupt || flags & SOFTIRQ == 0)).then_some(interrupt)
 }
 
 /// `size` bytes at `offset` as a number.

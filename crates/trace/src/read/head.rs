@@ -97,11 +97,11 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
 }
 
 /// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in one that hit a softirq, `z` and `Z` in those that cannot
-/// be masked; `s` in a softirq, which may be whoever runs doing his own work, as a packet sent to this same machine is.
+/// be masked. In a softirq (`s`) it may be whoever runs doing his own work, as a packet sent to this same machine is, or a timer's: nobody knows.
 fn hardirq(flags: &[u8]) -> Option<bool> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(true),
-        b'.' | b's' => Some(false),
+        b'.' => Some(false),
         _ => None,
     }
 }
@@ -337,7 +337,7 @@ mod tests {
             ("  bash-206  [001] d.h2. 45.969217: cpu_idle: x", Some(true)),
             ("  bash-206  [001] dNH2 45.969217: cpu_idle: x", Some(true)),
             ("  bash-206  [001] d.Z2. 45.969217: cpu_idle: x", Some(true)),
-            ("  bash-206  [001] dNs2. 45.969217: cpu_idle: x", Some(false)),
+            ("  bash-206  [001] dNs2. 45.969217: cpu_idle: x", None),
             ("  bash-206  [001] d..2. 45.969217: cpu_idle: x", Some(false)),
             ("  bash-206  1d.h2. 45.969217: cpu_idle: x", Some(true)),
             ("  bash-206  [001] xxxx 45.969217: cpu_idle: x", None),

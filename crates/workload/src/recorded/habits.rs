@@ -63,6 +63,9 @@ impl Rhythm {
 /// Fewer sleeps than this show no rhythm.
 pub(super) const MIN_SLEEPS: usize = 8;
 
+/// So many tenths of all sleeps that other tasks surely ended are enough: the others may be timeouts and signals.
+const NEARLY_ALL: usize = 9;
+
 /// So many tenths of all intervals must be a whole number of periods.
 const MOSTLY: usize = 8;
 
@@ -83,6 +86,16 @@ pub(super) fn rhythm(thread: &Thread, slack: u64, charges: &Charges, interrupted
     if count == 0 {
         return Rhythm::Awake;
     }
+    let first = stretches.first().filter(|_| thread.asleep_first);
+    let woken = || sleeps(stretches).map(|(_, woken)| woken).chain(first);
+    // However regular: it keeps time because its wakers do.
+    let by_others = woken().filter(|stretch| match stretch.waker {
+        Waker::Thread(by) => stretch.surely && !interrupted(by),
+        Waker::Nobody | Waker::Interrupt => false,
+    });
+    if by_others.count() * 10 >= count * NEARLY_ALL {
+        return Rhythm::Woken;
+    }
     let lead = slack + charges.timer;
     if count >= MIN_SLEEPS {
         let (periodic, relative) = (periodic(stretches, lead), relative(stretches, lead, charges));
@@ -99,9 +112,7 @@ pub(super) fn rhythm(thread: &Thread, slack: u64, charges: &Charges, interrupted
         Waker::Thread(by) => interrupted(by),
         Waker::Nobody => false,
     };
-    let first = stretches.first().filter(|_| thread.asleep_first).map(|first| first.waker);
-    let wakers = sleeps(stretches).map(|(_, woken)| woken.waker).chain(first);
-    let by_interrupts = wakers.filter(|waker| is_interrupt(*waker)).count();
+    let by_interrupts = woken().filter(|woken| is_interrupt(woken.waker)).count();
     // Now and then: a tenth. Fewer may be signals and timeouts of a task that otherwise waits for others.
     if by_interrupts * 10 >= count { Rhythm::Recorded } else { Rhythm::Woken }
 }

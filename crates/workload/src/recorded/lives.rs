@@ -48,6 +48,8 @@ pub(super) struct Stretch {
     /// When it was woken, or first seen.
     pub(super) woken: u64,
     pub(super) waker: Waker,
+    /// Surely that thread, for the trace tells of interrupts, and none was at work.
+    pub(super) surely: bool,
     /// On which CPU that happened.
     pub(super) cpu: u32,
     /// When it first came onto a CPU, and when it last did.
@@ -161,6 +163,7 @@ impl Thread {
         self.stretches.push(Stretch {
             woken,
             waker,
+            surely: false,
             cpu: cpu as u32,
             began: woken,
             resumed: woken,
@@ -260,7 +263,8 @@ impl Lives {
             }
             What::Woken { task, prio } => {
                 let waker = self.context(event, task.pid);
-                self.woken(at, cpu, task, prio, waker);
+                let surely = event.hardirq == Some(false) && matches!(waker, Waker::Thread(_));
+                self.woken(at, cpu, task, prio, (waker, surely));
             }
             What::WokenNew { task, prio } => {
                 let thread = self.thread(task);
@@ -443,7 +447,7 @@ impl Lives {
         }
     }
 
-    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, waker: Waker) {
+    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, surely): (Waker, bool)) {
         let thread = self.thread(task);
         let this = &mut self.threads[thread];
         if this.state != State::Asleep {
@@ -455,6 +459,7 @@ impl Lives {
         this.begins(at, waker, cpu, prio);
         (this.state, this.charged_from) = (State::waiting(at, true), None);
         let stretch = this.stretches.len() - 1;
+        this.stretches[stretch].surely = surely;
         self.starts_waiting(thread);
         if let Waker::Thread(by) = waker {
             self.act(Some(by), Act::Wake { thread, stretch });

@@ -91,6 +91,33 @@ fn wakeups_a_period_apart_are_a_clock() {
     assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
 }
 
+/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one; `known`: the trace tells of interrupts.
+fn pipeline(known: bool) -> Recorded {
+    let mut script = Script::default();
+    let (source, sink) = (task(5, "source"), task(6, "sink"));
+    for beat in 1..=20 {
+        let at = beat * 10 * MS;
+        script.hardirq = known.then_some(true);
+        script.wake(at, 0, source);
+        script.hardirq = known.then_some(false);
+        script.switch(at, 0, Left::Runnable, Some(source));
+        script.wake(at + 3 * MS, 0, sink).switch(at + 3 * MS, 1, Left::Runnable, Some(sink));
+        script.switch(at + (3 + beat % 2) * MS, 0, Left::Sleeping, None).switch(at + 5 * MS, 1, Left::Sleeping, None);
+    }
+    script.finish()
+}
+
+#[test]
+fn who_is_woken_by_others_depends_on_them_however_regular_that_is() {
+    let recorded = pipeline(true);
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Woken));
+    assert_eq!(ops(&recorded, 6)[..2], [Op::SemWait(0), Op::Run { work: 2 * MS }]);
+    assert_eq!(ops(&recorded, 5)[1..4], [Op::Run { work: 3 * MS }, Op::SemPost(0), Op::Run { work: MS }]);
+    // Where interrupts are not told, a timer may have hit whoever ran.
+    let recorded = pipeline(false);
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Relative));
+}
+
 /// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says whether it goes on then.
 fn disturbed(clock: bool) -> Recorded {
     let mut script = Script::default();
