@@ -192,6 +192,40 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     assert_eq!(patterns(&detector.into_detected()), [Pattern::OverloadOnWakeup]);
 }
 
+/// Every CPU is idle half the time, and two tasks are on it the other half: it is never idle beside those who wait on itself.
+#[test]
+fn a_cpu_is_not_idle_beside_its_own_tasks() {
+    let mut detector = watch(Some(pairs()));
+    for id in 3..8 {
+        detector.task(TaskId(id), &TaskInfo { name: "x", class: "x", ..TaskInfo::default() });
+    }
+    let sleeps = |detector: &mut Detector, at: u64, cpu: u32, prev: u32, next: Running| {
+        let prev = Running::Task(TaskId(prev));
+        detector.event(at, CpuId(cpu), &Event::Switch { prev, prev_state: PrevState::Sleeping, next });
+    };
+    for half in 0..12 {
+        let (at, first) = (half * 50 * MS, if half % 2 == 0 { 0 } else { 2 });
+        for cpu in first..first + 2 {
+            let tasks = [2 * cpu, 2 * cpu + 1];
+            for task in tasks.map(TaskId) {
+                detector.event(at, CpuId(cpu), &Event::Wakeup { task, target: CpuId(cpu) });
+            }
+            switch(&mut detector, at, cpu, None, Some(tasks[0]));
+        }
+        for cpu in first..first + 2 {
+            let (one, other) = (2 * cpu, 2 * cpu + 1);
+            sleeps(&mut detector, at + 50 * MS, cpu, one, Running::Task(TaskId(other)));
+            sleeps(&mut detector, at + 50 * MS, cpu, other, Running::Idle);
+        }
+    }
+    detector.finish(600 * MS);
+    let violations = detector.into_detected().violations;
+    assert!(!violations.is_empty());
+    for violation in violations {
+        assert_ne!(violation.idle_cpu, violation.waiting_cpu, "{violation}");
+    }
+}
+
 #[test]
 fn cpus_are_listed_as_the_kernel_lists_them() {
     let cpus: CpuMask = [0, 1, 2, 5, 8, 9].into_iter().map(CpuId).collect();
