@@ -107,15 +107,17 @@ fuzz: setup
 fuzz-corpus:
 	$(MAKE) fuzz FUZZ_LIMIT=-runs=0
 
-# Every verb of the scheduler at random times, on one thread and on several, and whole machines whose CPUs come and go: new cases
-# each time, all invariants checked after every call, until the time is over or one does not hold. The round that is under way
+# Every verb of the scheduler at random times, on one thread and on several (invariants 1 and 7 of the design), whole machines whose
+# CPUs, limits, groups and affinities change (2), EEVDF's lags (3), idle CPUs beside waiting tasks (4), limits (5), deadlines (6): new cases
+# each time, all that holds checked after every call, until the time is over or one does not hold. The round that is under way
 # when it is over comes to its end.
+SOAKED := invariants threads eevdf limits cpusets conservation changes work_conservation deadline realtime rt_groups
+
 soak: setup
-	$(CARGO) test -p vruntime-sched -p vruntime-sim --test invariants --test threads --test conservation --no-run
+	$(CARGO) test -p vruntime-sched -p vruntime-sim $(SOAKED:%=--test %) --no-run
 	@end=$$(( $$(date +%s) + $(SOAK_SECONDS) )); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 		round=$$((round + 1)); \
-		$(CARGO) test --quiet -p vruntime-sched -p vruntime-sim \
-			--test invariants --test threads --test conservation || exit 1; \
+		SOAK_ROUND=$$round $(CARGO) test --quiet -p vruntime-sched -p vruntime-sim $(SOAKED:%=--test %) || exit 1; \
 		echo "soak: round $$round passed, $$(( end - $$(date +%s) )) s to go"; \
 	done

@@ -1,5 +1,5 @@
 //! CPU limits on a small machine with a clock: no group uses more than its limit lets it (design: invariant 5), whatever is
-//! nested in what and however limits change; and a group that wants all it may have gets it.
+//! nested in what, and however limits, groups, affinities and the CPUs themselves change; and a group that wants all it may have gets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    BandwidthStat, Host, Limit, Policy, PolicyKind, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants,
-    kernel,
+    BandwidthStat, CpuMask, Host, Limit, Policy, PolicyKind, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology,
+    invariants, kernel,
 };
 
 const US: u64 = 1_000;
@@ -102,7 +102,8 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
     fn fork(&mut self, group: usize, cpu: u32) -> TaskId {
         let group = self.groups[group % self.groups.len()];
         let attrs = TaskAttrs { group, ..TaskAttrs::default() };
-        let cpu = CpuId(cpu % self.rqs.len() as u32);
+        let online = self.shared.online();
+        let cpu = online.iter().nth(cpu as usize % online.count()).unwrap();
         let task = self.with(|s| {
             let task = s.new_task(&attrs, cpu);
             s.wake_new(task, cpu);
@@ -123,10 +124,26 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
 
     fn toggle(&mut self, task: TaskId) {
         if self.asleep.remove(&task) {
-            self.with(|s| assert!(s.wake(task, CpuId(0), false, true)));
+            let waker = self.shared.online().first().unwrap();
+            self.with(|s| assert!(s.wake(task, waker, false, true)));
         } else if let Some(cpu) = self.rqs.iter().position(|rq| rq.running() == Running::Task(task)) {
             self.asleep.insert(task);
             self.schedule(CpuId(cpu as u32), PrevState::Sleeping);
+        }
+        self.obey();
+    }
+
+    /// The CPU goes, unless it is the last one, or comes back.
+    fn hotplug(&mut self, cpu: CpuId) {
+        let last = self.shared.online().count() == 1;
+        if !self.shared.is_online(cpu) {
+            self.with(|s| s.cpu_up(cpu)).unwrap();
+            self.obey();
+            if self.rqs[cpu.index()].running() == Running::Idle {
+                self.with(|s| s.tick_stopped(cpu));
+            }
+        } else if !last {
+            self.with(|s| s.cpu_down(cpu)).unwrap();
         }
         self.obey();
     }
@@ -171,7 +188,8 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 && at <= self.now
             {
                 self.wishes.timers.remove(&timer);
-                self.with(|s| s.timer(timer, CpuId(0)));
+                let on = self.shared.online().first().unwrap();
+                self.with(|s| s.timer(timer, on));
                 self.obey();
                 self.close_periods();
             } else if self.now == tick {
@@ -385,6 +403,8 @@ enum Step {
     Limit { group: u8, quota: u64, period: u64, burst: u8 },
     NoLimit { group: u8 },
     Move { task: u8, group: u8 },
+    Affinity { task: u8, cpus: u8 },
+    Hotplug { cpu: u8 },
     Pass { us: u64 },
 }
 
@@ -396,6 +416,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(group, quota, period, burst)| Step::Limit { group, quota, period, burst }),
         1 => any::<u8>().prop_map(|group| Step::NoLimit { group }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(task, group)| Step::Move { task, group }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(task, cpus)| Step::Affinity { task, cpus }),
+        1 => any::<u8>().prop_map(|cpu| Step::Hotplug { cpu }),
         6 => (1u64..40_000).prop_map(|us| Step::Pass { us }),
     ]
 }
@@ -428,6 +450,16 @@ fn random<P: Policy<Tunables = Knobs>>(cpus: u32, name: &str, parents: &[usize],
                     bench.obey();
                 }
             }
+            Step::Affinity { task: byte, cpus: bits } => {
+                let mask: CpuMask = (0..cpus).filter(|cpu| bits >> cpu & 1 != 0).map(CpuId).collect();
+                if let Some(task) = task(byte).filter(|_| !mask.is_empty()) {
+                    let possible = mask.intersects(&bench.shared.online());
+                    let done = bench.with(|s| s.set_affinity(task, Some(mask.into())));
+                    assert_eq!(done.is_ok(), possible, "{done:?}");
+                    bench.obey();
+                }
+            }
+            Step::Hotplug { cpu } => bench.hotplug(CpuId(u32::from(cpu) % cpus)),
             Step::Pass { us } => {
                 let end = bench.now + us * US;
                 bench.run_until(end);

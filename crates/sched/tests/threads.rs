@@ -356,7 +356,13 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
     }
 }
 
+/// `make soak` numbers its rounds: each has numbers of its own.
+fn round() -> u64 {
+    std::env::var("SOAK_ROUND").ok().and_then(|round| round.parse().ok()).unwrap_or(0)
+}
+
 fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
+    let seed = seed + 10_000 * round();
     let world = World::<P>::new(name);
     std::thread::scope(|threads| {
         for cpu in (0..CPUS as u32).map(CpuId) {

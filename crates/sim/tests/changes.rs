@@ -269,12 +269,13 @@ fn any_change() -> impl Strategy<Value = Changed> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Changes of everything at any time: time is conserved, and a run repeats.
+    /// Changes of everything at any time, and of the CPUs: time is conserved, and a run repeats.
     #[test]
     fn any_changes_at_any_time(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
         autogroup in any::<bool>(),
         mut changes in prop::collection::vec((0..60 * MS, any_change()), 0..30),
+        hotplug in hotplug(4, 60 * MS),
     ) {
         changes.sort_by_key(|(at, _)| *at);
         let tasks = (0..12_u64).map(|index| {
@@ -288,6 +289,7 @@ proptest! {
             task
         });
         let mut workload = grouped(tasks.collect(), changes);
+        workload.hotplug = hotplug;
         workload.sessions = ["one", "two"].map(|name| Session { name: name.to_owned(), nice: 0 }).into();
         let config = Config { autogroup, duration: Some(60 * MS), ..exact(kernel, "pack:2 core:2") };
         let mut sinks = (Ledger::default(), Digest::default());

@@ -142,24 +142,6 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
-/// CPUs that come and go, as often as there is another to go on.
-fn hotplug(cpus: usize) -> impl Strategy<Value = Vec<Hotplug>> {
-    let toggle = (0..60 * MS, 0..cpus as u32);
-    prop::collection::vec(toggle, 0..12).prop_map(move |mut toggles| {
-        toggles.sort_unstable();
-        let mut online = vec![true; cpus];
-        let mut all = Vec::new();
-        for (at, cpu) in toggles {
-            let up = !online[cpu as usize];
-            if up || online.iter().filter(|&&online| online).count() > 1 {
-                online[cpu as usize] = up;
-                all.push(Hotplug { at, cpu, online: up });
-            }
-        }
-        all
-    })
-}
-
 /// No task begins to run on a CPU that is offline, is woken on one, or goes there; none stays longer than its stopper takes
 /// to come: a tick, and what of the kernel cannot be preempted.
 #[derive(Default)]
@@ -200,7 +182,7 @@ proptest! {
     #[test]
     fn time_is_conserved_and_runs_repeat(
         (config, tasks, hotplug) in
-            config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus), hotplug(cpus))),
+            config().prop_flat_map(|(config, cpus)| (Just(config), tasks(cpus), hotplug(cpus, 60 * MS))),
         groups in groups(),
         counts in any::<bool>(),
     ) {

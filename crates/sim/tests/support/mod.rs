@@ -6,6 +6,7 @@ pub mod history;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use proptest::prelude::*;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::kernel;
@@ -319,4 +320,22 @@ impl Sink for Ledger {
             _ => {}
         }
     }
+}
+
+/// CPUs that come and go before `end`, as often as there is another to go on.
+pub fn hotplug(cpus: usize, end: u64) -> impl Strategy<Value = Vec<Hotplug>> {
+    let toggle = (0..end, 0..cpus as u32);
+    prop::collection::vec(toggle, 0..12).prop_map(move |mut toggles| {
+        toggles.sort_unstable();
+        let mut online = vec![true; cpus];
+        let mut all = Vec::new();
+        for (at, cpu) in toggles {
+            let up = !online[cpu as usize];
+            if up || online.iter().filter(|&&online| online).count() > 1 {
+                online[cpu as usize] = up;
+                all.push(Hotplug { at, cpu, online: up });
+            }
+        }
+        all
+    })
 }
