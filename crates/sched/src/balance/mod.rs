@@ -23,7 +23,7 @@ use crate::shared::Shared;
 
 pub(crate) use pull::{Balancing, nohz_kick};
 pub use sets::DomainSets;
-pub(crate) use when::rebalance_domains;
+pub(crate) use when::{may_look_newly_idle, rebalance_domains};
 
 /// How a kernel's balancer behaves. What each does differently is said where it is done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

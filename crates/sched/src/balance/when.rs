@@ -11,7 +11,7 @@ use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::policy::Policy;
-use crate::rq::Rqs;
+use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -36,38 +36,51 @@ fn tick_has_come(now: u64, at: u64, tick: u64) -> bool {
     now >= at || (at - now < tick && now / tick == at / tick)
 }
 
+/// `rq` has nothing to run: whether it should look for work elsewhere, and let go of itself for that. Not if nobody has any to spare, or if it
+/// is never idle for as long as a look takes.
+pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
+    if shared.domains.asym() {
+        shared.cpu(rq.cpu).set_misfit_task_load(0);
+    }
+    rq.balance.idle_stamp = now;
+    shared.idleness(rq.cpu).begin(now);
+    if shared.domains.at(rq.cpu, 0).is_none() {
+        return false;
+    }
+    let balancer = shared.config.balancer;
+    if balancer.is_early() {
+        return true;
+    }
+    let by_load = balancer.is_by_load();
+    let gate =
+        if by_load { shared.config.tunables.migration_cost_ns() } else { rq.balance.domains[0].max_newidle_lb_cost };
+    if (shared.overloaded(rq.cpu) || balancer <= Balancer::V3_12) && rq.balance.avg_idle >= gate {
+        return true;
+    }
+    rq.balance.next_balance = rq.balance.next_balance.min(next_of(rq, shared, 0));
+    false
+}
+
+/// When a domain should next be balanced by its idle CPU.
+fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
+    let Some(domain) = shared.domains.at(rq.cpu, position) else { return u64::MAX };
+    let state = &rq.balance.domains[position];
+    state.last_balance + interval(shared, state, domain, false)
+}
+
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Looks for work for `cpu`, which has none (`newidle_balance`).
+    /// Looks for work for `cpu`, which has none and [may look](may_look_newly_idle) (`newidle_balance`).
     pub(crate) fn newidle(&mut self, cpu: CpuId) {
         let shared = self.shared;
-        let domains: &Domains = &shared.domains;
-        let count = domains.of(cpu).count();
-        let mut rq = self.rqs.rq(cpu);
-        if shared.domains.asym() {
-            shared.cpu(cpu).set_misfit_task_load(0);
-        }
-        rq.balance.idle_stamp = self.now;
-        shared.idleness(cpu).begin(self.now);
-        if count == 0 {
-            return;
-        }
-        if shared.config.balancer.is_early() {
-            drop(rq);
+        let balancer = shared.config.balancer;
+        if balancer.is_early() {
             self.early_newidle(cpu);
             return;
         }
+        let domains: &Domains = &shared.domains;
+        let count = domains.of(cpu).count();
+        let mut rq = self.rqs.rq(cpu);
         let avg_idle = rq.balance.avg_idle;
-        let gate = rq.balance.domains[0].max_newidle_lb_cost;
-        let balancer = shared.config.balancer;
-        let by_load = balancer.is_by_load();
-        let gate = if by_load { shared.config.tunables.migration_cost_ns() } else { gate };
-        if (!shared.overloaded(cpu) && balancer > Balancer::V3_12) || avg_idle < gate {
-            drop(rq);
-            let next = self.next_of(cpu, 0);
-            let mut rq = self.rqs.rq(cpu);
-            rq.balance.next_balance = rq.balance.next_balance.min(next);
-            return;
-        }
         class::update_blocked_averages(&mut rq, shared);
         rq.publish(shared);
         drop(rq);
@@ -75,8 +88,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut pulled = 0;
         let mut next_balance = u64::MAX;
         for position in 0..count {
-            next_balance = next_balance.min(self.next_of(cpu, position));
             let mut rq = self.rqs.rq(cpu);
+            next_balance = next_balance.min(next_of(&rq, shared, position));
             if balancer > Balancer::V3_12 && avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
                 break;
             }
@@ -110,13 +123,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if pulled > 0 || rq.nr_running > 0 {
             rq.balance.idle_stamp = 0;
         }
-    }
-
-    /// When a domain should next be balanced by its idle CPU.
-    fn next_of(&mut self, cpu: CpuId, position: usize) -> u64 {
-        let Some(domain) = self.shared.domains.at(cpu, position) else { return u64::MAX };
-        let state = &self.rqs.rq(cpu).balance.domains[position];
-        state.last_balance + interval(self.shared, state, domain, false)
     }
 
     /// Balances for every idle CPU without a tick whose time has come, and finds out when the next one's will.

@@ -1,7 +1,7 @@
 //! `schedule`: who runs next, and the switch to it.
 
 use super::{Scheduler, settle, time_slice};
-use crate::balance::Balancing;
+use crate::balance::{Balancing, may_look_newly_idle};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::host::Host;
@@ -74,7 +74,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if !stopper {
             (next, kind) = class::pick(&mut rq, shared);
-            if next.is_none() {
+            if next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
                 // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
                 // that, so `prev` must be off the CPU first: somebody may wake it and take it to another.
                 left |= let_go(&mut rq, shared, self.now);
