@@ -320,6 +320,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let leaves = self.class.leaves.take();
+        let mut decayed = false;
         for group in leaves.iter() {
             let queue = &mut self.class.groups[group].cfs;
             let now = queue.pelt_clock(now);
@@ -332,9 +333,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 if slot.cfs.propagate || slot.se.avg.load_sum > 0 || slot.se.avg.util_sum > 0 {
                     self.update_load_avg(shared, Se::group(group), Attach::Keep);
                 }
+                decayed |= self.class.groups[group].cfs.is_decayed();
             }
         }
         self.class.leaves = leaves;
+        if !decayed {
+            return;
+        }
         let groups = &mut self.class.groups;
         self.class.leaves.retain(|group| {
             let keep = group == ROOT || !groups[group].cfs.is_decayed();
