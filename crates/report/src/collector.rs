@@ -341,7 +341,7 @@ impl Collector {
                 count.misses += 1;
                 count.max_late_ns = count.max_late_ns.max(late);
             }
-            DeadlineEvent::Overrun => {}
+            DeadlineEvent::Overrun => count.overruns += 1,
         }
     }
 

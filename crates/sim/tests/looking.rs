@@ -26,7 +26,8 @@ fn of(snapshot: &Snapshot, index: usize) -> &TaskDebug {
 /// CPU time is counted for tasks of all classes, and goes along when a task changes its class.
 #[test]
 fn tasks_of_every_class_have_their_cpu_time() {
-    let dl = Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false };
+    let dl =
+        Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false, overrun: false };
     let some = || vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 90 * MS }];
     let mut changes = task("changes", vec![phase(vec![Op::Run { work: 30 * MS }], Repeat::Times(1)); 2]);
     let urgent = Settings { policy: Some(Policy::Fifo { priority: 5 }), ..Settings::default() };
