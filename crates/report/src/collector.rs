@@ -639,6 +639,12 @@ impl Sink for Collector {
         }
     }
 
+    fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
+        let cpu = self.cpu_mut(cpu);
+        cpu.advance(at);
+        cpu.stolen = waits;
+    }
+
     fn finish(&mut self, at: u64) {
         self.now = self.now.max(at);
         self.finished = true;
