@@ -188,8 +188,13 @@ fn check_bound(sets: &[Dl], kernel: &str, cpus: usize) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Who ran from when to when, on CPU 0, in milliseconds.
+/// Who ran from when to when, on CPU 0, in milliseconds: what is less is cut off.
 fn schedule(log: &Log) -> Vec<(String, u64, u64)> {
+    spans(log).into_iter().map(|(who, from, to)| (who, from / MS, to / MS)).collect()
+}
+
+/// Who ran from when to when, on CPU 0, in nanoseconds.
+fn spans(log: &Log) -> Vec<(String, u64, u64)> {
     let mut spans = Vec::new();
     let mut since = 0;
     for &(at, _, event) in &log.events {
@@ -197,7 +202,7 @@ fn schedule(log: &Log) -> Vec<(String, u64, u64)> {
             if let Running::Task(task) = prev
                 && at > since
             {
-                spans.push((log.names[task.index()].clone(), since / MS, at / MS));
+                spans.push((log.names[task.index()].clone(), since, at));
             }
             since = at;
         }
@@ -235,9 +240,9 @@ fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
         ("soft", 19, 20),
         ("hard", 21, 25),
     ]
-    .map(|(name, from, to)| (name.to_owned(), from, to))
+    .map(|(name, from, to)| (name.to_owned(), from * MS, to * MS))
     .to_vec();
-    assert_eq!(schedule(&log), expected);
+    assert_eq!(spans(&log), expected);
 }
 
 /// `sched_yield` ends a job: the task goes on at the beginning of its next period.
