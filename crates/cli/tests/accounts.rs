@@ -55,7 +55,7 @@ fn steal_is_what_the_host_takes() {
         assert!((steal - observed["machine"]["stat_s"]["steal"].as_f64().unwrap()).abs() < 1e-6);
         steal
     };
-    assert_eq!(stat("alone"), 0.0);
+    assert!(stat("alone") < 1e-9);
     let crowded = stat("crowded");
     assert!((0.05..1.0).contains(&crowded), "{crowded}");
 }

@@ -82,7 +82,7 @@ fn what_the_host_takes_is_told() {
     assert_eq!(stolen("2", 1, 2), 100 * MS);
     assert_eq!(stolen("4", 2, 4), 200 * MS);
     assert_eq!(stolen("4", 3, 4), 100 * MS);
-    assert_eq!(stolen("2", 1, 1), 0);
+    assert_eq!(stolen("1", 1, 1), 0);
     assert_eq!(stolen("4", 4, 4), 0);
 }
 

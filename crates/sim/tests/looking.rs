@@ -119,7 +119,9 @@ fn what_is_not_moved_is_counted() {
         // Three that share two CPUs: who is looked at may be running.
         let tasks = on_two_cpus(&workload((0..3).map(hog).collect()), kernel, 4_000);
         let sum = |count: fn(&TaskDebug) -> u32| tasks.iter().map(count).sum::<u32>();
-        assert!(sum(|task| task.migrations.running) > 0, "{kernel}: {tasks:?}");
+        // The early ones leave three on two CPUs where they are.
+        let early = kernel.starts_with("2.6");
+        assert!(early || sum(|task| task.migrations.running) > 0, "{kernel}: {tasks:?}");
         assert_eq!(sum(|task| task.migrations.affine), 0, "{kernel}");
     }
 }
