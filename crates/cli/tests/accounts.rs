@@ -20,7 +20,7 @@ fn deadlines_are_told() {
     let (greedy, decode) = (&tasks["greedy"]["deadline"], &tasks["decode"]["deadline"]);
     let overruns = greedy["nr_overruns"].as_u64().unwrap();
     assert_eq!((greedy["nr_throttled"].as_u64(), decode["nr_overruns"].as_u64()), (Some(overruns), Some(0)));
-    assert!(overruns > 50, "{greedy}");
+    assert_eq!(overruns, 50, "{greedy}");
     assert_eq!((row[1], row[row.len() - 1]), (overruns.to_string().as_str(), overruns.to_string().as_str()), "{table}");
     let trace = text(&fs::read(folder.path().join("trace.txt")).unwrap());
     let marks =
@@ -28,7 +28,8 @@ fn deadlines_are_told() {
     assert_eq!(marks("sched_deadline: comm=greedy pid=1001 what=overrun"), overruns);
     assert_eq!(marks("sched_deadline: comm=greedy pid=1001 what=throttle"), overruns);
     assert!(marks("sched_deadline: comm=greedy pid=1001 what=replenish") >= overruns - 1);
-    assert_eq!(marks("sched_setscheduler: comm=decode pid=1000 policy=SCHED_DEADLINE rt_priority=0"), 1);
+    // What it is started with, and its admission.
+    assert_eq!(marks("sched_setscheduler: comm=decode pid=1000 policy=SCHED_DEADLINE rt_priority=0"), 2);
     let misses = trace.lines().filter(|line| line.contains("comm=greedy pid=1001 what=miss late_ns=")).count() as u64;
     assert_eq!(greedy["misses"].as_u64(), Some(misses));
     let perfetto = fs::read(folder.path().join("trace.perfetto-trace")).unwrap();
@@ -57,7 +58,8 @@ fn steal_is_what_the_host_takes() {
     };
     assert!(stat("alone") < 1e-9);
     let crowded = stat("crowded");
-    assert!((0.05..1.0).contains(&crowded), "{crowded}");
+    // The builds want both CPUs all the time, so somebody waits whenever a service runs, which is 18 % of five seconds.
+    assert!((0.9..2.0).contains(&crowded), "{crowded}");
 }
 
 /// Whoever copies what a kernel's `sched_features` shows is understood.
