@@ -105,7 +105,23 @@ fn the_scheduler_can_be_looked_at() {
         assert!(has.split(' ').all(|name| text.contains(name)), "{kernel}: {text}");
         assert!(not.split(' ').all(|name| !text.contains(name)), "{kernel}: {text}");
     }
-    let task = well(&["run", "groups.toml", "--kernel", "6.1", "--debug-at", "50ms", "--task", "gold"]);
+    let task = |kernel| well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms", "--task", "gold"]);
+    let stats = "wait_start sleep_start block_start sleep_max block_max wait_max wait_sum wait_count iowait_sum iowait_count \
+                 nr_migrations_cold nr_failed_migrations_affine nr_failed_migrations_running nr_failed_migrations_hot \
+                 nr_forced_migrations nr_wakeups nr_wakeups_sync nr_wakeups_migrate nr_wakeups_local nr_wakeups_remote \
+                 nr_wakeups_affine nr_wakeups_affine_attempts nr_wakeups_passive nr_wakeups_idle";
+    for (kernel, prefix) in [("3.10", "se.statistics."), ("6.1", ""), ("6.18", "")] {
+        let text = task(kernel);
+        let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        let printed: Vec<&str> = names.filter_map(|name| name.strip_prefix(prefix)).collect();
+        let mut wanted = stats.split(' ').peekable();
+        for name in printed {
+            wanted.next_if_eq(&name);
+        }
+        assert_eq!(wanted.next(), None, "{kernel}, in this order: {text}");
+        assert_eq!(text.contains("sum_block_runtime"), kernel != "3.10");
+    }
+    let task = task("6.1");
     assert!(task.contains("se.avg.util_est.ewma") && !task.contains("se.slice"), "{task}");
     let late = fails(&[&run[..], &["--debug-at", "2s"]].concat());
     assert!(late.contains("the run ended at 0.1 s, before --debug-at 2s") && late.contains("--duration"), "{late}");

@@ -352,7 +352,8 @@ pub(crate) fn attr_of(policy: Policy) -> SchedAttr {
         Policy::Idle => SchedAttr { policy: sys::SCHED_IDLE, ..none },
         Policy::Fifo { priority } => SchedAttr { policy: sys::SCHED_FIFO, priority: u32::from(priority), ..none },
         Policy::RoundRobin { priority } => SchedAttr { policy: sys::SCHED_RR, priority: u32::from(priority), ..none },
-        Policy::Deadline { runtime, deadline, period, reclaim } => {
+        // Asking for the signal of overruns would end the whole program: nobody catches it.
+        Policy::Deadline { runtime, deadline, period, reclaim, overrun: _ } => {
             let flags = if reclaim { sys::FLAG_RECLAIM } else { 0 };
             SchedAttr { policy: sys::SCHED_DEADLINE, flags, runtime, deadline, period, ..none }
         }

@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn policies_are_the_kernels() {
-        let attr = attr_of(Policy::Deadline { runtime: 1, deadline: 2, period: 3, reclaim: true });
+        let attr = attr_of(Policy::Deadline { runtime: 1, deadline: 2, period: 3, reclaim: true, overrun: false });
         assert_eq!((attr.policy, attr.flags, attr.runtime, attr.deadline, attr.period), (6, 2, 1, 2, 3));
         assert_eq!(attr_of(Policy::Other { nice: -3, slice: Some(5) }).runtime, 5);
         assert_eq!(sys::SCHED_IDLE, 5);

@@ -159,7 +159,8 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
     let mut odd = once("odd", vec![Op::Run { work: MS }]);
     // More than a CPU of runtime, and a CPU that is not there: nobody gets these, root or not.
     let (runtime, deadline) = (20 * MS, 10 * MS);
-    odd.settings.policy = Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: false });
+    odd.settings.policy =
+        Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: false, overrun: false });
     odd.settings.cpus = Some(vec![1023]);
     let measured = of(&workload(vec![odd]), None);
     assert!(measured.tasks[0].ended);

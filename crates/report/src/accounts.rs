@@ -94,6 +94,8 @@ pub(crate) struct Cpu {
     pub(crate) niced: bool,
     /// Tasks that blocked here and wait for a device (`nr_iowait`).
     pub(crate) iowait: u32,
+    /// A virtual CPU that waits for one of its host's: what it has to do stands still.
+    pub(crate) stolen: bool,
     pub(crate) result: CpuResult,
 }
 
@@ -107,6 +109,7 @@ impl Default for Cpu {
             switched: false,
             niced: false,
             iowait: 0,
+            stolen: false,
             result: CpuResult::default(),
         }
     }
@@ -118,6 +121,13 @@ impl Cpu {
     pub(crate) fn advance(&mut self, at: u64) {
         let passed = at.saturating_sub(self.since);
         self.since = self.since.max(at);
+        if self.stolen {
+            self.result.times.steal += passed;
+            // The guest takes it for what it was about to do.
+            *(if self.running == Running::Idle { &mut self.result.idle_ns } else { &mut self.result.busy_ns }) +=
+                passed;
+            return;
+        }
         let overhead = passed.min(self.owed);
         self.owed -= overhead;
         self.result.overhead_ns += overhead;

@@ -341,7 +341,7 @@ impl Collector {
                 count.misses += 1;
                 count.max_late_ns = count.max_late_ns.max(late);
             }
-            DeadlineEvent::Overrun => {}
+            DeadlineEvent::Overrun => count.overruns += 1,
         }
     }
 
@@ -637,6 +637,12 @@ impl Sink for Collector {
                 self.look_again(task);
             }
         }
+    }
+
+    fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
+        let cpu = self.cpu_mut(cpu);
+        cpu.advance(at);
+        cpu.stolen = waits;
     }
 
     fn finish(&mut self, at: u64) {

@@ -225,6 +225,40 @@ fn autogroups_are_entitled_by_their_nice_value() {
     assert_eq!((&json["groups"]["autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
+/// What a host takes is neither user nor system time, and what is owed is paid when the CPU is back; tasks are charged for it.
+#[test]
+fn stolen_time_has_its_own_account() {
+    let mut c = Collector::new(1);
+    let a = task(&mut c, 0, "a", "a", 0);
+    fork(&mut c, 0, CPU0, 0);
+    // Woken out of idleness, it gets no CPU for 50 ns.
+    c.stolen(100, CPU0, true);
+    c.stolen(150, CPU0, false);
+    switch(&mut c, 150, CPU0, IDLE, PrevState::Preempted, a);
+    overhead(&mut c, 150, CPU0, OverheadKind::Switch, 20);
+    // 10 of the 20 are spent before the host takes the CPU away.
+    c.stolen(160, CPU0, true);
+    overhead(&mut c, 200, CPU0, OverheadKind::Timer, 5);
+    c.stolen(260, CPU0, false);
+    switch(&mut c, 400, CPU0, a, PrevState::Sleeping, IDLE);
+    c.stolen(950, CPU0, true);
+    c.finish(1000);
+    let results = c.into_results();
+    let cpu = results.cpus[0];
+    let expected = crate::CpuTimes {
+        user: 250 - 100 - 25,
+        system: 20,
+        irq: 5,
+        idle: 100 + 550,
+        steal: 50 + 100 + 50,
+        ..cpu.times
+    };
+    assert_eq!(cpu.times, expected);
+    assert_eq!(cpu.times.iter().map(|(_, ns)| ns).sum::<u64>(), 1000);
+    assert_eq!((cpu.busy_ns, cpu.overhead_ns, cpu.idle_ns), (225, 25, 750));
+    assert_eq!(results.tasks[0].account.cpu_ns, 250);
+}
+
 /// A real-time task takes what it wants, whatever its group's weight: the others divide what is left.
 #[test]
 fn real_time_tasks_are_entitled_to_what_they_took() {

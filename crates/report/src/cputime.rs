@@ -23,7 +23,8 @@ pub struct CpuTimes {
     pub irq: u64,
     /// Balancing after a tick or for idle CPUs (`SCHED_SOFTIRQ`).
     pub softirq: u64,
-    /// Taken by a host: always 0. A virtual machine whose host has too few CPUs does not know it here; it is slower instead.
+    /// A virtual CPU that had something to do waited for a CPU of its host's. The guest's scheduler does not know: `cpu_s` of tasks and
+    /// `usage_usec` of groups have this time, too.
     pub steal: u64,
 }
 

@@ -212,6 +212,7 @@ struct Deadline {
     misses: u64,
     max_late_us: f64,
     nr_throttled: u64,
+    nr_overruns: u64,
 }
 
 impl Counts {
@@ -226,6 +227,7 @@ impl Counts {
                 misses: deadline.misses,
                 max_late_us: micros(deadline.max_late_ns),
                 nr_throttled: deadline.throttled,
+                nr_overruns: deadline.overruns,
             }),
         }
     }

@@ -355,21 +355,45 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     time(&mut text, "se.exec_start", se.exec_start as i64);
     time(&mut text, "se.vruntime", se.vruntime);
     time(&mut text, "se.sum_exec_runtime", se.sum_exec_runtime as i64);
-    number(&mut text, "se.nr_migrations", counts.migrations as i64);
+    let early = names <= Names::V3;
+    if !early {
+        number(&mut text, "se.nr_migrations", counts.migrations as i64);
+        time(&mut text, "sum_sleep_runtime", counts.sum_sleep as i64);
+        time(&mut text, "sum_block_runtime", counts.sum_block as i64);
+    }
     for (name, ns) in [
-        ("sum_sleep_runtime", counts.sum_sleep),
-        ("sum_block_runtime", counts.sum_block),
+        ("wait_start", counts.wait_start()),
+        ("sleep_start", counts.sleep_start()),
+        ("block_start", counts.block_start()),
+        ("sleep_max", counts.sleep_max),
+        ("block_max", counts.block_max),
         ("wait_max", counts.wait_max),
         ("wait_sum", counts.wait_sum),
     ] {
         time(&mut text, &of_stat(name), ns as i64);
     }
+    number(&mut text, &of_stat("wait_count"), counts.wait_count as i64);
+    time(&mut text, &of_stat("iowait_sum"), counts.sum_block as i64);
+    number(&mut text, &of_stat("iowait_count"), counts.block_count as i64);
+    if early {
+        number(&mut text, "se.nr_migrations", counts.migrations as i64);
+    }
+    // What is 0 no kernel on offer counts, or no event tells: see `docs/accounting.md`.
     for (name, count) in [
-        ("wait_count", counts.wait_count),
+        ("nr_migrations_cold", 0),
+        ("nr_failed_migrations_affine", u64::from(task.migrations.affine)),
+        ("nr_failed_migrations_running", u64::from(task.migrations.running)),
+        ("nr_failed_migrations_hot", u64::from(task.migrations.hot)),
+        ("nr_forced_migrations", u64::from(task.migrations.forced)),
         ("nr_wakeups", counts.wakeups),
+        ("nr_wakeups_sync", 0),
         ("nr_wakeups_migrate", counts.wakeups_migrate),
         ("nr_wakeups_local", counts.wakeups_local),
         ("nr_wakeups_remote", counts.wakeups - counts.wakeups_local),
+        ("nr_wakeups_affine", 0),
+        ("nr_wakeups_affine_attempts", 0),
+        ("nr_wakeups_passive", 0),
+        ("nr_wakeups_idle", 0),
     ] {
         number(&mut text, &of_stat(name), count as i64);
     }

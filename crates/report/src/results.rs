@@ -90,6 +90,8 @@ pub struct DeadlineCount {
     pub max_late_ns: u64,
     /// How often it had used up its runtime, or yielded, and had to wait for its next period.
     pub throttled: u64,
+    /// How often it was told that its runtime was used up; 0 for one that did not ask for it.
+    pub overruns: u64,
 }
 
 impl DeadlineCount {
@@ -97,6 +99,7 @@ impl DeadlineCount {
         self.misses += other.misses;
         self.max_late_ns = self.max_late_ns.max(other.max_late_ns);
         self.throttled += other.throttled;
+        self.overruns += other.overruns;
     }
 }
 

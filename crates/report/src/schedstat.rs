@@ -1,8 +1,9 @@
-//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events: the scheduler itself keeps none.
+//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events: the scheduler itself keeps those of failed
+//! migrations alone.
 
 use vruntime_trace::{
-    BalanceKind, CpuId, CpuMask, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState, Running, Sink,
-    TaskId, TaskInfo,
+    BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState,
+    Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
 /// Counts what happens until a given time.
@@ -59,13 +60,63 @@ pub(crate) struct Task {
     pub(crate) wakeups_local: u64,
     pub(crate) wakeups_migrate: u64,
     pub(crate) sum_sleep: u64,
+    pub(crate) sleep_max: u64,
     pub(crate) sum_block: u64,
+    pub(crate) block_max: u64,
+    /// All of it counts as waiting for a device.
+    pub(crate) block_count: u64,
     pub(crate) wait_sum: u64,
     pub(crate) wait_max: u64,
     pub(crate) wait_count: u64,
     state: State,
     since: u64,
     moved: bool,
+    /// Under SCHED_DEADLINE, without runtime: it is on no run queue.
+    throttled: bool,
+}
+
+impl Task {
+    /// When what it does now began, if it is that; else 0, as in the kernel.
+    fn began(&self, state: State) -> u64 {
+        if self.state == state { self.since } else { 0 }
+    }
+
+    /// `wait_start`.
+    pub(crate) fn wait_start(&self) -> u64 {
+        self.began(State::Waiting)
+    }
+
+    /// `sleep_start`.
+    pub(crate) fn sleep_start(&self) -> u64 {
+        self.began(State::Sleeping)
+    }
+
+    /// `block_start`.
+    pub(crate) fn block_start(&self) -> u64 {
+        self.began(State::Blocked)
+    }
+
+    fn waited(&mut self, ns: u64) {
+        self.wait_sum += ns;
+        self.wait_max = self.wait_max.max(ns);
+        self.wait_count += 1;
+    }
+
+    /// Its runtime is used up at `at`, or back.
+    fn set_throttled(&mut self, at: u64, throttled: bool) {
+        self.throttled = throttled;
+        match self.state {
+            State::Waiting if throttled => {
+                let passed = at - self.since.min(at);
+                if passed > 0 {
+                    self.waited(passed);
+                }
+                (self.state, self.since) = (State::Throttled, at);
+            }
+            State::Throttled if !throttled => (self.state, self.since) = (State::Waiting, at),
+            _ => {}
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,6 +126,8 @@ enum State {
     Sleeping,
     Blocked,
     Waiting,
+    /// It would wait, if it had runtime left.
+    Throttled,
     Running,
 }
 
@@ -122,13 +175,20 @@ impl SchedStat {
         let task = self.of(id);
         let passed = at - task.since.min(at);
         match task.state {
-            State::Sleeping => task.sum_sleep += passed,
-            State::Blocked => task.sum_block += passed,
+            State::Sleeping => {
+                task.sum_sleep += passed;
+                task.sleep_max = task.sleep_max.max(passed);
+            }
+            State::Blocked => {
+                task.sum_block += passed;
+                task.block_max = task.block_max.max(passed);
+                task.block_count += 1;
+            }
             State::New => {}
             // It had not left its CPU, or waits already.
-            State::Waiting | State::Running => return,
+            State::Waiting | State::Throttled | State::Running => return,
         }
-        (task.state, task.since) = (State::Waiting, at);
+        (task.state, task.since) = (if task.throttled { State::Throttled } else { State::Waiting }, at);
         let moved = std::mem::take(&mut task.moved);
         if new {
             return;
@@ -151,6 +211,7 @@ impl SchedStat {
         if let Running::Task(id) = prev {
             let task = self.of(id);
             let (new, voluntary) = match state {
+                PrevState::Preempted | PrevState::Yielded if task.throttled => (State::Throttled, false),
                 PrevState::Preempted | PrevState::Yielded => (State::Waiting, false),
                 PrevState::Sleeping | PrevState::Dead => (State::Sleeping, true),
                 PrevState::Blocked => (State::Blocked, true),
@@ -163,9 +224,9 @@ impl SchedStat {
         if let Running::Task(id) = next {
             let task = self.of(id);
             delay = at - task.since.min(at);
-            task.wait_sum += delay;
-            task.wait_max = task.wait_max.max(delay);
-            task.wait_count += 1;
+            // What it waited for its runtime is over.
+            task.waited(if task.state == State::Throttled { 0 } else { delay });
+            task.throttled = false;
             (task.state, task.since) = (State::Running, at);
         }
         let cpu = self.cpu(on);
@@ -215,6 +276,11 @@ impl Sink for SchedStat {
             Event::Wakeup { task, target } => self.wakes(at, on, task, target, false),
             Event::WakeupNew { task, target } => self.wakes(at, on, task, target, true),
             Event::Switch { prev, prev_state, next } if prev != next => self.switch(at, on, prev, prev_state, next),
+            Event::Deadline { task, what: DeadlineEvent::Throttle } => self.of(task).set_throttled(at, true),
+            Event::Deadline { task, what: DeadlineEvent::Replenish } => self.of(task).set_throttled(at, false),
+            Event::SetPolicy { task, policy, .. } if policy != SchedPolicy::Deadline => {
+                self.of(task).set_throttled(at, false);
+            }
             Event::Migrate { task, from, cause, .. } => {
                 let moving = self.of(task);
                 moving.migrations += u64::from(cause != MigrateCause::Fork);
@@ -243,4 +309,48 @@ impl Sink for SchedStat {
 pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
     use BalanceKind::{Busy, Idle, NewIdle};
     if version >= 16 { [Busy, Idle, NewIdle] } else { [Idle, Busy, NewIdle] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits, sleeps and blocks, those that last included; a deadline task without runtime does none of it.
+    #[test]
+    fn who_has_no_runtime_does_not_wait() {
+        let mut stat = SchedStat::new(1000);
+        let (cpu, id) = (CpuId(0), TaskId(0));
+        let on = Running::Task(id);
+        let dated = |what| Event::Deadline { task: id, what };
+        let switch = |prev, prev_state, next| Event::Switch { prev, prev_state, next };
+        for (at, event) in [
+            (10, Event::WakeupNew { task: id, target: cpu }),
+            (15, switch(Running::Idle, PrevState::Preempted, on)),
+            (40, dated(DeadlineEvent::Throttle)),
+            (40, switch(on, PrevState::Preempted, Running::Idle)),
+            (100, dated(DeadlineEvent::Replenish)),
+            (107, switch(Running::Idle, PrevState::Preempted, on)),
+            (120, switch(on, PrevState::Sleeping, Running::Idle)),
+            (150, Event::Wakeup { task: id, target: cpu }),
+            (150, switch(Running::Idle, PrevState::Preempted, on)),
+            // Told after the switch, and while it waits for others.
+            (160, switch(on, PrevState::Yielded, Running::Idle)),
+            (160, dated(DeadlineEvent::Throttle)),
+            (200, dated(DeadlineEvent::Replenish)),
+            (203, dated(DeadlineEvent::Throttle)),
+            (300, dated(DeadlineEvent::Replenish)),
+            (300, switch(Running::Idle, PrevState::Preempted, on)),
+            (310, switch(on, PrevState::Blocked, Running::Idle)),
+        ] {
+            stat.event(at, cpu, &event);
+        }
+        let task = &stat.tasks[0];
+        assert_eq!((task.wait_sum, task.wait_max, task.wait_count), (5 + 7 + 3, 7, 5));
+        assert_eq!((task.sum_sleep, task.sleep_max, task.sum_block), (30, 30, 0));
+        assert_eq!((task.wait_start(), task.sleep_start(), task.block_start()), (0, 0, 310));
+        stat.event(350, cpu, &Event::Wakeup { task: id, target: cpu });
+        let task = &stat.tasks[0];
+        assert_eq!((task.sum_block, task.block_max, task.block_count), (40, 40, 1));
+        assert_eq!((task.wait_start(), task.block_start()), (350, 0));
+    }
 }

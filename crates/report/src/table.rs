@@ -269,11 +269,18 @@ fn policies(results: &Results) -> String {
 /// Classes with deadline tasks: what became of the deadlines.
 fn deadlines(results: &Results) -> String {
     let dated = || results.classes.iter().filter_map(|class| Some((class, class.account.deadline?)));
+    // A column that few ask for.
+    let told = dated().any(|(_, deadline)| deadline.overruns > 0);
     let rows = dated().take(ROWS).map(|(class, deadline)| {
         let late = if deadline.misses == 0 { "-".to_owned() } else { time(deadline.max_late_ns as f64) };
-        vec![name_of(&class.name, class.tasks), count(deadline.throttled as f64), count(deadline.misses as f64), late]
+        let [throttled, misses, overruns] =
+            [deadline.throttled, deadline.misses, deadline.overruns].map(|times| count(times as f64));
+        let mut row = vec![name_of(&class.name, class.tasks), throttled, misses, late];
+        row.extend(told.then_some(overruns));
+        row
     });
-    let mut text = grid(&["deadline tasks", "throttled", "missed", "latest"], 1, rows);
+    let head = ["deadline tasks", "throttled", "missed", "latest", "overruns"];
+    let mut text = grid(&head[..head.len() - usize::from(!told)], 1, rows);
     more(&mut text, dated().count(), "classes of deadline tasks");
     text
 }

@@ -19,7 +19,7 @@ use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
 use crate::shared::{Config, Shared};
 use crate::task::SchedPolicy;
-pub use crate::task::TaskState;
+pub use crate::task::{Migrations, TaskState};
 use crate::tunables::Tunables;
 use crate::uclamp;
 
@@ -235,6 +235,8 @@ pub struct TaskDebug {
     pub uclamp: [u16; 4],
     /// What the fair class keeps of it; CPU time and when it was charged last are of whatever class.
     pub se: Option<EntityDebug>,
+    /// What balancers did not move it for.
+    pub migrations: Migrations,
     /// A deadline task's: what is left of its runtime, which may be less than nothing, and when its deadline is.
     pub dl: Option<(i64, u64)>,
 }
@@ -283,6 +285,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
                 [asked.min, asked.max, holds.min, holds.max]
             },
             se: entity(rq, index),
+            migrations: task.migrations,
             dl: task.deadline().filter(|_| task.policy == SchedPolicy::Deadline).map(|se| (se.runtime, se.deadline)),
         })
         .collect();

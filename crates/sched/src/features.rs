@@ -33,6 +33,8 @@ pub enum Feature {
     Hrtick,
     /// Scale load by what interrupts and real-time tasks leave of the CPU.
     NontaskCapacity,
+    /// The same up to 3.15.
+    NontaskPower,
     /// Remote wakeups are queued and done by the target CPU.
     TtwuQueue,
     /// Bound the search for an idle CPU by the cache domain's utilisation.
@@ -90,8 +92,18 @@ pub enum Feature {
     SleeperLoadAvg,
     /// First CFS: a new task is given no credit for its first wait.
     SkipInitial,
+    /// First CFS: a CPU's average loads are of what its tasks ran since the last tick.
+    PreciseCpuLoad,
     /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher for who may pull.
     LbBias,
+    /// NUMA balancing.
+    Numa,
+    /// NUMA balancing scans the memory of machines of one node, too.
+    NumaForce,
+    /// The balancer would rather move tasks to nodes where they use more memory.
+    NumaFavourHigher,
+    /// The balancer leaves tasks where they use more memory.
+    NumaResistLower,
     /// CPU resource controller: a class with less than its guarantee is hungry only if its tasks wait.
     CpuRcHungry,
     /// CPU resource controller: timeslices are scaled.
@@ -203,8 +215,14 @@ pub const FEATURES: &[FeatureRow] = &[
     row(
         Feature::NontaskCapacity,
         "NONTASK_CAPACITY",
-        Some(("3.10", "6.18")),
-        "take what interrupts leave for a CPU's capacity (up to 3.12: NONTASK_POWER)",
+        Some(("3.17", "6.18")),
+        "take what interrupts leave for a CPU's capacity",
+    ),
+    row(
+        Feature::NontaskPower,
+        "NONTASK_POWER",
+        Some(("3.10", "3.12")),
+        "take what interrupts leave for a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
     ),
     row(
         Feature::TtwuQueue,
@@ -340,10 +358,30 @@ pub const FEATURES: &[FeatureRow] = &[
         "a new task gets no credit for its first wait",
     ),
     row(
+        Feature::PreciseCpuLoad,
+        "PRECISE_CPU_LOAD",
+        Some(("2.6.23", "2.6.23")),
+        "a CPU's average loads count what ran since the last tick, not what is there at it",
+    ),
+    row(
         Feature::LbBias,
         "LB_BIAS",
         Some(("3.10", "3.18")),
         "the balancer takes the lower load of busy CPUs, the higher of its own",
+    ),
+    row(Feature::Numa, "NUMA", Some(("3.10", "3.18")), "move tasks and their memory to one node"),
+    row(Feature::NumaForce, "NUMA_FORCE", Some(("3.10", "3.12")), "do so, for a test, on machines of one node"),
+    row(
+        Feature::NumaFavourHigher,
+        "NUMA_FAVOUR_HIGHER",
+        Some(("3.17", "3.18")),
+        "the balancer would rather move tasks to nodes where they use more memory",
+    ),
+    row(
+        Feature::NumaResistLower,
+        "NUMA_RESIST_LOWER",
+        Some(("3.17", "3.18")),
+        "the balancer leaves tasks on nodes where they use more memory",
     ),
     row(
         Feature::CpuRcHungry,
@@ -410,12 +448,18 @@ impl Feature {
                 "the waker enqueues a task on another CPU's run queue at once and pays for it (wakeup_ns); the other CPU \
                  pays for the interrupt that tells it (ipi_ns)",
             ),
-            Self::NontaskCapacity => Some(
+            Self::NontaskCapacity | Self::NontaskPower => Some(
                 "interrupts are charged to the task they interrupt, as without IRQ_TIME_ACCOUNTING, so the balancer sees \
                  no capacity lost to them",
             ),
             Self::AttachAgeLoad => {
                 Some("averages of a task that changes its group are taken over as of their last update")
+            }
+            Self::PreciseCpuLoad => {
+                Some("a CPU's average loads are of what is there at each tick, as with the feature off")
+            }
+            Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
+                Some("memory has no place here, so there is no NUMA balancing: tasks do not prefer a node")
             }
             Self::SisProp => Some("what a search for an idle CPU costs is not measured; SIS_UTIL bounds it"),
             Self::RtPushIpi => Some("real-time tasks are pulled at once, as with the feature off"),

@@ -116,7 +116,6 @@ const CFS_6_1: &[Feature] =
 const CFS_3_10: &[Feature] = &[
     Feature::CacheHotBuddy,
     Feature::WakeupPreemption,
-    Feature::NontaskCapacity,
     Feature::TtwuQueue,
     Feature::GentleFairSleepers,
     Feature::StartDebit,
@@ -124,6 +123,9 @@ const CFS_3_10: &[Feature] = &[
     Feature::LbBias,
     Feature::RtRuntimeShare,
 ];
+
+const UP_TO_3_15: &[Feature] = &[Feature::ArchPower, Feature::NontaskPower];
+const FROM_3_16: &[Feature] = &[Feature::ArchCapacity, Feature::NontaskCapacity, Feature::NumaFavourHigher];
 
 const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
 
@@ -202,6 +204,7 @@ static KERNELS: &[KernelRow] = &[
             Feature::SleeperAvg,
             Feature::SleeperLoadAvg,
             Feature::StartDebit,
+            Feature::PreciseCpuLoad,
         ]),
         base_slice_ns: 8 * MS,
         balancer: Balancer::V2_6_23,
@@ -218,7 +221,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.10",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10, &[Feature::ArchPower]]),
+        features: features(&[CFS_3_10, UP_TO_3_15]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_10,
         rt_limit: Limit::Throttle,
@@ -233,7 +236,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.12",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10, &[Feature::ArchPower]]),
+        features: features(&[CFS_3_10, UP_TO_3_15]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_12,
         rt_limit: Limit::Throttle,
@@ -248,7 +251,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.17",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10, &[Feature::ArchCapacity]]),
+        features: features(&[CFS_3_10, FROM_3_16]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_17,
         rt_limit: Limit::Throttle,
@@ -263,7 +266,7 @@ static KERNELS: &[KernelRow] = &[
         name: "3.18",
         policy: PolicyKind::Cfs,
         eevdf: Eevdf::V6_6,
-        features: features(&[CFS_3_10, &[Feature::ArchCapacity]]),
+        features: features(&[CFS_3_10, FROM_3_16]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_18,
         rt_limit: Limit::Throttle,

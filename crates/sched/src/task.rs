@@ -129,6 +129,19 @@ pub enum TaskState {
     Sleeping,
 }
 
+/// What balancers, asking whether a task may be moved, were told (`can_migrate_task`): counters of `/proc/PID/sched`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Migrations {
+    /// It may not run there (`nr_failed_migrations_affine`).
+    pub affine: u32,
+    /// It was running (`nr_failed_migrations_running`).
+    pub running: u32,
+    /// Its cache was warm (`nr_failed_migrations_hot`).
+    pub hot: u32,
+    /// Its cache was warm, but too much had failed before (`nr_forced_migrations`).
+    pub forced: u32,
+}
+
 /// A task. Lives in the arena of one run queue and moves between run queues by value.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
@@ -181,6 +194,8 @@ pub struct Task<P: Policy> {
     pub wakee_flips: u32,
     /// See `last_wakee`. Nanoseconds.
     pub wakee_flip_decay: u64,
+    /// What balancers did not move it for.
+    pub(crate) migrations: Migrations,
     /// Neighbours on the list it is on: the run queue's of movable tasks, or that of its real-time priority.
     pub(crate) before: u32,
     pub(crate) after: u32,

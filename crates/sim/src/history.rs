@@ -37,6 +37,7 @@ const AUTOGROUP: Novelty = novelty("autogroups", [2, 6, 38], "2.6.38");
 const LIMITS: Novelty = novelty("a CPU limit (cpu.max)", [3, 2, 0], "3.2");
 const DEADLINE: Novelty = novelty("SCHED_DEADLINE", [3, 14, 0], "3.14");
 const RECLAIM: Novelty = novelty("reclaiming of deadline tasks' bandwidth (GRUB)", [4, 13, 0], "4.13");
+const OVERRUN: Novelty = novelty("a signal for a deadline task's overrun", [4, 16, 0], "4.16");
 const PARTITIONS: Novelty = novelty("a cpuset partition", [5, 0, 0], "5.0");
 const BURST: Novelty = novelty("a burst beyond a CPU limit", [5, 14, 0], "5.14");
 const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", [5, 15, 0], "5.15");
@@ -92,10 +93,13 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         match settings.policy {
             Some(Policy::Batch { .. }) => ask(&BATCH, who)?,
             Some(Policy::Idle) => ask(&IDLE, who)?,
-            Some(Policy::Deadline { reclaim, .. }) => {
+            Some(Policy::Deadline { reclaim, overrun, .. }) => {
                 ask(&DEADLINE, who)?;
                 if reclaim {
                     ask(&RECLAIM, who)?;
+                }
+                if overrun {
+                    ask(&OVERRUN, who)?;
                 }
             }
             _ => {}

@@ -3,14 +3,15 @@
 //! A virtual CPU is a thread of the host, which sleeps while the virtual CPU has nothing to do. So the host is another machine of this
 //! kind, under 6.18, whose tasks are the virtual CPUs: its wakeups, slices, ticks and balancing decide which of them
 //! go on. One that is off the host's CPUs stands still in whatever it does, in the kernel too, and takes no interrupt; the
-//! guest knows nothing of it, and charges the time to the task that runs there, as a kernel without steal time does.
+//! guest's scheduler knows nothing of it, and charges the time to the task that runs there, as a kernel without
+//! `PARAVIRT_TIME_ACCOUNTING` does; who counts CPU time is told ([`Sink::stolen`]).
 //!
 //! The host's events are the guest's as well: one source of the guest's event queue is armed for the next of them.
 
 use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::shared::Config as SchedConfig;
 use vruntime_sched::{Policy, Shared, kernel};
-use vruntime_trace::{NoSink, Sink};
+use vruntime_trace::{CpuId, NoSink, Sink};
 use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
 
 use crate::config::{Config, MachineSpec};
@@ -90,6 +91,8 @@ pub(crate) struct Hypervisor<'a> {
     busy: Vec<bool>,
     /// Virtual CPUs that are on a CPU of the host's.
     on: Vec<bool>,
+    /// Virtual CPUs that wait for a CPU of the host's, as observers were told: time that is stolen from the guest.
+    stolen: Vec<bool>,
     /// The virtual CPU that was taken off its CPU with a lock of the emulator's: nobody gets on before it does.
     holder: Option<usize>,
     lock_permille: u64,
@@ -122,6 +125,7 @@ impl<'a> Hypervisor<'a> {
             host,
             busy: vec![false; virtual_cpus],
             on: vec![false; virtual_cpus],
+            stolen: vec![false; virtual_cpus],
             holder: None,
             lock_permille: costs.host_lock_permille,
             rng: Rng::new(seed),
@@ -138,6 +142,12 @@ impl<'a> Hypervisor<'a> {
     /// Whether a virtual CPU that has something to do gets on with it.
     fn runs(&self, cpu: usize) -> bool {
         self.on[cpu] && self.holder.is_none()
+    }
+
+    /// Whether a virtual CPU that has something to do waits for a CPU of the host's (the thread's `run_delay`). One that stands still for
+    /// the emulator's lock does not.
+    fn steals(&self, cpu: usize) -> bool {
+        self.busy[cpu] && !self.on[cpu] && !self.blocked[cpu]
     }
 
     /// Everything on the host up to `now`.
@@ -313,6 +323,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let (now, mut timers) = (self.core.now, false);
         host.settle(now);
         for cpu in 0..host.on.len() {
+            let stolen = host.steals(cpu);
+            if std::mem::replace(&mut host.stolen[cpu], stolen) != stolen {
+                self.core.sink.stolen(now, CpuId(cpu as u32), stolen);
+            }
             let stopped = host.busy[cpu] && !host.runs(cpu);
             if self.core.cpus[cpu].is_stopped() != stopped {
                 self.core.cpus[cpu].settle(now);

@@ -470,8 +470,8 @@ impl<'a> Compiler<'a> {
             Some(Policy::Idle) => fair(SchedPolicy::Idle, 0, None)?,
             Some(Policy::Fifo { priority }) => realtime(SchedPolicy::Fifo, priority)?,
             Some(Policy::RoundRobin { priority }) => realtime(SchedPolicy::RoundRobin, priority)?,
-            Some(Policy::Deadline { runtime, deadline, period, reclaim }) => {
-                let wanted = DlAttrs { runtime, deadline, period, reclaim, overrun_signal: false };
+            Some(Policy::Deadline { runtime, deadline, period, reclaim, overrun }) => {
+                let wanted = DlAttrs { runtime, deadline, period, reclaim, overrun_signal: overrun };
                 let refused =
                     |error| Error::Refused { task: task.name.clone(), now: 0, error: SchedError::Params(error) };
                 let deadline = wanted.checked(self.periods).map_err(refused)?;

@@ -164,11 +164,13 @@ fn groups_have_their_weights() {
 #[test]
 fn what_came_later_is_refused() {
     let with = |policy| workload(vec![with_policy(hog("a"), policy)]);
-    let deadline = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+    let deadline = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     let refused = simulate(&with(deadline), &for_ms("3.12", "1", 250, 100), &mut Moves::default()).unwrap_err();
     assert!(refused.to_string().contains("it came with 3.14"), "{refused}");
     simulate(&with(deadline), &for_ms("3.17", "1", 250, 100), &mut Moves::default()).unwrap();
-    let reclaiming = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: true };
+    let reclaiming =
+        Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: true, overrun: false };
+    let told = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: true };
     let limit = |burst| Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst });
     let group = || Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() };
     let grouped = |group| {
@@ -185,6 +187,7 @@ fn what_came_later_is_refused() {
     let clamps = Some(Clamps { min: 0, max: 512 });
     for (work, since) in [
         (with(reclaiming), "4.13"),
+        (with(told), "4.16"),
         (grouped(Group { max: limit(MS), ..group() }), "5.14"),
         (grouped(Group { idle: true, ..group() }), "5.15"),
         (grouped(Group { uclamp: clamps, ..group() }), "5.3"),

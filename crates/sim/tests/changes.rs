@@ -187,7 +187,8 @@ fn what_the_kernel_refuses_is_refused() {
         Changed::Group { group: 1, to: GroupChange { max: Some(CpuMax::Limited(max)), ..GroupChange::default() } };
     assert!(refused(vec![(0, limit)]).to_string().contains("quota"));
     // A deadline task needs all CPUs; and one whole CPU is more than is to be had.
-    let greedy = Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+    let greedy =
+        Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     let settings = Settings { policy: Some(greedy), ..Settings::default() };
     assert!(matches!(refused(vec![(50 * MS, of_task(0, settings))]), Error::Refused { now, .. } if now == 50 * MS));
 }
@@ -222,7 +223,7 @@ fn any_change() -> impl Strategy<Value = Changed> {
         Just(Policy::Idle),
         (1u8..100).prop_map(|priority| Policy::Fifo { priority }),
         (1u8..100).prop_map(|priority| Policy::RoundRobin { priority }),
-        Just(Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 20 * MS, reclaim: false }),
+        Just(Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 20 * MS, reclaim: false, overrun: false }),
     ];
     let cpus = prop::sample::subsequence(vec![0u32, 1, 2, 3], 1..=4);
     let max = prop::option::of((1u64..20, 1u64..20, 0u64..=100)).prop_map(|limit| match limit {

@@ -189,7 +189,8 @@ fn what_the_kernel_refuses_or_finds_invalid_is_noted() {
 fn deadline_tasks_are_admitted_by_their_partition() {
     let promised = |name: &str, group| {
         let mut task = hog(name, group);
-        let policy = Policy::Deadline { runtime: 6 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+        let policy =
+            Policy::Deadline { runtime: 6 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
         task.settings.policy = Some(policy);
         task
     };
@@ -225,7 +226,7 @@ fn any_change() -> impl Strategy<Value = Changed> {
         6 => (-20i8..20).prop_map(|nice| Policy::Other { nice, slice: None }),
         6 => (1u8..100).prop_map(|priority| Policy::Fifo { priority }),
         // Often refused, which ends the run.
-        1 => Just(Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 20 * MS, reclaim: false }),
+        1 => Just(Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 20 * MS, reclaim: false, overrun: false }),
     ];
     let of_tasks = |(tasks, settings)| Changed::Tasks { tasks, settings, nice: None };
     prop_oneof![

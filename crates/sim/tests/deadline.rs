@@ -20,7 +20,7 @@ struct Dl {
 }
 
 fn policy(dl: Dl) -> Policy {
-    Policy::Deadline { runtime: dl.runtime, deadline: dl.deadline, period: dl.period, reclaim: false }
+    Policy::Deadline { runtime: dl.runtime, deadline: dl.deadline, period: dl.period, reclaim: false, overrun: false }
 }
 
 /// A task that is released every period, first at `period`, and works for `work` each time. Job `k`, counted from 1, is
@@ -188,8 +188,13 @@ fn check_bound(sets: &[Dl], kernel: &str, cpus: usize) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Who ran from when to when, on CPU 0, in milliseconds.
+/// Who ran from when to when, on CPU 0, in milliseconds: what is less is cut off.
 fn schedule(log: &Log) -> Vec<(String, u64, u64)> {
+    spans(log).into_iter().map(|(who, from, to)| (who, from / MS, to / MS)).collect()
+}
+
+/// Who ran from when to when, on CPU 0, in nanoseconds.
+fn spans(log: &Log) -> Vec<(String, u64, u64)> {
     let mut spans = Vec::new();
     let mut since = 0;
     for &(at, _, event) in &log.events {
@@ -197,7 +202,7 @@ fn schedule(log: &Log) -> Vec<(String, u64, u64)> {
             if let Running::Task(task) = prev
                 && at > since
             {
-                spans.push((log.names[task.index()].clone(), since / MS, at / MS));
+                spans.push((log.names[task.index()].clone(), since, at));
             }
             since = at;
         }
@@ -235,9 +240,9 @@ fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
         ("soft", 19, 20),
         ("hard", 21, 25),
     ]
-    .map(|(name, from, to)| (name.to_owned(), from, to))
+    .map(|(name, from, to)| (name.to_owned(), from * MS, to * MS))
     .to_vec();
-    assert_eq!(schedule(&log), expected);
+    assert_eq!(spans(&log), expected);
 }
 
 /// `sched_yield` ends a job: the task goes on at the beginning of its next period.
@@ -273,6 +278,39 @@ fn an_overrun_is_throttled_and_the_miss_reported() {
     let throttled =
         log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS));
     assert_eq!(throttled[..2], [12, 22]);
+}
+
+/// Who asked for it is told each time its runtime is used up, at the nanosecond in which that is noticed: under a timer of its own
+/// when it happens, else at the tick. Nobody else is, and yielding is no overrun.
+#[test]
+fn an_overrun_is_told_who_asked() {
+    let overruns = |overrun, hrtick: bool| {
+        let mut greedy = periodic("greedy", dl(2, 10), 0, 3 * MS);
+        greedy.settings.policy =
+            Some(Policy::Deadline { runtime: 2 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun });
+        let mut yielder = task("yielder", vec![phase(vec![Op::Run { work: MS / 2 }, Op::Yield], Repeat::Forever)]);
+        yielder.settings.policy =
+            Some(Policy::Deadline { runtime: MS, deadline: 30 * MS, period: 30 * MS, reclaim: false, overrun });
+        let mut work = workload(vec![greedy, yielder]);
+        work.timers = vec![Timer::new("t0".to_owned())];
+        let mut config = machine("6.12", 1, 65);
+        if hrtick {
+            config.kernel.feature("HRTICK_DL").unwrap();
+        }
+        let mut log = Log::default();
+        simulate(&work, &config, &mut log).unwrap();
+        log.pick(|at, event| match event {
+            Event::Deadline { task, what: DeadlineEvent::Overrun } => Some((log.names[task.index()].clone(), at)),
+            _ => None,
+        })
+    };
+    let greedy = |times: &[u64]| times.iter().map(|at| ("greedy".to_owned(), at * MS)).collect::<Vec<_>>();
+    // Released at 10, it has used up 2 of its 3 at 12; each period brings 3 more, so it uses all it has in each.
+    assert_eq!(overruns(true, true), greedy(&[12, 22, 32, 42, 52, 62]));
+    // At the ticks, every 4 ms: at 24 it has had 4 of its 2, and the period that begins at 30 pays for the rest of the one before.
+    assert_eq!(overruns(true, false), greedy(&[12, 24, 32, 52, 64]));
+    assert_eq!(overruns(false, true), []);
+    assert_eq!(overruns(false, false), []);
 }
 
 /// A hog of SCHED_FIFO's place is taken by a deadline hog here: it may have no more than its runtime, at the tick.
@@ -409,7 +447,7 @@ fn a_hog_that_reclaims_has_what_others_leave() {
     let ran = |reclaim| {
         let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
         hog.settings.policy =
-            Some(Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim });
+            Some(Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim, overrun: false });
         let other = once("other", vec![Op::Run { work: 10_000 * MS }]);
         let mut config = machine("6.6", 1, 1000);
         config.kernel.feature("HRTICK_DL").unwrap();

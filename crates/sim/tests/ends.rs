@@ -187,7 +187,7 @@ fn what_cannot_run_is_refused_before_it_begins() {
         (policy(Policy::Fifo { priority: 140 }), "task `a`: real-time priority is 140, expected 1 to 99"),
         (policy(Policy::RoundRobin { priority: 0 }), "real-time priority is 0, expected 1 to 99"),
         (
-            policy(Policy::Deadline { runtime: 1, deadline: 2, period: 2, reclaim: false }),
+            policy(Policy::Deadline { runtime: 1, deadline: 2, period: 2, reclaim: false, overrun: false }),
             "task `a`: a runtime of 1 ns is too short",
         ),
         (policy(Policy::Other { nice: 50, slice: None }), "nice is 50, expected -20 to 19"),

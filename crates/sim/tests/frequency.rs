@@ -125,8 +125,13 @@ fn real_time_and_deadline_tasks_do_not_wait_for_an_average() {
         let (log, _) = log(&workload(vec![rt]), &config);
         assert_eq!(frequencies(&log)[1], (0, 2000), "{kernel}");
         let mut dated = periodic("t", 300, 10_000);
-        dated.settings.policy =
-            Some(Policy::Deadline { runtime: 6 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false });
+        dated.settings.policy = Some(Policy::Deadline {
+            runtime: 6 * MS,
+            deadline: 10 * MS,
+            period: 10 * MS,
+            reclaim: false,
+            overrun: false,
+        });
         let (log, _) = self::log(&workload(vec![dated]), &config);
         // 614 of 1024 is 1200 MHz, with the quarter 1500.
         assert_eq!(frequencies(&log)[1], (0, 1500), "{kernel}");

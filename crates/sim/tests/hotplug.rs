@@ -128,7 +128,8 @@ fn impossible_hotplug_is_refused_before_the_run() {
 fn a_cpu_that_deadline_tasks_need_stays() {
     let promised = |name: &str| {
         let mut task = hog(name, None);
-        let policy = Policy::Deadline { runtime: 5 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+        let policy =
+            Policy::Deadline { runtime: 5 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
         task.settings.policy = Some(policy);
         task
     };

@@ -13,6 +13,14 @@ fn at(workload: &Workload, kernel: &str, ms: u64) -> Snapshot {
     simulate(workload, &config, &mut NoSink).unwrap().debug.unwrap()
 }
 
+fn on_two_cpus(workload: &Workload, kernel: &str, ms: u64) -> Vec<TaskDebug> {
+    let config = Config { duration: Some(10_000 * MS), debug_at: Some(ms * MS), ..exact(kernel, "2") };
+    let snapshot = simulate(workload, &config, &mut NoSink).unwrap().debug.unwrap();
+    let mut tasks: Vec<TaskDebug> = snapshot.cpus.into_iter().flat_map(|cpu| cpu.tasks).collect();
+    tasks.sort_unstable_by_key(|task| task.id);
+    tasks
+}
+
 fn forever(name: &str, policy: Option<Policy>, ops: Vec<Op>) -> Task {
     let mut task = task(name, vec![phase(ops, Repeat::Forever)]);
     task.settings.policy = policy;
@@ -26,7 +34,8 @@ fn of(snapshot: &Snapshot, index: usize) -> &TaskDebug {
 /// CPU time is counted for tasks of all classes, and goes along when a task changes its class.
 #[test]
 fn tasks_of_every_class_have_their_cpu_time() {
-    let dl = Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false };
+    let dl =
+        Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false, overrun: false };
     let some = || vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 90 * MS }];
     let mut changes = task("changes", vec![phase(vec![Op::Run { work: 30 * MS }], Repeat::Times(1)); 2]);
     let urgent = Settings { policy: Some(Policy::Fifo { priority: 5 }), ..Settings::default() };
@@ -92,5 +101,27 @@ fn throttled_groups_are_seen() {
         let states: Vec<_> = (0..10).map(|n| seen(300 + 13 * n)).collect();
         assert!(states.iter().all(|state| *state == free || *state == held), "{kernel}: {states:?}");
         assert!(states.iter().any(|state| *state == free) && states.iter().any(|state| *state == held), "{kernel}");
+    }
+}
+
+/// Balancers count whom they could not move, and why.
+#[test]
+fn what_is_not_moved_is_counted() {
+    let hog = |n: usize| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]);
+    for kernel in ["2.6.22", "2.6.23", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        // Three that have to stay on CPU 0, and one beside them.
+        let tasks = (0..4).map(|n| if n < 3 { pinned(hog(n), &[0]) } else { hog(n) }).collect();
+        let tasks = on_two_cpus(&workload(tasks), kernel, 2_000);
+        for task in &tasks[..3] {
+            assert!(task.migrations.affine > 0 && task.migrations.running == 0, "{kernel}: {task:?}");
+        }
+        assert_eq!(tasks[3].migrations.affine, 0, "{kernel}");
+        // Three that share two CPUs: who is looked at may be running.
+        let tasks = on_two_cpus(&workload((0..3).map(hog).collect()), kernel, 4_000);
+        let sum = |count: fn(&TaskDebug) -> u32| tasks.iter().map(count).sum::<u32>();
+        // The early ones leave three on two CPUs where they are.
+        let early = kernel.starts_with("2.6");
+        assert!(early || sum(|task| task.migrations.running) > 0, "{kernel}: {tasks:?}");
+        assert_eq!(sum(|task| task.migrations.affine), 0, "{kernel}");
     }
 }

@@ -121,8 +121,13 @@ fn deadline_tasks_use_up_the_same_runtime() {
     let dl = || {
         let ops = vec![Op::Run { work: 20 * MS }, Op::Sleep { time: 80 * MS }];
         let mut task = task("dl", vec![phase(ops, Repeat::Forever)]);
-        task.settings.policy =
-            Some(Policy::Deadline { runtime: 20 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false });
+        task.settings.policy = Some(Policy::Deadline {
+            runtime: 20 * MS,
+            deadline: 100 * MS,
+            period: 100 * MS,
+            reclaim: false,
+            overrun: false,
+        });
         task
     };
     for (kernel, share) in [("3.18", false), ("6.1", false), ("6.6", false), ("6.6", true), ("6.12", false)] {
@@ -141,8 +146,13 @@ fn deadline_tasks_use_up_the_same_runtime() {
 fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
     let ops = vec![Op::Run { work: 45 * MS }, Op::Sleep { time: 55 * MS }];
     let mut dl = task("dl", vec![phase(ops, Repeat::Times(50))]);
-    dl.settings.policy =
-        Some(Policy::Deadline { runtime: 50 * MS, deadline: 100 * MS, period: 100 * MS, reclaim: false });
+    dl.settings.policy = Some(Policy::Deadline {
+        runtime: 50 * MS,
+        deadline: 100 * MS,
+        period: 100 * MS,
+        reclaim: false,
+        overrun: false,
+    });
     for kernel in ["3.18", "6.1", "6.6"] {
         let late = starting(hog("rt", FIFO, 0), 6_000 * MS);
         let (results, log) = results(&workload(vec![late, dl.clone()]), &config(kernel, "1", false, 9));

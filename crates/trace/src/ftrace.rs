@@ -9,17 +9,21 @@ use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Sink, TaskInfo};
 
+mod marks;
 mod recorded;
 
 pub use recorded::RecordedText;
+
+use marks::Site;
 
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
-/// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. Events
-/// the kernel has no tracepoint for (changes of nice and policy, balancing, overheads, ends of loops) are not written. Names are
-/// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
+/// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
+/// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
+/// with nice 0) and each change; what becomes of deadlines; changes of groups. Balancing, overheads and ends of loops are not
+/// written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid).
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
@@ -79,17 +83,19 @@ impl<W: Write> FtraceWriter<W> {
     fn line(&mut self, at: u64, cpu: CpuId, event: &Event) {
         let Self { out, names, nanoseconds } = self;
         let names = &*names;
+        let site = Site { names, nanoseconds: *nanoseconds, at, cpu };
         out.write(|buffer| match *event {
-            Event::Fork { parent, child } => {
+            Event::Fork { parent, child: born } => {
                 start(buffer, names, *nanoseconds, at, cpu, b"sched_process_fork:   ");
                 // The tasks a workload begins with have no parent of its own: whoever runs there started them.
                 let parent = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
-                let child = names.task(child);
+                let child = names.task(born);
                 push_field(buffer, b"comm=", parent.comm);
                 push_signed(buffer, b" pid=", parent.pid);
                 push_field(buffer, b" child_comm=", child.comm);
                 push_signed(buffer, b" child_pid=", child.pid);
                 buffer.push(b'\n');
+                site.birth(buffer, born);
             }
             Event::Exit { task } => {
                 start(buffer, names, *nanoseconds, at, cpu, b"sched_process_exit:   ");
@@ -160,10 +166,8 @@ impl<W: Write> FtraceWriter<W> {
             }
             Event::CpuDown => push_cpuhp(buffer, names, *nanoseconds, at, cpu, false),
             Event::CpuUp => push_cpuhp(buffer, names, *nanoseconds, at, cpu, true),
-            Event::SetNice { .. }
-            | Event::SetPolicy { .. }
-            | Event::Deadline { .. }
-            | Event::Throttle { .. }
+            Event::SetNice { .. } | Event::SetPolicy { .. } | Event::Deadline { .. } => site.mark(buffer, event),
+            Event::Throttle { .. }
             | Event::Unthrottle { .. }
             | Event::RtThrottle { .. }
             | Event::RtUnthrottle { .. }

@@ -235,6 +235,12 @@ impl Names {
         Who { comm: &row.comm, pid: task_pid(task), prio: row.prio() }
     }
 
+    /// Policy, real-time priority and nice value of `task`.
+    pub(crate) fn attributes(&self, task: TaskId) -> (SchedPolicy, u8, i8) {
+        let row = &self.tasks[task.index()];
+        (row.policy, row.rt_priority, row.nice)
+    }
+
     #[inline]
     pub(crate) fn who(&self, cpu: CpuId, running: Running) -> Who<'_> {
         let row = &self.cpus[cpu.index()];

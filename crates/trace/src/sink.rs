@@ -164,6 +164,8 @@ pub trait Sink {
     /// `cpu` rescheduled, and the task that had it goes on: there is no event for that.
     #[inline]
     fn stays(&mut self, _at: u64, _cpu: CpuId) {}
+    /// The host of a virtual machine keeps `cpu`, which has something to do, waiting for one of its own CPUs from `at` on; or no longer.
+    fn stolen(&mut self, _at: u64, _cpu: CpuId, _waits: bool) {}
     /// The run ended.
     fn finish(&mut self, _at: u64) {}
 }
@@ -215,6 +217,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     #[inline]
     fn stays(&mut self, at: u64, cpu: CpuId) {
         (**self).stays(at, cpu);
+    }
+    fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
+        (**self).stolen(at, cpu, waits);
     }
     fn finish(&mut self, at: u64) {
         (**self).finish(at);
@@ -282,6 +287,11 @@ impl<S: Sink> Sink for Option<S> {
             sink.stays(at, cpu);
         }
     }
+    fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
+        if let Some(sink) = self {
+            sink.stolen(at, cpu, waits);
+        }
+    }
     fn finish(&mut self, at: u64) {
         if let Some(sink) = self {
             sink.finish(at);
@@ -329,6 +339,9 @@ macro_rules! tuple_sink {
             #[inline]
             fn stays(&mut self, at: u64, cpu: CpuId) {
                 $(self.$index.stays(at, cpu);)+
+            }
+            fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
+                $(self.$index.stolen(at, cpu, waits);)+
             }
             fn finish(&mut self, at: u64) {
                 $(self.$index.finish(at);)+

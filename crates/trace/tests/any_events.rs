@@ -1,5 +1,7 @@
 //! Whatever events come, in whatever order: the writers do not panic, and what they write can be read back.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use prost::Message;
 use vruntime_trace::perfetto::proto::{Data, Trace};
@@ -65,7 +67,7 @@ fn event() -> impl Strategy<Value = Event> {
         (task(), any::<i8>()).prop_map(|(task, nice)| Event::SetNice { task, nice }),
         (task(), 1..100_u8).prop_map(|(task, rt_priority)| Event::SetPolicy {
             task,
-            policy: SchedPolicy::Fifo,
+            policy: if rt_priority < 90 { SchedPolicy::Fifo } else { SchedPolicy::Normal },
             rt_priority
         }),
         (task(), any::<i16>(), any::<i16>()).prop_map(|(task, old, new)| Event::PiSetprio { task, old, new }),
@@ -88,7 +90,14 @@ fn event() -> impl Strategy<Value = Event> {
         (task(), any::<u64>(), any::<u64>()).prop_map(|(task, duration, work)| Event::LoopEnd { task, duration, work }),
         (task(), any::<u64>()).prop_map(|(task, late)| Event::SleepReturn { task, late }),
         (task(), any::<u64>()).prop_map(|(task, late)| Event::Deadline { task, what: DeadlineEvent::Miss { late } }),
-        task().prop_map(|task| Event::Deadline { task, what: DeadlineEvent::Throttle }),
+        (task(), 0..3_u8).prop_map(|(task, what)| {
+            let what = match what {
+                0 => DeadlineEvent::Throttle,
+                1 => DeadlineEvent::Replenish,
+                _ => DeadlineEvent::Overrun,
+            };
+            Event::Deadline { task, what }
+        }),
         Just(Event::CpuDown),
         Just(Event::CpuUp),
         task().prop_map(|task| Event::AffinityLost { task }),
@@ -119,6 +128,36 @@ fn is_traced(event: &Event) -> bool {
 /// Whether Perfetto's trace has it.
 fn is_perfetto(event: &Event) -> bool {
     is_traced(event) && !matches!(event, Event::PiSetprio { .. })
+}
+
+/// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes of deadlines.
+fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
+    let (mut policies, mut nices) = (BTreeMap::new(), BTreeMap::new());
+    let mut marks = 0;
+    for (at, (_, _, event)) in events.iter().enumerate() {
+        // The tasks with names are announced one before each of the first events.
+        if at < names {
+            nices.insert(TaskId(at as u32), (at % 40) as i8 - 20);
+            policies.insert(TaskId(at as u32), SchedPolicy::Normal);
+        }
+        match *event {
+            Event::Fork { child, .. } => {
+                marks += usize::from(policies.get(&child).is_some_and(|&policy| policy != SchedPolicy::Normal));
+                marks += usize::from(nices.get(&child).is_some_and(|&nice| nice != 0));
+            }
+            Event::SetPolicy { task, policy, .. } => {
+                policies.insert(task, policy);
+                marks += 1;
+            }
+            Event::SetNice { task, nice } => {
+                nices.insert(task, nice);
+                marks += 1;
+            }
+            Event::Deadline { .. } => marks += 1,
+            _ => {}
+        }
+    }
+    marks
 }
 
 /// How many tracepoints it is: a CPU that comes or goes enters a step and leaves it.
@@ -185,6 +224,7 @@ proptest! {
         feed(&mut text, &names, &events);
         let text = text.finish_writing().expect("memory does not fail");
         let text = String::from_utf8(text).expect("names are text");
-        prop_assert_eq!(text.split('\n').count(), 1 + traced + 1, "a header, a line a tracepoint, and the end");
+        let lines = 1 + traced + marks(names.len(), &events) + 1;
+        prop_assert_eq!(text.split('\n').count(), lines, "a header, a line a tracepoint or mark, and the end");
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
+use prost::Message;
+use vruntime_trace::perfetto::proto::{Data, Trace};
 use vruntime_trace::read::{self, Kind, Notes, Summary, TextReader};
 use vruntime_trace::{
-    CpuId, Event, FtraceWriter, MigrateCause, PerfettoOptions, PerfettoWriter, PrevState, RecordedPerfetto,
-    RecordedText, Running, Sink, TaskId, TaskInfo, Tracepoint,
+    CpuId, DeadlineEvent, Event, FtraceWriter, MigrateCause, PerfettoOptions, PerfettoWriter, PrevState,
+    RecordedPerfetto, RecordedText, Running, SchedPolicy, Sink, TaskId, TaskInfo, Tracepoint,
 };
 
 /// Everything that has a tracepoint, on several CPUs, from a fixed sequence of numbers.
@@ -81,14 +83,129 @@ fn both_formats_have_the_same_events() {
     for notes in [text_notes, binary_notes] {
         assert_eq!((notes.not_understood.count, notes.malformed.count, notes.unterminated), (0, 0, None), "{notes:?}");
     }
-    assert_eq!(text.len(), 20_000);
+    // Nice values that tasks are born with are marks in text, behind the fork, and instants on tracks there.
+    let place = |line: &str| line.splitn(4, ' ').take(3).collect::<Vec<_>>().join(" ");
+    for pair in text.windows(2).filter(|pair| pair[1].contains(" print ")) {
+        assert!(pair[0].contains(" sched_process_fork ") && place(&pair[0]) == place(&pair[1]), "{pair:?}");
+    }
+    let (marks, text): (Vec<String>, Vec<String>) = text.into_iter().partition(|line| line.contains(" print "));
+    assert_eq!((marks.len(), text.len()), (269, 20_000));
     for (text, binary) in text.iter().zip(&binary) {
         assert_eq!(text, binary);
     }
     assert_eq!(text.len(), binary.len());
-    assert_eq!(of_text.counts(), of_binary.counts());
+    let mut counts = of_text.counts();
+    counts.retain(|(name, _)| name != "print");
+    assert_eq!(counts, of_binary.counts());
     assert_eq!(of_binary.clock().unordered(), 0);
     assert!(of_binary.has_tgid() && !of_text.has_tgid());
+}
+
+/// Policies, nice values and deadlines: marks in text, read back word for word and twice, and instants on the task's track.
+#[test]
+fn what_has_no_tracepoint_is_read_back() {
+    let task = |id| TaskId(id);
+    let mut text = FtraceWriter::new(Vec::new(), 2).nanoseconds();
+    let mut perfetto = PerfettoWriter::new(Vec::new());
+    let mut sinks = (&mut text, &mut perfetto);
+    let info = |name: &'static str, policy, rt_priority, nice| TaskInfo {
+        name,
+        class: name,
+        policy,
+        rt_priority,
+        nice,
+        ..TaskInfo::default()
+    };
+    for (id, info) in [
+        info("plain", SchedPolicy::Normal, 0, 0),
+        info("two words", SchedPolicy::Batch, 0, 5),
+        info("fifo", SchedPolicy::Fifo, 7, 0),
+        info("dated", SchedPolicy::Deadline, 0, 0),
+    ]
+    .iter()
+    .enumerate()
+    {
+        sinks.task(task(id as u32), info);
+        sinks.event(10 + id as u64, CpuId(1), &Event::Fork { parent: None, child: task(id as u32) });
+    }
+    let dated = |what| Event::Deadline { task: task(3), what };
+    let events = [
+        (20, Event::SetPolicy { task: task(0), policy: SchedPolicy::RoundRobin, rt_priority: 99 }),
+        (21, Event::SetPolicy { task: task(2), policy: SchedPolicy::Idle, rt_priority: 0 }),
+        (22, Event::SetNice { task: task(1), nice: -20 }),
+        (23, dated(DeadlineEvent::Throttle)),
+        (24, dated(DeadlineEvent::Overrun)),
+        (25, dated(DeadlineEvent::Replenish)),
+        (26, dated(DeadlineEvent::Miss { late: 1234 })),
+    ];
+    for (at, event) in events {
+        sinks.event(at, CpuId(0), &event);
+    }
+    sinks.finish(30);
+    let written = text.finish_writing().unwrap();
+    let marks = |bytes: Vec<u8>| {
+        let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+        let mut marks = Vec::new();
+        while let Some(record) = events.next_record().unwrap() {
+            if let Tracepoint::Print { text } = record.point {
+                marks.push((record.at, record.cpu, String::from_utf8_lossy(text).into_owned()));
+            }
+        }
+        let notes = events.notes();
+        assert_eq!((notes.not_understood.count, notes.malformed.count, notes.unterminated), (0, 0, None), "{notes:?}");
+        marks
+    };
+    let expected = [
+        (11, 1, "sched_setscheduler: comm=two words pid=1001 policy=SCHED_BATCH rt_priority=0"),
+        (11, 1, "set_user_nice: comm=two words pid=1001 nice=5"),
+        (12, 1, "sched_setscheduler: comm=fifo pid=1002 policy=SCHED_FIFO rt_priority=7"),
+        (13, 1, "sched_setscheduler: comm=dated pid=1003 policy=SCHED_DEADLINE rt_priority=0"),
+        (20, 0, "sched_setscheduler: comm=plain pid=1000 policy=SCHED_RR rt_priority=99"),
+        (21, 0, "sched_setscheduler: comm=fifo pid=1002 policy=SCHED_IDLE rt_priority=0"),
+        (22, 0, "set_user_nice: comm=two words pid=1001 nice=-20"),
+        (23, 0, "sched_deadline: comm=dated pid=1003 what=throttle"),
+        (24, 0, "sched_deadline: comm=dated pid=1003 what=overrun"),
+        (25, 0, "sched_deadline: comm=dated pid=1003 what=replenish"),
+        (26, 0, "sched_deadline: comm=dated pid=1003 what=miss late_ns=1234"),
+    ];
+    let expected = expected.map(|(at, cpu, text)| (at, cpu, text.to_owned()));
+    assert_eq!(marks(written.clone()), expected);
+    let mut events = read::from_reader(Cursor::new(written)).unwrap();
+    let mut again = RecordedText::new(Vec::new(), 2);
+    while let Some(record) = events.next_record().unwrap() {
+        again.record(&record);
+    }
+    assert_eq!(marks(again.finish_writing().unwrap()), expected);
+
+    let bytes = perfetto.finish_writing().unwrap();
+    let trace = Trace::decode(bytes.as_slice()).unwrap();
+    assert_eq!(trace.encoded_len(), bytes.len());
+    let instants: Vec<(u64, String)> = trace
+        .packet
+        .iter()
+        .filter_map(|packet| match &packet.data {
+            Some(Data::TrackEvent(event)) => {
+                Some((packet.timestamp?, String::from_utf8_lossy(event.name.as_ref()?).into_owned()))
+            }
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        (11, "policy: SCHED_BATCH"),
+        (11, "nice: 5"),
+        (12, "policy: SCHED_FIFO 7"),
+        (13, "policy: SCHED_DEADLINE"),
+        (20, "policy: SCHED_RR 99"),
+        (21, "policy: SCHED_IDLE"),
+        (22, "nice: -20"),
+        (23, "throttled"),
+        (24, "runtime overrun"),
+        (25, "replenished"),
+        (26, "deadline missed"),
+    ];
+    assert_eq!(instants, expected.map(|(at, name)| (at, name.to_owned())));
+    let (lines, _, notes) = read(bytes);
+    assert_eq!((lines.len(), notes.not_understood.count, notes.malformed.count), (4, 0, 0), "four forks");
 }
 
 #[test]

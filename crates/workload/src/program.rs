@@ -439,6 +439,8 @@ pub enum Policy {
         period: u64,
         /// It may use what others leave of theirs (SCHED_FLAG_RECLAIM).
         reclaim: bool,
+        /// It is told when its runtime is used up (SCHED_FLAG_DL_OVERRUN).
+        overrun: bool,
     },
 }
 

@@ -209,16 +209,16 @@ rows! {
     };
     policy_deadline_defaults: {
         let policy = task(r#""policy" : "SCHED_DEADLINE", "dl-runtime" : 3, "run" : 1"#).0.settings.policy;
-        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 3000, period: 3000, reclaim: false }));
+        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 3000, period: 3000, reclaim: false, overrun: false }));
     };
     dl_period_is_the_default_deadline: {
         let policy = task(r#""policy" : "SCHED_DEADLINE", "dl-runtime" : 3, "dl-period" : 9, "run" : 1"#).0.settings.policy;
-        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 9000, period: 9000, reclaim: false }));
+        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 9000, period: 9000, reclaim: false, overrun: false }));
     };
     dl_deadline: {
         let keys = r#""policy" : "SCHED_DEADLINE", "dl-runtime" : 3, "dl-deadline" : 5, "dl-period" : 9, "run" : 1"#;
         let policy = task(keys).0.settings.policy;
-        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 5000, period: 9000, reclaim: false }));
+        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 5000, period: 9000, reclaim: false, overrun: false }));
     };
     dl_runtime_is_a_custom_slice: {
         let policy = task(r#""dl-runtime" : 3000, "priority" : -5, "run" : 1"#).0.settings.policy;

@@ -307,7 +307,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             if looked > stop_after {
                 stop_after += BREAK;
             }
-            if !may_migrate(&from, shared, env, &to, index) || !fits_imbalance(&mut from, shared, env, index) {
+            if !may_migrate(&mut from, shared, env, &to, index) || !fits_imbalance(&mut from, shared, env, index) {
                 from.relist(index);
                 continue;
             }
@@ -432,7 +432,7 @@ fn busiest_queue<P: Policy>(
 }
 
 /// `can_migrate_task`.
-fn may_migrate<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
+fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
     // Asleep, its dequeue delayed: moving it moves load, and nothing else.
     if task.state == TaskState::Sleeping && env.imbalance.migration != MigrationType::Load {
@@ -450,16 +450,24 @@ fn may_migrate<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to:
         {
             env.new_dst = group.balancers().iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
         }
+        rq.tasks[index].migrations.affine += 1;
         return false;
     }
     env.all_pinned = false;
     if rq.curr == Some(index) {
+        rq.tasks[index].migrations.running += 1;
         return false;
     }
-    if env.failed > env.domain.cache_nice_tries {
+    if env.cause == MigrateCause::Active {
         return true;
     }
-    !is_hot(rq, shared, env, to, index)
+    let hot = is_hot(rq, shared, env, to, index);
+    let forced = env.failed > env.domain.cache_nice_tries;
+    if hot {
+        let count = &mut rq.tasks[index].migrations;
+        *(if forced { &mut count.forced } else { &mut count.hot }) += 1;
+    }
+    forced || !hot
 }
 
 /// Whether a task's cache is still warm where it is.

@@ -28,7 +28,7 @@ use crate::loadavg::{self, LoadAvg};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
-use crate::task::{NIL, SchedPolicy, Task, TaskAttrs, TaskState};
+use crate::task::{Migrations, NIL, SchedPolicy, Task, TaskAttrs, TaskState};
 use crate::uclamp::TaskUclamp;
 use crate::weight;
 
@@ -287,6 +287,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ran_above: 0,
             last_ran: 0,
             recent_used_cpu: on,
+            migrations: Migrations::default(),
             last_wakee: None,
             wakee_flips: 0,
             wakee_flip_decay: 0,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use bytes::Bytes;
+use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
@@ -54,8 +55,8 @@ pub struct PerfettoOptions {
     pub kernel: String,
     /// Counter tracks: the length of each run queue, and the CPU use of each group. Default: yes.
     pub counters: bool,
-    /// On each thread's track, its loops as slices, and its returns from timed sleeps and what the balancer did to it
-    /// as instants; where groups are throttled, as slices. Default: yes.
+    /// On each thread's track, its loops as slices, and its policy and nice value, what becomes of its deadlines, its returns from
+    /// timed sleeps and what the balancer did to it as instants; where groups are throttled, as slices. Default: yes.
     pub slices: bool,
 }
 
@@ -311,6 +312,15 @@ impl<W: Write> PerfettoWriter<W> {
         write_packet(&mut self.out, at, None, Data::TrackEvent(event));
     }
 
+    fn policy(&mut self, at: u64, task: TaskId, policy: SchedPolicy, rt_priority: u8) {
+        let priority = if policy.is_rt() { format!(" {rt_priority}") } else { String::new() };
+        self.mark(at, task, Bytes::from(format!("policy: {}{priority}", policy.name())), Vec::new());
+    }
+
+    fn nice(&mut self, at: u64, task: TaskId, nice: i8) {
+        self.mark(at, task, Bytes::from(format!("nice: {nice}")), Vec::new());
+    }
+
     /// A loop of `task`, as a slice from where it began to now.
     fn loop_slice(&mut self, at: u64, task: TaskId, duration: u64, work: u64) {
         let track = self.thread_track(at, task);
@@ -415,10 +425,21 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 Event::LoopEnd { task, duration, work } => self.loop_slice(at, task, duration, work),
                 Event::Deadline { task, what } => match what {
                     DeadlineEvent::Throttle => self.instant(at, task, "throttled", ("runtime_ns", 0)),
-                    DeadlineEvent::Replenish => {}
+                    DeadlineEvent::Replenish => self.mark(at, task, Bytes::from_static(b"replenished"), Vec::new()),
                     DeadlineEvent::Overrun => self.instant(at, task, "runtime overrun", ("runtime_ns", 0)),
                     DeadlineEvent::Miss { late } => self.instant(at, task, "deadline missed", ("late_ns", late)),
                 },
+                Event::Fork { child, .. } => {
+                    let (policy, rt_priority, nice) = self.names.attributes(child);
+                    if policy != SchedPolicy::Normal {
+                        self.policy(at, child, policy, rt_priority);
+                    }
+                    if nice != 0 {
+                        self.nice(at, child, nice);
+                    }
+                }
+                Event::SetPolicy { task, policy, rt_priority } => self.policy(at, task, policy, rt_priority),
+                Event::SetNice { task, nice } => self.nice(at, task, nice),
                 // The tracepoint that trace processors read priorities from is the switch; this one is for people.
                 Event::PiSetprio { task, old, new } => {
                     self.mark(at, task, Bytes::from(format!("priority inheritance: prio {old} to {new}")), Vec::new());

@@ -205,6 +205,7 @@ impl Current {
                 deadline: self.deadline.unwrap_or(0),
                 period: self.period.unwrap_or(0),
                 reclaim: false,
+                overrun: false,
             },
         }
     }

@@ -10,7 +10,7 @@ use crate::program::{Bandwidth, Change, Changed, Clamps, CpuMax, Group, GroupCha
 use crate::suggest::did_you_mean;
 
 /// Keys that only a task has, and need a policy; those that any change of a task may have are read elsewhere.
-const WITH_POLICY: [&str; 6] = ["priority", "slice", "runtime", "deadline", "period", "reclaim"];
+const WITH_POLICY: [&str; 7] = ["priority", "slice", "runtime", "deadline", "period", "reclaim", "overrun"];
 
 /// What a group is after the changes so far, of what later ones ask for.
 #[derive(Clone, Copy)]

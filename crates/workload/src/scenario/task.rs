@@ -98,7 +98,7 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     let slice = fields.duration("slice");
     let (runtime, deadline, period) =
         (fields.duration("runtime"), fields.duration("deadline"), fields.duration("period"));
-    let reclaim = fields.boolean("reclaim");
+    let (reclaim, overrun) = (fields.boolean("reclaim"), fields.boolean("overrun"));
     let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
     let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
     let dated = policy == PolicyName::Deadline;
@@ -110,6 +110,7 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
         ("deadline", deadline.is_some(), dated),
         ("period", period.is_some(), dated),
         ("reclaim", reclaim.is_some(), dated),
+        ("overrun", overrun.is_some(), dated),
     ];
     for (key, given, allowed) in misplaced {
         if given
@@ -147,7 +148,8 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
                 let help = "set runtime, deadline and period, each a time such as \"10ms\"";
                 fields.bad(span, message, "expected 1.024us <= runtime <= deadline <= period", help);
             }
-            Policy::Deadline { runtime, deadline, period, reclaim: reclaim.unwrap_or(false) }
+            let (reclaim, overrun) = (reclaim.unwrap_or(false), overrun.unwrap_or(false));
+            Policy::Deadline { runtime, deadline, period, reclaim, overrun }
         }
     }
 }

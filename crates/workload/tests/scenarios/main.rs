@@ -291,7 +291,23 @@ fn policies_of_a_task_in_short() {
         ("policy = \"SCHED_RR\"", Policy::RoundRobin { priority: 10 }),
         (
             "policy = \"SCHED_DEADLINE\"\nruntime = \"1ms\"\nperiod = \"9ms\"",
-            Policy::Deadline { runtime: 1_000_000, deadline: 9_000_000, period: 9_000_000, reclaim: false },
+            Policy::Deadline {
+                runtime: 1_000_000,
+                deadline: 9_000_000,
+                period: 9_000_000,
+                reclaim: false,
+                overrun: false,
+            },
+        ),
+        (
+            "policy = \"SCHED_DEADLINE\"\nruntime = \"1ms\"\nperiod = \"9ms\"\nreclaim = true\noverrun = true",
+            Policy::Deadline {
+                runtime: 1_000_000,
+                deadline: 9_000_000,
+                period: 9_000_000,
+                reclaim: true,
+                overrun: true,
+            },
         ),
     ];
     for (keys, policy) in rows {

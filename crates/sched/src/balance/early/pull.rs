@@ -41,18 +41,22 @@ struct Moved {
 
 /// `can_migrate_task`: affinity, and whether its cache is still warm.
 fn may_migrate<P: Policy>(
-    rq: &Rq<P>,
+    rq: &mut Rq<P>,
     shared: &Shared<P>,
     attempt: &Attempt<'_>,
     index: u32,
     moved: &mut Moved,
 ) -> bool {
-    let task = &rq.tasks[index];
+    let now = rq.clock.now();
+    let running = rq.curr == Some(index);
+    let task = &mut rq.tasks[index];
     if !task.allowed(attempt.dst) {
+        task.migrations.affine += 1;
         return false;
     }
     moved.all_pinned = false;
-    if rq.curr == Some(index) {
+    if running {
+        task.migrations.running += 1;
         return false;
     }
     let params = params(attempt.domain.level);
@@ -61,8 +65,10 @@ fn may_migrate<P: Policy>(
     }
     // On another node everything is colder.
     let times = if matches!(attempt.domain.level, Level::Numa(_)) { 4 } else { 1 };
-    let since = rq.clock.now().saturating_sub(task.last_ran);
-    task.last_ran == 0 || since >= times * shared.config.tunables.migration_cost_ns()
+    let since = now.saturating_sub(task.last_ran);
+    let cold = task.last_ran == 0 || since >= times * shared.config.tunables.migration_cost_ns();
+    task.migrations.hot += u32::from(!cold);
+    cold
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
@@ -93,7 +99,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             if too_big && prio < best_here {
                 too_big = !seen && prio == best_there;
             }
-            if too_big || !may_migrate(&from, shared, attempt, index, &mut moved) {
+            if too_big || !may_migrate(&mut from, shared, attempt, index, &mut moved) {
                 // Pinned or not, that it is there was seen.
                 moved.all_pinned &= !from.tasks[index].allowed(attempt.dst);
                 seen |= prio == best_there;

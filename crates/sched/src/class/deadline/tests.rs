@@ -19,7 +19,7 @@ struct Cpu {
     jobs: BTreeMap<(u64, u32), u64>,
     now: u64,
     running: Option<u32>,
-    /// (who, from, to), in units.
+    /// (who, from, to), nanoseconds.
     schedule: Vec<(u32, u64, u64)>,
 }
 
@@ -50,8 +50,13 @@ impl Cpu {
         }
     }
 
-    fn job(mut self, who: u32, release: u64, work: u64) -> Self {
-        self.jobs.insert((release * UNIT, who), work * UNIT);
+    fn job(self, who: u32, release: u64, work: u64) -> Self {
+        self.job_of(who, release, work * UNIT)
+    }
+
+    /// As [`job`](Self::job), with `work` in nanoseconds.
+    fn job_of(mut self, who: u32, release: u64, work: u64) -> Self {
+        self.jobs.insert((release * UNIT, who), work);
         self
     }
 
@@ -91,7 +96,7 @@ impl Cpu {
             if done || charged == Charged::Throttled {
                 self.running = None;
             }
-            let (from, to) = ((to - delta) / UNIT, to / UNIT);
+            let from = to - delta;
             match self.schedule.last_mut() {
                 Some((last, _, end)) if *last == who && *end == from => *end = to,
                 _ => self.schedule.push((who, from, to)),
@@ -166,7 +171,7 @@ fn the_textbook_cbs_schedule() {
         (1, 19, 20), // deadline 27
         (0, 21, 25),
     ];
-    assert_eq!(cpu.schedule, expected);
+    assert_eq!(cpu.schedule, units(&expected));
     assert_eq!((cpu.tasks[1].deadline, cpu.tasks[1].runtime), (27 * UNIT, 2 * UNIT as i64));
 }
 
@@ -181,7 +186,7 @@ fn the_kernel_documents_grub_schedule() {
     let cpu = start().run(5);
     assert_eq!((cpu.rq.running_bw(), cpu.tasks[1].runtime), (BW_UNIT / 2, 3 * UNIT as i64 / 2));
     let cpu = start().run(9);
-    assert_eq!(cpu.schedule, [(0, 0, 2), (1, 2, 8), (0, 8, 9)]);
+    assert_eq!(cpu.schedule, units(&[(0, 0, 2), (1, 2, 8), (0, 8, 9)]));
     assert_eq!(cpu.rq.running_bw(), BW_UNIT);
 }
 
@@ -189,7 +194,54 @@ fn the_kernel_documents_grub_schedule() {
 #[test]
 fn without_reclaiming_a_task_gets_its_runtime_only() {
     let cpu = Cpu::new(NO_LIMIT, &[attrs(4, 8); 2]).job(0, 0, 2).job(1, 0, 6).run(12);
-    assert_eq!(cpu.schedule, [(0, 0, 2), (1, 2, 6), (1, 8, 10)]);
+    assert_eq!(cpu.schedule, units(&[(0, 0, 2), (1, 2, 6), (1, 8, 10)]));
+}
+
+/// GRUB by hand: Lipari & Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers" (ECRTS 2000), in the form of
+/// Lelli, Scordino, Abeni & Faggioli, "Deadline scheduling in the Linux kernel" (Software: Practice and Experience 46, 2016):
+/// dq = -Uact dt; a server whose job is done stays active until its 0-lag time d - q P / Q; one that wakes after that has q = Q and
+/// d = t + P. As Linux has the hard variant, one without runtime waits for its deadline. Three servers that fill the CPU: A (4, 8),
+/// B (2, 8), C (4, 16).
+#[test]
+fn a_grub_schedule_by_hand() {
+    let reclaiming = |runtime, period| DlAttrs { reclaim: true, ..attrs(runtime, period) };
+    for grub in [Grub::V4_13, Grub::V6_5] {
+        let start = || {
+            let mut cpu = Cpu::new(NO_LIMIT, &[reclaiming(4, 8), reclaiming(2, 8), reclaiming(4, 16)]);
+            cpu.grub = grub;
+            let (a, b, c) = (0, 1, 2);
+            let first = cpu.job(a, 0, 1).job_of(b, 0, 5 * UNIT / 2).job_of(c, 0, 21 * UNIT / 2);
+            first.job(a, 10, 2).job(b, 17, 1)
+        };
+        let half = UNIT / 2;
+        let expected = [
+            (0, 0, 2),   // A, deadline 8, Uact = 1: done at 1 with q = 3, 0-lag time 8 - 3 * 8/4 = 2
+            (1, 2, 7), // B, deadline 8: q = 1 at 2; Uact = 1/2 from there: q = 1/4 at 3.5, 0-lag time 8 - 1/4 * 8/2 = 7
+            (2, 7, 24), // C, deadline 16, Uact = 1/2 up to 7: q = 9/4; 1/4 up to 10: q = 3/2; 3/4 with A awake: nothing at 12
+            (0, 24, 28), // A again, deadline 18: q = 4 - 3/2 at 14, 0-lag time 18 - 5/2 * 8/4 = 13, which is over
+            (2, 32, 34), // C has waited for its deadline: q = 4, deadline 32, Uact = 1/4
+            (1, 34, 36), // B again, deadline 25, Uact = 1/2: q = 3/2 at 18, 0-lag time 25 - 3/2 * 8/2 = 19
+            (2, 36, 38), // C: q = 15/4 - 1/2 at 19, 0-lag time 32 - 13/4 * 16/4 = 19
+        ];
+        let cpu = start().run(24);
+        assert_eq!(cpu.schedule, expected.map(|(who, from, to)| (who, from * half, to * half)), "{grub:?}");
+        assert_eq!(cpu.rq.running_bw(), 0);
+        // What is active: (until, of 1/4 CPU); and what is left when nobody runs.
+        for (until, active) in [(1, 4), (3, 2), (6, 2), (9, 1), (11, 3), (13, 3), (15, 1), (18, 2), (20, 0)] {
+            assert_eq!(start().run(until).rq.running_bw(), active * BW_UNIT / 4, "{grub:?} at {until}");
+        }
+        let left = |until, who: usize| start().run(until).tasks[who].runtime;
+        let quarter = UNIT as i64 / 4;
+        assert_eq!(
+            [left(1, 0), left(6, 1), left(10, 2), left(15, 0), left(20, 1), left(20, 2)],
+            [12, 1, 6, 10, 6, 13].map(|q| q * quarter)
+        );
+    }
+}
+
+/// Spans in units as the schedule has them.
+fn units(spans: &[(u32, u64, u64)]) -> Vec<(u32, u64, u64)> {
+    spans.iter().map(|&(who, from, to)| (who, from * UNIT, to * UNIT)).collect()
 }
 
 /// An implicit-deadline set with a utilisation of 1 meets every deadline under EDF (Liu & Layland, JACM 1973): T = 2, 3, 6 with
@@ -205,7 +257,8 @@ fn a_full_cpu_misses_nothing() {
     let cpu = cpu.run(12);
     let mut got = Vec::new();
     for (who, from, to) in cpu.schedule {
-        got.extend((from..to).map(|at| (who, at, at + 1)));
+        assert_eq!((from % UNIT, to % UNIT), (0, 0));
+        got.extend((from / UNIT..to / UNIT).map(|at| (who, at, at + 1)));
     }
     assert_eq!(got.len(), 12);
     for (index, period) in [2, 3, 6].into_iter().enumerate() {

@@ -85,7 +85,8 @@ fn what_a_rule_does() {
         applied(&["*: nice=3", "logger*: policy=fifo:50 cpus=1", "web server: policy=deadline:2ms/10ms"]).unwrap();
     assert_eq!(policy(&fifo, "web-client-5"), Some(Policy::Other { nice: 3, slice: None }));
     assert_eq!(policy(&fifo, "logger:0-7"), Some(Policy::Fifo { priority: 50 }));
-    let deadline = Policy::Deadline { runtime: 2 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false };
+    let deadline =
+        Policy::Deadline { runtime: 2 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     assert_eq!(policy(&fifo, "web server-6"), Some(deadline));
     let logger = fifo.workload.tasks.iter().find(|task| task.class == "logger:0").unwrap();
     assert_eq!(logger.settings.cpus, Some(vec![1]));

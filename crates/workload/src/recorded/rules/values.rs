@@ -136,7 +136,7 @@ fn policy(text: &str) -> Result<Policy, Wrong> {
             if runtime < 1024 || runtime > deadline || deadline > period {
                 return Err(wrong("the kernel refuses these parameters".to_owned()));
             }
-            Ok(Policy::Deadline { runtime, deadline, period, reclaim: false })
+            Ok(Policy::Deadline { runtime, deadline, period, reclaim: false, overrun: false })
         }
         _ => Err(wrong()),
     }

@@ -1,0 +1,80 @@
+//! What a run tells of deadlines, of stolen time and of switches without effect, in every form that tells it.
+
+mod support;
+
+use std::fs;
+
+use support::*;
+
+/// What becomes of deadlines, and who asked to be told of overruns, in the table, in JSON and in both traces.
+#[test]
+fn deadlines_are_told() {
+    let pipeline = "../../../../scenarios/deadline/pipeline.toml";
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let table = well(&["run", pipeline, "--out", out]);
+    let row = table.lines().skip_while(|line| !line.contains("overruns")).find(|line| line.starts_with("greedy"));
+    let row: Vec<&str> = row.unwrap_or_else(|| panic!("{table}")).split_whitespace().collect();
+    let json = json(&["run", pipeline, "--json"]);
+    let tasks = &json["observed"][0]["tasks"];
+    let (greedy, decode) = (&tasks["greedy"]["deadline"], &tasks["decode"]["deadline"]);
+    let overruns = greedy["nr_overruns"].as_u64().unwrap();
+    assert_eq!((greedy["nr_throttled"].as_u64(), decode["nr_overruns"].as_u64()), (Some(overruns), Some(0)));
+    assert_eq!(overruns, 50, "{greedy}");
+    assert_eq!((row[1], row[row.len() - 1]), (overruns.to_string().as_str(), overruns.to_string().as_str()), "{table}");
+    let trace = text(&fs::read(folder.path().join("trace.txt")).unwrap());
+    let marks =
+        |what: &str| trace.lines().filter(|line| line.contains("print:") && line.ends_with(what)).count() as u64;
+    assert_eq!(marks("sched_deadline: comm=greedy pid=1001 what=overrun"), overruns);
+    assert_eq!(marks("sched_deadline: comm=greedy pid=1001 what=throttle"), overruns);
+    assert!(marks("sched_deadline: comm=greedy pid=1001 what=replenish") >= overruns - 1);
+    // What it is started with, and its admission.
+    assert_eq!(marks("sched_setscheduler: comm=decode pid=1000 policy=SCHED_DEADLINE rt_priority=0"), 2);
+    let misses = trace.lines().filter(|line| line.contains("comm=greedy pid=1001 what=miss late_ns=")).count() as u64;
+    assert_eq!(greedy["misses"].as_u64(), Some(misses));
+    let perfetto = fs::read(folder.path().join("trace.perfetto-trace")).unwrap();
+    let perfetto = String::from_utf8_lossy(&perfetto);
+    assert_eq!(perfetto.matches("runtime overrun").count() as u64, overruns);
+    // Our own reader takes all of it.
+    let info = well(&["trace", "info", folder.path().join("trace.txt").to_str().unwrap()]);
+    assert!(!info.contains("not understood"), "{info}");
+}
+
+/// What a host takes is `steal`, and the fields of each CPU still are the length of the run.
+#[test]
+fn steal_is_what_the_host_takes() {
+    let stat = |scenario: &str| {
+        let run = json(&["run", &format!("../../../../scenarios/overcommit/{scenario}.toml"), "--json"]);
+        let observed = &run["observed"][0];
+        let elapsed = observed["elapsed_s"].as_f64().unwrap_or(5.0);
+        let cpus = observed["cpus"].as_array().unwrap();
+        for cpu in cpus {
+            let sum: f64 = cpu["stat_s"].as_object().unwrap().values().filter_map(serde_json::Value::as_f64).sum();
+            assert!((sum - elapsed).abs() < 1e-6, "{cpu}");
+        }
+        let steal: f64 = cpus.iter().filter_map(|cpu| cpu["stat_s"]["steal"].as_f64()).sum();
+        assert!((steal - observed["machine"]["stat_s"]["steal"].as_f64().unwrap()).abs() < 1e-6);
+        steal
+    };
+    assert!(stat("alone") < 1e-9);
+    let crowded = stat("crowded");
+    // The builds want both CPUs all the time, so somebody waits whenever a service runs, which is 18 % of five seconds.
+    assert!((0.9..2.0).contains(&crowded), "{crowded}");
+}
+
+/// Whoever copies what a kernel's `sched_features` shows is understood.
+#[test]
+fn features_of_old_kernels_are_taken() {
+    for (kernel, features) in [
+        ("2.6.23", "PRECISE_CPU_LOAD NO_SKIP_INITIAL"),
+        ("3.10", "NONTASK_POWER NO_NUMA NO_NUMA_FORCE"),
+        ("3.18", "NO_NONTASK_CAPACITY NUMA NUMA_FAVOUR_HIGHER NO_NUMA_RESIST_LOWER"),
+    ] {
+        let mut arguments = vec!["run", "beat.json", "--machine", "2", "--kernel", kernel];
+        arguments.extend(features.split(' ').flat_map(|feature| ["--feature", feature]));
+        let noted = text(&vruntime(&arguments).stderr);
+        assert!(!noted.contains(&format!("Linux {kernel} has no")), "{noted}");
+        let unlike: Vec<&str> = features.split(' ').filter(|name| *name != "NO_SKIP_INITIAL").collect();
+        assert_eq!(noted.matches("makes no difference here").count(), unlike.len(), "{noted}");
+    }
+}
