@@ -83,3 +83,19 @@ fn tasks_are_called_by_their_names_of_then() {
     let (_, out, _) = diff(&a, &line(1.0, "bash", "bash"), &["--task", "yes"]);
     assert!(!out.contains("bash#3"), "{out}");
 }
+
+/// Whoever has the pid and the name of a task of the other trace is that one, whatever the order; else the order decides.
+#[test]
+fn pids_in_common_go_before_the_order() {
+    let line = |at: f64, prev: i32, next: i32| {
+        let fields =
+            format!("prev_comm=web prev_pid={prev} prev_prio=120 prev_state=R ==> next_comm=web next_pid={next}");
+        format!("web-{prev} [000] d..2. {at:.6}: sched_switch: {fields} next_prio=120\n")
+    };
+    let a = line(1.0, 11, 12) + &line(1.004, 12, 13);
+    let (code, out, err) = diff(&a, &(line(1.0, 12, 13) + &line(1.004, 13, 11)), &[]);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(out.contains("switch web#2 (R) -> web#3") && out.contains("switch web#3 (R) -> web\n"), "{out}");
+    let (code, out, err) = diff(&a, &(line(1.0, 91, 92) + &line(1.004, 92, 93)), &[]);
+    assert_eq!(code, Some(0), "{out}{err}");
+}

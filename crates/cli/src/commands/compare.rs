@@ -55,6 +55,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
                 rtapp_log: None,
                 kernel: side.plan.kernel.clone(),
+                identities: None,
             });
         }
     }

@@ -46,6 +46,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
             kernel: plan.kernel.clone(),
+            identities: None,
         })
         .collect();
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
