@@ -61,6 +61,19 @@ fn the_first_divergence_is_shown_and_what_follows_is_aligned() {
 }
 
 #[test]
+fn the_table_of_cpus_is_a_file() {
+    let out = tempfile::tempdir().expect("a folder");
+    let a = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);
+    let b = trace(&[("two", 1.0), ("three", 1.004), ("two", 1.008)]);
+    let (code, _, err) = diff(&a, &b, &["--tables", &out.path().display().to_string()]);
+    assert_eq!(code, Some(2), "{err}");
+    let csv = fs::read_to_string(out.path().join("diff.csv")).expect("it is there");
+    let rows: Vec<&str> = csv.lines().collect();
+    assert_eq!(rows[0], "cpu,events_a,events_b,alike,share_alike,until_event,parts_at_ns,shift_ns");
+    assert!(rows[1].starts_with("0,3,3,1,0.33") && rows[1].ends_with(",1,4000000,0") && rows.len() == 2, "{csv}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_told() {
     let (code, _, err) = diff(&trace(&[("two", 1.0)]), "nothing\n", &[]);
     assert_eq!(code, Some(1), "{err}");

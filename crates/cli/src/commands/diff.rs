@@ -7,13 +7,14 @@ use std::path::Path;
 use miette::miette;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
-use vruntime_report::grid;
+use vruntime_report::{DataTable, Kind, grid};
 use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
 use super::trace::{explain, open};
 use crate::args::Diff;
-use crate::{Ended, output};
+use crate::places::Places;
+use crate::{Ended, output, tables};
 
 /// One event, without its time: what two traces have in common or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +89,7 @@ impl Names {
 }
 
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
+    diff.tables.places(Places::default()).check()?;
     let mut names = Names::default();
     let one = side(&diff.a, diff, &mut names)?;
     let other = side(&diff.b, diff, &mut Names::beside(names))?;
@@ -98,6 +100,9 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
         }
     }
     let lanes: Vec<Compared<'_>> = compare(&one, &other);
+    if let Some(folder) = &diff.tables.folder {
+        tables::write(folder, diff.tables.format, "", &[table(&lanes)])?;
+    }
     if diff.json {
         output::print_json(&json!(lanes.iter().map(Compared::json).collect::<Vec<Value>>()));
     } else {
@@ -217,6 +222,34 @@ impl Compared<'_> {
             "first_divergence": self.first.map(|(a, b)| json!({ "after": a, "a": event(0, a), "b": event(1, b) })),
         })
     }
+}
+
+/// A row a CPU, for other programs.
+fn table(lanes: &[Compared<'_>]) -> DataTable {
+    let columns = [
+        ("cpu", "CPU", Kind::Count),
+        ("events_a", "Events A", Kind::Count),
+        ("events_b", "Events B", Kind::Count),
+        ("alike", "Alike", Kind::Count),
+        ("share_alike", "Alike", Kind::Share),
+        ("until_event", "Until event", Kind::Count),
+        ("parts_at_ns", "At", Kind::Nanoseconds),
+        ("shift_ns", "B later", Kind::Nanoseconds),
+    ];
+    let mut table = DataTable::new("diff", "What two traces have in common, by CPU", &columns);
+    for lane in lanes {
+        table.push(vec![
+            lane.cpu.into(),
+            lane.lanes[0].steps.len().into(),
+            lane.lanes[1].steps.len().into(),
+            lane.alike.into(),
+            (lane.share() / 100.0).into(),
+            lane.first.map(|(after, _)| after).into(),
+            lane.parts_at().into(),
+            lane.shift_ns.into(),
+        ]);
+    }
+    table
 }
 
 fn milliseconds(ns: i64) -> String {

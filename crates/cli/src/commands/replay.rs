@@ -192,8 +192,8 @@ fn report(
         let title = format!("Replay of {}", arguments.file.display());
         super::html::write(&super::html::replay_page(&title, &lead, check, notes, &watched), path)?;
     }
-    if let Some(folder) = &arguments.reports.tables {
-        crate::tables::write(folder, arguments.reports.format, "", &check.tables())?;
+    if let Some(folder) = &arguments.reports.tables.folder {
+        crate::tables::write(folder, arguments.reports.tables.format, "", &check.tables())?;
     }
     Ok(())
 }
