@@ -315,7 +315,7 @@ const PRINTED: [Printed; 9] = [
         &[
             ("CPU", "cpu"),
             ("mean MHz", "mean_khz"),
-            ("changes", "changes"),
+            ("changes", "total_trans"),
             ("most at", "khz"),
             ("time %", "time"),
             ("highest", "khz"),

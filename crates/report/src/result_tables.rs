@@ -252,7 +252,7 @@ impl Results {
         let heads: [Head; 6] = [
             ("cpu", "CPU", Kind::Count),
             ("mean_khz", "Mean kHz", Kind::Count),
-            ("changes", "Changes", Kind::Count),
+            ("total_trans", "Changes", Kind::Count),
             ("khz", "kHz", Kind::Count),
             ("time_ns", "At it", Kind::Nanoseconds),
             ("time", "At it", Kind::Share),
