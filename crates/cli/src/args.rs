@@ -240,9 +240,16 @@ pub(crate) struct Reports {
     /// Write a page with charts and tables, to open in a browser or send to somebody
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tables: Tables,
+}
+
+/// Files that programs read.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Tables {
     /// Leave every table in this folder, a file each
-    #[arg(long, value_name = "DIR")]
-    pub(crate) tables: Option<PathBuf>,
+    #[arg(id = "tables", long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
     /// What to write the tables as
     #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "tables")]
     pub(crate) format: TableFormat,
@@ -449,6 +456,8 @@ pub(crate) struct Diff {
     /// Print an array, a CPU each: cpu, events, alike, shift_ns, first_divergence
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tables: Tables,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
-use crate::args::{Options, Reports};
+use crate::args::{Options, Reports, Tables};
 use crate::commands::LEFT;
 
 /// What a command will write.
@@ -102,7 +102,14 @@ impl Options {
 impl Reports {
     /// These, too.
     pub(crate) fn places(&self, places: Places) -> Places {
-        places.file("--html", self.html.as_deref()).folder("--tables", self.tables.as_deref(), &[])
+        self.tables.places(places.file("--html", self.html.as_deref()))
+    }
+}
+
+impl Tables {
+    /// These, too.
+    pub(crate) fn places(&self, places: Places) -> Places {
+        places.folder("--tables", self.folder.as_deref(), &[])
     }
 }
 

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat};
 use vruntime_sim::{Config, Outcome, Progress};
-use vruntime_trace::{Digest, FtraceWriter, PerfettoOptions, PerfettoWriter};
+use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter};
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
@@ -40,6 +40,8 @@ pub(crate) struct Job<'a> {
     pub(crate) overview: bool,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
+    /// What a recording calls the tasks, for the traces.
+    pub(crate) identities: Option<Identities>,
 }
 
 /// One run done.
@@ -120,7 +122,11 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
     let traces = job.traces.as_deref();
     let perfetto = traces.map(|folder| create(folder, "trace.perfetto-trace")).transpose().map_err(Failure::Output)?;
     let ftrace = traces.map(|folder| create(folder, "trace.txt")).transpose().map_err(Failure::Output)?;
-    let options = PerfettoOptions { kernel: job.kernel.clone(), ..PerfettoOptions::default() };
+    let options = PerfettoOptions {
+        kernel: job.kernel.clone(),
+        identities: job.identities.clone(),
+        ..PerfettoOptions::default()
+    };
     let log = job.rtapp_log.as_ref().map(|(folder, global)| {
         RtAppLog::new(folder, job.workload, global)
             .into_diagnostic()
@@ -130,7 +136,10 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         (Digest::default(), job.config.debug_at.map(SchedStat::new)),
         Collector::new(cpus),
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
-        ftrace.map(|file| FtraceWriter::new(file, cpus as u32)),
+        ftrace.map(|file| {
+            let writer = FtraceWriter::new(file, cpus as u32);
+            job.identities.iter().cloned().fold(writer, FtraceWriter::with_identities)
+        }),
         log.transpose().map_err(Failure::Output)?,
         (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
     );

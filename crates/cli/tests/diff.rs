@@ -61,6 +61,19 @@ fn the_first_divergence_is_shown_and_what_follows_is_aligned() {
 }
 
 #[test]
+fn the_table_of_cpus_is_a_file() {
+    let out = tempfile::tempdir().expect("a folder");
+    let a = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);
+    let b = trace(&[("two", 1.0), ("three", 1.004), ("two", 1.008)]);
+    let (code, _, err) = diff(&a, &b, &["--tables", &out.path().display().to_string()]);
+    assert_eq!(code, Some(2), "{err}");
+    let csv = fs::read_to_string(out.path().join("diff.csv")).expect("it is there");
+    let rows: Vec<&str> = csv.lines().collect();
+    assert_eq!(rows[0], "cpu,events_a,events_b,alike,share_alike,until_event,parts_at_ns,shift_ns");
+    assert!(rows[1].starts_with("0,3,3,1,0.33") && rows[1].ends_with(",1,4000000,0") && rows.len() == 2, "{csv}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_told() {
     let (code, _, err) = diff(&trace(&[("two", 1.0)]), "nothing\n", &[]);
     assert_eq!(code, Some(1), "{err}");
@@ -82,4 +95,20 @@ fn tasks_are_called_by_their_names_of_then() {
     assert_eq!(code, Some(0), "{out}{err}");
     let (_, out, _) = diff(&a, &line(1.0, "bash", "bash"), &["--task", "yes"]);
     assert!(!out.contains("bash#3"), "{out}");
+}
+
+/// Whoever has the pid and the name of a task of the other trace is that one, whatever the order; else the order decides.
+#[test]
+fn pids_in_common_go_before_the_order() {
+    let line = |at: f64, prev: i32, next: i32| {
+        let fields =
+            format!("prev_comm=web prev_pid={prev} prev_prio=120 prev_state=R ==> next_comm=web next_pid={next}");
+        format!("web-{prev} [000] d..2. {at:.6}: sched_switch: {fields} next_prio=120\n")
+    };
+    let a = line(1.0, 11, 12) + &line(1.004, 12, 13);
+    let (code, out, err) = diff(&a, &(line(1.0, 12, 13) + &line(1.004, 13, 11)), &[]);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(out.contains("switch web#2 (R) -> web#3") && out.contains("switch web#3 (R) -> web\n"), "{out}");
+    let (code, out, err) = diff(&a, &(line(1.0, 91, 92) + &line(1.004, 92, 93)), &[]);
+    assert_eq!(code, Some(0), "{out}{err}");
 }

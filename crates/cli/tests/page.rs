@@ -188,10 +188,202 @@ fn every_table_is_a_file() {
         }
     }
     let csv = std::fs::read_to_string(folder.path().join("csv/cpus.csv")).unwrap();
-    assert!(csv.starts_with("cpu,busy_ns,busy,overhead_ns,idle_ns,") && csv.lines().count() == 9, "{csv}");
+    assert!(csv.starts_with("cpu,busy_ns,busy,overhead_ns,overhead,idle_ns,") && csv.lines().count() == 9, "{csv}");
+    let info = folder.path().join("info");
+    well(&["trace", "info", "ftrace-tgid.txt", "--tables", &info.display().to_string()], "");
+    let read = |table: &str| std::fs::read_to_string(info.join(table)).unwrap();
+    assert!(read("events.csv").starts_with("event,count,per_second\nsched_"), "{}", read("events.csv"));
+    assert!(read("tasks.csv").starts_with("task,pid,tgid,cpu_ns,cpu,switches,wakeups,migrations\n"));
+    assert!(read("tasks.csv").lines().count() > 10 && read("tasks.csv").contains("\nrustc,"), "{}", read("tasks.csv"));
     let out = folder.path().join("compared").display().to_string();
     well(&["compare", SCENARIO, "--duration", "100ms", "--tables", &out], "");
     for table in ["comparison.csv", "6.1-tasks.csv", "6.12-tasks.csv"] {
         assert!(Path::new(&out).join(table).exists(), "{table}");
     }
+}
+
+/// Everything that a run prints tables of.
+const EVERYTHING: &str = r#"
+[scenario]
+kernel = "6.6"
+duration = "1s"
+
+[machine]
+topology = "2"
+governor = "schedutil"
+
+[groups."/limited"]
+max = "50ms/100ms"
+
+[groups."/rt"]
+rt_runtime = "10ms"
+rt_period = "100ms"
+
+[[task]]
+name = "dated"
+policy = "SCHED_DEADLINE"
+runtime = "2ms"
+deadline = "10ms"
+period = "20ms"
+run = "3ms"
+sleep = "17ms"
+
+[[task]]
+name = "logger"
+group = "/rt"
+policy = "SCHED_FIFO"
+priority = 90
+run = "1ms"
+
+[[task]]
+name = "batch"
+instance = 3
+group = "/limited"
+run = "1ms"
+sleep = "1ms"
+"#;
+
+/// Printed tables by their first two heads; the file that has each, and all heads with the column that has what is below it.
+type Printed = (&'static str, &'static [(&'static str, &'static str)]);
+const PRINTED: [Printed; 9] = [
+    (
+        "classes",
+        &[
+            ("tasks", "class"),
+            ("CPU %", "cpu"),
+            ("wait %", "run_delay"),
+            ("late p50", "late_p50_ns"),
+            ("p99", "late_p99_ns"),
+            ("max", "late_max_ns"),
+            ("switch/s", "switches_per_s"),
+            ("migrations", "migrations"),
+            ("loops", "loops"),
+            ("loop p50", "loop_p50_ns"),
+        ],
+    ),
+    (
+        "tasks",
+        &[("tasks", "class"), ("policy", "policy"), ("prio", "prio"), ("rt priority", "rt_priority"), ("nice", "nice")],
+    ),
+    (
+        "deadlines",
+        &[("deadline tasks", "class"), ("throttled", "nr_throttled"), ("missed", "misses"), ("latest", "max_late_ns")],
+    ),
+    (
+        "groups",
+        &[
+            ("group", "group"),
+            ("weight", "weight"),
+            ("tasks", "tasks"),
+            ("CPU %", "cpu"),
+            ("entitled %", "entitled"),
+            ("of it %", "of_entitled"),
+            ("wait %", "run_delay"),
+            ("some %", "pressure_some"),
+            ("switch/s", "switches_per_s"),
+        ],
+    ),
+    (
+        "groups",
+        &[
+            ("limited group", "group"),
+            ("limit %", "limit"),
+            ("CPU %", "cpu"),
+            ("periods", "nr_periods"),
+            ("throttled", "nr_throttled"),
+            ("of them %", "throttled"),
+            ("throttled for", "throttled_ns"),
+            ("bursts", "nr_bursts"),
+            ("burst", "burst_ns"),
+        ],
+    ),
+    ("groups", &[("rt-limited group", "group"), ("throttled", "nr_rt_throttled"), ("for", "rt_throttled_ns")]),
+    (
+        "cpus",
+        &[
+            ("CPU", "cpu"),
+            ("busy %", "busy"),
+            ("overhead %", "overhead"),
+            ("idle %", "idle"),
+            ("switch/s", "switches_per_s"),
+            ("balanced", "balanced"),
+            ("tasks pulled", "pulled"),
+        ],
+    ),
+    (
+        "frequencies",
+        &[
+            ("CPU", "cpu"),
+            ("mean MHz", "mean_khz"),
+            ("changes", "total_trans"),
+            ("most at", "khz"),
+            ("time %", "time"),
+            ("highest", "khz"),
+            ("time %", "time"),
+        ],
+    ),
+    ("idle_waits", &[("tasks", "class"), ("waits", "waits"), ("too long by", "too_long_ns"), ("worst", "worst_ns")]),
+];
+
+/// Whatever is printed can be had as a file: a new table, or a new column of one, belongs into both.
+#[test]
+fn what_is_printed_is_in_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, out) = (folder.path().join("everything.toml"), folder.path().join("out"));
+    std::fs::write(&scenario, EVERYTHING).unwrap();
+    let (scenario, out) = (scenario.display().to_string(), out.display().to_string());
+    let head = |table: &str| -> Vec<String> {
+        let path = format!("{out}/{table}.csv");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        text.lines().next().expect("a head").split(',').map(str::to_owned).collect()
+    };
+    let text = well(&["run", &scenario, "--tables", &out], "");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut left: Vec<&Printed> = PRINTED.iter().collect();
+    for pair in lines.windows(2).filter(|pair| pair[1].starts_with('─')) {
+        let heads: Vec<&str> = pair[0].split("  ").map(str::trim).filter(|head| !head.is_empty()).collect();
+        let found =
+            left.iter().position(|(_, columns)| columns.iter().map(|(head, _)| *head).eq(heads.iter().copied()));
+        let (file, columns) = left.remove(found.unwrap_or_else(|| panic!("in which file is {heads:?}?\n{text}")));
+        let written = head(file);
+        for (head, key) in *columns {
+            assert!(written.iter().any(|column| column == key), "{head} of {heads:?}: no {key} in {file}: {written:?}");
+        }
+    }
+    assert!(left.is_empty(), "not printed: {left:?}\n{text}");
+    assert!(text.contains("\nload average ") && text.contains("\nCPU pressure some avg10="), "{text}");
+    assert_eq!(head("averages")[..4], ["load_1min", "load_5min", "load_15min", "some_avg10"]);
+    let text = well(&["run", SCENARIO, "--kernel", "3.10", "--tables", &out, "--duration", "100ms"], "");
+    assert!(text.contains("\nweights of groups: computed "), "{text}");
+    assert_eq!(head("group_weights"), ["updates", "groups", "idle"]);
+}
+
+/// Groups of a replay against what they are entitled to in each run; tasks against what was recorded.
+#[test]
+fn a_replay_in_groups_has_bars_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+    let (trace, cgroups) = (format!("{data}/groups.pftrace"), format!("{data}/groups-cgroups.txt"));
+    let rule = "cgroup=/vr-capped: max=max";
+    let html = page.display().to_string();
+    well(&["replay", &trace, "--cgroups", &cgroups, "--costs", "vm", "--map", rule, "--html", &html], "");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let data = text.split_once("id=\"data\">").and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let bars = data["bars"].as_array().expect("bars");
+    let labels: Vec<_> = bars.iter().map(|bars| (&bars["title"], &bars["label"])).collect();
+    let groups = "CPU time of groups";
+    assert_eq!(labels[..2], [(&groups.into(), &"replayed as recorded".into()), (&groups.into(), &"what if".into())]);
+    let capped = |run: usize| {
+        let rows = bars[run]["rows"].as_array().expect("rows").iter();
+        let row = rows.clone().find(|row| row["name"] == "/vr-capped").expect("the group");
+        (row["share"].as_f64().expect("a share"), row["mark"].as_f64().expect("a mark"))
+    };
+    assert!(capped(0).0 < 0.25 && capped(0).1 < 0.25, "{:?}", capped(0));
+    assert!(capped(1).0 > 0.5 && capped(1).1 > 0.5, "{:?}", capped(1));
+    assert_eq!((&bars[2]["title"], bars.len()), (&"CPU time of tasks".into(), 3));
+    let Some(dom) = load(&page, false) else { return };
+    assert_eq!(attributes(&dom, "data-errors"), ["0"], "{:?}", attributes(&dom, "data-error"));
+    assert!(dom.contains("<h3>replayed as recorded</h3>") && dom.contains("/vr-capped"), "both runs have bars");
 }

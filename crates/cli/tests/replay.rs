@@ -1,5 +1,6 @@
 //! `vruntime replay`, as users meet it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Output;
@@ -690,12 +691,61 @@ fn replays_leave_traces() {
     let text = well(&["replay", file, "--map", "comm=*: nice=0", "--out", out], b"");
     assert!(text.contains("traces of the replay are in"), "{text}");
     for run in ["replayed", "what-if"] {
-        let info = well(&["trace", "info", &format!("{out}/{run}/trace.txt")], b"");
-        assert!(info.contains("sched_switch"), "{run}: {info}");
-        assert!(std::fs::metadata(format!("{out}/{run}/trace.perfetto-trace")).expect("it is there").len() > 1000);
+        for trace in ["trace.txt", "trace.perfetto-trace"] {
+            let tasks = tasks_of(&format!("{out}/{run}/{trace}"));
+            for recorded in [("heavy", 5), ("light", 6)] {
+                assert!(tasks.iter().any(|(comm, pid, _)| (comm.as_str(), *pid) == recorded), "{run}: {tasks:?}");
+            }
+        }
     }
-    let diff = vruntime(&["diff", file, &format!("{out}/replayed/trace.txt")], b"");
-    assert_eq!(diff.status.code(), Some(2), "they differ, as costs do: {}", String::from_utf8_lossy(&diff.stderr));
+    for trace in ["trace.txt", "trace.perfetto-trace"] {
+        let diff = vruntime(&["diff", file, &format!("{out}/replayed/{trace}"), "--json"], b"");
+        assert_eq!(diff.status.code(), Some(2), "they differ, as costs do: {}", String::from_utf8_lossy(&diff.stderr));
+        let diff: Value = serde_json::from_slice(&diff.stdout).expect("JSON");
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let (alike, events) = (number(&diff[0]["alike"]), number(&diff[0]["events"][0]));
+        assert!(alike * 10 >= events * 9, "{alike} of {events} alike in {trace}");
+    }
     let taken = fails(&["replay", file, "--out", file], b"");
     assert!(taken.contains("--out"), "{taken}");
+}
+
+/// Name, thread and process of everybody in a trace.
+fn tasks_of(trace: &str) -> Vec<(String, i64, Option<i64>)> {
+    let info: Value = serde_json::from_str(&well(&["trace", "info", trace, "--json"], b"")).expect("JSON");
+    let task = |task: &Value| {
+        let comm = task["comm"].as_str().expect("a name").to_owned();
+        (comm, task["pid"].as_i64().expect("a pid"), task["tgid"].as_i64())
+    };
+    info["tasks"].as_array().expect("an array").iter().map(task).collect()
+}
+
+/// The traces have the recording's names and ids; who is in no recording has a pid that is nobody's there, and nobody has another's.
+#[test]
+fn replayed_traces_have_the_recorded_pids() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (out, beside) = (folder.path().join("out"), folder.path().join("beside.json"));
+    std::fs::write(&beside, r#"{"tasks": {"noise": {"loop": 9, "run": 1000, "sleep": 1000}}}"#).expect("it is written");
+    let (out, beside) = (out.to_str().expect("it is text"), beside.to_str().expect("it is text"));
+    well(&["replay", "perf-data.txt", "--map", "comm=lto*: copies=3", "--beside", beside, "--out", out], b"");
+    let recorded = tasks_of("perf-data.txt");
+    for (run, copies) in [("replayed", 1), ("what-if", 3)] {
+        for trace in ["trace.txt", "trace.perfetto-trace"] {
+            let tasks = tasks_of(&format!("{out}/{run}/{trace}"));
+            let pids: BTreeSet<i64> = tasks.iter().map(|(_, pid, _)| *pid).collect();
+            assert_eq!(pids.len(), tasks.len(), "{run}/{trace}: {tasks:?}");
+            let lto: Vec<_> = tasks.iter().filter(|(comm, ..)| comm.starts_with("lto")).collect();
+            assert_eq!(lto.len(), copies, "{run}/{trace}: {tasks:?}");
+            for (comm, pid, tgid) in &tasks {
+                let Some((name, _, process)) = recorded.iter().find(|(_, recorded, _)| recorded == pid) else {
+                    continue;
+                };
+                assert_eq!(comm, name, "{run}/{trace}: {pid}");
+                assert!(process.is_none() || tgid == process, "{run}/{trace}: {pid} {tgid:?} {process:?}");
+            }
+            let known = tasks.iter().filter(|(_, pid, _)| recorded.iter().any(|(_, recorded, _)| recorded == pid));
+            assert!(known.count() >= 15, "{run}/{trace}: {tasks:?}");
+            assert_eq!(tasks.iter().any(|(comm, ..)| comm == "noise"), run == "what-if", "{tasks:?}");
+        }
+    }
 }

@@ -47,6 +47,7 @@ mod procfs;
 mod psi;
 mod replay;
 mod replay_groups;
+mod replay_tables;
 mod reproduced;
 mod result_tables;
 mod results;

@@ -1,57 +1,73 @@
-//! What a run, a comparison and a replay gave, as tables of data: for pages and files.
+//! What a run gave, as tables of data: for pages and files. Whatever is printed of it is a column of one of them.
 
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
 use crate::page::{Bar, Bars};
-use crate::replay::{ReplayCheck, ReplayMeasure};
 use crate::results::{Account, Results};
 use crate::units::percent;
 
 /// Bars beyond this many are left out.
-const MOST_BARS: usize = 24;
+pub(crate) const MOST_BARS: usize = 24;
 
-type Head = (&'static str, &'static str, Kind);
+pub(crate) type Head = (&'static str, &'static str, Kind);
 
-const ACCOUNT: [Head; 7] = [
+const ACCOUNT: [Head; 11] = [
     ("cpu_ns", "CPU time", Kind::Nanoseconds),
     ("cpu", "CPU", Kind::Share),
     ("run_delay_ns", "Waited", Kind::Nanoseconds),
+    ("run_delay", "Waited", Kind::Share),
     ("sleeping_ns", "Slept", Kind::Nanoseconds),
     ("voluntary", "Voluntary", Kind::Count),
     ("involuntary", "Involuntary", Kind::Count),
+    ("switches_per_s", "Switches/s of each", Kind::Number),
     ("migrations", "Migrations", Kind::Count),
+    ("loops", "Loops", Kind::Count),
+    ("loop_p50_ns", "Loop p50", Kind::Nanoseconds),
 ];
 
-const LATENCY: [Head; 4] = [
+const LATENCY: [Head; 7] = [
     ("wakeup_p50_ns", "Wakeup p50", Kind::Nanoseconds),
     ("wakeup_p99_ns", "p99", Kind::Nanoseconds),
     ("wakeup_p999_ns", "p99.9", Kind::Nanoseconds),
     ("wakeup_max_ns", "Max", Kind::Nanoseconds),
+    ("late_p50_ns", "Late p50", Kind::Nanoseconds),
+    ("late_p99_ns", "p99", Kind::Nanoseconds),
+    ("late_max_ns", "Max", Kind::Nanoseconds),
 ];
 
-fn account(account: &Account, results: &Results) -> Vec<Cell> {
+/// What one or `tasks` tasks got, and how long a loop of theirs takes.
+fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Results) -> Vec<Cell> {
     vec![
         account.cpu_ns.into(),
         results.share(account.cpu_ns).into(),
         account.run_delay_ns.into(),
+        results.share(account.run_delay_ns).into(),
         account.sleeping_ns.into(),
         account.voluntary.into(),
         account.involuntary.into(),
+        (results.per_second(account.switches()) / tasks.max(1) as f64).into(),
         account.migrations.into(),
+        account.loops.into(),
+        loops.map(|loops| loops.p50_ns).into(),
     ]
 }
 
-fn latency(latency: Option<Latency>) -> Vec<Cell> {
-    let pick = |pick: fn(&Latency) -> u64| Cell::from(latency.as_ref().map(pick));
+/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has any, else the same.
+fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
+    let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
+    let late = sleep_return.or(wakeup);
     vec![
-        pick(|latency| latency.p50_ns),
-        pick(|latency| latency.p99_ns),
-        pick(|latency| latency.p999_ns),
-        pick(|latency| latency.max_ns),
+        pick(wakeup, |latency| latency.p50_ns),
+        pick(wakeup, |latency| latency.p99_ns),
+        pick(wakeup, |latency| latency.p999_ns),
+        pick(wakeup, |latency| latency.max_ns),
+        pick(late, |latency| latency.p50_ns),
+        pick(late, |latency| latency.p99_ns),
+        pick(late, |latency| latency.max_ns),
     ]
 }
 
-fn table(name: &'static str, title: &str, heads: &[&[Head]]) -> DataTable {
+pub(crate) fn table(name: &'static str, title: &str, heads: &[&[Head]]) -> DataTable {
     DataTable::new(name, title, &heads.concat())
 }
 
@@ -62,78 +78,153 @@ impl Results {
         let mut classes = table("classes", "Classes of tasks", &[&names, &ACCOUNT, &LATENCY]);
         for class in &self.classes {
             let name = vec![class.name.as_str().into(), class.tasks.into()];
-            classes.push([name, account(&class.account, self), latency(class.wakeup_latency)].concat());
+            let account = account(&class.account, class.tasks, class.loop_duration, self);
+            classes.push([name, account, latency(class.wakeup_latency, class.sleep_return)].concat());
         }
-        let names: [Head; 4] = [
+        let names: [Head; 7] = [
             ("task", "Task", Kind::Text),
             ("class", "Class", Kind::Text),
             ("group", "Group", Kind::Text),
+            ("policy", "Policy", Kind::Text),
+            ("prio", "Prio", Kind::Count),
+            ("rt_priority", "RT priority", Kind::Count),
             ("nice", "Nice", Kind::Count),
         ];
         let mut tasks = table("tasks", "Tasks", &[&names, &ACCOUNT, &LATENCY]);
         for task in &self.tasks {
             let group = self.groups.get(task.group).map_or("/", |group| group.path.as_str());
             let class = self.classes.get(task.class).map_or("", |class| class.name.as_str());
-            let name = vec![task.name.as_str().into(), class.into(), group.into(), i32::from(task.nice).into()];
-            tasks.push([name, account(&task.account, self), latency(task.wakeup_latency)].concat());
+            let name = vec![
+                task.name.as_str().into(),
+                class.into(),
+                group.into(),
+                task.policy.name().into(),
+                i32::from(task.prio()).into(),
+                task.policy.is_rt().then_some(u32::from(task.rt_priority)).into(),
+                i32::from(task.nice).into(),
+            ];
+            let account = account(&task.account, 1, task.loop_duration, self);
+            tasks.push([name, account, latency(task.wakeup_latency, task.sleep_return)].concat());
         }
         let mut tables = vec![classes, tasks];
+        tables.extend(self.deadlines_table());
         if self.groups.len() > 1 {
             tables.push(self.groups_table());
         }
         tables.push(self.cpus_table());
+        tables.extend(self.frequencies_table());
+        tables.extend(self.averages_table());
+        tables.extend(self.weights_table());
+        tables.extend(self.idle_waits_table());
         tables
     }
 
+    /// Classes with deadline tasks, and what became of their deadlines.
+    fn deadlines_table(&self) -> Option<DataTable> {
+        let heads: [Head; 5] = [
+            ("class", "Deadline tasks", Kind::Text),
+            ("tasks", "Number", Kind::Count),
+            ("nr_throttled", "Throttled", Kind::Count),
+            ("misses", "Missed", Kind::Count),
+            ("max_late_ns", "Latest", Kind::Nanoseconds),
+        ];
+        let mut table = DataTable::new("deadlines", "Deadlines", &heads);
+        for class in &self.classes {
+            let Some(deadline) = class.account.deadline else { continue };
+            table.push(vec![
+                class.name.as_str().into(),
+                class.tasks.into(),
+                deadline.throttled.into(),
+                deadline.misses.into(),
+                (deadline.misses > 0).then_some(deadline.max_late_ns).into(),
+            ]);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+
     fn groups_table(&self) -> DataTable {
-        let heads: [Head; 13] = [
+        let heads: [Head; 27] = [
             ("group", "Group", Kind::Text),
             ("weight", "Weight", Kind::Count),
+            ("guarantee", "Guarantee", Kind::Share),
             ("tasks", "Tasks", Kind::Count),
             ("cpu_ns", "CPU time", Kind::Nanoseconds),
             ("cpu", "CPU", Kind::Share),
             ("entitled_ns", "Entitled to", Kind::Nanoseconds),
             ("entitled", "Entitled", Kind::Share),
+            ("of_entitled", "Of it", Kind::Share),
             ("run_delay_ns", "Waited", Kind::Nanoseconds),
+            ("run_delay", "Waited", Kind::Share),
+            ("pressure_some_ns", "Some waited (PSI)", Kind::Nanoseconds),
+            ("pressure_some", "Some", Kind::Share),
+            ("switches", "Switches", Kind::Count),
+            ("switches_per_s", "Switches/s", Kind::Number),
             ("quota_ns", "Quota", Kind::Nanoseconds),
             ("period_ns", "Period", Kind::Nanoseconds),
+            ("limit", "Limit", Kind::Share),
             ("nr_periods", "Periods", Kind::Count),
             ("nr_throttled", "Throttled", Kind::Count),
+            ("throttled", "Of them", Kind::Share),
             ("throttled_ns", "For", Kind::Nanoseconds),
+            ("nr_bursts", "Bursts", Kind::Count),
+            ("burst_ns", "Burst", Kind::Nanoseconds),
+            ("nr_rt_throttled", "Real-time throttled", Kind::Count),
+            ("rt_throttled_ns", "For", Kind::Nanoseconds),
+            ("idle", "Idle group", Kind::Count),
         ];
         let mut groups = DataTable::new("groups", "Groups, and what they were entitled to", &heads);
+        let ratio = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
         for group in &self.groups {
             let limit = group.limit;
             let max = limit.and_then(|limit| limit.max);
+            let some = group.pressure.some.total_ns;
             groups.push(vec![
                 group.path.as_str().into(),
                 group.weight.into(),
+                group.guarantee.map(|percent| f64::from(percent) / 100.0).into(),
                 group.tasks.into(),
                 group.cpu_ns.into(),
                 self.share(group.cpu_ns).into(),
                 group.entitled_ns.into(),
                 self.share(group.entitled_ns).into(),
+                ratio(group.cpu_ns, group.entitled_ns).into(),
                 group.run_delay_ns.into(),
+                self.share(group.run_delay_ns).into(),
+                some.into(),
+                self.share(some).into(),
+                group.switches.into(),
+                self.per_second(group.switches).into(),
                 max.map(|(quota, _)| quota).into(),
                 max.map(|(_, period)| period).into(),
+                max.and_then(|(quota, period)| ratio(quota, period)).into(),
                 limit.map(|limit| limit.nr_periods).into(),
                 limit.map(|limit| limit.nr_throttled).into(),
+                limit.and_then(|limit| ratio(limit.nr_throttled, limit.nr_periods)).into(),
                 limit.map(|limit| limit.throttled_ns).into(),
+                limit.map(|limit| limit.nr_bursts).into(),
+                limit.map(|limit| limit.burst_ns).into(),
+                group.nr_rt_throttled.into(),
+                group.rt_throttled_ns.into(),
+                i32::from(group.idle).into(),
             ]);
         }
         groups
     }
 
     fn cpus_table(&self) -> DataTable {
-        let heads: [Head; 8] = [
+        let heads: [Head; 12] = [
             ("cpu", "CPU", Kind::Count),
             ("busy_ns", "Busy", Kind::Nanoseconds),
             ("busy", "Busy", Kind::Share),
             ("overhead_ns", "Overhead", Kind::Nanoseconds),
+            ("overhead", "Overhead", Kind::Share),
             ("idle_ns", "Idle", Kind::Nanoseconds),
+            ("idle", "Idle", Kind::Share),
             ("switches", "Switches", Kind::Count),
+            ("switches_per_s", "Switches/s", Kind::Number),
             ("balanced", "Balanced", Kind::Count),
             ("pulled", "Tasks pulled", Kind::Count),
+            ("rt_throttled_ns", "RT throttled", Kind::Nanoseconds),
         ];
         let mut cpus = DataTable::new("cpus", "CPUs", &heads);
         for (index, cpu) in self.cpus.iter().enumerate() {
@@ -143,13 +234,108 @@ impl Results {
                 cpu.busy_ns.into(),
                 self.share(cpu.busy_ns).into(),
                 cpu.overhead_ns.into(),
+                self.share(cpu.overhead_ns).into(),
                 cpu.idle_ns.into(),
+                self.share(cpu.idle_ns).into(),
                 cpu.switches.into(),
+                self.per_second(cpu.switches).into(),
                 balance.attempts.into(),
                 balance.tasks.into(),
+                cpu.rt_throttled_ns.into(),
             ]);
         }
         cpus
+    }
+
+    /// How long each CPU ran at which frequency.
+    fn frequencies_table(&self) -> Option<DataTable> {
+        let heads: [Head; 6] = [
+            ("cpu", "CPU", Kind::Count),
+            ("mean_khz", "Mean kHz", Kind::Count),
+            ("total_trans", "Changes", Kind::Count),
+            ("khz", "kHz", Kind::Count),
+            ("time_ns", "At it", Kind::Nanoseconds),
+            ("time", "At it", Kind::Share),
+        ];
+        let mut table = DataTable::new("frequencies", "Frequencies of CPUs: a row for each that a CPU ran at", &heads);
+        for frequency in &self.frequencies {
+            let total: u64 = frequency.residency.iter().map(|(_, ns)| ns).sum();
+            for &(khz, ns) in &frequency.residency {
+                table.push(vec![
+                    frequency.cpu.into(),
+                    frequency.mean_khz().into(),
+                    frequency.changes.into(),
+                    khz.into(),
+                    ns.into(),
+                    (ns as f64 / total.max(1) as f64).into(),
+                ]);
+            }
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+
+    /// Load averages and pressure on the CPUs at the end.
+    fn averages_table(&self) -> Option<DataTable> {
+        let heads: [Head; 7] = [
+            ("load_1min", "Load of 1 min", Kind::Number),
+            ("load_5min", "5 min", Kind::Number),
+            ("load_15min", "15 min", Kind::Number),
+            ("some_avg10", "CPU pressure: some of 10 s", Kind::Share),
+            ("some_avg60", "60 s", Kind::Share),
+            ("some_avg300", "300 s", Kind::Share),
+            ("some_total_ns", "Total", Kind::Nanoseconds),
+        ];
+        let root = self.groups.first();
+        if self.loadavg.is_none() && root.is_none() {
+            return None;
+        }
+        let load = self.loadavg.map(|load| load.hundredths().map(|hundredths| hundredths as f64 / 100.0));
+        let some = root.map(|root| root.pressure.some);
+        let averages = some.map(|some| some.hundredths().map(|hundredths| hundredths as f64 / 10_000.0));
+        let mut row: Vec<Cell> = (0..3).map(|index| load.map(|load| load[index]).into()).collect();
+        row.extend((0..3).map(|index| Cell::from(averages.map(|averages| averages[index]))));
+        row.push(some.map(|some| some.total_ns).into());
+        let mut table = DataTable::new("averages", "Load average and CPU pressure at the end", &heads);
+        table.push(row);
+        Some(table)
+    }
+
+    /// What the balancer of 3.10 did for the weights of groups.
+    fn weights_table(&self) -> Option<DataTable> {
+        let visits = self.h_load?;
+        let heads: [Head; 3] = [
+            ("updates", "Computed", Kind::Count),
+            ("groups", "Groups visited", Kind::Count),
+            ("idle", "Idle ones", Kind::Count),
+        ];
+        let mut table = DataTable::new("group_weights", "Weights of groups, computed by the balancer", &heads);
+        table.push(vec![visits.updates.into(), visits.groups.into(), visits.idle.into()]);
+        Some(table)
+    }
+
+    /// Who waited for longer than a balance interval beside an idle CPU.
+    fn idle_waits_table(&self) -> Option<DataTable> {
+        self.conservation.filter(|_| self.account.idle_waits.count > 0)?;
+        let heads: [Head; 5] = [
+            ("class", "Tasks", Kind::Text),
+            ("tasks", "Number", Kind::Count),
+            ("waits", "Waits", Kind::Count),
+            ("too_long_ns", "Too long by", Kind::Nanoseconds),
+            ("worst_ns", "Worst", Kind::Nanoseconds),
+        ];
+        let title = "Waits beyond a balance interval beside an idle CPU";
+        let mut table = DataTable::new("idle_waits", title, &heads);
+        for class in self.classes.iter().filter(|class| class.account.idle_waits.count > 0) {
+            let waits = class.account.idle_waits;
+            table.push(vec![
+                class.name.as_str().into(),
+                class.tasks.into(),
+                waits.count.into(),
+                waits.total_ns.into(),
+                waits.worst_ns.into(),
+            ]);
+        }
+        Some(table)
     }
 
     /// CPU time of each group against what it was entitled to; of each class if there are no groups.
@@ -162,14 +348,7 @@ impl Results {
                 mark: Some(self.share(group.entitled_ns)),
                 text: format!("{}, entitled to {}", cpu(group.cpu_ns), cpu(group.entitled_ns)),
             });
-            return Bars {
-                title: "CPU time of groups".to_owned(),
-                entry: "CPU time".to_owned(),
-                sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along."
-                    .to_owned(),
-                rows: rows.collect(),
-                ..Bars::default()
-            };
+            return Bars { rows: rows.collect(), ..Bars::of_groups() };
         }
         let mut rows: Vec<Bar> = self
             .classes
@@ -193,135 +372,15 @@ impl Results {
     }
 }
 
-impl ReplayCheck {
-    /// Tasks, groups and CPUs, recorded, replayed and what if.
-    pub fn tables(&self) -> Vec<DataTable> {
-        let measures: [Head; 15] = [
-            ("recorded_cpu", "CPU, recorded", Kind::Share),
-            ("replayed_cpu", "Replayed", Kind::Share),
-            ("what_if_cpu", "What if", Kind::Share),
-            ("recorded_switches", "Switches, recorded", Kind::Count),
-            ("replayed_switches", "Replayed", Kind::Count),
-            ("what_if_switches", "What if", Kind::Count),
-            ("recorded_p50_ns", "p50, recorded", Kind::Nanoseconds),
-            ("replayed_p50_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_p50_ns", "What if", Kind::Nanoseconds),
-            ("recorded_p99_ns", "p99, recorded", Kind::Nanoseconds),
-            ("replayed_p99_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_p99_ns", "What if", Kind::Nanoseconds),
-            ("recorded_cpu_ns", "CPU time, recorded", Kind::Nanoseconds),
-            ("replayed_cpu_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_cpu_ns", "What if", Kind::Nanoseconds),
-        ];
-        let names: [Head; 2] = [("task", "Task", Kind::Text), ("sleeps", "Sleeps", Kind::Text)];
-        let mut tasks = table("replay_tasks", "Tasks: recorded, replayed as recorded, what if", &[&names, &measures]);
-        let of = [self.elapsed_ns.0, self.elapsed_ns.1, self.elapsed_ns.2];
-        for task in &self.tasks {
-            let runs = [Some(&task.recorded), Some(&task.replayed), task.what_if.as_ref()];
-            let all = |pick: &dyn Fn(&ReplayMeasure, u64) -> Cell| -> Vec<Cell> {
-                runs.iter().zip(of).map(|(run, of)| run.map_or(Cell::Nothing, |run| pick(run, of))).collect()
-            };
-            let mut row: Vec<Cell> = vec![task.name.as_str().into(), task.habit.as_str().into()];
-            row.extend(all(&|run, of| (run.cpu_ns as f64 / of.max(1) as f64).into()));
-            row.extend(all(&|run, _| run.switches.into()));
-            row.extend(all(&|run, _| run.wakeup.map(|latency| latency.p50_ns).into()));
-            row.extend(all(&|run, _| run.wakeup.map(|latency| latency.p99_ns).into()));
-            row.extend(all(&|run, _| run.cpu_ns.into()));
-            tasks.push(row);
-        }
-        let heads: [Head; 4] = [
-            ("cpu", "CPU", Kind::Count),
-            ("recorded_busy", "Busy, recorded", Kind::Share),
-            ("replayed_busy", "Replayed", Kind::Share),
-            ("what_if_busy", "What if", Kind::Share),
-        ];
-        let mut cpus = DataTable::new("replay_cpus", "CPUs: recorded, replayed as recorded, what if", &heads);
-        let what_if = self.what_if_cpus.as_deref().unwrap_or_default();
-        for cpu in 0..self.cpus.len().max(what_if.len()) {
-            let part = |ns: Option<u64>, of: u64| Cell::from(ns.map(|ns| ns as f64 / of.max(1) as f64));
-            let pair = self.cpus.get(cpu);
-            cpus.push(vec![
-                cpu.into(),
-                part(pair.map(|pair| pair.0), of[0]),
-                part(pair.map(|pair| pair.1), of[1]),
-                part(what_if.get(cpu).copied(), of[2]),
-            ]);
-        }
-        let mut tables = vec![tasks];
-        tables.extend(self.groups_table());
-        tables.push(cpus);
-        tables
-    }
-
-    /// CPU time of the largest tasks in the last of the runs; the mark is what was recorded.
-    pub fn share_bars(&self) -> Bars {
-        let what_if = self.what_if_cpus.is_some();
-        let of = if what_if { self.elapsed_ns.2 } else { self.elapsed_ns.1 };
-        let part = |ns: u64, of: u64| ns as f64 / of.max(1) as f64;
-        let rows = self.tasks.iter().take(MOST_BARS).map(|task| {
-            let run = if what_if { task.what_if.unwrap_or_default() } else { task.replayed };
-            let (now, then) = (part(run.cpu_ns, of), part(task.recorded.cpu_ns, self.elapsed_ns.0));
-            Bar {
-                name: task.name.clone(),
-                share: now,
-                mark: Some(then),
-                text: format!("{} %, recorded {} %", percent(now), percent(then)),
-            }
-        });
-        Bars {
-            title: "CPU time of tasks".to_owned(),
+impl Bars {
+    /// CPU time of groups, with what they were entitled to.
+    pub(crate) fn of_groups() -> Self {
+        Self {
+            title: "CPU time of groups".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: format!(
-                "{}; the mark is what was recorded. 100 % is one CPU all along.",
-                if what_if { "What if" } else { "Replayed as recorded" }
-            ),
-            rows: rows.collect(),
-            ..Bars::default()
+            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along."
+                .to_owned(),
+            ..Self::default()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::replay::ReplayTask;
-    use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
-
-    #[test]
-    fn a_replay_as_tables() {
-        let measure = |cpu_ns| ReplayMeasure { cpu_ns, switches: 3, wakeup: None };
-        let check = ReplayCheck {
-            tasks: vec![ReplayTask {
-                name: "web-1".to_owned(),
-                recorded: measure(400),
-                replayed: measure(300),
-                what_if: Some(measure(200)),
-                ..ReplayTask::default()
-            }],
-            groups: vec![ReplayGroup {
-                path: "/new".to_owned(),
-                replayed: None,
-                what_if: Some(ReplayGroupMeasure {
-                    cpu_ns: 200,
-                    entitled_ns: 250,
-                    run_delay_ns: 9,
-                    throttled: Some((7, 50)),
-                }),
-            }],
-            cpus: vec![(400, 300)],
-            what_if_cpus: Some(vec![200, 0]),
-            charged_ns: 0,
-            elapsed_ns: (1000, 1000, 1000),
-        };
-        let tables = check.tables();
-        let row = tables[0].json()[0].clone();
-        assert_eq!((&row["recorded_cpu"], &row["what_if_cpu"]), (&0.4.into(), &0.2.into()));
-        let row = tables[1].json()[0].clone();
-        assert_eq!((&row["what_if_cpu"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
-        assert_eq!((&row["what_if_nr_throttled"], &row["replayed_cpu"]), (&7.into(), &serde_json::Value::Null));
-        assert_eq!(tables[2].rows.len(), 2);
-        assert_eq!(tables[2].json()[1]["replayed_busy"], serde_json::Value::Null);
-        let bars = check.share_bars();
-        assert_eq!((bars.rows[0].mark, bars.rows[0].text.as_str()), (Some(0.4), "20.00 %, recorded 40.00 %"));
     }
 }

@@ -7,7 +7,7 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
 use crate::names::{Names, Who};
 use crate::output::Output;
-use crate::{CpusetInfo, GroupInfo, Sink, TaskInfo};
+use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
 mod marks;
 mod recorded;
@@ -20,11 +20,18 @@ use marks::Site;
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
+<<<<<<< HEAD
 /// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
 /// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
 /// with nice 0) and each change; what becomes of deadlines; changes of groups. Balancing, overheads and ends of loops are not
 /// written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid).
+=======
+/// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. Events
+/// the kernel has no tracepoint for (changes of nice and policy, balancing, overheads, ends of loops) are not written. Names are
+/// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
+/// [`stopper_pid`](crate::stopper_pid), or a [recording's](Self::with_identities).
+>>>>>>> h2
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
 /// returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
@@ -63,6 +70,13 @@ impl<W: Write> FtraceWriter<W> {
     #[must_use]
     pub fn nanoseconds(mut self) -> Self {
         self.nanoseconds = true;
+        self
+    }
+
+    /// Calls the tasks what a recording called them. Processes that it knew stand beside their threads, as with the option record-tgid.
+    #[must_use]
+    pub fn with_identities(mut self, identities: Identities) -> Self {
+        self.names = Names::with_identities(Some(identities));
         self
     }
 
@@ -263,6 +277,9 @@ fn start(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: C
     let before = buffer.len();
     push_number(buffer, current.pid.unsigned_abs().into(), 1);
     buffer.resize(buffer.len().max(before + 5), b' ');
+    if let Some(tgid) = names.tgid(names.current(cpu)) {
+        push_tgid(buffer, tgid);
+    }
     buffer.extend_from_slice(b" [");
     push_number(buffer, u64::from(cpu.0), 3);
     buffer.extend_from_slice(b"] ");
@@ -279,6 +296,15 @@ fn start(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: C
     push_number(buffer, fraction, digits);
     buffer.extend_from_slice(b": ");
     buffer.extend_from_slice(event);
+}
+
+/// The process of a thread, in the column of the option record-tgid.
+fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
+    let digits = tgid.checked_ilog10().map_or(1, |log| log as usize + 1);
+    buffer.extend_from_slice(b" (");
+    buffer.resize(buffer.len() + 5_usize.saturating_sub(digits), b' ');
+    push_number(buffer, tgid.max(0) as u64, 1);
+    buffer.push(b')');
 }
 
 /// The step in which a CPU comes to, or leaves, the scheduler: on its own thread, beginning and end in one instant.

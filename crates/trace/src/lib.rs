@@ -10,6 +10,7 @@
 
 mod event;
 mod ftrace;
+mod identity;
 mod names;
 mod output;
 pub mod perfetto;
@@ -18,6 +19,7 @@ mod sink;
 
 pub use event::{CPU_IDLE_EXIT, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
 pub use ftrace::{FtraceWriter, RecordedText};
+pub use identity::{Identities, Identity};
 pub use names::{stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
 pub use sink::{CpusetInfo, Digest, DomainInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo};

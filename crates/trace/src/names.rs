@@ -7,6 +7,7 @@ use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
+use crate::identity::{FIRST_TASK_PID, Identities};
 use crate::{GroupInfo, TaskInfo};
 
 /// Ids count up from 0, so tables are indexed by them; an id beyond these bounds is a bug of the caller and must not
@@ -15,8 +16,6 @@ const MAX_CPUS: u32 = 1 << 16;
 const MAX_TASKS: u32 = 1 << 24;
 const MAX_GROUPS: u32 = 1 << 24;
 
-/// The pid of task 0: below are the kernel's own (0 is the idle task, 1 `init`, 2 `kthreadd`).
-const FIRST_TASK_PID: u32 = 1000;
 /// The pid of `migration/0`. Tasks jump over the range.
 const FIRST_STOPPER_PID: u32 = 4_000_000;
 
@@ -57,6 +56,9 @@ pub(crate) struct Who<'a> {
 #[derive(Debug, Default)]
 struct Task {
     comm: Bytes,
+    pid: i32,
+    /// Its process, if a recording says it.
+    tgid: Option<i32>,
     nice: i8,
     policy: SchedPolicy,
     rt_priority: u8,
@@ -78,6 +80,7 @@ impl Task {
 struct Cpu {
     swapper: Bytes,
     stopper: Bytes,
+    stopper_pid: i32,
     current: Running,
 }
 
@@ -87,6 +90,8 @@ pub(crate) struct Names {
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
     groups: Vec<String>,
+    /// Whom the tasks stand for, in a replay.
+    identities: Option<Identities>,
 }
 
 /// A name that cannot break a line of text: control characters become `?`.
@@ -102,14 +107,25 @@ fn out_of_range(what: &str, id: u32, limit: u32) -> io::Error {
 }
 
 impl Names {
+    /// Nothing yet, but whom the tasks will stand for.
+    pub(crate) fn with_identities(identities: Option<Identities>) -> Self {
+        Self { identities, ..Self::default() }
+    }
+
     /// Learns of a task.
     pub(crate) fn announce(&mut self, id: TaskId, info: &TaskInfo<'_>) -> io::Result<()> {
-        self.admit_task(id)?;
+        self.make_room(id)?;
+        let known = self.identities.as_ref().and_then(|identities| identities.of(info.name)).cloned();
+        if self.tasks[id.index()].comm.is_empty() {
+            self.introduce(id, known.as_ref().and_then(|known| known.pid));
+        }
         self.admit_group(info.group)?;
         let task = &mut self.tasks[id.index()];
-        if !info.name.is_empty() {
-            task.comm = Bytes::from(printable(info.name));
+        let name = known.as_ref().map_or(info.name, |known| &known.comm);
+        if !name.is_empty() {
+            task.comm = Bytes::from(printable(name));
         }
+        task.tgid = known.and_then(|known| known.tgid);
         (task.nice, task.policy, task.rt_priority) = (info.nice, info.policy, info.rt_priority);
         Ok(())
     }
@@ -186,9 +202,12 @@ impl Names {
             return Err(out_of_range("CPU", cpu.0, MAX_CPUS));
         }
         for n in self.cpus.len()..=cpu.index() {
+            let stopper_pid =
+                self.identities.as_mut().map_or_else(|| stopper_pid(CpuId(n as u32)), |names| names.stopper(n));
             self.cpus.push(Cpu {
                 swapper: Bytes::from(format!("swapper/{n}")),
                 stopper: Bytes::from(format!("migration/{n}")),
+                stopper_pid,
                 current: Running::Idle,
             });
         }
@@ -197,17 +216,29 @@ impl Names {
 
     #[inline]
     fn admit_task(&mut self, task: TaskId) -> io::Result<()> {
+        self.make_room(task)?;
+        if self.tasks[task.index()].comm.is_empty() {
+            self.introduce(task, None);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn make_room(&mut self, task: TaskId) -> io::Result<()> {
         if task.0 >= MAX_TASKS {
             return Err(out_of_range("task", task.0, MAX_TASKS));
         }
         if task.index() >= self.tasks.len() {
             self.tasks.resize_with(task.index() + 1, Task::default);
         }
-        let row = &mut self.tasks[task.index()];
-        if row.comm.is_empty() {
-            row.comm = Bytes::from(format!("task-{task}"));
-        }
         Ok(())
+    }
+
+    /// Gives a task that is met for the first time a made-up name, and its pid: that of whom it stands for, if it does.
+    fn introduce(&mut self, task: TaskId, pid: Option<i32>) {
+        let row = &mut self.tasks[task.index()];
+        row.comm = Bytes::from(format!("task-{task}"));
+        row.pid = self.identities.as_mut().map_or_else(|| task_pid(task), |names| names.give(pid));
     }
 
     fn admit_group(&mut self, group: GroupId) -> io::Result<()> {
@@ -232,7 +263,26 @@ impl Names {
     #[inline]
     pub(crate) fn task(&self, task: TaskId) -> Who<'_> {
         let row = &self.tasks[task.index()];
-        Who { comm: &row.comm, pid: task_pid(task), prio: row.prio() }
+        Who { comm: &row.comm, pid: row.pid, prio: row.prio() }
+    }
+
+    /// The process of who is running, if a recording says it.
+    #[inline]
+    pub(crate) fn tgid(&self, running: Running) -> Option<i32> {
+        match running {
+            Running::Task(task) => self.tasks[task.index()].tgid,
+            Running::Idle | Running::Stopper => None,
+        }
+    }
+
+    /// The pid of the stopper thread of a CPU that has been admitted.
+    pub(crate) fn stopper_pid(&self, cpu: CpuId) -> i32 {
+        self.cpus[cpu.index()].stopper_pid
+    }
+
+    /// Whom the tasks stand for, if they are a recording's.
+    pub(crate) fn identities(&self) -> Option<&Identities> {
+        self.identities.as_ref()
     }
 
     /// Policy, real-time priority and nice value of `task`.
@@ -246,7 +296,7 @@ impl Names {
         let row = &self.cpus[cpu.index()];
         match running {
             Running::Idle => Who { comm: &row.swapper, pid: 0, prio: 120 },
-            Running::Stopper => Who { comm: &row.stopper, pid: stopper_pid(cpu), prio: 0 },
+            Running::Stopper => Who { comm: &row.stopper, pid: row.stopper_pid, prio: 0 },
             Running::Task(task) => self.task(task),
         }
     }

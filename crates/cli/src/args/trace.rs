@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Reports;
+use super::{Reports, Tables};
 
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
@@ -117,4 +117,6 @@ pub(crate) struct TraceInfo {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tables: Tables,
 }

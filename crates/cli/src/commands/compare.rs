@@ -55,6 +55,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
                 traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
                 rtapp_log: None,
                 kernel: side.plan.kernel.clone(),
+                identities: None,
             });
         }
     }
@@ -103,11 +104,11 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         let page = html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>(), &checks);
         html::write(&page, path)?;
     }
-    if let Some(folder) = &compare.reports.tables {
-        tables::write(folder, compare.reports.format, "", &[comparison.data_table()])?;
+    if let Some(folder) = &compare.reports.tables.folder {
+        tables::write(folder, compare.reports.tables.format, "", &[comparison.data_table()])?;
         for (label, done) in firsts() {
             let prefix = format!("{}-", folder_name(&label));
-            tables::write(folder, compare.reports.format, &prefix, &done.results.tables())?;
+            tables::write(folder, compare.reports.tables.format, &prefix, &done.results.tables())?;
         }
     }
     if options.json {

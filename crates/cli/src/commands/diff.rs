@@ -1,19 +1,20 @@
 //! `vruntime diff`: where two traces part, and what is alike after that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use miette::miette;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
-use vruntime_report::grid;
+use vruntime_report::{DataTable, Kind, grid};
 use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
 use super::trace::{explain, open};
 use crate::args::Diff;
-use crate::{Ended, output};
+use crate::places::Places;
+use crate::{Ended, output, tables};
 
 /// One event, without its time: what two traces have in common or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,17 +35,26 @@ struct Side {
     events: usize,
 }
 
-/// Names of tasks: pids differ from run to run, so tasks of one name are numbered in the order in which they appear. Who is renamed, as
-/// everybody is by `exec`, has another name from then on.
+/// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and its replay. Else pids
+/// differ from run to run, so tasks of one name are numbered in the order in which they appear. Who is renamed, as everybody is by `exec`,
+/// has another name from then on.
 #[derive(Debug, Default)]
 struct Names {
     known: BTreeMap<(i32, Vec<u8>), String>,
     /// What each was called last.
     last: BTreeMap<i32, String>,
-    taken: BTreeMap<String, u32>,
+    /// How many of a name there are, and all that have been given.
+    counts: BTreeMap<String, u32>,
+    given: BTreeSet<String>,
+    /// The names in the other trace.
+    other: BTreeMap<(i32, Vec<u8>), String>,
 }
 
 impl Names {
+    fn beside(other: Self) -> Self {
+        Self { other: other.known, ..Self::default() }
+    }
+
     fn of(&mut self, task: Named<'_>) -> String {
         if task.pid == 0 {
             return "idle".to_owned();
@@ -55,21 +65,34 @@ impl Names {
         {
             return name.clone();
         }
-        let taken = &mut self.taken;
-        let name = self.known.entry((task.pid, task.comm.to_vec())).or_insert_with(|| {
+        let Self { known, counts, given, other, last } = self;
+        let key = (task.pid, task.comm.to_vec());
+        let name = known.entry(key).or_insert_with_key(|key| {
+            if let Some(name) = other.get(key)
+                && given.insert(name.clone())
+            {
+                return name.clone();
+            }
             let comm = String::from_utf8_lossy(task.comm).into_owned();
-            let count = taken.entry(comm.clone()).or_default();
-            *count += 1;
-            if *count == 1 { comm } else { format!("{comm}#{count}") }
+            let count = counts.entry(comm.clone()).or_default();
+            loop {
+                *count += 1;
+                let name = if *count == 1 { comm.clone() } else { format!("{comm}#{count}") };
+                if given.insert(name.clone()) {
+                    return name;
+                }
+            }
         });
-        self.last.insert(task.pid, name.clone());
+        last.insert(task.pid, name.clone());
         name.clone()
     }
 }
 
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
-    let [one, other] = [&diff.a, &diff.b].map(|path| side(path, diff));
-    let (one, other) = (one?, other?);
+    diff.tables.places(Places::default()).check()?;
+    let mut names = Names::default();
+    let one = side(&diff.a, diff, &mut names)?;
+    let other = side(&diff.b, diff, &mut Names::beside(names))?;
     for (path, side) in [(&diff.a, &one), (&diff.b, &other)] {
         if side.events == 0 {
             let help = "leave --task and --cpu out; vruntime trace info tells what is in it";
@@ -77,6 +100,9 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
         }
     }
     let lanes: Vec<Compared<'_>> = compare(&one, &other);
+    if let Some(folder) = &diff.tables.folder {
+        tables::write(folder, diff.tables.format, "", &[table(&lanes)])?;
+    }
     if diff.json {
         output::print_json(&json!(lanes.iter().map(Compared::json).collect::<Vec<Value>>()));
     } else {
@@ -86,17 +112,23 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
 }
 
 /// Reads what is compared of a trace.
-fn side(path: &Path, diff: &Diff) -> miette::Result<Side> {
+fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Side> {
     let mut events: Box<dyn Events> = open(path)?;
-    let (mut side, mut names) = (Side::default(), Names::default());
+    let mut side = Side::default();
     let mut began = None;
     let wanted = |name: &str| diff.task.is_empty() || diff.task.iter().any(|task| task == name);
     while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
         let (involved, step) = match record.point {
             Tracepoint::Switch { prev, prev_state, next, .. } => {
                 let (prev, next) = (names.of(prev), names.of(next));
-                // Old kernels and some formats do not tell who was preempted from who yielded.
-                let state = if prev_state == TaskState::Preempted { "R" } else { prev_state.letters() };
+                // Old kernels and some formats do not tell who was preempted from who yielded, nor the sleep of an idle kernel thread
+                // from others.
+                let state = match prev_state {
+                    TaskState::Preempted => TaskState::Running,
+                    TaskState::Idle => TaskState::Sleeping,
+                    state => state,
+                };
+                let state = state.letters();
                 let step = format!("switch {prev} ({state}) -> {next}");
                 (vec![prev, next], step)
             }
@@ -190,6 +222,34 @@ impl Compared<'_> {
             "first_divergence": self.first.map(|(a, b)| json!({ "after": a, "a": event(0, a), "b": event(1, b) })),
         })
     }
+}
+
+/// A row a CPU, for other programs.
+fn table(lanes: &[Compared<'_>]) -> DataTable {
+    let columns = [
+        ("cpu", "CPU", Kind::Count),
+        ("events_a", "Events A", Kind::Count),
+        ("events_b", "Events B", Kind::Count),
+        ("alike", "Alike", Kind::Count),
+        ("share_alike", "Alike", Kind::Share),
+        ("until_event", "Until event", Kind::Count),
+        ("parts_at_ns", "At", Kind::Nanoseconds),
+        ("shift_ns", "B later", Kind::Nanoseconds),
+    ];
+    let mut table = DataTable::new("diff", "What two traces have in common, by CPU", &columns);
+    for lane in lanes {
+        table.push(vec![
+            lane.cpu.into(),
+            lane.lanes[0].steps.len().into(),
+            lane.lanes[1].steps.len().into(),
+            lane.alike.into(),
+            (lane.share() / 100.0).into(),
+            lane.first.map(|(after, _)| after).into(),
+            lane.parts_at().into(),
+            lane.shift_ns.into(),
+        ]);
+    }
+    table
 }
 
 fn milliseconds(ns: i64) -> String {

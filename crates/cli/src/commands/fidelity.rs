@@ -91,6 +91,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
                 traces: None,
                 rtapp_log: None,
                 kernel: scenario.plan.kernel.clone(),
+                identities: None,
             })
         })
         .collect();

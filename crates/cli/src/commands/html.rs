@@ -136,7 +136,9 @@ pub(crate) fn replay_page(
     for note in notes {
         page.say(note.as_str());
     }
-    page.bars(check.share_bars());
+    for bars in check.share_bars() {
+        page.bars(bars);
+    }
     charts(&mut page, watched);
     for table in check.tables() {
         let title = table.title.clone();

@@ -7,6 +7,7 @@ mod compare;
 mod diff;
 mod fidelity;
 mod html;
+mod identities;
 mod info;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;

@@ -14,6 +14,7 @@ use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
 
+use super::identities::identities;
 use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
 use super::traced::{fit, semaphores, without_semaphores};
@@ -107,13 +108,17 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // A rule that removes tasks makes other programs, with names of their own.
     let mut inside = semaphores(&recorded.workload);
     inside.extend(changed.iter().flat_map(semaphores));
+    let copies = changed.as_ref().map_or(0, |changed| changed.tasks.len());
     let with_neighbours =
         |changed: Workload| beside.iter().fold(changed, |workload, input| workload.beside(&input.workload));
     let changed = changed.map(with_neighbours);
     let [of_replayed, of_what_if] = folders;
-    let job = |workload, plan: &Plan, traces: Option<PathBuf>| Job {
+    let job = |workload, plan: &Plan, traces: Option<PathBuf>, copies| Job {
         workload,
         config: plan.config.clone(),
+        identities: traces
+            .is_some()
+            .then(|| identities(&recorded, workload, copies, plan.config.machine.topology.nr_cpus())),
         traces,
         rtapp_log: None,
         detect: false,
@@ -121,9 +126,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         overview: true,
         kernel: plan.kernel.clone(),
     };
-    let mut jobs = vec![job(&recorded.workload, &as_recorded, of_replayed)];
+    let mut jobs = vec![job(&recorded.workload, &as_recorded, of_replayed, recorded.workload.tasks.len())];
     if let (Some(workload), Some(plan)) = (&changed, &what_if) {
-        jobs.push(job(workload, plan, of_what_if));
+        jobs.push(job(workload, plan, of_what_if, copies));
     }
     let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
     without_semaphores(&mut runs, &inside);
@@ -187,8 +192,8 @@ fn report(
         let title = format!("Replay of {}", arguments.file.display());
         super::html::write(&super::html::replay_page(&title, &lead, check, notes, &watched), path)?;
     }
-    if let Some(folder) = &arguments.reports.tables {
-        crate::tables::write(folder, arguments.reports.format, "", &check.tables())?;
+    if let Some(folder) = &arguments.reports.tables.folder {
+        crate::tables::write(folder, arguments.reports.tables.format, "", &check.tables())?;
     }
     Ok(())
 }

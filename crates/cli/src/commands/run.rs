@@ -46,6 +46,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
             kernel: plan.kernel.clone(),
+            identities: None,
         })
         .collect();
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
@@ -64,9 +65,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         if let Some(path) = &run.reports.html {
             html::write(&html::run_page(&input.name, &head(&input.name, &plan, &runs), done), path)?;
         }
-        if let Some(folder) = &run.reports.tables {
+        if let Some(folder) = &run.reports.tables.folder {
             let found = done.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
-            tables::write(folder, run.reports.format, "", &[done.results.tables(), found].concat())?;
+            tables::write(folder, run.reports.tables.format, "", &[done.results.tables(), found].concat())?;
         }
     }
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {

@@ -8,11 +8,12 @@ use std::path::Path;
 
 use miette::{IntoDiagnostic, miette};
 use serde_json::{Value, json};
-use vruntime_report::grid;
+use vruntime_report::{DataTable, Kind as Column, grid};
 use vruntime_trace::read::{self, Events, Kind, Needs, Notes, Summary, Tally, TaskSummary, TextReader};
 
 use crate::args::{Trace, TraceCommand, TraceInfo};
-use crate::{Ended, interrupt, output};
+use crate::places::Places;
+use crate::{Ended, interrupt, output, tables};
 
 /// Tasks and events shown unless all are asked for.
 const SHOWN: usize = 15;
@@ -51,6 +52,7 @@ pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
 }
 
 fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
+    arguments.tables.places(Places::default()).check()?;
     let mut events = open(&arguments.file)?;
     let mut summary = Summary::new();
     let mut ended = Ended::Well;
@@ -63,6 +65,9 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
     }
     let notes = events.notes();
     let needs = read::needs(&summary, notes);
+    if let Some(folder) = &arguments.tables.folder {
+        tables::write(folder, arguments.tables.format, "", &summary_tables(&summary))?;
+    }
     if arguments.json {
         output::print_json(&as_json(&arguments.file, &summary, notes, &needs));
     } else {
@@ -157,6 +162,45 @@ fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: 
     head.extend(tgid.then_some("tgid"));
     head.extend(["CPU ms", "CPU %", "switches", "wakeups", "migrations"]);
     format!("{}{}", grid(&head, 1, lines), rest(tasks.len(), shown, "tasks"))
+}
+
+/// Events by name and tasks, for other programs.
+fn summary_tables(summary: &Summary) -> [DataTable; 2] {
+    let span = summary.clock().span_ns();
+    let columns = [
+        ("event", "Event", Column::Text),
+        ("count", "Count", Column::Count),
+        ("per_second", "A second", Column::Number),
+    ];
+    let mut events = DataTable::new("events", "Events by name", &columns);
+    for (name, count) in summary.counts() {
+        let rate = (span > 0).then(|| count as f64 * 1e9 / span as f64);
+        events.push(vec![name.into(), count.into(), rate.into()]);
+    }
+    let columns = [
+        ("task", "Task", Column::Text),
+        ("pid", "Pid", Column::Count),
+        ("tgid", "Tgid", Column::Count),
+        ("cpu_ns", "CPU time", Column::Nanoseconds),
+        ("cpu", "CPU", Column::Share),
+        ("switches", "Switches", Column::Count),
+        ("wakeups", "Wakeups", Column::Count),
+        ("migrations", "Migrations", Column::Count),
+    ];
+    let mut tasks = DataTable::new("tasks", "Tasks", &columns);
+    for task in summary.tasks() {
+        tasks.push(vec![
+            task.comm().into(),
+            task.pid.into(),
+            task.tgid.into(),
+            task.cpu_ns.into(),
+            (span > 0).then(|| task.cpu_ns as f64 / span as f64).into(),
+            task.switches.into(),
+            task.wakeups().into(),
+            (summary.count_of("sched_migrate_task") > 0).then_some(task.migrations).into(),
+        ]);
+    }
+    [events, tasks]
 }
 
 fn rest(all: usize, shown: usize, what: &str) -> String {

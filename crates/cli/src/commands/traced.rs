@@ -73,6 +73,7 @@ impl Traced {
             analyse: None,
             overview: false,
             kernel: self.as_recorded.kernel.clone(),
+            identities: None,
         }
     }
 

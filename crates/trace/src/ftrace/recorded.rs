@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{push_field, push_number, push_signed};
+use super::{push_field, push_number, push_signed, push_tgid};
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 use crate::output::Output;
 
@@ -145,12 +145,7 @@ fn line(buffer: &mut Vec<u8>, record: &Record<'_>, tgid: Option<i32>) {
     push_number(buffer, record.pid.max(0) as u64, 1);
     buffer.resize(buffer.len().max(before + 5), b' ');
     if let Some(tgid) = tgid {
-        let mut id = Vec::with_capacity(10);
-        push_number(&mut id, tgid.max(0) as u64, 1);
-        buffer.extend_from_slice(b" (");
-        buffer.resize(buffer.len() + 5_usize.saturating_sub(id.len()), b' ');
-        buffer.extend_from_slice(&id);
-        buffer.push(b')');
+        push_tgid(buffer, tgid);
     }
     buffer.extend_from_slice(b" [");
     push_number(buffer, u64::from(record.cpu), 3);

@@ -2,7 +2,7 @@
 //!
 //! What a run looks like in the UI, and what it cannot show, is described in `docs/traces.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use bytes::Bytes;
@@ -27,9 +27,9 @@ use self::proto::{
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
 use self::tracks::{States, THREAD_TRACKS, group_change, group_use, offline, queue_length, rt_throttles, throttles};
-use crate::names::{Names, task_pid};
+use crate::names::{Names, Who};
 use crate::output::Output;
-use crate::{CpusetInfo, GroupInfo, Sink, TaskInfo, stopper_pid};
+use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
 /// Perfetto refuses a whole file that has a scheduling event of a CPU beyond this (`kMaxCpuCount`).
 const MAX_CPUS: u32 = 1024;
@@ -58,11 +58,13 @@ pub struct PerfettoOptions {
     /// On each thread's track, its loops as slices, and its policy and nice value, what becomes of its deadlines, its returns from
     /// timed sleeps and what the balancer did to it as instants; where groups are throttled, as slices. Default: yes.
     pub slices: bool,
+    /// What a recording called the tasks; its processes are those of the trace then. Default: none.
+    pub identities: Option<Identities>,
 }
 
 impl Default for PerfettoOptions {
     fn default() -> Self {
-        Self { kernel: "6.12".to_owned(), counters: true, slices: true }
+        Self { kernel: "6.12".to_owned(), counters: true, slices: true, identities: None }
     }
 }
 
@@ -83,8 +85,9 @@ pub struct PerfettoWriter<W> {
     bundles: Bundles,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
-    /// The leader's pid of each (group, class) that is a process.
+    /// The leader's pid of each (group, class) that is a process; of a recording, its processes that have been introduced.
     processes: BTreeMap<(GroupId, String), i32>,
+    recorded_processes: BTreeSet<i32>,
     queues: Option<RunQueues>,
     usage: Option<GroupUse>,
     slices: bool,
@@ -137,22 +140,27 @@ impl<W: Write> PerfettoWriter<W> {
         };
         let info = SystemInfo { utsname: Some(utsname), num_cpus: None };
         write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
-        let roots = [(LAUNCHER_PID, "vruntime"), (KTHREADD_PID, "kthreadd")].map(|(pid, name)| Process {
-            pid: Some(pid),
-            ppid: Some(0),
-            cmdline: vec![name.to_owned()],
-            is_kthread: Some(pid == KTHREADD_PID),
-            cmdline_is_comm: Some(true),
-        });
-        let tree = ProcessTree { processes: roots.into(), threads: Vec::new() };
+        // Whose children the processes of a recording were nobody says, and it may have these pids itself.
+        let roots = [(LAUNCHER_PID, "vruntime"), (KTHREADD_PID, "kthreadd")]
+            .into_iter()
+            .filter(|&(pid, _)| options.identities.as_ref().is_none_or(|names| pid != LAUNCHER_PID && !names.has(pid)))
+            .map(|(pid, name)| Process {
+                pid: Some(pid),
+                ppid: Some(0),
+                cmdline: vec![name.to_owned()],
+                is_kthread: Some(pid == KTHREADD_PID),
+                cmdline_is_comm: Some(true),
+            });
+        let tree = ProcessTree { processes: roots.collect(), threads: Vec::new() };
         write_packet(&mut out, 0, None, Data::ProcessTree(tree));
         Self {
             out,
-            names: Names::default(),
+            names: Names::with_identities(options.identities.clone()),
             bundles: Bundles::default(),
             tasks: Vec::new(),
             cpus: Vec::new(),
             processes: BTreeMap::new(),
+            recorded_processes: BTreeSet::new(),
             queues: options.counters.then(RunQueues::default),
             usage: options.counters.then(GroupUse::default),
             slices: options.slices,
@@ -262,7 +270,7 @@ impl<W: Write> PerfettoWriter<W> {
             return;
         }
         let process = Process {
-            pid: Some(stopper_pid(cpu)),
+            pid: Some(self.names.stopper_pid(cpu)),
             ppid: Some(KTHREADD_PID),
             cmdline: vec![format!("migration/{cpu}")],
             is_kthread: Some(true),
@@ -287,7 +295,7 @@ impl<W: Write> PerfettoWriter<W> {
         let uuid = THREAD_TRACKS + u64::from(task.0);
         let row = &mut self.tasks[task.index()];
         if !std::mem::replace(&mut row.has_track, true) {
-            let tid = task_pid(task);
+            let tid = self.names.task(task).pid;
             let pid = if row.tgid == 0 { tid } else { row.tgid };
             let thread = ThreadDescriptor { pid: Some(pid), tid: Some(tid.into()) };
             let track = TrackDescriptor { uuid: Some(uuid), thread: Some(thread), ..TrackDescriptor::default() };
@@ -378,27 +386,32 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             usage.enter(id, info.group);
         }
         // A process for each class of tasks in a group, led, as in Linux, by its first thread.
-        let pid = task_pid(id);
-        let leader = if info.class == info.name {
+        let Who { pid, comm: name, .. } = self.names.task(id);
+        let (name, recorded) = (name.clone(), self.names.identities());
+        let leader = if recorded.is_some() {
+            self.names.tgid(Running::Task(id)).unwrap_or(pid)
+        } else if info.class == info.name {
             pid
         } else {
             *self.processes.entry((info.group, info.class.to_owned())).or_insert(pid)
         };
         self.tasks[id.index()].tgid = leader;
         let mut tree = ProcessTree::default();
-        if leader == pid {
+        let new = if recorded.is_some() { self.recorded_processes.insert(leader) } else { leader == pid };
+        if new {
             let path = self.names.path(info.group);
-            let name = if path == "/" { info.class.to_owned() } else { format!("{path}:{}", info.class) };
+            let own = String::from_utf8_lossy(&name);
+            let class = recorded.map_or(info.class, |names| names.process(leader).unwrap_or(&own));
+            let name = if path == "/" { class.to_owned() } else { format!("{path}:{class}") };
             tree.processes.push(Process {
-                pid: Some(pid),
-                ppid: Some(LAUNCHER_PID),
+                pid: Some(leader),
+                ppid: recorded.is_none().then_some(LAUNCHER_PID),
                 // Two elements, because Perfetto cuts a single one at its first blank.
                 cmdline: vec![name, format!("cgroup={path}")],
                 is_kthread: Some(false),
                 cmdline_is_comm: None,
             });
         }
-        let name = self.names.task(id).comm.clone();
         tree.threads.push(Thread { tid: Some(pid), name: Some(name), tgid: Some(leader) });
         write_packet(&mut self.out, self.now, None, Data::ProcessTree(tree));
     }

@@ -195,6 +195,15 @@ fn time(text: &[u8]) -> Option<(i64, bool, &[u8])> {
     Some((if negative { -at } else { at }, counts, rest))
 }
 
+/// What follows the time since the event before, `(+12)` or `(+-3)`, as `trace-cmd report --ts-diff` prints it.
+#[inline]
+fn since_before(text: &[u8]) -> Option<&[u8]> {
+    let number = text.strip_prefix(b"(+")?;
+    let number = number.strip_prefix(b"-").unwrap_or(number);
+    let (_, length) = digits(number)?;
+    number[length..].strip_prefix(b")")
+}
+
 /// Finds the event's name in `rest`, which is the end of `line`.
 #[inline]
 fn finish(line: &[u8], mut head: Head, rest: &[u8]) -> Head {
@@ -205,6 +214,11 @@ fn finish(line: &[u8], mut head: Head, rest: &[u8]) -> Head {
     {
         // The sample's period.
         rest = trim_start(&rest[length..]);
+    }
+    if head.dress == Dress::Ftrace
+        && let Some(behind) = since_before(rest)
+    {
+        rest = trim_start(behind);
     }
     let start = line.len() - rest.len();
     let end = start + memchr(b' ', rest).unwrap_or(rest.len());
@@ -324,6 +338,9 @@ mod tests {
             ("kworker/-3 [001] 4.000001: x: y", "ftrace|kworker/|3|None|1|4000001000|x|y"),
             ("-7 [001] 4.000001: x: y", "perf||-7|None|1|4000001000|x|y"),
             ("a-3 [001] 4.000001: sys_read(fd: 3, buf: 0)", "ftrace|a|3|None|1|4000001000|sys_read|(fd: 3, buf: 0)"),
+            ("  bash-206  [001]  45.969217: (+3)     cpu_idle: x", "ftrace|bash|206|None|1|45969217000|cpu_idle|x"),
+            ("  bash-206  1d..2. 45.969217: (+-31) cpu_idle: x", "ftrace|bash|206|None|1|45969217000|cpu_idle|x"),
+            ("a-3 [001] 4.000001: (+x) y", "ftrace|a|3|None|1|4000001000||(+x) y"),
             ("a-3 [001] 4.000001: do_idle <-cpu_idle", "ftrace|a|3|None|1|4000001000||do_idle <-cpu_idle"),
         ] {
             assert_eq!(read(line), expected, "{line}");

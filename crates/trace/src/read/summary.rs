@@ -10,6 +10,8 @@ use crate::event::{Named, Record, Tracepoint, Wakeup};
 const MAX_NAMES: usize = 1 << 16;
 /// Tasks told apart. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
+/// Lives of pids that were given to a new task which have rows of their own. Whoever makes more has them together in a row a pid.
+const MAX_LIVES: usize = 1 << 18;
 /// Names remembered of one task.
 const MAX_COMMS: usize = 8;
 
@@ -32,7 +34,7 @@ pub struct TaskSummary {
     pub migrations: u64,
     /// It was running when the trace, or what is left of it, began.
     pub running_at_start: bool,
-    /// How often its pid was given to a new task.
+    /// How often its pid was given to a new task: once, since that one has a row of its own, unless there are too many such tasks.
     pub reuses: u64,
     /// How often it ran after a sleep without having been woken, as far as the trace tells.
     pub unwoken: u64,
@@ -96,8 +98,10 @@ pub struct Summary {
     unnamed: u64,
     cpus: Vec<Cpu>,
     tasks: Vec<TaskSummary>,
-    /// For each pid its place in `tasks`, plus one.
+    /// For each pid its place in `tasks`, plus one: of the latest who had it.
     index: Vec<u32>,
+    /// How many rows are of pids that have another.
+    lives: usize,
     tasks_left_out: u64,
     clock: Clock,
     events: u64,
@@ -244,13 +248,7 @@ impl Summary {
             }
             Tracepoint::ProcessFork { parent, child } => {
                 self.name(parent, None);
-                if let Some(task) = self.task(child.pid) {
-                    if !task.comms.is_empty() {
-                        task.reuses += 1;
-                    }
-                    (task.gone, task.asleep, task.tgid) = (false, false, None);
-                    task.comms.clear();
-                }
+                self.born(child.pid);
                 self.name(child, None);
             }
             Tracepoint::ProcessExit { task, .. } => {
@@ -262,6 +260,28 @@ impl Summary {
                 self.name(task, tgid);
             }
             _ => {}
+        }
+    }
+
+    /// A task is forked: whoever had its pid before has gone, and keeps a row.
+    fn born(&mut self, pid: i32) {
+        let room = self.lives < MAX_LIVES;
+        let Some(task) = self.task(pid) else { return };
+        task.reuses += u64::from(!task.comms.is_empty());
+        (task.gone, task.asleep, task.ready, task.charged_from) = (false, false, None, None);
+        // A name alone is what perf says of tasks, and may be that of this one.
+        let lived = task.switches + task.queued + task.wakings > 0 || task.running_at_start;
+        if lived && room {
+            self.lives += 1;
+            self.tasks.push(TaskSummary { pid, ..TaskSummary::default() });
+            self.index[pid as usize] = self.tasks.len() as u32;
+            for row in &mut self.cpus {
+                // It has left its CPU, unseen.
+                row.current = row.current.filter(|&(current, _)| current != pid);
+            }
+        } else {
+            task.tgid = None;
+            task.comms.clear();
         }
     }
 
@@ -449,5 +469,44 @@ mod tests {
         let a = tasks.iter().find(|task| task.pid == 7).expect("it is in the trace");
         assert_eq!((a.cpu_ns, a.switches, a.unwoken), (3_900_000 + 2_000_000 + 1_500_000, 3, 0));
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
+    }
+
+    /// The second task of a pid has nothing of the first.
+    #[test]
+    fn each_life_of_a_pid_has_a_row() {
+        let switch = |at: &str, (comm, pid): (&str, i32), state: &str, (next, next_pid): (&str, i32)| {
+            format!(
+                "{comm}-{pid} [000] {at}: sched_switch: prev_comm={comm} prev_pid={pid} prev_prio=120 prev_state={state} ==> \
+                 next_comm={next} next_pid={next_pid} next_prio=120\n"
+            )
+        };
+        let (sh, idle) = (("sh", 5), ("swapper/0", 0));
+        let fork = |at: &str| format!("sh-5 [000] {at}: sched_process_fork: comm=sh pid=5 child_comm=sh child_pid=7\n");
+        let exec =
+            |at: &str, name: &str| format!("sh-7 [000] {at}: task_rename: pid=7 oldcomm=sh newcomm={name} x=0\n");
+        let text = [
+            fork("1.000000"),
+            switch("1.001000", sh, "S", ("sh", 7)),
+            exec("1.001001", "ls"),
+            switch("1.003000", ("ls", 7), "X", sh),
+            fork("1.004000"),
+            switch("1.005000", sh, "S", ("sh", 7)),
+            exec("1.005001", "mk"),
+            switch("1.010000", ("mk", 7), "S", idle),
+            fork("1.011000"),
+        ]
+        .concat();
+        let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        let lives: Vec<_> = summary
+            .tasks()
+            .iter()
+            .filter(|task| task.pid == 7)
+            .map(|task| (task.comm(), task.cpu_ns, task.switches, task.reuses))
+            .collect();
+        let row = |comm: &str, ms: u64, switches, reuses| (comm.to_owned(), ms * 1_000_000, switches, reuses);
+        assert_eq!(lives, [row("mk", 5, 1, 1), row("ls", 2, 1, 1), row("sh", 0, 0, 0)]);
     }
 }

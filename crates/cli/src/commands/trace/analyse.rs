@@ -43,8 +43,8 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if let Some(path) = &arguments.reports.html {
         html::write(&html::trace_page(&arguments.file, &analyses), path)?;
     }
-    if let Some(folder) = &arguments.reports.tables {
-        tables::write(folder, arguments.reports.format, "", &analyses.tables())?;
+    if let Some(folder) = &arguments.reports.tables.folder {
+        tables::write(folder, arguments.reports.tables.format, "", &analyses.tables())?;
     }
     if arguments.json {
         let mut json = analyses.json();

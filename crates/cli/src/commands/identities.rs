@@ -1,0 +1,35 @@
+//! Whom the tasks of a replay stand for: its traces call them what the recording did, so that the two can be laid side by side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vruntime_trace::{Identities, Identity};
+use vruntime_workload::program::Workload;
+use vruntime_workload::recorded::Recorded;
+
+/// What the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to that number) like
+/// the task they are copied from, under pids of their own. Whoever else is there keeps his name.
+pub(super) fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
+    let mut met = BTreeSet::new();
+    let mut known = BTreeMap::new();
+    for thread in &recorded.threads {
+        let Some(task) = thread.task else { continue };
+        // Of two lives under one pid, the first has it.
+        let pid = met.insert(thread.pid).then_some(thread.pid);
+        let identity = Identity { comm: thread.comm.clone(), pid, tgid: thread.tgid };
+        known.insert(recorded.workload.tasks[task].name.as_str(), identity);
+    }
+    let tasks = workload.tasks.iter().take(copies).map(|task| {
+        let of_copy = || Identity {
+            comm: task.class.clone(),
+            pid: None,
+            tgid: task.process.and_then(|process| i32::try_from(process).ok()),
+        };
+        (task.name.clone(), known.get(task.name.as_str()).cloned().unwrap_or_else(of_copy))
+    });
+    let stopper = |cpu: usize| {
+        let name = format!("migration/{cpu}");
+        recorded.threads.iter().find(|thread| thread.task.is_none() && thread.comm == name).map(|thread| thread.pid)
+    };
+    let pids = recorded.threads.iter().flat_map(|thread| thread.tgid.into_iter().chain([thread.pid]));
+    Identities::new(tasks, (0..cpus).map(stopper), pids)
+}

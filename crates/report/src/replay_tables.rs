@@ -1,0 +1,174 @@
+//! What a replay gave, as tables of data and bars: for pages and files.
+
+use crate::data::{Cell, DataTable, Kind};
+use crate::page::{Bar, Bars};
+use crate::replay::{ReplayCheck, ReplayMeasure};
+use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
+use crate::result_tables::{Head, MOST_BARS, table};
+use crate::units::percent;
+
+impl ReplayCheck {
+    /// Tasks, groups and CPUs, recorded, replayed and what if.
+    pub fn tables(&self) -> Vec<DataTable> {
+        let measures: [Head; 15] = [
+            ("recorded_cpu", "CPU, recorded", Kind::Share),
+            ("replayed_cpu", "Replayed", Kind::Share),
+            ("what_if_cpu", "What if", Kind::Share),
+            ("recorded_switches", "Switches, recorded", Kind::Count),
+            ("replayed_switches", "Replayed", Kind::Count),
+            ("what_if_switches", "What if", Kind::Count),
+            ("recorded_p50_ns", "p50, recorded", Kind::Nanoseconds),
+            ("replayed_p50_ns", "Replayed", Kind::Nanoseconds),
+            ("what_if_p50_ns", "What if", Kind::Nanoseconds),
+            ("recorded_p99_ns", "p99, recorded", Kind::Nanoseconds),
+            ("replayed_p99_ns", "Replayed", Kind::Nanoseconds),
+            ("what_if_p99_ns", "What if", Kind::Nanoseconds),
+            ("recorded_cpu_ns", "CPU time, recorded", Kind::Nanoseconds),
+            ("replayed_cpu_ns", "Replayed", Kind::Nanoseconds),
+            ("what_if_cpu_ns", "What if", Kind::Nanoseconds),
+        ];
+        let names: [Head; 2] = [("task", "Task", Kind::Text), ("sleeps", "Sleeps", Kind::Text)];
+        let mut tasks = table("replay_tasks", "Tasks: recorded, replayed as recorded, what if", &[&names, &measures]);
+        let of = [self.elapsed_ns.0, self.elapsed_ns.1, self.elapsed_ns.2];
+        for task in &self.tasks {
+            let runs = [Some(&task.recorded), Some(&task.replayed), task.what_if.as_ref()];
+            let all = |pick: &dyn Fn(&ReplayMeasure, u64) -> Cell| -> Vec<Cell> {
+                runs.iter().zip(of).map(|(run, of)| run.map_or(Cell::Nothing, |run| pick(run, of))).collect()
+            };
+            let mut row: Vec<Cell> = vec![task.name.as_str().into(), task.habit.as_str().into()];
+            row.extend(all(&|run, of| (run.cpu_ns as f64 / of.max(1) as f64).into()));
+            row.extend(all(&|run, _| run.switches.into()));
+            row.extend(all(&|run, _| run.wakeup.map(|latency| latency.p50_ns).into()));
+            row.extend(all(&|run, _| run.wakeup.map(|latency| latency.p99_ns).into()));
+            row.extend(all(&|run, _| run.cpu_ns.into()));
+            tasks.push(row);
+        }
+        let heads: [Head; 4] = [
+            ("cpu", "CPU", Kind::Count),
+            ("recorded_busy", "Busy, recorded", Kind::Share),
+            ("replayed_busy", "Replayed", Kind::Share),
+            ("what_if_busy", "What if", Kind::Share),
+        ];
+        let mut cpus = DataTable::new("replay_cpus", "CPUs: recorded, replayed as recorded, what if", &heads);
+        let what_if = self.what_if_cpus.as_deref().unwrap_or_default();
+        for cpu in 0..self.cpus.len().max(what_if.len()) {
+            let part = |ns: Option<u64>, of: u64| Cell::from(ns.map(|ns| ns as f64 / of.max(1) as f64));
+            let pair = self.cpus.get(cpu);
+            cpus.push(vec![
+                cpu.into(),
+                part(pair.map(|pair| pair.0), of[0]),
+                part(pair.map(|pair| pair.1), of[1]),
+                part(what_if.get(cpu).copied(), of[2]),
+            ]);
+        }
+        let mut tables = vec![tasks];
+        tables.extend(self.groups_table());
+        tables.push(cpus);
+        tables
+    }
+
+    /// What to draw bars of: groups against what they were entitled to in each run, if there are any; the largest tasks against what was
+    /// recorded.
+    pub fn share_bars(&self) -> Vec<Bars> {
+        let (replayed, what_if) = (self.elapsed_ns.1, self.elapsed_ns.2);
+        let groups = [
+            self.group_bars("replayed as recorded", replayed, |group| group.replayed),
+            self.group_bars("what if", what_if, |group| group.what_if),
+        ];
+        groups.into_iter().filter(|bars| !bars.rows.is_empty()).chain([self.task_bars()]).collect()
+    }
+
+    /// CPU time of the groups in one run; the mark is what they were entitled to in it.
+    fn group_bars(&self, run: &str, of: u64, measured: fn(&ReplayGroup) -> Option<ReplayGroupMeasure>) -> Bars {
+        let part = |ns: u64| ns as f64 / of.max(1) as f64;
+        // The first is the root, which gets all there is.
+        let groups = self.groups.iter().skip(1).filter_map(|group| Some((&group.path, measured(group)?)));
+        let rows = groups.take(MOST_BARS).map(|(path, group)| {
+            let (cpu, entitled) = (part(group.cpu_ns), part(group.entitled_ns));
+            Bar {
+                name: path.clone(),
+                share: cpu,
+                mark: Some(entitled),
+                text: format!("{} %, entitled to {} %", percent(cpu), percent(entitled)),
+            }
+        });
+        Bars { entry: "Groups".to_owned(), label: run.to_owned(), rows: rows.collect(), ..Bars::of_groups() }
+    }
+
+    /// CPU time of the largest tasks in the last of the runs; the mark is what was recorded.
+    fn task_bars(&self) -> Bars {
+        let what_if = self.what_if_cpus.is_some();
+        let of = if what_if { self.elapsed_ns.2 } else { self.elapsed_ns.1 };
+        let part = |ns: u64, of: u64| ns as f64 / of.max(1) as f64;
+        let rows = self.tasks.iter().take(MOST_BARS).map(|task| {
+            let run = if what_if { task.what_if.unwrap_or_default() } else { task.replayed };
+            let (now, then) = (part(run.cpu_ns, of), part(task.recorded.cpu_ns, self.elapsed_ns.0));
+            Bar {
+                name: task.name.clone(),
+                share: now,
+                mark: Some(then),
+                text: format!("{} %, recorded {} %", percent(now), percent(then)),
+            }
+        });
+        Bars {
+            title: "CPU time of tasks".to_owned(),
+            entry: "CPU time".to_owned(),
+            sub: format!(
+                "{}; the mark is what was recorded. 100 % is one CPU all along.",
+                if what_if { "What if" } else { "Replayed as recorded" }
+            ),
+            rows: rows.collect(),
+            ..Bars::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::ReplayTask;
+
+    #[test]
+    fn a_replay_as_tables() {
+        let measure = |cpu_ns| ReplayMeasure { cpu_ns, switches: 3, wakeup: None };
+        let check = ReplayCheck {
+            tasks: vec![ReplayTask {
+                name: "web-1".to_owned(),
+                recorded: measure(400),
+                replayed: measure(300),
+                what_if: Some(measure(200)),
+                ..ReplayTask::default()
+            }],
+            groups: vec![
+                ReplayGroup { path: "/".to_owned(), ..ReplayGroup::default() },
+                ReplayGroup {
+                    path: "/new".to_owned(),
+                    replayed: None,
+                    what_if: Some(ReplayGroupMeasure {
+                        cpu_ns: 200,
+                        entitled_ns: 250,
+                        run_delay_ns: 9,
+                        throttled: Some((7, 50)),
+                    }),
+                },
+            ],
+            cpus: vec![(400, 300)],
+            what_if_cpus: Some(vec![200, 0]),
+            charged_ns: 0,
+            elapsed_ns: (1000, 1000, 1000),
+        };
+        let tables = check.tables();
+        let row = tables[0].json()[0].clone();
+        assert_eq!((&row["recorded_cpu"], &row["what_if_cpu"]), (&0.4.into(), &0.2.into()));
+        let row = tables[1].json()[1].clone();
+        assert_eq!((&row["what_if_cpu"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
+        assert_eq!((&row["what_if_nr_throttled"], &row["replayed_cpu"]), (&7.into(), &serde_json::Value::Null));
+        assert_eq!(tables[2].rows.len(), 2);
+        assert_eq!(tables[2].json()[1]["replayed_busy"], serde_json::Value::Null);
+        let all = check.share_bars();
+        let bars: Vec<_> = all.iter().map(|bars| (bars.rows.len(), bars.rows[0].mark, &*bars.rows[0].text)).collect();
+        assert_eq!(bars[0], (1, Some(0.25), "20.00 %, entitled to 25.00 %"), "the root is all of the machine");
+        assert_eq!(bars[1], (1, Some(0.4), "20.00 %, recorded 40.00 %"));
+        assert_eq!((all.len(), all[0].label.as_str()), (2, "what if"), "the group is of a rule");
+    }
+}
