@@ -17,6 +17,7 @@ mod cgroup;
 mod check;
 mod error;
 mod ftrace;
+mod hogs;
 mod host;
 mod measured;
 mod objects;
