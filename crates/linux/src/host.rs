@@ -1,7 +1,10 @@
 //! What the kernel tells of the machine and of itself.
 
+mod preempt;
+
 use std::collections::BTreeMap;
-use std::fs;
+use std::path::Path;
+use std::{fs, io};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -18,6 +21,8 @@ pub struct Host {
     pub hz: u32,
     /// `none`, `voluntary`, `full` or `lazy`; none if the kernel does not tell.
     pub preempt: Option<String>,
+    /// Where it says so, or why it is not known.
+    pub preempt_from: String,
     /// Whether autogroup is on.
     pub autogroup: bool,
     /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as long.
@@ -60,10 +65,12 @@ fn is_emulated(cpuinfo: &str) -> bool {
 
 /// Describes this machine: the CPUs this process may use.
 pub fn describe() -> Host {
+    let preempt = preempt::preempt(Path::new("/"));
     let mut host = Host {
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
         hz: hz(),
-        preempt: preempt(),
+        preempt: preempt.model,
+        preempt_from: preempt.how,
         autogroup: number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1),
         emulated: read("/proc/cpuinfo").is_some_and(|info| is_emulated(&info)),
         ..Host::default()
@@ -85,24 +92,25 @@ pub fn describe() -> Host {
         host.capacities = capacities;
     }
     let debug = "/sys/kernel/debug/sched";
-    if let Some(features) = read(&format!("{debug}/features")) {
-        host.features = features.split_whitespace().map(str::to_owned).collect();
-        for name in [
-            "base_slice_ns",
-            "migration_cost_ns",
-            "latency_ns",
-            "min_granularity_ns",
-            "wakeup_granularity_ns",
-            "nr_migrate",
-        ] {
-            if let Some(value) = read(&format!("{debug}/{name}")).and_then(|text| text.parse().ok()) {
-                host.tunables.push((name.to_owned(), value));
+    match fs::read_to_string(format!("{debug}/features")) {
+        Ok(features) => {
+            host.features = features.split_whitespace().map(str::to_owned).collect();
+            for name in [
+                "base_slice_ns",
+                "migration_cost_ns",
+                "latency_ns",
+                "min_granularity_ns",
+                "wakeup_granularity_ns",
+                "nr_migrate",
+            ] {
+                if let Some(value) = read(&format!("{debug}/{name}")).and_then(|text| text.parse().ok()) {
+                    host.tunables.push((name.to_owned(), value));
+                }
             }
         }
-    } else {
-        host.notes.push(
-            "features and tunables cannot be read: mount -t debugfs debugfs /sys/kernel/debug, as root".to_owned(),
-        );
+        Err(error) => {
+            host.notes.push(without_debugfs(Path::new("/"), rustix::process::geteuid().is_root(), &error));
+        }
     }
     host
 }
@@ -155,18 +163,34 @@ fn hz() -> u32 {
     u32::try_from(1_000_000_000_u64.checked_div(ns).unwrap_or(250)).unwrap_or(250)
 }
 
-/// The preemption model: what debugfs says of a kernel that can change it, or what the kernel's version line does.
-fn preempt() -> Option<String> {
-    if let Some(text) = read("/sys/kernel/debug/sched/preempt") {
-        let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-        return chosen.map(str::to_owned);
-    }
-    let version = read("/proc/version")?;
-    let words: Vec<&str> = version.split_whitespace().collect();
-    if words.contains(&"PREEMPT_DYNAMIC") {
-        return None;
-    }
-    Some(if words.contains(&"PREEMPT") { "full" } else { "none" }.to_owned())
+/// Why `features` and `tunables` are missing, and what helps: as far as debugfs is what it takes, whether it is there and this is root.
+fn without_debugfs(root: &Path, is_root: bool, error: &io::Error) -> String {
+    let mounts = fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
+    let mounted = mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some("/sys/kernel/debug") && words.next() == Some("debugfs")
+    });
+    let why = match (mounted, is_root, error.kind()) {
+        (false, true, _) => "debugfs is not mounted: mount -t debugfs debugfs /sys/kernel/debug".to_owned(),
+        (false, false, _) => {
+            "debugfs is not mounted, and only root may read it: as root, mount -t debugfs debugfs /sys/kernel/debug"
+                .to_owned()
+        }
+        (true, _, io::ErrorKind::NotFound) => {
+            "debugfs is mounted, but this kernel has no sched/features in it (CONFIG_SCHED_DEBUG, Linux 5.13 on)"
+                .to_owned()
+        }
+        (true, false, io::ErrorKind::PermissionDenied) => {
+            format!("debugfs is mounted, but only root may read it ({error})")
+        }
+        (true, true, io::ErrorKind::PermissionDenied) => {
+            format!(
+                "debugfs is mounted and this is root, but the kernel refuses it ({error}): it is locked down, or so configured"
+            )
+        }
+        (true, _, _) => format!("debugfs is mounted, but cannot be read ({error})"),
+    };
+    format!("features and tunables cannot be read: {why}")
 }
 
 #[cfg(test)]
@@ -191,6 +215,30 @@ mod tests {
     fn this_machine_is_described() {
         let host = describe();
         assert!(host.hz >= 24 && !host.topology.is_empty() && !host.kernel.is_empty(), "{host:?}");
+    }
+
+    #[test]
+    fn why_debugfs_says_nothing_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let said = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
+            fs::write(root.path().join("proc/mounts"), mounts).unwrap();
+            without_debugfs(root.path(), is_root, &io::Error::from(kind))
+        };
+        let mounted = "sysfs /sys sysfs rw 0 0\nnone /sys/kernel/debug debugfs rw,relatime 0 0\n";
+        // Tracefs below it, and something else of that name, are none.
+        let not = "tracefs /sys/kernel/debug/tracing tracefs rw 0 0\nnone /mnt/debug debugfs rw 0 0\n";
+        use io::ErrorKind::{NotFound, PermissionDenied};
+        for (mounts, is_root, kind, expected, never) in [
+            (not, true, NotFound, "not mounted: mount -t debugfs", "as root"),
+            (not, false, NotFound, "as root, mount -t debugfs", "this is root"),
+            (mounted, false, PermissionDenied, "only root may read it", "mount -t"),
+            (mounted, true, PermissionDenied, "this is root, but the kernel refuses it", "mount -t"),
+            (mounted, true, NotFound, "this kernel has no sched/features", "mount -t"),
+        ] {
+            let said = said(mounts, is_root, kind);
+            assert!(said.contains(expected) && !said.contains(never), "{said}");
+        }
     }
 
     #[test]
