@@ -27,7 +27,7 @@ mod stat;
 mod sys;
 mod work;
 
-pub use calibrate::{Calibration, MeasuredCost, calibrate};
+pub use calibrate::{Calibration, MeasuredCost, MigrationCost, TimerSlack, calibrate};
 pub use error::Error;
 pub use host::{Host, describe};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
