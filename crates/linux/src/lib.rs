@@ -29,7 +29,7 @@ mod work;
 
 pub use calibrate::{Calibration, MeasuredCost, MigrationCost, TimerSlack, calibrate};
 pub use error::Error;
-pub use host::{Host, describe};
+pub use host::{Host, describe, today};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
 pub use run::{Options, run};
 

@@ -52,6 +52,10 @@ struct ScenarioFile {
 struct File {
     name: String,
     kernel: String,
+    /// The day, UTC.
+    recorded: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor: Option<String>,
     hz: u32,
     /// Absent where the kernel does not tell it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,6 +160,8 @@ fn suite<'a>(
         let recorded = File {
             name: name.clone(),
             kernel: host.kernel.clone(),
+            recorded: vruntime_linux::today(),
+            processor: host.processor.clone(),
             hz: host.hz,
             preempt: host.preempt.clone(),
             // All tasks of a run with groups lie in cgroups of ours, where there is no autogroup.
@@ -322,6 +328,7 @@ mod tests {
             for (name, mut file) in suite {
                 file.duration_s = 1;
                 let text = file.text().expect("it is JSON");
+                assert!(text.contains("\"recorded\": \"20") && !text.contains("\"processor\""), "{text}");
                 assert_eq!(text.contains("\"preempt\""), recorded.is_some(), "{text}");
                 assert_eq!(recording::parse(&name, text.as_bytes()).unwrap().preempt, recorded);
             }
