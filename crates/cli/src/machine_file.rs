@@ -216,21 +216,17 @@ fn migrations(measured: &[vruntime_linux::MigrationCost]) -> String {
 /// How late sleeps return, in words.
 #[cfg(target_os = "linux")]
 fn timer_slacks(measured: &[vruntime_linux::TimerSlack]) -> String {
-    let late = |slack: &vruntime_linux::TimerSlack| {
-        format!(
-            "with {} ns sleeps return {} ns late on average, {} ns at least",
-            slack.ns, slack.mean_late_ns, slack.least_late_ns
-        )
-    };
-    match measured {
-        [own, shortest] => {
-            format!("\n# Timer slack of this process: {} ns; {}, {}.\n", own.ns, late(own), late(shortest))
-        }
-        [shortest] => {
-            format!("\n# This process has no timer slack of its own (a real-time one has none); {}.\n", late(shortest))
-        }
-        _ => String::new(),
+    let Some(shortest) = measured.last() else { return String::new() };
+    let own = measured.iter().find(|slack| slack.ns != shortest.ns);
+    let said = own.map_or("none (a real-time one has none)".to_owned(), |own| format!("{} ns", own.ns));
+    let mut text = format!(
+        "\n# Timer slack of this process: {said}. Sleeps beside a busy thread return late, on average and at least:\n"
+    );
+    for slack in measured {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "#   with {} ns: {} ns, {} ns", slack.ns, slack.mean_late_ns, slack.least_late_ns);
     }
+    text
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -270,9 +266,16 @@ mod tests {
         let migration = file.migration;
         assert_eq!((migration.kib, migration.extra_ns), (vec![4, 4096], vec![10, 30_000]), "{text}");
         assert_eq!(migration.again_ns, [20, 400_000]);
-        let slack = "# Timer slack of this process: 50000 ns; with 50000 ns sleeps return 60000 ns late on average, 59000 ns at least, \
-                     with 1 ns sleeps return 9000 ns late";
+        let slack = "# Timer slack of this process: 50000 ns. Sleeps beside a busy thread return late, on average and at least:\n\
+                     #   with 50000 ns: 60000 ns, 59000 ns\n#   with 1 ns: 9000 ns, 8000 ns\n";
         assert!(text.contains(slack), "{text}");
+        let mut real_time = calibration(None);
+        real_time.timer_slacks.remove(0);
+        let text = write(&real_time);
+        assert!(
+            text.contains("of this process: none (a real-time one has none). ") && parse("m.toml", &text).is_ok(),
+            "{text}"
+        );
     }
 
     #[test]

@@ -53,8 +53,8 @@ fn fidelity_judges_throttling() {
 /// A recording without its kernel's preemption model is judged all the same, and that is told.
 #[test]
 fn an_unknown_preemption_model_is_told() {
-    let text = std::fs::read_to_string("../../fidelity/ground-truth/linux-6.18/three-hogs.json").unwrap();
     const TOLD: &str = ",\n \"preempt\": \"none\"";
+    let text = std::fs::read_to_string("../../fidelity/ground-truth/linux-6.18/three-hogs.json").unwrap();
     assert!(text.contains(TOLD), "{text}");
     for (instead, note) in [
         ("", "note: no preemption model was recorded: voluntary is simulated"),
@@ -90,7 +90,7 @@ fn cells_are_left_as_a_table() {
         }
         assert_eq!(row["verdict"], if cell["inside"] == true { "inside" } else { "outside" });
         let recorded: Vec<f64> =
-            cell["recorded"].as_array().unwrap().iter().filter_map(|value| value.as_f64()).collect();
+            cell["recorded"].as_array().unwrap().iter().filter_map(serde_json::Value::as_f64).collect();
         assert_eq!(row["recorded_min"], recorded.iter().copied().fold(f64::INFINITY, f64::min));
         assert_eq!(row["recorded_max"], recorded.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         assert!(row["allowed_min"].as_f64() <= row["recorded_min"].as_f64(), "{row}");

@@ -247,6 +247,7 @@ mod tests {
 
     #[test]
     fn why_debugfs_says_nothing_is_told() {
+        use io::ErrorKind::{NotFound, PermissionDenied};
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("proc")).unwrap();
         let said = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
@@ -256,7 +257,6 @@ mod tests {
         let mounted = "sysfs /sys sysfs rw 0 0\nnone /sys/kernel/debug debugfs rw,relatime 0 0\n";
         // Tracefs below it, and something else of that name, are none.
         let not = "tracefs /sys/kernel/debug/tracing tracefs rw 0 0\nnone /mnt/debug debugfs rw 0 0\n";
-        use io::ErrorKind::{NotFound, PermissionDenied};
         for (mounts, is_root, kind, expected, never) in [
             (not, true, NotFound, "not mounted: mount -t debugfs", "as root"),
             (not, false, NotFound, "as root, mount -t debugfs", "this is root"),

@@ -92,13 +92,14 @@ mod tests {
     use super::*;
 
     /// What is found where these files are.
-    fn with(files: &[(&str, &str)]) -> Found {
+    fn with(files: Files<'_>) -> Found {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             if path.extension().is_some_and(|extension| extension == "gz") {
-                let mut packed = flate2::write::GzEncoder::new(fs::File::create(path).unwrap(), Default::default());
+                let mut packed =
+                    flate2::write::GzEncoder::new(fs::File::create(path).unwrap(), flate2::Compression::default());
                 packed.write_all(text.as_bytes()).unwrap();
                 packed.finish().unwrap();
             } else {
@@ -107,6 +108,9 @@ mod tests {
         }
         preempt(root.path())
     }
+
+    /// Files by path and text.
+    type Files<'a> = &'a [(&'a str, &'a str)];
 
     const DEBUG: &str = "sys/kernel/debug/sched/preempt";
     const VERSION: &str = "proc/sys/kernel/version";
@@ -123,7 +127,7 @@ mod tests {
         let boot = ("boot/config-6.1.0-9-amd64", "CONFIG_PREEMPT_VOLUNTARY=y\n");
         let modules = ("lib/modules/6.1.0-9-amd64/config", "CONFIG_PREEMPT_BUILD=y\nCONFIG_PREEMPT=y\n");
         let debug = (DEBUG, "none voluntary full (lazy) \n");
-        let cases: [(&[(&str, &str)], &str, &str); 9] = [
+        let cases: [(Files<'_>, &str, &str); 9] = [
             (&[debug, DYNAMIC, config], "lazy", "debug"),
             (&[DYNAMIC, config], "none", "/proc/config.gz), unless it was changed since"),
             (
@@ -148,7 +152,7 @@ mod tests {
     /// A kernel without preemption on its version line may be either of two, and a dynamic one any: no guess.
     #[test]
     fn what_is_not_told_stays_unknown() {
-        let cases: [(&[(&str, &str)], &str); 5] = [
+        let cases: [(Files<'_>, &str); 5] = [
             (&[], "no version line"),
             (&[PLAIN, RELEASE], "none or voluntary"),
             (&[(VERSION, "#1 SMP PREEMPT Debian\n")], "full or lazy"),
