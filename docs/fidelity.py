@@ -4,6 +4,7 @@ docs/fidelity-machines.md from those of every folder of recordings in fidelity/m
     python3 docs/fidelity.py target/release/vruntime
 """
 
+import datetime
 import json
 import math
 import pathlib
@@ -12,6 +13,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 MACHINES = HERE.parent / "fidelity" / "machines"
+RECORDINGS = HERE.parent / "fidelity" / "ground-truth"
 
 
 def run(*arguments):
@@ -160,6 +162,38 @@ def calibrated(name):
     return [*lines, ""]
 
 
+# What the README of the recordings says of their machines and their recordings do not, by kernel. It has no date either.
+MACHINE_OF = {
+    "6.1": "Debian's cloud kernel, QEMU's software emulation on a host with 2 CPUs",
+    "6.12": "Debian's cloud kernel, QEMU's software emulation on a host with 2 CPUs",
+    "6.18": "virtual machine, AMD EPYC",
+}
+
+
+def where():
+    """A row for each machine that the main table was recorded on: what its recordings say of it."""
+    rows = {}
+    for folder in sorted(RECORDINGS.glob("linux-*"), key=lambda folder: number(folder.name.removeprefix("linux-"))):
+        for file in sorted(folder.glob("*.json")):
+            said = json.loads(file.read_text())
+            short = ".".join(said["kernel"].split(".")[:2])
+            key = (
+                said["kernel"],
+                f"{said['topology']} (QEMU)" if "," in said["topology"] else f"{said['cpus']} CPUs",
+                MACHINE_OF[short],
+                "yes" if said["emulated"] else "no",
+                said["hz"],
+                said.get("preempt", "not said"),
+                "on" if said["autogroup"] else "off",
+                f"{len(said['observed'])} of {said['duration_s']} s",
+                # What a recording made with `vruntime fidelity --record` may say.
+                said.get("recorded", "not said"),
+            )
+            rows[key] = rows.get(key, 0) + 1
+    by_size = sorted(rows.items(), key=lambda row: (number(row[0][0]), row[0][1]))
+    return [f"| {' | '.join(map(str, key))} | {files} |" for key, files in by_size]
+
+
 machines = {folder.name: run(folder) for folder in sorted(filter(pathlib.Path.is_dir, MACHINES.iterdir()), key=lambda folder: ORDER.index(folder.name))}
 
 inside, total = count(cells)
@@ -177,6 +211,17 @@ main = [
     "| kernel | inside | of |",
     "|---|---|---|",
     *(f"| {kernel} | {part} | {of} |" for kernel, part, of in by_kernel(cells)),
+    "",
+    "## Where and when this was recorded",
+    "",
+    "| kernel | CPUs | machine | emulated | HZ | preemption | autogroup | runs | date | scenarios |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+    *where(),
+    "",
+    "All but the machine is what the recordings say; the machine is what their README says. Neither says on which day they were made (they are in this repository since",
+    "21 November 2026), which model the processors were or on what host the emulator ran, nor, with `6.1.0`, which of Debian's updates of 6.1 it was. Recordings that",
+    "`vruntime fidelity --record` makes now say the day (`recorded`) and the processor.",
+    f"Simulated, and this page made, on {datetime.date.today():%-d %B %Y}; a simulation is the same on any machine.",
     "",
     "## Other machines",
     "",

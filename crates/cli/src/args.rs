@@ -89,12 +89,14 @@ pub(crate) enum Command {
     /// Compare the simulator with recordings of real kernels, cell by cell
     #[command(
         long_about = "Runs every recorded scenario under the kernel it was recorded on, and compares what every class \
-                      of identical tasks got: CPU share, switches, migrations, wakeup latency. A cell is inside if \
+                      of identical tasks got: CPU share, switches, migrations, wakeup latency, throttling. A cell is inside if \
                       the simulated value lies within the tolerance of the range of the recorded runs:\n\n  \
                       cpu_share            0.5 percentage points if all tasks are confined to one CPU, else 1.5\n  \
                       switches             10 % (20 % if recorded under emulation)\n  \
                       wakeup_latency_pNN   20 % or 100 us (30 % or 500 us; not judged if emulated on > 2 CPUs)\n  \
-                      migrations           a factor of 2, or 10\n\n\
+                      migrations           a factor of 2, or 10\n  \
+                      nr_throttled         10 %, of each group with a limit: periods in which it was throttled\n  \
+                      throttled_usec       15 %, of each group with a limit: for how long, summed over CPUs\n\n\
                       Scenarios that need what the simulator does not offer yet are listed and left out. The last \
                       line is `inside N of M cells`."
     )]
@@ -116,7 +118,8 @@ pub(crate) enum Command {
     /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks, migrations
     #[cfg(target_os = "linux")]
     #[command(
-        long_about = "Measures, in about three seconds, what this machine's kernel takes for what the simulator charges, and reads what it \
+        long_about = "Measures, in about four seconds, what this machine's kernel takes for what the simulator charges, what migrations cost by \
+                      working set and how late sleeps return with this process's timer slack, and reads what it \
                       tells of itself: topology and capacities, HZ, preemption model, autogroup, features. Prints it, each figure with \
                       how it was found, and leaves it in ~/.config/vruntime/machine.toml (or --out): --machine host uses that file, \
                       --machine FILE.toml any other. A machine that does something else at the same time measures that, too.",
@@ -422,12 +425,11 @@ pub(crate) struct Fidelity {
     /// Show only the cells that lie outside
     #[arg(long)]
     pub(crate) misses: bool,
-    /// Leave a page with all cells in this file, the furthest outside first
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
 }
 
 #[derive(Debug, Args)]

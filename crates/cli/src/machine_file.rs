@@ -24,6 +24,21 @@ pub(crate) struct MachineFile {
     /// What its kernel takes, by the names of the costs; what is not named is as in the profile `default`.
     #[serde(default)]
     costs: BTreeMap<String, u64>,
+    /// What migrations cost by working set. For people: the simulator charges one cost.
+    #[serde(default)]
+    migration: Migration,
+}
+
+/// What migrations cost, a working set each.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Migration {
+    /// Sizes.
+    kib: Vec<u64>,
+    /// Nanoseconds that the first reading after a migration takes beyond the second.
+    extra_ns: Vec<u64>,
+    /// Nanoseconds that the second takes.
+    again_ns: Vec<u64>,
 }
 
 /// What a machine is like.
@@ -79,11 +94,24 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
     let name = path.display().to_string();
     let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    toml::from_str(&text).map_err(|error| {
-        let help = "a machine file has [machine] with topology, capacities, hz, preempt, autogroup, and [costs]; vruntime calibrate \
-                    writes one";
-        Source::new(&name, &text).error_at(error.span().unwrap_or(0..0), error.message(), "here", help).into()
-    })
+    parse(&name, &text)
+}
+
+fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
+    let wrong = |span, message: &str| {
+        let help = "a machine file has [machine] with topology, capacities, hz, preempt, autogroup, [costs], and [migration] with kib, \
+                    extra_ns, again_ns; vruntime calibrate writes one";
+        Source::new(name, text).error_at(span, message, "here", help)
+    };
+    let file: MachineFile =
+        toml::from_str(text).map_err(|error| wrong(error.span().unwrap_or(0..0), error.message()))?;
+    let Migration { kib, extra_ns, again_ns } = &file.migration;
+    if extra_ns.len() != kib.len() || again_ns.len() != kib.len() {
+        let at = text.find("[migration]").unwrap_or(0);
+        let lists = "the lists of [migration] differ in length: each has a value a working set";
+        return Err(wrong(at..at + "[migration]".len(), lists).into());
+    }
+    Ok(file)
 }
 
 /// Where `vruntime calibrate` leaves what it finds unless told otherwise.
@@ -109,7 +137,10 @@ fn described() -> miette::Result<MachineFile> {
     for note in &host.notes {
         output::note(note);
     }
-    Ok(MachineFile { machine: machine(&host), costs: BTreeMap::new() })
+    if host.preempt.is_none() {
+        output::note(&format!("the preemption model is not known, and simulated as voluntary: {}", host.preempt_from));
+    }
+    Ok(MachineFile { machine: machine(&host), costs: BTreeMap::new(), migration: Migration::default() })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -142,13 +173,16 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
         let _ = writeln!(text, "capacities = {:?}", this.capacities);
     }
     let _ = writeln!(text, "hz = {}", host.hz);
-    if let Some(preempt) = &this.preempt {
-        let _ = writeln!(text, "preempt = \"{preempt}\"");
-    }
+    let _ = match &this.preempt {
+        Some(preempt) => writeln!(text, "preempt = \"{preempt}\" # {}", host.preempt_from),
+        None => writeln!(text, "# preempt is not known, and simulated as voluntary: {}", host.preempt_from),
+    };
     let _ = writeln!(text, "autogroup = {}\n\n# Nanoseconds.\n[costs]", host.autogroup);
     for cost in &calibration.costs {
         let _ = writeln!(text, "{} = {} # {}", cost.name, cost.ns, cost.how);
     }
+    text.push_str(&migrations(&calibration.migrations));
+    text.push_str(&timer_slacks(&calibration.timer_slacks));
     if !host.features.is_empty() {
         let _ = write!(text, "\n# The kernel's features: {}\n", host.features.join(" "));
     }
@@ -156,4 +190,109 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
         let _ = writeln!(text, "# {name} = {value}");
     }
     text
+}
+
+/// What migrations cost, as columns.
+#[cfg(target_os = "linux")]
+fn migrations(measured: &[vruntime_linux::MigrationCost]) -> String {
+    if measured.is_empty() {
+        return String::new();
+    }
+    let column = |name: &str, value: &dyn Fn(&vruntime_linux::MigrationCost) -> u64| {
+        let values: Vec<String> = measured.iter().map(|cost| format!("{:>7}", value(cost))).collect();
+        format!("{name:8} = [{}]\n", values.join(", "))
+    };
+    [
+        "\n# A migration by the task's working set: extra_ns is what reading so many KiB on another CPU than the last time takes, beyond\n\
+         # reading them again, which takes again_ns. Medians. The simulator charges migration_ns, that of 64 KiB, whatever the size.\n\
+         [migration]\n",
+        &column("kib", &|cost| cost.bytes as u64 >> 10),
+        &column("extra_ns", &|cost| cost.extra_ns),
+        &column("again_ns", &|cost| cost.again_ns),
+    ]
+    .concat()
+}
+
+/// How late sleeps return, in words.
+#[cfg(target_os = "linux")]
+fn timer_slacks(measured: &[vruntime_linux::TimerSlack]) -> String {
+    let Some(shortest) = measured.last() else { return String::new() };
+    let own = measured.iter().find(|slack| slack.ns != shortest.ns);
+    let said = own.map_or("none (a real-time one has none)".to_owned(), |own| format!("{} ns", own.ns));
+    let mut text = format!(
+        "\n# Timer slack of this process: {said}. Sleeps beside a busy thread return late, on average and at least:\n"
+    );
+    for slack in measured {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "#   with {} ns: {} ns, {} ns", slack.ns, slack.mean_late_ns, slack.least_late_ns);
+    }
+    text
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use vruntime_linux::{Calibration, Host, MeasuredCost, MigrationCost, TimerSlack};
+
+    use super::*;
+
+    fn calibration(preempt: Option<&str>) -> Calibration {
+        let host = Host {
+            kernel: "6.12.1".to_owned(),
+            topology: "pack:1 core:2".to_owned(),
+            hz: 250,
+            preempt: preempt.map(str::to_owned),
+            preempt_from: "as the \"test\" says".to_owned(),
+            ..Host::default()
+        };
+        Calibration {
+            host,
+            costs: vec![MeasuredCost { name: "migration_ns", ns: 7, how: "guessed" }],
+            migrations: [(4, 10, 20), (4096, 30_000, 400_000)]
+                .map(|(kib, extra_ns, again_ns)| MigrationCost { bytes: kib << 10, extra_ns, again_ns })
+                .to_vec(),
+            timer_slacks: [(50_000, 60_000), (1, 9_000)]
+                .map(|(ns, late)| TimerSlack { ns, least_late_ns: late - 1000, mean_late_ns: late })
+                .to_vec(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let text = write(&calibration(Some("lazy")));
+        let file = parse("m.toml", &text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        assert_eq!(file.machine.preempt.as_deref(), Some("lazy"));
+        assert_eq!(file.costs.get("migration_ns"), Some(&7), "{text}");
+        let migration = file.migration;
+        assert_eq!((migration.kib, migration.extra_ns), (vec![4, 4096], vec![10, 30_000]), "{text}");
+        assert_eq!(migration.again_ns, [20, 400_000]);
+        let slack = "# Timer slack of this process: 50000 ns. Sleeps beside a busy thread return late, on average and at least:\n\
+                     #   with 50000 ns: 60000 ns, 59000 ns\n#   with 1 ns: 9000 ns, 8000 ns\n";
+        assert!(text.contains(slack), "{text}");
+        let mut real_time = calibration(None);
+        real_time.timer_slacks.remove(0);
+        let text = write(&real_time);
+        assert!(
+            text.contains("of this process: none (a real-time one has none). ") && parse("m.toml", &text).is_ok(),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_preemption_model_is_told() {
+        let text = write(&calibration(None));
+        assert!(
+            text.contains("\n# preempt is not known, and simulated as voluntary: as the \"test\" says\n"),
+            "{text}"
+        );
+        assert!(parse("m.toml", &text).unwrap().preempt().unwrap().is_none(), "{text}");
+    }
+
+    #[test]
+    fn uneven_lists_are_an_error() {
+        let text = "[machine]\ntopology = \"2\"\n[migration]\nkib = [4, 16]\nextra_ns = [1]\nagain_ns = [1, 2]\n";
+        let error = parse("m.toml", text).unwrap_err();
+        assert!(error.to_string().contains("differ in length"), "{error:?}");
+        assert!(parse("m.toml", &text.replace("[1]", "[1, 2]")).is_ok());
+    }
 }

@@ -12,6 +12,7 @@ use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
 use vruntime_sim::idle::{self, IdleState};
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
+use vruntime_workload::plain;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::{self, Scenario, Spanned};
 
@@ -169,6 +170,11 @@ pub(crate) fn plan(
             .or(traced)
             .or(file.as_ref().and_then(|file| file.machine.autogroup))
             .unwrap_or(false);
+    if let (Some(recording), None, None) = (recording, options.preempt, &file)
+        && let Some(note) = without_preempt(recording)
+    {
+        output::note(&note);
+    }
     config.preempt = options
         .preempt
         .map(|name| match name {
@@ -184,13 +190,25 @@ pub(crate) fn plan(
             scenario::Preempt::Lazy => Preempt::Lazy,
             scenario::Preempt::Full => Preempt::Full,
         }))
-        .or(recording.and_then(|recording| Preempt::from_name(&recording.preempt)))
+        .or(recording.and_then(|recording| Preempt::from_name(recording.preempt.as_deref()?)))
         .unwrap_or_default();
     let mut machine_words = machine::words(&config.machine.topology);
     if let Some(host) = host_words(&config.machine) {
         machine_words.extend([" on ", &host]);
     }
     Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
+}
+
+/// What is to be said where a recording does not tell how its kernel preempts, or tells what is not offered.
+pub(crate) fn without_preempt(recording: &Recording) -> Option<String> {
+    let instead = preempt_name(Preempt::default());
+    match recording.preempt.as_deref() {
+        None => Some(format!("no preemption model was recorded: {instead} is simulated")),
+        Some(name) if Preempt::from_name(name).is_none() => {
+            Some(format!("the recorded preemption model, `{}`, is not offered: {instead} is simulated", plain(name)))
+        }
+        Some(_) => None,
+    }
 }
 
 /// What a virtual machine runs on, if that is simulated: `a host of 2 CPUs`.

@@ -49,3 +49,68 @@ fn fidelity_judges_throttling() {
         assert_eq!((&cell["metric"], &cell["inside"]), (&metric.into(), &true.into()), "{cell}");
     }
 }
+
+/// A recording without its kernel's preemption model is judged all the same, and that is told.
+#[test]
+fn an_unknown_preemption_model_is_told() {
+    const TOLD: &str = ",\n \"preempt\": \"none\"";
+    let text = std::fs::read_to_string("../../fidelity/ground-truth/linux-6.18/three-hogs.json").unwrap();
+    assert!(text.contains(TOLD), "{text}");
+    for (instead, note) in [
+        ("", "note: no preemption model was recorded: voluntary is simulated"),
+        (",\"preempt\": \"rt\"", "note: the recorded preemption model, `rt`, is not offered: voluntary is simulated"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("linux-6.18")).unwrap();
+        let recording = text.replacen(TOLD, instead, 1);
+        std::fs::write(folder.path().join("linux-6.18/three-hogs.json"), recording).unwrap();
+        let output = vruntime(&["fidelity", folder.path().to_str().unwrap(), "--repeat", "1"]);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && err.contains(note), "{err}");
+        assert!(out.lines().last().unwrap().ends_with("of 9 cells"), "{out}");
+    }
+}
+
+/// What `--json` prints instead of the table can be left beside it, as the tables of other commands can.
+#[test]
+fn cells_are_left_as_a_table() {
+    let which = ["fidelity", "--kernel", "6.12", "--scenario", "quota-hogs"];
+    let cells = json(&[&which[..], &["--json"]].concat());
+    let cells = cells.as_array().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().to_str().unwrap();
+    let printed = well(&[&which[..], &["--tables", to, "--format", "json"]].concat());
+    assert!(printed.lines().last().unwrap().starts_with("inside "), "{printed}");
+    let text = std::fs::read_to_string(folder.path().join("cells.json")).unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!(rows.len(), cells.len());
+    for (row, cell) in rows.iter().zip(cells) {
+        for key in ["kernel", "scenario", "class", "metric", "unit", "simulated"] {
+            assert_eq!(row[key], cell[key], "{key} of {cell}");
+        }
+        assert_eq!(row["verdict"], if cell["inside"] == true { "inside" } else { "outside" });
+        let recorded: Vec<f64> =
+            cell["recorded"].as_array().unwrap().iter().filter_map(serde_json::Value::as_f64).collect();
+        assert_eq!(row["recorded_min"], recorded.iter().copied().fold(f64::INFINITY, f64::min));
+        assert_eq!(row["recorded_max"], recorded.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        assert!(row["allowed_min"].as_f64() <= row["recorded_min"].as_f64(), "{row}");
+    }
+    well(&[&which[..], &["--tables", to]].concat());
+    let csv = std::fs::read_to_string(folder.path().join("cells.csv")).unwrap();
+    assert_eq!(csv.lines().count(), cells.len() + 1, "{csv}");
+}
+
+/// Each metric that is judged has its tolerance in the help.
+#[test]
+fn the_help_has_every_tolerance() {
+    let help = well(&["help", "fidelity"]);
+    let cells = json(&["fidelity", "--kernel", "6.12", "--repeat", "1", "--json"]);
+    for cell in cells.as_array().unwrap() {
+        let metric = cell["metric"].as_str().unwrap();
+        let named = if metric.starts_with("wakeup_latency") { "wakeup_latency_pNN" } else { metric };
+        assert!(help.lines().any(|line| line.trim_start().starts_with(named)), "{metric}: {help}");
+    }
+    for line in ["nr_throttled         10 %", "throttled_usec       15 %"] {
+        assert!(help.contains(line), "{line}: {help}");
+    }
+}

@@ -6,6 +6,8 @@
 mod kthreads;
 mod probes;
 
+use std::num::NonZeroU64;
+
 use crate::error::Error;
 use crate::host::{self, Host};
 use kthreads::Account;
@@ -21,6 +23,28 @@ pub struct MeasuredCost {
     pub how: &'static str,
 }
 
+/// What a migration costs a task with a working set of that size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigrationCost {
+    /// Bytes.
+    pub bytes: usize,
+    /// Nanoseconds that reading it takes on another CPU than the last time, beyond reading it again.
+    pub extra_ns: u64,
+    /// Nanoseconds that reading it again takes.
+    pub again_ns: u64,
+}
+
+/// How late sleeps return with a timer slack, on a CPU that has something to do meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerSlack {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Nanoseconds: a tenth is below.
+    pub least_late_ns: u64,
+    /// Nanoseconds: the mean of the lower nine tenths.
+    pub mean_late_ns: u64,
+}
+
 /// A machine as the simulator wants it.
 #[derive(Clone, Debug)]
 pub struct Calibration {
@@ -28,11 +52,21 @@ pub struct Calibration {
     pub host: Host,
     /// What was measured.
     pub costs: Vec<MeasuredCost>,
+    /// What migrations cost, from small working sets to large ones; empty with one CPU.
+    pub migrations: Vec<MigrationCost>,
+    /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the first missing if it
+    /// has none.
+    pub timer_slacks: Vec<TimerSlack>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
 
-/// Measures. Takes about three seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
+/// Sizes of working sets, from what any cache of a core holds to what few do.
+const WORKING_SETS: [usize; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// The one that the simulator's cost stands for.
+const SIMULATED_SET: usize = 64 << 10;
+
+/// Measures. Takes about four seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
 /// somebody wants it to end.
 ///
 /// # Errors
@@ -40,7 +74,8 @@ pub struct Calibration {
 pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let host = host::describe();
     let cpus = Cpus::take();
-    let mut this = Measuring { stop, costs: Vec::new(), notes: crate::clean() };
+    let mut this =
+        Measuring { stop, costs: Vec::new(), migrations: Vec::new(), timer_slacks: Vec::new(), notes: crate::clean() };
     let path = this.one_cpu(cpus.first)?;
     match cpus.other {
         Some(other) => this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?,
@@ -48,7 +83,8 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     }
     this.time(cpus.first, host.hz, path)?;
     this.memory(cpus.first, cpus.other)?;
-    Ok(Calibration { host, costs: this.costs, notes: this.notes })
+    let Measuring { costs, migrations, timer_slacks, notes, .. } = this;
+    Ok(Calibration { host, costs, migrations, timer_slacks, notes })
 }
 
 /// The CPUs that are measured on. The calling thread may go where it could before when this is dropped.
@@ -93,6 +129,8 @@ impl Path {
 struct Measuring<'a> {
     stop: &'a dyn Fn() -> bool,
     costs: Vec<MeasuredCost>,
+    migrations: Vec<MigrationCost>,
+    timer_slacks: Vec<TimerSlack>,
     notes: Vec<String>,
 }
 
@@ -196,10 +234,22 @@ impl Measuring<'_> {
             None => self.notes.push("no gaps at the ticks' distance were found: tick_ns is left as it is".to_owned()),
         }
         self.go_on()?;
-        let Some(sleep) = probes::sleep(cpu, tick.unwrap_or(0), hz) else {
+        let measured = |slack| probes::sleep(cpu, tick.unwrap_or(0), hz, slack);
+        let own = probes::timer_slack().and_then(|slack| Some((slack, measured(slack)?)));
+        self.go_on()?;
+        let Some(sleep) = measured(NonZeroU64::MIN) else {
             self.notes.push("sleeps did not return: what timers take was not measured".to_owned());
             return self.go_on();
         };
+        self.timer_slacks = own
+            .into_iter()
+            .chain([(NonZeroU64::MIN, sleep)])
+            .map(|(slack, sleep)| TimerSlack {
+                ns: slack.get(),
+                least_late_ns: sleep.least_late,
+                mean_late_ns: sleep.mean_late,
+            })
+            .collect();
         self.cost(
             "timer_arm_ns",
             sleep.own.saturating_sub(path.syscall + path.switch + path.back),
@@ -219,12 +269,18 @@ impl Measuring<'_> {
 
     fn memory(&mut self, cpu: usize, other: Option<usize>) -> Result<(), Error> {
         if let Some(other) = other {
-            let extra = probes::migration(cpu, other);
-            self.cost(
-                "migration_ns",
-                extra,
-                "reading 64 KiB on another CPU than the last time, beyond reading them again",
-            );
+            for bytes in WORKING_SETS {
+                let (extra_ns, again_ns) = probes::migration(cpu, other, bytes);
+                self.migrations.push(MigrationCost { bytes, extra_ns, again_ns });
+                if bytes == SIMULATED_SET {
+                    self.cost(
+                        "migration_ns",
+                        extra_ns,
+                        "reading 64 KiB on another CPU than the last time, beyond reading them again",
+                    );
+                }
+                self.go_on()?;
+            }
         }
         let before = Account::read();
         self.cost("fork_ns", probes::fork(), "making a thread, after a sleep");
@@ -253,6 +309,18 @@ mod tests {
             assert!(ns < 100_000_000, "{name} {ns}");
         }
         assert!(of("syscall_ns") > Some(10), "{calibration:?}");
+        let (migrations, slacks) = (&calibration.migrations, &calibration.timer_slacks);
+        if probes::allowed().len() > 1 {
+            assert_eq!(migrations.iter().map(|cost| cost.bytes).collect::<Vec<_>>(), WORKING_SETS);
+            let simulated = migrations.iter().find(|cost| cost.bytes == SIMULATED_SET).map(|cost| cost.extra_ns);
+            assert_eq!(simulated, of("migration_ns"));
+            // Reading a thousand times as much takes longer, whatever else goes on.
+            assert!(migrations[5].again_ns > migrations[0].again_ns, "{migrations:?}");
+        }
+        if let Some(slack) = probes::timer_slack() {
+            assert_eq!(slacks.iter().map(|slack| slack.ns).collect::<Vec<_>>(), [slack.get(), 1]);
+            assert!(slacks.iter().all(|slack| slack.least_late_ns <= slack.mean_late_ns), "{slacks:?}");
+        }
     }
 
     #[test]

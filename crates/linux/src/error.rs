@@ -15,7 +15,7 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
-    /// Real-time tasks that never sleep would have every CPU, and the kernel's real-time throttling is off.
+    /// Real-time tasks that do not rest would have every CPU, and the kernel's real-time throttling is off.
     Hangs {
         /// How many there are.
         hogs: usize,
@@ -67,8 +67,8 @@ impl fmt::Display for Error {
             }
             Self::Hangs { hogs, cpus } => write!(
                 f,
-                "{hogs} real-time tasks that never sleep would have all {cpus} CPUs, and this kernel would let them: its real-time \
-                 throttling is off (sched_rt_runtime_us is -1)"
+                "{hogs} real-time tasks that go on for more than a second without a rest would have all {cpus} CPUs, and this kernel \
+                 would let them: its real-time throttling is off (sched_rt_runtime_us is -1)"
             ),
             Self::Endless => f.write_str("the workload never ends"),
             Self::TooMany { limit } => write!(f, "the workload needs more than {limit} threads"),

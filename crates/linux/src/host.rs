@@ -1,7 +1,10 @@
 //! What the kernel tells of the machine and of itself.
 
+mod preempt;
+
 use std::collections::BTreeMap;
-use std::fs;
+use std::path::Path;
+use std::{fs, io};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -18,8 +21,12 @@ pub struct Host {
     pub hz: u32,
     /// `none`, `voluntary`, `full` or `lazy`; none if the kernel does not tell.
     pub preempt: Option<String>,
+    /// Where it says so, or why it is not known.
+    pub preempt_from: String,
     /// Whether autogroup is on.
     pub autogroup: bool,
+    /// What its first CPU calls itself; none where the kernel does not tell.
+    pub processor: Option<String>,
     /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as long.
     pub emulated: bool,
     /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
@@ -58,14 +65,42 @@ fn is_emulated(cpuinfo: &str) -> bool {
     models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))
 }
 
+/// The model's name.
+fn processor(cpuinfo: &str) -> Option<String> {
+    let (_, name) = cpuinfo.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Today's date, UTC: `2026-11-23`.
+pub fn today() -> String {
+    date(rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec / 86_400)
+}
+
+/// The date that is so many days after 1 January 1970, which no clock of ours is before.
+fn date(days: i64) -> String {
+    // Months from March on, so that the leap day is a year's last.
+    let days = days.max(0) + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{day:02}", year_of_era + era * 400 + next)
+}
+
 /// Describes this machine: the CPUs this process may use.
 pub fn describe() -> Host {
+    let preempt = preempt::preempt(Path::new("/"));
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let mut host = Host {
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
         hz: hz(),
-        preempt: preempt(),
+        preempt: preempt.model,
+        preempt_from: preempt.how,
         autogroup: number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1),
-        emulated: read("/proc/cpuinfo").is_some_and(|info| is_emulated(&info)),
+        processor: processor(&cpuinfo),
+        emulated: is_emulated(&cpuinfo),
         ..Host::default()
     };
     let allowed = sched_getaffinity(None).unwrap_or_default();
@@ -85,24 +120,25 @@ pub fn describe() -> Host {
         host.capacities = capacities;
     }
     let debug = "/sys/kernel/debug/sched";
-    if let Some(features) = read(&format!("{debug}/features")) {
-        host.features = features.split_whitespace().map(str::to_owned).collect();
-        for name in [
-            "base_slice_ns",
-            "migration_cost_ns",
-            "latency_ns",
-            "min_granularity_ns",
-            "wakeup_granularity_ns",
-            "nr_migrate",
-        ] {
-            if let Some(value) = read(&format!("{debug}/{name}")).and_then(|text| text.parse().ok()) {
-                host.tunables.push((name.to_owned(), value));
+    match fs::read_to_string(format!("{debug}/features")) {
+        Ok(features) => {
+            host.features = features.split_whitespace().map(str::to_owned).collect();
+            for name in [
+                "base_slice_ns",
+                "migration_cost_ns",
+                "latency_ns",
+                "min_granularity_ns",
+                "wakeup_granularity_ns",
+                "nr_migrate",
+            ] {
+                if let Some(value) = read(&format!("{debug}/{name}")).and_then(|text| text.parse().ok()) {
+                    host.tunables.push((name.to_owned(), value));
+                }
             }
         }
-    } else {
-        host.notes.push(
-            "features and tunables cannot be read: mount -t debugfs debugfs /sys/kernel/debug, as root".to_owned(),
-        );
+        Err(error) => {
+            host.notes.push(without_debugfs(Path::new("/"), rustix::process::geteuid().is_root(), &error));
+        }
     }
     host
 }
@@ -155,18 +191,34 @@ fn hz() -> u32 {
     u32::try_from(1_000_000_000_u64.checked_div(ns).unwrap_or(250)).unwrap_or(250)
 }
 
-/// The preemption model: what debugfs says of a kernel that can change it, or what the kernel's version line does.
-fn preempt() -> Option<String> {
-    if let Some(text) = read("/sys/kernel/debug/sched/preempt") {
-        let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-        return chosen.map(str::to_owned);
-    }
-    let version = read("/proc/version")?;
-    let words: Vec<&str> = version.split_whitespace().collect();
-    if words.contains(&"PREEMPT_DYNAMIC") {
-        return None;
-    }
-    Some(if words.contains(&"PREEMPT") { "full" } else { "none" }.to_owned())
+/// Why `features` and `tunables` are missing, and what helps: as far as debugfs is what it takes, whether it is there and this is root.
+fn without_debugfs(root: &Path, is_root: bool, error: &io::Error) -> String {
+    let mounts = fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
+    let mounted = mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some("/sys/kernel/debug") && words.next() == Some("debugfs")
+    });
+    let why = match (mounted, is_root, error.kind()) {
+        (false, true, _) => "debugfs is not mounted: mount -t debugfs debugfs /sys/kernel/debug".to_owned(),
+        (false, false, _) => {
+            "debugfs is not mounted, and only root may read it: as root, mount -t debugfs debugfs /sys/kernel/debug"
+                .to_owned()
+        }
+        (true, _, io::ErrorKind::NotFound) => {
+            "debugfs is mounted, but this kernel has no sched/features in it (CONFIG_SCHED_DEBUG, Linux 5.13 on)"
+                .to_owned()
+        }
+        (true, false, io::ErrorKind::PermissionDenied) => {
+            format!("debugfs is mounted, but only root may read it ({error})")
+        }
+        (true, true, io::ErrorKind::PermissionDenied) => {
+            format!(
+                "debugfs is mounted and this is root, but the kernel refuses it ({error}): it is locked down, or so configured"
+            )
+        }
+        (true, _, _) => format!("debugfs is mounted, but cannot be read ({error})"),
+    };
+    format!("features and tunables cannot be read: {why}")
 }
 
 #[cfg(test)]
@@ -194,9 +246,58 @@ mod tests {
     }
 
     #[test]
+    fn why_debugfs_says_nothing_is_told() {
+        use io::ErrorKind::{NotFound, PermissionDenied};
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let said = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
+            fs::write(root.path().join("proc/mounts"), mounts).unwrap();
+            without_debugfs(root.path(), is_root, &io::Error::from(kind))
+        };
+        let mounted = "sysfs /sys sysfs rw 0 0\nnone /sys/kernel/debug debugfs rw,relatime 0 0\n";
+        // Tracefs below it, and something else of that name, are none.
+        let not = "tracefs /sys/kernel/debug/tracing tracefs rw 0 0\nnone /mnt/debug debugfs rw 0 0\n";
+        for (mounts, is_root, kind, expected, never) in [
+            (not, true, NotFound, "not mounted: mount -t debugfs", "as root"),
+            (not, false, NotFound, "as root, mount -t debugfs", "this is root"),
+            (mounted, false, PermissionDenied, "only root may read it", "mount -t"),
+            (mounted, true, PermissionDenied, "this is root, but the kernel refuses it", "mount -t"),
+            (mounted, true, NotFound, "this kernel has no sched/features", "mount -t"),
+        ] {
+            let said = said(mounts, is_root, kind);
+            assert!(said.contains(expected) && !said.contains(never), "{said}");
+        }
+    }
+
+    #[test]
     fn emulators_are_told_from_machines() {
         assert!(is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n"));
         assert!(!is_emulated("model name\t: AMD EPYC\nflags\t: fpu hypervisor\n"));
+    }
+
+    #[test]
+    fn days_have_dates() {
+        let cases = [
+            (0, "1970-01-01"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (19_782, "2024-02-29"),
+            (20_453, "2025-12-31"),
+            (20_780, "2026-11-23"),
+            (47_540, "2100-02-28"),
+            (47_541, "2100-03-01"),
+        ];
+        for (days, expected) in cases {
+            assert_eq!(date(days), expected);
+        }
+    }
+
+    #[test]
+    fn processors_have_names() {
+        let info = "processor\t: 0\nmodel name\t: AMD EPYC 9B45\nprocessor\t: 1\nmodel name\t: other\n";
+        assert_eq!(processor(info).as_deref(), Some("AMD EPYC 9B45"));
+        assert_eq!((processor("processor\t: 0\nBogoMIPS\t: 50\n"), processor("model name\t:\n")), (None, None));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod cgroup;
 mod check;
 mod error;
 mod ftrace;
+mod hogs;
 mod host;
 mod measured;
 mod objects;
@@ -26,9 +27,9 @@ mod stat;
 mod sys;
 mod work;
 
-pub use calibrate::{Calibration, MeasuredCost, calibrate};
+pub use calibrate::{Calibration, MeasuredCost, MigrationCost, TimerSlack, calibrate};
 pub use error::Error;
-pub use host::{Host, describe};
+pub use host::{Host, describe, today};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
 pub use run::{Options, run};
 

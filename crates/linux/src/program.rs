@@ -49,7 +49,7 @@ impl Running {
         let mut left = task.repeat;
         while begins(&mut left) && !task.phases.is_empty() {
             for phase in task.phases.iter() {
-                if self.phase(phase).is_err() {
+                if shared.over() || self.phase(phase).is_err() {
                     self.release();
                     return;
                 }

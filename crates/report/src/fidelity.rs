@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::data::{DataTable, Kind};
 use crate::results::Results;
 use crate::table::grid;
 
@@ -344,6 +345,46 @@ pub fn table(cells: &[Cell]) -> String {
     text.push_str(&closing_line(cells));
     text.push('\n');
     text
+}
+
+/// All cells as data, whatever their verdict.
+pub fn data_table(cells: &[Cell]) -> DataTable {
+    let mut table = DataTable::new(
+        "cells",
+        "Cells",
+        &[
+            ("kernel", "Kernel", Kind::Text),
+            ("scenario", "Scenario", Kind::Text),
+            ("class", "Class", Kind::Text),
+            ("metric", "Metric", Kind::Text),
+            ("unit", "Unit", Kind::Text),
+            ("runs", "Recorded runs", Kind::Count),
+            ("recorded_min", "Recorded, least", Kind::Number),
+            ("recorded_max", "Recorded, most", Kind::Number),
+            ("allowed_min", "Allowed from", Kind::Number),
+            ("allowed_max", "Allowed to", Kind::Number),
+            ("simulated", "Simulated", Kind::Number),
+            ("verdict", "Verdict", Kind::Text),
+        ],
+    );
+    for cell in cells {
+        let ((low, high), (least, most)) = (cell.range(), cell.allowed);
+        table.push(vec![
+            cell.kernel.as_str().into(),
+            cell.scenario.as_str().into(),
+            cell.class.as_str().into(),
+            cell.metric.into(),
+            cell.unit.into(),
+            cell.recorded.len().into(),
+            low.into(),
+            high.into(),
+            least.into(),
+            most.into(),
+            cell.simulated.into(),
+            if cell.inside { "inside" } else { "outside" }.into(),
+        ]);
+    }
+    table
 }
 
 /// `inside N of M cells`.

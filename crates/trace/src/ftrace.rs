@@ -20,18 +20,11 @@ use marks::Site;
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
-<<<<<<< HEAD
 /// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
 /// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
 /// with nice 0) and each change; what becomes of deadlines; changes of groups. Balancing, overheads and ends of loops are not
 /// written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
-/// [`stopper_pid`](crate::stopper_pid).
-=======
-/// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. Events
-/// the kernel has no tracepoint for (changes of nice and policy, balancing, overheads, ends of loops) are not written. Names are
-/// written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid), or a [recording's](Self::with_identities).
->>>>>>> h2
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
 /// returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.

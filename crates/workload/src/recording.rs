@@ -24,8 +24,8 @@ pub struct Recording {
     pub kernel: String,
     /// Ticks a second.
     pub hz: u32,
-    /// The preemption model, by the kernel's name.
-    pub preempt: String,
+    /// The preemption model, by the kernel's name; none if it was not known.
+    pub preempt: Option<String>,
     /// Whether `sched_autogroup` was on.
     pub autogroup: bool,
     /// CPUs of the machine.
@@ -135,7 +135,7 @@ struct File<'a> {
     name: String,
     kernel: String,
     hz: u32,
-    preempt: String,
+    preempt: Option<String>,
     autogroup: bool,
     cpus: u32,
     topology: Option<String>,

@@ -19,7 +19,10 @@ const RECORDING: &str = r#"{
 fn a_recording_is_read() {
     let recording = recording::parse("quota.json", RECORDING.as_bytes()).expect("it is right");
     assert_eq!((recording.name.as_str(), recording.kernel.as_str(), recording.hz), ("quota", "6.12.117", 250));
-    assert_eq!((recording.autogroup, recording.emulated, recording.preempt.as_str()), (true, true, "voluntary"));
+    assert_eq!(
+        (recording.autogroup, recording.emulated, recording.preempt.as_deref()),
+        (true, true, Some("voluntary"))
+    );
     assert_eq!((recording.cpus, recording.topology), (8, Smp { sockets: 2, cores: 4, threads: 1 }));
     assert_eq!(recording.topology.to_hwloc(), "pack:2 core:4 pu:1");
     assert_eq!((recording.duration, recording.workload.duration), (5_000_000_000, Some(5_000_000_000)));
@@ -43,6 +46,14 @@ fn cgroup_v1_tells_throttled_time_in_ns_and_may_have_no_topology() {
     let recording = recording::parse("quota.json", text.as_bytes()).expect("it is right");
     assert_eq!(recording.observed[0].groups["/Q"].throttled_ns(), 7);
     assert_eq!(recording.topology, Smp { sockets: 1, cores: 8, threads: 1 });
+}
+
+#[test]
+fn the_preemption_model_may_be_unknown() {
+    for unknown in ["", "\"preempt\": null,"] {
+        let text = RECORDING.replace("\"preempt\": \"voluntary\",", unknown);
+        assert_eq!(recording::parse("quota.json", text.as_bytes()).expect("it is right").preempt, None);
+    }
 }
 
 #[test]

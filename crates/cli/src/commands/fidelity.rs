@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
-use vruntime_report::fidelity::{Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, table};
+use vruntime_report::fidelity::{
+    Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
+};
 use vruntime_sim::Costs;
 use vruntime_workload::SourceMap;
 use vruntime_workload::recording::{self, Observed, Recording};
@@ -19,7 +21,7 @@ use crate::commands::html;
 use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, machine_file, output, plan, simulate};
+use crate::{Ended, machine_file, output, plan, simulate, tables};
 
 /// The recordings that come with vruntime.
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/ground-truth");
@@ -31,7 +33,7 @@ struct Scenario {
 }
 
 pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
-    let places = Places::default().file("--html", fidelity.html.as_deref());
+    let places = fidelity.reports.places(Places::default());
     #[cfg(target_os = "linux")]
     let places = places.folder("--record", fidelity.record.as_deref(), &[]);
     places.check()?;
@@ -69,6 +71,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             }
             before.clone_into(&mut kernel);
         }
+        notes.extend(plan::without_preempt(&recording).map(|note| format!("{kernel} {}: {note}", recording.name)));
         scenarios.push(scenario(recording, &kernel, fidelity)?);
     }
     if scenarios.is_empty() && skipped.is_empty() {
@@ -118,7 +121,10 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
     }
-    if let Some(path) = &fidelity.html {
+    if let Some(folder) = &fidelity.reports.tables {
+        tables::write(folder, fidelity.reports.format, "", &[data_table(&all)])?;
+    }
+    if let Some(path) = &fidelity.reports.html {
         let lead = lead(&scenarios, fidelity);
         let notes: Vec<String> = notes.into_iter().chain(skipped.iter().cloned()).collect();
         html::write(&vruntime_report::fidelity::page(&all, &lead, &notes), path)?;

@@ -3,6 +3,7 @@
 //! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end, however busy the
 //! machine is: on one that is, there are fewer rounds.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -28,6 +29,8 @@ const FORKS: usize = 200;
 const BETWEEN_FORKS: Duration = Duration::from_millis(2);
 /// What a measurement may take, nanoseconds.
 const BUDGET: u64 = 1_000_000_000;
+/// The same for one size of a working set.
+const MIGRATION_BUDGET: u64 = 500_000_000;
 
 /// The CPUs this process may use.
 pub(super) fn allowed() -> Vec<usize> {
@@ -72,8 +75,13 @@ fn mean(values: &[u64]) -> u64 {
 }
 
 /// What `rounds` rounds gave, or those the budget has room for: one at least.
-fn sample(rounds: usize, mut once: impl FnMut() -> Option<u64>) -> Vec<u64> {
-    let until = work::now() + BUDGET;
+fn sample(rounds: usize, once: impl FnMut() -> Option<u64>) -> Vec<u64> {
+    sample_within(BUDGET, rounds, once)
+}
+
+/// The same with a budget of its own, nanoseconds.
+fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u64>) -> Vec<u64> {
+    let until = work::now() + budget;
     let mut got = Vec::with_capacity(rounds.min(ROUNDS));
     for _ in 0..rounds {
         got.extend(once());
@@ -375,10 +383,17 @@ pub(super) struct Sleep {
     pub(super) other: u64,
 }
 
-/// Measures sleeps; `tick` is what a tick takes, `hz` how many there are in a second. None if they do not return.
-pub(super) fn sleep(cpu: usize, tick: u64, hz: u32) -> Option<Sleep> {
+/// Timer slack of the calling thread, nanoseconds; none of a real-time thread, or if the kernel does not tell.
+pub(super) fn timer_slack() -> Option<NonZeroU64> {
+    rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
+}
+
+/// Measures sleeps with a timer slack, nanoseconds; `tick` is what a tick takes, `hz` how many there are in a second. None if they do not
+/// return.
+pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
     let hog = Hog::new(cpu);
-    let _shortest = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let before = timer_slack();
+    let _slack = rustix::thread::set_current_timer_slack(Some(slack));
     // Once, so that what it takes for the first time is not counted.
     let once = || {
         let due = work::now() + 500_000;
@@ -391,7 +406,7 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32) -> Option<Sleep> {
     // The hog writes down what it has done when it has the CPU: it has it at the end of a sleep.
     let (passed, own) = (work::now() - began, work::cpu_time() - own);
     let worked = hog.worked.load(Ordering::Relaxed) - worked;
-    let _default = rustix::thread::set_current_timer_slack(None);
+    let _before = rustix::thread::set_current_timer_slack(before);
     let count = times.len() as u64;
     let ticks = passed * u64::from(hz) / 1_000_000_000 * tick;
     let times = lower(times);
@@ -424,9 +439,9 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     (gap > 200).then_some(gap)
 }
 
-/// How much longer reading 64 KiB takes on another CPU than the one that has read them last.
-pub(super) fn migration(one: usize, other: usize) -> u64 {
-    let buffer = vec![1_u8; 64 << 10];
+/// What reading `bytes` takes on another CPU than the one that has read them last, beyond reading them again, and that; medians.
+pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
+    let buffer = vec![1_u8; bytes];
     let read = || {
         let began = work::now();
         let sum = buffer.iter().step_by(64).fold(0_u64, |sum, &byte| sum + u64::from(byte));
@@ -434,14 +449,17 @@ pub(super) fn migration(one: usize, other: usize) -> u64 {
         work::now() - began
     };
     let mut here = false;
-    let extra = sample(200, || {
+    let mut again = Vec::new();
+    let extra = sample_within(MIGRATION_BUDGET, 200, || {
         here = !here;
         pin(if here { one } else { other });
         let cold = read();
-        Some(cold.saturating_sub(read()))
+        let warm = read();
+        again.push(warm);
+        Some(cold.saturating_sub(warm))
     });
     pin(one);
-    median(extra)
+    (median(extra), median(again))
 }
 
 /// Median CPU time of making a thread, as a task does it that has just slept: caches and translations are somebody else's. The stacks of those

@@ -52,8 +52,14 @@ struct ScenarioFile {
 struct File {
     name: String,
     kernel: String,
+    /// The day, UTC.
+    recorded: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor: Option<String>,
     hz: u32,
-    preempt: String,
+    /// Absent where the kernel does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preempt: Option<String>,
     autogroup: bool,
     cpus: u64,
     topology: String,
@@ -86,6 +92,12 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let suite = suite(known.iter().chain(&added), &host, fidelity.suite, fidelity.scenario.as_deref())?;
     if suite.is_empty() {
         return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
+    }
+    if host.preempt.is_none() {
+        output::note(&format!(
+            "the recordings do not say the preemption model, which is not known: {}",
+            host.preempt_from
+        ));
     }
     let extent = fidelity.suite.extent();
     let time = suite.len() as u64 * u64::from(extent.runs) * extent.seconds;
@@ -148,8 +160,10 @@ fn suite<'a>(
         let recorded = File {
             name: name.clone(),
             kernel: host.kernel.clone(),
+            recorded: vruntime_linux::today(),
+            processor: host.processor.clone(),
             hz: host.hz,
-            preempt: host.preempt.clone().unwrap_or_else(|| "voluntary".to_owned()),
+            preempt: host.preempt.clone(),
             // All tasks of a run with groups lie in cgroups of ours, where there is no autogroup.
             autogroup: host.autogroup && !grouped,
             cpus,
@@ -296,6 +310,29 @@ mod tests {
     fn instances_grow_with_the_machine() {
         assert_eq!([instances("2n", 4), instances("n+1", 4), instances("3n+2", 2)], [Some(8), Some(5), Some(8)]);
         assert_eq!([instances("4", 4), instances("n-1", 4), instances("n2", 4)], [None; 3]);
+    }
+
+    /// What the kernel does not tell is not made up.
+    #[test]
+    fn what_is_not_known_is_not_recorded() {
+        let added = super::super::json_files(&ADDED);
+        for (told, recorded) in [(None, None), (Some("none".to_owned()), Some("none".to_owned()))] {
+            let host = Host {
+                kernel: "6.12.1".to_owned(),
+                topology: "4".to_owned(),
+                hz: 250,
+                preempt: told,
+                ..Host::default()
+            };
+            let suite = suite(added.iter(), &host, Suite::Full, None).expect("all can be read");
+            for (name, mut file) in suite {
+                file.duration_s = 1;
+                let text = file.text().expect("it is JSON");
+                assert!(text.contains("\"recorded\": \"20") && !text.contains("\"processor\""), "{text}");
+                assert_eq!(text.contains("\"preempt\""), recorded.is_some(), "{text}");
+                assert_eq!(recording::parse(&name, text.as_bytes()).unwrap().preempt, recorded);
+            }
+        }
     }
 
     /// Every scenario of the suite can be recorded, and what is recorded can be read and simulated.

@@ -1,0 +1,275 @@
+//! Workloads that would hang a machine, and such that would not.
+
+use std::io;
+
+use super::*;
+use vruntime_workload::program::Policy;
+use vruntime_workload::{rtapp, scenario};
+
+fn machine(cpus: u32) -> Machine {
+    Machine { online: (0..cpus).collect(), allowed: (0..cpus).collect(), real_time: false }
+}
+
+/// An rt-app file with these tasks.
+fn json(tasks: &str) -> Workload {
+    let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
+    rtapp::parse("t.json", text.as_bytes(), &rtapp::Options::default())
+        .unwrap_or_else(|e| panic!("{text}: {e}"))
+        .workload
+}
+
+/// The same with nothing said of the policy, where rt-app's reader always does.
+fn unset(mut workload: Workload) -> Workload {
+    for task in &mut workload.tasks {
+        task.settings.policy = task.settings.policy.filter(|policy| !matches!(policy, Policy::Other { .. }));
+    }
+    workload
+}
+
+fn toml(text: &str) -> Workload {
+    let none = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
+    let read = scenario::parse("t.toml", text.as_bytes(), &rtapp::Options::default(), &mut { none });
+    read.unwrap_or_else(|e| panic!("{text}: {e}")).workload
+}
+
+/// Each of two CPUs could be taken.
+#[test]
+fn what_takes_every_cpu_is_found() {
+    let hang = [
+        ("loops for ever", json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"loop":-1,"run":1000}"#)),
+        ("loops for ever by default", json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":1000}"#)),
+        ("loops for three seconds", json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"loop":3000,"run":1000}"#)),
+        ("one run of two seconds", json(r#""a" : {"policy":"SCHED_RR","instance":2,"loop":1,"run":2000000}"#)),
+        ("by the clock", json(r#""a" : {"policy":"SCHED_RR","instance":2,"loop":1,"runtime":2000000}"#)),
+        (
+            "two phases",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":2,"loop":-1,
+                    "phases":{"p":{"loop":2,"run":1000},"q":{"loop":1,"run":100}}}"#,
+            ),
+        ),
+        (
+            "together three seconds in two phases, after a sleep",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":2,"loop":1,
+                    "phases":{"p":{"loop":1,"sleep":1000,"run":600000},"q":{"loop":600,"run":1000}}}"#,
+            ),
+        ),
+        (
+            "a phase makes it real-time, for good",
+            json(
+                r#""a" : {"instance":2,"loop":-1,"phases":{
+                    "p":{"loop":1,"run":10,"sleep":10},"q":{"loop":1,"policy":"SCHED_FIFO","run":1000},"r":{"loop":-1,"run":10}}}"#,
+            ),
+        ),
+        (
+            "a timer that is always late",
+            json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":2000,"timer":{"ref":"unique","period":1000}}"#),
+        ),
+        (
+            "a lock of its own",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","run":1000,"lock":"l","unlock":"l"}, "b" : {"policy":"SCHED_FIFO","lock":"m","run":1000,"unlock":"m"}"#,
+            ),
+        ),
+        ("a sleep of nothing", json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":1000,"sleep":0}"#)),
+        ("yields", json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":1000,"yield":""}"#)),
+        (
+            "each pinned to its CPU",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","cpus":[0],"run":1000}, "b" : {"policy":"SCHED_FIFO","cpus":[1],"run":1000}"#,
+            ),
+        ),
+        (
+            "one pinned, the other free",
+            json(r#""a" : {"policy":"SCHED_FIFO","run":1000}, "b" : {"policy":"SCHED_FIFO","cpus":[1],"run":1000}"#),
+        ),
+        (
+            "pinned together, and one of them wanders",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","cpus":[0],"run":1000},
+                   "b" : {"policy":"SCHED_FIFO","loop":-1,"phases":{"p":{"cpus":[0],"run":1000},"q":{"cpus":[1],"run":1000}}}"#,
+            ),
+        ),
+        ("TOML", toml("[[task]]\nname=\"a\"\npolicy=\"SCHED_FIFO\"\nrun=\"1ms\"\ninstance=2\n")),
+        (
+            "made real-time later",
+            toml(
+                "[[task]]\nname=\"a\"\nrun=\"1ms\"\ninstance=2\n[[change]]\nat=\"1s\"\ntask=\"a\"\npolicy=\"SCHED_FIFO\"\npriority=1\n",
+            ),
+        ),
+        (
+            "round-robin later, and then each on its CPU",
+            toml(
+                "[[task]]\nname=\"a\"\nrun=\"1ms\"\ncpus=[0]\n[[task]]\nname=\"b\"\nrun=\"1ms\"\ncpus=[0]\n\
+                 [[change]]\nat=\"1s\"\ntask=\"a\"\npolicy=\"SCHED_RR\"\npriority=1\n\
+                 [[change]]\nat=\"1s\"\ntask=\"b\"\npolicy=\"SCHED_RR\"\npriority=1\ncpus=[1]\n",
+            ),
+        ),
+        (
+            "a benchmark that somebody makes real-time",
+            toml(
+                "[[workload]]\nmodel=\"sysbench cpu --num-threads=2\"\n[[change]]\nat=\"1s\"\ntask=\"sysbench\"\npolicy=\"SCHED_FIFO\"\npriority=1\n",
+            ),
+        ),
+        (
+            "two that answer each other for ever",
+            toml(
+                "[[workload]]\nmodel=\"pipe-test\"\n[[change]]\nat=\"1s\"\ntask=\"pipe-test\"\npolicy=\"SCHED_FIFO\"\npriority=1\n",
+            ),
+        ),
+        (
+            "forked",
+            json(r#""a" : {"loop":1,"fork":"h","fork1":"h"}, "h" : {"instance":0,"policy":"SCHED_FIFO","run":1000}"#),
+        ),
+        (
+            "forked over and over",
+            json(r#""a" : {"loop":5,"fork":"h","sleep":1000}, "h" : {"instance":0,"policy":"SCHED_FIFO","run":1000}"#),
+        ),
+        (
+            "forked by real-time tasks, whose policy they inherit",
+            unset(json(
+                r#""a" : {"policy":"SCHED_FIFO","loop":1,"fork":"h","fork1":"h"}, "h" : {"instance":0,"run":1000}"#,
+            )),
+        ),
+        (
+            "short ones, forked without rest",
+            unset(json(r#""a" : {"policy":"SCHED_FIFO","fork":"h"}, "h" : {"instance":0,"loop":1,"run":1000}"#)),
+        ),
+        (
+            "deadline tasks of a whole CPU: without throttling they are admitted",
+            json(
+                r#""a" : {"policy":"SCHED_DEADLINE","instance":2,"dl-runtime":10000,"dl-period":10000,"dl-deadline":10000,"run":1000}"#,
+            ),
+        ),
+    ];
+    for (name, workload) in &hang {
+        assert!(take_all(workload, &machine(2)).is_some(), "{name}: {workload:#?}");
+        // One CPU more is one for the others, unless as many are forked as like.
+        let many = name.contains("over and over") || name.contains("without rest");
+        assert_eq!(take_all(workload, &machine(3)).is_some(), many, "{name} on three CPUs");
+    }
+}
+
+#[test]
+fn what_leaves_a_cpu_or_rests_is_let_go() {
+    let free = [
+        ("sleeps each loop", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"sleep":1000}"#)),
+        ("ends within a second", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"loop":900,"run":1000}"#)),
+        (
+            "keeps its period",
+            json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":500,"timer":{"ref":"unique","period":1000}}"#),
+        ),
+        ("one hog", json(r#""a" : {"policy":"SCHED_FIFO","run":1000}"#)),
+        ("pinned together", json(r#""a" : {"policy":"SCHED_FIFO","cpus":[1],"instance":3,"run":1000}"#)),
+        ("fair", json(r#""a" : {"instance":4,"run":1000}"#)),
+        (
+            "a fair phase between",
+            json(
+                r#""a" : {"instance":4,"loop":-1,"phases":{
+                    "p":{"loop":1,"policy":"SCHED_FIFO","run":1000},"q":{"loop":1,"policy":"SCHED_OTHER","run":1000}}}"#,
+            ),
+        ),
+        (
+            "woken by one that sleeps",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"suspend":"a"}, "b" : {"policy":"SCHED_FIFO","sleep":1000,"resume":"a"}"#,
+            ),
+        ),
+        (
+            "woken by a fair one",
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"suspend":"a"}, "b" : {"run":1000,"resume":"a"}"#,
+            ),
+        ),
+        (
+            "deadline tasks of half a CPU",
+            json(
+                r#""a" : {"policy":"SCHED_DEADLINE","instance":2,"dl-runtime":5000,"dl-period":10000,"dl-deadline":10000,"run":1000}"#,
+            ),
+        ),
+        ("threads of cyclictest", toml("[[workload]]\nmodel=\"cyclictest -t 8 -p 80\"\n")),
+        (
+            "hackbench of a tenth of a second",
+            toml(
+                "[[workload]]\nmodel=\"hackbench -pipe 1 process 100\"\n[[change]]\nat=\"1ms\"\ntask=\"hackbench-sender\"\npolicy=\"SCHED_FIFO\"\npriority=1\n",
+            ),
+        ),
+        (
+            "one forked hog",
+            json(r#""a" : {"loop":1,"fork":"h"}, "h" : {"instance":0,"policy":"SCHED_FIFO","run":1000}"#),
+        ),
+        (
+            "short ones, now and then",
+            json(r#""a" : {"fork":"h","sleep":10000}, "h" : {"instance":0,"policy":"SCHED_FIFO","loop":1,"run":1000}"#),
+        ),
+    ];
+    for (name, workload) in &free {
+        assert_eq!(take_all(workload, &machine(2)), None, "{name}: {workload:#?}");
+    }
+}
+
+#[test]
+fn where_threads_begin_counts() {
+    let two = unset(json(r#""a" : {"instance":2,"run":1000}"#));
+    assert_eq!(take_all(&two, &Machine { real_time: true, ..machine(2) }), Some(2), "begun under chrt");
+    let hogs = json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":1000}"#);
+    let confined = Machine { allowed: BTreeSet::from([1]), ..machine(2) };
+    assert_eq!(take_all(&hogs, &confined), None, "begun under taskset");
+    // CPUs that are not there are refused, and the threads stay where they are.
+    let elsewhere = json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"cpus":[7],"run":1000}"#);
+    assert_eq!(take_all(&elsewhere, &machine(2)), Some(2));
+}
+
+/// A fair task that holds what a real-time one waits for is as urgent as that, if the mutex says so.
+#[test]
+fn priorities_are_inherited() {
+    let holder = |inherits: &str| {
+        json(&format!(
+            r#""a" : {{"instance":2,"lock":"m","loop":1,"run":5000000,"unlock":"m"}},
+               "b" : {{"policy":"SCHED_FIFO","lock":"m","unlock":"m","sleep":1000}} }}, "global" : {{ "pi_enabled" : {inherits} "#
+        ))
+    };
+    assert_eq!(take_all(&holder("true"), &machine(2)), Some(2));
+    assert_eq!(take_all(&holder("false"), &machine(2)), None);
+}
+
+/// Free hogs give way to pinned ones: three affinities in a chain, which only one order satisfies.
+#[test]
+fn hogs_are_moved_to_make_room() {
+    let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<u32>>();
+    let (a, b, c) = (set(&[0, 1]), set(&[1, 2]), set(&[0]));
+    let covers = |alike: &[(&BTreeSet<u32>, usize)]| {
+        let mut on = Matching { alike, has: vec![Vec::new(); alike.len()] };
+        (0..3).all(|cpu| on.place(cpu, &mut vec![false; alike.len()]))
+    };
+    assert!(covers(&[(&a, 1), (&b, 1), (&c, 1)]));
+    assert!(!covers(&[(&a, 2), (&c, 3)]), "nobody may have CPU 2");
+    assert!(!covers(&[(&b, 1), (&c, 3)]), "one cannot have both 1 and 2");
+}
+
+#[test]
+fn throttling_is_looked_up() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    assert!(!throttled(root.path()), "nothing is told");
+    write("proc/sys/kernel/sched_rt_runtime_us", "950000\n");
+    write("proc/sys/kernel/sched_rt_period_us", "1000000\n");
+    assert!(throttled(root.path()));
+    write("proc/sys/kernel/sched_rt_runtime_us", "1000000\n");
+    assert!(!throttled(root.path()), "all of the period");
+    write("proc/sys/kernel/sched_rt_runtime_us", "-1\n");
+    assert!(!throttled(root.path()));
+    write("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n");
+    assert!(throttled(root.path()), "a server");
+}
+
+#[test]
+fn lists_of_cpus_are_understood() {
+    assert_eq!(cpus_of("0-2,5"), Some(BTreeSet::from([0, 1, 2, 5])));
+    assert_eq!((cpus_of("3"), cpus_of("")), (Some(BTreeSet::from([3])), None));
+}
