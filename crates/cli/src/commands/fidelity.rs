@@ -121,8 +121,8 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
     }
-    if let Some(folder) = &fidelity.reports.tables {
-        tables::write(folder, fidelity.reports.format, "", &[data_table(&all)])?;
+    if let Some(folder) = &fidelity.reports.tables.folder {
+        tables::write(folder, fidelity.reports.tables.format, "", &[data_table(&all)])?;
     }
     if let Some(path) = &fidelity.reports.html {
         let lead = lead(&scenarios, fidelity);
