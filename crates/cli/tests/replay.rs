@@ -531,7 +531,10 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     // The kernel had throttled it in 57 of 59 periods, for 3.24 s: half of them are in these three seconds.
     let groups_json = &json(&groups, b"")["groups"];
     let capped = groups_json.as_array().and_then(|all| all.iter().find(|group| group["path"] == "/vr-capped"));
-    let capped = &capped.expect("it is among the groups")["replayed"];
+    let capped = capped.expect("it is among the groups");
+    let had = capped["recorded_cpu_ns"].as_f64().unwrap_or(0.0);
+    assert!((had / 3.015e9 - 0.2).abs() < 0.01, "{capped}");
+    let capped = &capped["replayed"];
     let [cpu_ns, times, usec] =
         ["cpu_ns", "nr_throttled", "throttled_usec"].map(|key| capped[key].as_f64().unwrap_or(0.0));
     assert!((cpu_ns / 3.015e9 - 0.2).abs() < 0.01, "{capped}");

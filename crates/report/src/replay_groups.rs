@@ -1,4 +1,4 @@
-//! What a replay gave the task groups: the rows of [`ReplayCheck::groups`], as text, data and JSON. A trace does not say what they got.
+//! What a trace and its replays gave the task groups: the rows of [`ReplayCheck::groups`], as text, data and JSON.
 
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ impl From<&GroupResult> for ReplayGroupMeasure {
 pub struct ReplayGroup {
     /// Its path.
     pub path: String,
+    /// The CPU time that its tasks and those of groups below it had in the trace, nanoseconds, if it is known who they are.
+    pub recorded_ns: Option<u64>,
     /// What the replay as recorded gave; none: it is of a rule.
     pub replayed: Option<ReplayGroupMeasure>,
     /// What the what-if gave.
@@ -49,13 +51,13 @@ impl ReplayGroup {
         let mut all: Vec<Self> = replayed
             .groups
             .iter()
-            .map(|group| Self { path: group.path.clone(), replayed: Some(group.into()), what_if: None })
+            .map(|group| Self { path: group.path.clone(), replayed: Some(group.into()), ..Self::default() })
             .collect();
         for group in what_if.into_iter().flat_map(|results| &results.groups) {
             let measure = Some(group.into());
             match all.iter_mut().find(|known| known.path == group.path) {
                 Some(known) => known.what_if = measure,
-                None => all.push(Self { path: group.path.clone(), replayed: None, what_if: measure }),
+                None => all.push(Self { path: group.path.clone(), what_if: measure, ..Self::default() }),
             }
         }
         if all.len() > 1 { all } else { Vec::new() }
@@ -66,6 +68,10 @@ type Measure = Option<ReplayGroupMeasure>;
 
 fn share(measure: Measure, pick: fn(&ReplayGroupMeasure) -> u64, of: u64) -> Option<f64> {
     measure.map(|measure| pick(&measure) as f64 / of.max(1) as f64)
+}
+
+fn recorded(group: &ReplayGroup, of: u64) -> String {
+    group.recorded_ns.map_or_else(|| "-".to_owned(), |ns| percent(ns as f64 / of.max(1) as f64))
 }
 
 fn throttled(measure: Measure) -> String {
@@ -85,13 +91,14 @@ impl ReplayCheck {
             let waited = group.replayed.map_or(0, |measure| measure.run_delay_ns);
             vec![
                 group.path.clone(),
+                recorded(group, self.elapsed_ns.0),
                 part(|measure| measure.cpu_ns),
                 part(|measure| measure.entitled_ns),
                 time(waited as f64),
                 throttled(group.replayed),
             ]
         });
-        format!("\n{}", grid(&["group, replayed", "CPU %", "entitled", "waited", "throttled"], 1, rows))
+        format!("\n{}", grid(&["group", "CPU %", "replay", "entitled", "waited", "throttled"], 1, rows))
     }
 
     /// The groups of the replay as recorded beside those of the what-if; empty if there are none.
@@ -119,8 +126,9 @@ impl ReplayCheck {
     /// The groups as data, if there are any.
     pub(crate) fn groups_table(&self) -> Option<DataTable> {
         const NS: Kind = Kind::Nanoseconds;
-        let heads: [(&'static str, &'static str, Kind); 13] = [
+        let heads: [(&'static str, &'static str, Kind); 15] = [
             ("group", "Group", Kind::Text),
+            ("recorded_cpu", "CPU, recorded", Kind::Share),
             ("replayed_cpu", "CPU, replayed", Kind::Share),
             ("what_if_cpu", "What if", Kind::Share),
             ("replayed_entitled", "Entitled, replayed", Kind::Share),
@@ -131,19 +139,22 @@ impl ReplayCheck {
             ("what_if_throttled_ns", "What if", NS),
             ("replayed_run_delay_ns", "Waited, replayed", NS),
             ("what_if_run_delay_ns", "What if", NS),
+            ("recorded_cpu_ns", "CPU time, recorded", NS),
             ("replayed_cpu_ns", "CPU time, replayed", NS),
             ("what_if_cpu_ns", "What if", NS),
         ];
         let mut table = DataTable::new("replay_groups", "Groups, and what they were entitled to", &heads);
         for group in &self.groups {
             let both = [(group.replayed, self.elapsed_ns.1), (group.what_if, self.elapsed_ns.2)];
-            let mut row: Vec<Cell> = vec![group.path.as_str().into()];
+            let recorded = group.recorded_ns.map(|ns| ns as f64 / self.elapsed_ns.0.max(1) as f64);
+            let mut row: Vec<Cell> = vec![group.path.as_str().into(), recorded.into()];
             row.extend(both.map(|(measure, of)| Cell::from(share(measure, |measure| measure.cpu_ns, of))));
             row.extend(both.map(|(measure, of)| Cell::from(share(measure, |measure| measure.entitled_ns, of))));
             let limits = both.map(|(measure, _)| measure.and_then(|measure| measure.throttled));
             row.extend(limits.map(|limit| Cell::from(limit.map(|(times, _)| times))));
             row.extend(limits.map(|limit| Cell::from(limit.map(|(_, ns)| ns))));
             row.extend(both.map(|(measure, _)| Cell::from(measure.map(|measure| measure.run_delay_ns))));
+            row.push(group.recorded_ns.into());
             row.extend(both.map(|(measure, _)| Cell::from(measure.map(|measure| measure.cpu_ns))));
             table.push(row);
         }
@@ -162,7 +173,7 @@ impl ReplayCheck {
         };
         let group = |group: &ReplayGroup| {
             let (replayed, what_if) = (group.replayed.as_ref().map(measure), group.what_if.as_ref().map(measure));
-            json!({ "path": group.path, "replayed": replayed, "what_if": what_if })
+            json!({ "path": group.path, "recorded_cpu_ns": group.recorded_ns, "replayed": replayed, "what_if": what_if })
         };
         self.groups.iter().map(group).collect()
     }

@@ -143,6 +143,7 @@ mod tests {
                 ReplayGroup { path: "/".to_owned(), ..ReplayGroup::default() },
                 ReplayGroup {
                     path: "/new".to_owned(),
+                    recorded_ns: None,
                     replayed: None,
                     what_if: Some(ReplayGroupMeasure {
                         cpu_ns: 200,

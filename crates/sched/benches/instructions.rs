@@ -1,7 +1,8 @@
 //! Instructions that the scheduler's primitives take, counted by callgrind: numbers that hold still where times do not.
 //!
 //! `cargo bench -p vruntime-sched --bench instructions` prints the committed counts (`benches/instructions.txt`), those of
-//! this build and the difference; with `-- --save` it writes them down. Needs `valgrind`, but neither root nor nightly.
+//! this build and the difference; with `-- --save` it writes them down, with `-- --fair-only` it compares with what they were when the
+//! fair class was all there was (`benches/fair-only.txt`). Needs `valgrind`, but neither root nor nightly.
 //!
 //! The program runs itself once under callgrind. There each primitive is called a number of times through [`measured`],
 //! the only function whose instructions are collected; the end of [`series`] makes callgrind write a file with their sum.
@@ -304,9 +305,12 @@ fn committed(path: &Path) -> BTreeMap<String, u64> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(line).collect()
 }
 
-fn compare(save: bool) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.txt");
-    let old = committed(&path);
+const COMMITTED: &str = "instructions.txt";
+const FAIR_ONLY: &str = "fair-only.txt";
+
+fn compare(old: &str, save: bool) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
+    let (path, old) = (folder.join(COMMITTED), committed(&folder.join(old)));
     let counts = count()?;
     let mut text = String::from(
         "# Instructions a call, by callgrind (x86-64, release): `cargo bench --bench instructions -- --save`.\n",
@@ -336,7 +340,8 @@ fn main() -> ExitCode {
         measure_all();
         return ExitCode::SUCCESS;
     }
-    match compare(has("--save")) {
+    let old = if has("--fair-only") { FAIR_ONLY } else { COMMITTED };
+    match compare(old, has("--save")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -441,9 +441,7 @@ pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[D
     let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
-        groups: runs
-            .first()
-            .map_or_else(Vec::new, |run| ReplayGroup::all(&run.results, runs.get(1).map(|run| &run.results))),
+        groups: groups(recorded, runs),
         cpus: (0..cpus).map(pair).collect(),
         what_if_cpus: runs.get(1).map(busy),
         charged_ns: recorded.counts.charged_ns,
@@ -451,6 +449,21 @@ pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[D
     };
     check.sort();
     check
+}
+
+/// The groups of all runs, and what the trace gave them: every thread counts for the group that it was in last.
+fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut groups = ReplayGroup::all(&first.results, runs.get(1).map(|run| &run.results));
+    let of_trace: BTreeSet<&str> = recorded.workload.groups.iter().map(|group| group.path.as_str()).collect();
+    for group in groups.iter_mut().filter(|group| of_trace.contains(group.path.as_str())) {
+        let inside =
+            |path: &str| path.strip_prefix(&group.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let had =
+            recorded.threads.iter().filter(|thread| group.path == "/" || thread.cgroup.as_deref().is_some_and(inside));
+        group.recorded_ns = Some(had.map(|thread| thread.cpu_ns).sum());
+    }
+    groups
 }
 
 /// What there is to know about how the trace was read, a sentence each.
