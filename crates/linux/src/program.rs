@@ -298,6 +298,9 @@ pub(crate) fn apply(shared: &Shared, tid: u32, name: &str, settings: &Settings) 
         let more = if error.kind() == io::ErrorKind::PermissionDenied { "; root may" } else { "" };
         shared.note(format!("the kernel refused {}: {error}{more}", words(policy)));
     }
+    if matches!(settings.policy, Some(Policy::Deadline { overrun: true, .. })) {
+        shared.note(format!("`{name}` is not told of its overruns: the signal would end this program"));
+    }
     if let Some(cpus) = &settings.cpus {
         let mut set = CpuSet::new();
         cpus.iter().filter(|&&cpu| (cpu as usize) < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu as usize));
@@ -352,7 +355,7 @@ pub(crate) fn attr_of(policy: Policy) -> SchedAttr {
         Policy::Idle => SchedAttr { policy: sys::SCHED_IDLE, ..none },
         Policy::Fifo { priority } => SchedAttr { policy: sys::SCHED_FIFO, priority: u32::from(priority), ..none },
         Policy::RoundRobin { priority } => SchedAttr { policy: sys::SCHED_RR, priority: u32::from(priority), ..none },
-        // Asking for the signal of overruns would end the whole program: nobody catches it.
+        // Nobody catches the signal of overruns, so it is not asked for.
         Policy::Deadline { runtime, deadline, period, reclaim, overrun: _ } => {
             let flags = if reclaim { sys::FLAG_RECLAIM } else { 0 };
             SchedAttr { policy: sys::SCHED_DEADLINE, flags, runtime, deadline, period, ..none }

@@ -159,13 +159,13 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
     let mut odd = once("odd", vec![Op::Run { work: MS }]);
     // More than a CPU of runtime, and a CPU that is not there: nobody gets these, root or not.
     let (runtime, deadline) = (20 * MS, 10 * MS);
-    odd.settings.policy =
-        Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: false, overrun: false });
+    odd.settings.policy = Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: false, overrun: true });
     odd.settings.cpus = Some(vec![1023]);
     let measured = of(&workload(vec![odd]), None);
     assert!(measured.tasks[0].ended);
     let refused = measured.notes.iter().filter(|note| note.contains("the kernel refused"));
     assert_eq!(refused.count(), 2, "{:?}", measured.notes);
+    assert!(measured.notes.iter().any(|note| note.contains("`odd` is not told of its overruns")));
 }
 
 /// With root and a writable hierarchy the groups are there; without, a note says that they are not. Nothing stays behind.
