@@ -61,9 +61,13 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
 /// where the file systems are.
 pub(crate) fn throttled(root: &Path) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
+    // Where there are servers nothing else keeps real-time tasks back, whatever the limit says.
+    if let Some(runtime) = number("sys/kernel/debug/sched/fair_server/cpu0/runtime") {
+        return runtime > 0;
+    }
     let runtime = number("proc/sys/kernel/sched_rt_runtime_us").unwrap_or(-1);
     let period = number("proc/sys/kernel/sched_rt_period_us").unwrap_or(0);
-    (0..period).contains(&runtime) || number("sys/kernel/debug/sched/fair_server/cpu0/runtime").is_some_and(|ns| ns > 0)
+    (0..period).contains(&runtime)
 }
 
 /// How many real-time tasks hog a CPU, if they can have all that are online at one time; none if one is left. A task that is forked over and

@@ -266,6 +266,9 @@ fn throttling_is_looked_up() {
     assert!(!throttled(root.path()));
     write("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n");
     assert!(throttled(root.path()), "a server");
+    write("proc/sys/kernel/sched_rt_runtime_us", "950000\n");
+    write("sys/kernel/debug/sched/fair_server/cpu0/runtime", "0\n");
+    assert!(!throttled(root.path()), "the server is off, and only admission asks for the limit");
 }
 
 #[test]
