@@ -225,6 +225,7 @@ policy = "SCHED_DEADLINE"
 runtime = "2ms"
 deadline = "10ms"
 period = "20ms"
+overrun = true
 run = "3ms"
 sleep = "17ms"
 
@@ -267,7 +268,13 @@ const PRINTED: [Printed; 9] = [
     ),
     (
         "deadlines",
-        &[("deadline tasks", "class"), ("throttled", "nr_throttled"), ("missed", "misses"), ("latest", "max_late_ns")],
+        &[
+            ("deadline tasks", "class"),
+            ("throttled", "nr_throttled"),
+            ("missed", "misses"),
+            ("latest", "max_late_ns"),
+            ("overruns", "nr_overruns"),
+        ],
     ),
     (
         "groups",

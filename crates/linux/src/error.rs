@@ -48,7 +48,7 @@ impl Error {
         match self {
             Self::Impossible { .. } => "simulate it: vruntime run FILE",
             Self::Hangs { .. } => {
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us, confine them to some of the CPUs, let them sleep, or \
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), confine them to some of the CPUs, let them sleep, or \
                  insist with --force"
             }
             Self::Endless => "give it a duration: in the file, or with --duration 5s",
@@ -68,7 +68,8 @@ impl fmt::Display for Error {
             Self::Hangs { hogs, cpus } => write!(
                 f,
                 "{hogs} real-time tasks that go on for more than a second without a rest would have all {cpus} CPUs, and this kernel \
-                 would let them: its real-time throttling is off (sched_rt_runtime_us is -1)"
+                 would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its \
+                 fair_server)"
             ),
             Self::Endless => f.write_str("the workload never ends"),
             Self::TooMany { limit } => write!(f, "the workload needs more than {limit} threads"),

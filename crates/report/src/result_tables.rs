@@ -121,12 +121,13 @@ impl Results {
 
     /// Classes with deadline tasks, and what became of their deadlines.
     fn deadlines_table(&self) -> Option<DataTable> {
-        let heads: [Head; 5] = [
+        let heads: [Head; 6] = [
             ("class", "Deadline tasks", Kind::Text),
             ("tasks", "Number", Kind::Count),
             ("nr_throttled", "Throttled", Kind::Count),
             ("misses", "Missed", Kind::Count),
             ("max_late_ns", "Latest", Kind::Nanoseconds),
+            ("nr_overruns", "Overruns", Kind::Count),
         ];
         let mut table = DataTable::new("deadlines", "Deadlines", &heads);
         for class in &self.classes {
@@ -137,6 +138,7 @@ impl Results {
                 deadline.throttled.into(),
                 deadline.misses.into(),
                 (deadline.misses > 0).then_some(deadline.max_late_ns).into(),
+                deadline.overruns.into(),
             ]);
         }
         (!table.rows.is_empty()).then_some(table)
