@@ -1,0 +1,248 @@
+//! Replays with what the machine said of groups, sessions and CPUs.
+
+use super::*;
+
+/// What a machine wrote down of its groups is as good for `compare` as for `replay`.
+#[test]
+fn traces_are_compared_in_the_groups_they_were_in() {
+    let cgroups = ["--cgroups", CGROUPS, "--costs", "vm"];
+    let replayed = json(&[&["replay", GROUPS, "--json"], &cgroups[..]].concat(), b"");
+    let compare = ["compare", GROUPS, "--kernel", "6.1", "--kernel", "6.18"];
+    let compared = json(&[&compare[..], &cgroups, &["--json"]].concat(), b"");
+    assert_eq!(compared["replays"][0]["check"], replayed["check"]);
+    let capped = compared["cells"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|cell| cell["class"] == "capped" && cell["metric"] == "share");
+    let capped = capped.expect("it is compared");
+    for side in 0..2 {
+        let share = capped["values"][side]["mean"].as_f64().expect("a number");
+        assert!((18.0..=22.0).contains(&share), "its limit holds: {capped}");
+    }
+    let told = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
+    assert!(told.contains("3 times --cgroups for 1 traces") && told.contains("once for each"), "{told}");
+    let told = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
+    assert!(told.contains("none of these files is one"), "{told}");
+}
+
+/// What the machine had set, which an older kernel does not know, is no reason to refuse it.
+#[test]
+fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let snapshot = folder.path().join("cgroups.txt");
+    let mut text = std::fs::read_to_string(CGROUPS).expect("it is there");
+    text.push_str("/sys/fs/cgroup/cpu/vr-web/cpu.uclamp.max:50.00\n");
+    std::fs::write(&snapshot, text).expect("it can be written");
+    let snapshot = snapshot.to_str().expect("it is UTF-8");
+    let output = vruntime(&["replay", GROUPS, "--cgroups", snapshot, "--kernel", "3.10", "--costs", "vm"], b"");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("utilisation clamps of 1 groups are left out: Linux 3.10 has none"), "{told}");
+}
+
+/// Two spinners on CPU 0, to which they are pinned, one on CPU 1: only the machine says so. Of what the first forks, a rule need not be.
+#[test]
+fn tasks_are_pinned_as_the_machine_says() {
+    let cpus: [&[i32]; 2] = [&[11, 12], &[21]];
+    let text = spinning(&cpus);
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("cgroups.txt");
+    let said: String = [(11, "0"), (12, "0"), (21, "1")]
+        .map(|(pid, list)| format!("/proc/{pid}/task/{pid}/status:Cpus_allowed_list:\t{list}\n"))
+        .concat();
+    std::fs::write(&file, said).expect("it can be written");
+    let json = json(
+        &["replay", "-", "--costs", "vm", "--cgroups", file.to_str().expect("it is UTF-8"), "--json"],
+        text.as_bytes(),
+    );
+    let confined: Vec<(&str, u64)> = json["tasks"]
+        .as_array()
+        .expect("there are tasks")
+        .iter()
+        .filter_map(|task| Some((task["name"].as_str()?, task["confined_to"].as_u64()?)))
+        .collect();
+    assert_eq!(confined.len(), 3, "{json}");
+    assert!(
+        json["notes"].to_string().contains("3 tasks are confined to the CPUs that the machine says"),
+        "{}",
+        json["notes"]
+    );
+    assert!(json["check"]["worst_cpu_share_off"].as_f64().is_some_and(|off| off < 0.03), "{}", json["check"]);
+}
+
+/// CPU time, percent, of each task of a replay: recorded, replayed, and what if.
+fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
+    let elapsed = json["duration_ns"]["recorded"].as_f64().expect("it says how long the recording is");
+    let percent = |task: &Value, run: &str| 100.0 * task[run]["cpu_ns"].as_f64().unwrap_or(0.0) / elapsed;
+    let tasks = json["tasks"].as_array().expect("it has tasks").iter();
+    tasks
+        .map(|task| {
+            let name = task["name"].as_str().expect("it has a name").split('-').next().unwrap_or_default();
+            (name.to_owned(), ["recorded", "replayed", "what_if"].map(|run| percent(task, run)))
+        })
+        .collect()
+}
+
+/// Linux 6.18 gave two tasks of a heavy group 60 and 57 % of a CPU, two of a light one 15, one 20 that may not have more, and 31 to one
+/// that came from the light group to the heavy one on the way.
+#[test]
+fn tasks_are_replayed_in_the_groups_they_were_in() {
+    let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
+    // Who is on which CPU is chance, and one seed is up to 9 points off.
+    let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
+    for name in ["web1", "web2", "job1", "job2", "capped", "mover"] {
+        let recorded = seeds[0][name][0];
+        let replayed = seeds.iter().map(|shares| shares[name][1]).sum::<f64>() / 5.0;
+        assert!((recorded - replayed).abs() < 2.0, "{name}: {recorded} {replayed}");
+    }
+    // Nobody would know otherwise.
+    let [recorded, replayed, _] = shares(&json(&groups[..5], b""))["capped"];
+    assert!((recorded - 20.0).abs() < 1.0 && replayed > 30.0, "{recorded} {replayed}");
+    // The kernel had throttled it in 57 of 59 periods, for 3.24 s: half of them are in these three seconds.
+    let groups_json = &json(&groups, b"")["groups"];
+    let capped = groups_json.as_array().and_then(|all| all.iter().find(|group| group["path"] == "/vr-capped"));
+    let capped = capped.expect("it is among the groups");
+    let had = capped["recorded_cpu_ns"].as_f64().unwrap_or(0.0);
+    assert!((had / 3.015e9 - 0.2).abs() < 0.01, "{capped}");
+    let capped = &capped["replayed"];
+    let [cpu_ns, times, usec] =
+        ["cpu_ns", "nr_throttled", "throttled_usec"].map(|key| capped[key].as_f64().unwrap_or(0.0));
+    assert!((cpu_ns / 3.015e9 - 0.2).abs() < 0.01, "{capped}");
+    assert!((27.0..=31.0).contains(&times) && (1.5e6..=1.8e6).contains(&usec), "{capped}");
+    // What if the limit were gone: it has its third of what its group of weight 100 may have beside 200 and 50.
+    let [_, _, lifted] =
+        shares(&json(&[&groups[..], &["--map", "cgroup=/vr-capped: max=max"]].concat(), b""))["capped"];
+    assert!(lifted > 45.0, "{lifted}");
+    let told = fails(&["replay", GROUPS, "--map", "cgroup=/vr-nobody: nice=3"], b"");
+    assert!(told.contains("no task of the trace fits this rule"), "{told}");
+    let told = fails(&["replay", "perf-data.txt", "--map", "cgroup=/web: nice=3"], b"");
+    assert!(told.contains("--cgroups FILE") && told.contains("find /proc"), "{told}");
+    let told = fails(&["replay", GROUPS, "--cgroups", "perf-data.txt"], b"");
+    assert!(told.contains("this is not FILE:CONTENT"), "{told}");
+}
+
+/// Tasks `spin-PID` that compute for a second, on each CPU these in turn, 4 ms each.
+fn spinning(cpus: &[&[i32]]) -> String {
+    let mut text = String::new();
+    for slice in 0..=250_usize {
+        for (cpu, pids) in cpus.iter().enumerate() {
+            let of = |slice: usize| ("spin", pids[slice % pids.len()]);
+            let idle = ("swapper", 0);
+            let (prev, next) =
+                (if slice == 0 { idle } else { of(slice - 1) }, if slice == 250 { idle } else { of(slice) });
+            if prev == next {
+                continue;
+            }
+            let at = slice * 4000 + cpu;
+            let (prev, next) = (
+                format!("prev_comm={} prev_pid={}", prev.0, prev.1),
+                format!("next_comm={} next_pid={}", next.0, next.1),
+            );
+            let time = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
+            let who = if slice == 0 { "swapper-0".to_owned() } else { format!("spin-{}", of(slice - 1).1) };
+            let _ = writeln!(
+                text,
+                "  {who} [{cpu:03}] {time}: sched_switch: {prev} prev_prio=120 prev_state=R ==> {next} next_prio=120"
+            );
+        }
+    }
+    text
+}
+
+/// Shares of the tasks of [`spinning`] in a replay as recorded with what the machine said, percent of a CPU.
+fn spun<const N: usize>(cpus: &[&[i32]], said: &str, pids: [i32; N]) -> [u64; N] {
+    let file = tempfile::NamedTempFile::new().expect("there is room");
+    std::fs::write(file.path(), said).expect("it can be written");
+    let path = file.path().display().to_string();
+    let replayed = json(&["replay", "-", "--json", "--cgroups", &path], spinning(cpus).as_bytes());
+    pids.map(|pid| (permille(&replayed, &format!("spin-{pid}"), "replayed") + 5) / 10)
+}
+
+/// Two builds of one session have together what the shell of another has, as they had on the machine.
+#[test]
+fn tasks_are_replayed_in_the_autogroups_they_were_in() {
+    let threads: String = [11, 12, 13].map(|pid| format!("/proc/{pid}/task/{pid}/cgroup:0::/\n")).concat();
+    let autogroups = |nice: i8| {
+        format!(
+            "{threads}/proc/11/autogroup:/autogroup-7 nice 0\n/proc/12/autogroup:/autogroup-7 nice 0\n/proc/13/autogroup:/autogroup-9 nice {nice}\n"
+        )
+    };
+    let shares = |said: &str| spun(&[&[11, 12, 13]], said, [11, 12, 13]);
+    let near = |shares: [u64; 3], expected: [u64; 3]| {
+        let near = shares.iter().zip(expected).all(|(share, expected)| share.abs_diff(expected) <= 2);
+        assert!(near, "{shares:?} instead of {expected:?}");
+    };
+    near(shares(&autogroups(0)), [25, 25, 50]);
+    // Of weight 335 beside 1024.
+    near(shares(&autogroups(5)), [38, 38, 25]);
+    let switch = |enabled: u8| format!("/proc/sys/kernel/sched_autogroup_enabled:{enabled}\n{}", autogroups(0));
+    near(shares(&switch(1)), [25, 25, 50]);
+    near(shares(&switch(0)), [33, 33, 33]);
+    near(shares(&threads), [33, 33, 33]);
+    // Where the group is another than the root, there is no autogroup.
+    let grouped = autogroups(0).replace("/proc/12/task/12/cgroup:0::/", "/proc/12/task/12/cgroup:0::/web");
+    near(shares(&format!("{grouped}/sys/fs/cgroup/web/cpu.weight:100\n")), [33, 33, 33]);
+    // A kernel of before has none, and none is asked for.
+    let file = tempfile::NamedTempFile::new().expect("there is room");
+    std::fs::write(file.path(), autogroups(0)).expect("it can be written");
+    let path = file.path().display().to_string();
+    let trace = spinning(&[&[11, 12, 13]]);
+    let old = json(&["replay", "-", "--json", "--cgroups", &path, "--kernel", "2.6.23"], trace.as_bytes());
+    assert!(permille(&old, "spin-13", "what_if") < 400, "{old}");
+    assert!(old["notes"].to_string().contains("3 tasks begin in the autogroups that the machine says"), "{old}");
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("spin.txt");
+    std::fs::write(&file, trace).expect("it can be written");
+    let file = file.to_str().expect("it is UTF-8");
+    let compared = json(&["compare", file, "--kernel", "6.12", "--kernel", "6.18", "--json", "--cgroups", &path], b"");
+    assert!(compared["replays"][0]["notes"].to_string().contains("autogroups"), "{compared}");
+}
+
+/// Two tasks had to share CPU 0, for their cpuset has no other.
+#[test]
+fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {
+    let cpus: [&[i32]; 2] = [&[21, 22], &[23]];
+    let threads = "/proc/21/task/21/cgroup:0::/a/b\n/proc/22/task/22/cgroup:0::/a/b\n/proc/23/task/23/cgroup:0::/\n";
+    let group = "/sys/fs/cgroup/a/cpuset.cpus:0\n/sys/fs/cgroup/a/b/cpuset.cpus:\n";
+    let near = |said: String, expected: [u64; 3]| {
+        let shares = spun(&cpus, &said, [21, 22, 23]);
+        let near = shares.iter().zip(expected).all(|(share, expected)| share.abs_diff(expected) <= 2);
+        assert!(near, "{said}: {shares:?} instead of {expected:?}");
+    };
+    let weights = "/sys/fs/cgroup/a/cpu.weight:100\n/sys/fs/cgroup/a/b/cpu.weight:100\n";
+    near(format!("{threads}{group}{weights}"), [50, 50, 100]);
+    // The same where only the `cpuset` controller is enabled, and no group weighs anything.
+    near(format!("{threads}{group}/sys/fs/cgroup/c/cpu.weight:100\n"), [50, 50, 100]);
+    // CPUs that the trace does not show are of no use.
+    near(format!("{threads}{weights}/sys/fs/cgroup/a/cpuset.cpus:0,6-7\n"), [50, 50, 100]);
+}
+
+/// The line of shell that the documentation has works here, and what it writes is understood.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_machine_writes_down_of_its_groups_is_read() {
+    if !Path::new("/proc/self/cgroup").exists() {
+        return; // a kernel without cgroups
+    }
+    let folder = tempfile::tempdir().expect("there is room");
+    let mut shell = Command::new("sh");
+    // Threads that end meanwhile are none of its business, nor is its exit status ours.
+    shell
+        .current_dir(&folder)
+        .args(["-c", vruntime_workload::recorded::CGROUPS_COMMAND])
+        .output()
+        .expect("there is a shell");
+    let file = folder.path().join("cgroups.txt");
+    let text = std::fs::read_to_string(&file).expect("it wrote the file");
+    assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");
+    // The file of a process that is in no autogroup (all of them where nobody has begun a session) is empty.
+    if std::fs::read_to_string("/proc/self/autogroup").is_ok_and(|said| !said.is_empty()) {
+        assert!(text.lines().any(|line| line.contains("/autogroup:/autogroup-")), "{text}");
+    }
+    let file = file.to_str().expect("it is UTF-8");
+    let output = vruntime(&["replay", GROUPS, "--cgroups", file], b"");
+    let told = String::from_utf8_lossy(&output.stderr);
+    // Inside a container it may not see where it is.
+    assert!(output.status.success() || told.contains("outside of containers"), "{told}");
+}
