@@ -1,0 +1,161 @@
+//! How threads sleep, and for how long they compute.
+
+use super::*;
+
+#[test]
+fn wakeups_a_period_apart_are_a_clock() {
+    let mut script = Script::default();
+    for beat in 1..=20 {
+        script.burst(beat * 10 * MS, 0, task(5, "peri"), beat % 7 * 300 * US);
+    }
+    let recorded = script.finish();
+    assert_eq!(habit(&recorded, 5), Habit::Periodic);
+    let ops = ops(&recorded, 5);
+    assert_eq!(ops[..3], [Op::SleepUntil { at: 10 * MS }, Op::Run { work: 300 * US }, Op::SleepUntil { at: 20 * MS }]);
+    assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
+}
+
+/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one; `known`: the trace tells of interrupts.
+fn pipeline(known: bool) -> Recorded {
+    let mut script = Script::default();
+    let (source, sink) = (task(5, "source"), task(6, "sink"));
+    for beat in 1..=20 {
+        let at = beat * 10 * MS;
+        script.hardirq = known.then_some(true);
+        script.wake(at, 0, source);
+        script.hardirq = known.then_some(false);
+        script.switch(at, 0, Left::Runnable, Some(source));
+        script.wake(at + 3 * MS, 0, sink).switch(at + 3 * MS, 1, Left::Runnable, Some(sink));
+        script.switch(at + (3 + beat % 2) * MS, 0, Left::Sleeping, None).switch(at + 5 * MS, 1, Left::Sleeping, None);
+    }
+    script.finish()
+}
+
+#[test]
+fn who_is_woken_by_others_depends_on_them_however_regular_that_is() {
+    let recorded = pipeline(true);
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Woken));
+    assert_eq!(ops(&recorded, 6)[..2], [Op::SemWait(0), Op::Run { work: 2 * MS }]);
+    assert_eq!(ops(&recorded, 5)[1..4], [Op::Run { work: 3 * MS }, Op::SemPost(0), Op::Run { work: MS }]);
+    // Where interrupts are not told, a timer may have hit whoever ran.
+    let recorded = pipeline(false);
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Relative));
+}
+
+/// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says whether it goes on then.
+fn disturbed(clock: bool) -> Recorded {
+    let mut script = Script::default();
+    let (this, hog) = (task(5, "this"), task(6, "hog"));
+    for beat in 1..=30 {
+        let at = beat * 20 * MS;
+        if beat % 3 == 0 {
+            script.wake(at, 0, this).switch(at, 0, Left::Runnable, Some(this));
+            script.wake(at + MS, 0, hog).switch(at + MS, 0, Left::Runnable, Some(hog));
+            script.switch(at + 4 * MS, 0, Left::Sleeping, Some(this));
+            let rest = if clock { 5 * US } else { MS };
+            script.switch(at + 4 * MS + rest, 0, Left::Sleeping, None);
+        } else {
+            script.burst(at, 0, this, 2 * MS);
+        }
+    }
+    script.finish()
+}
+
+#[test]
+fn who_looks_at_the_clock_is_known_by_what_he_does_when_he_has_lost_time() {
+    let recorded = disturbed(true);
+    let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
+    assert_eq!(thread.computes_for, Some(2 * MS));
+    let runs = ops(&recorded, 5).into_iter().filter(|op| !matches!(op, Op::SleepUntil { .. })).collect::<Vec<_>>();
+    assert_eq!(runs, vec![Op::Runtime { time: 2 * MS }; 30]);
+
+    let recorded = disturbed(false);
+    let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
+    assert_eq!(thread.computes_for, None);
+    assert!(ops(&recorded, 5).contains(&Op::Run { work: 2 * MS }));
+}
+
+/// Two tasks wake every 10 ms, 4 us apart; `first` says which of them does.
+fn together(first: impl Fn(u64) -> bool) -> Vec<Vec<Op>> {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    for beat in 1..=30 {
+        let at = beat * 10 * MS + beat % 4 * US;
+        let (one, two) = if first(beat) { (a, b) } else { (b, a) };
+        script.wake(at, 0, one).wake(at + 4 * US, 0, two);
+        script.switch(at + 10 * US, 0, Left::Runnable, Some(one)).switch(at + MS, 0, Left::Sleeping, Some(two));
+        script.switch(at + 2 * MS, 0, Left::Sleeping, None);
+    }
+    let recorded = script.finish();
+    let sleeps = |pid| ops(&recorded, pid).into_iter().filter(|op| matches!(op, Op::SleepUntil { .. })).collect();
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Periodic));
+    vec![sleeps(5), sleeps(6)]
+}
+
+#[test]
+fn who_wakes_now_before_and_now_behind_another_has_its_beat() {
+    let sleeps = together(|beat| beat % 3 == 0);
+    assert_eq!(sleeps[0], sleeps[1]);
+    let sleeps = together(|_| false);
+    assert_ne!(sleeps[0], sleeps[1], "one is always first");
+}
+
+#[test]
+fn sleeps_of_one_length_are_relative() {
+    let mut script = Script::default();
+    let mut at = MS;
+    for round in 0..20 {
+        let work = (1 + round % 5) * MS;
+        script.burst(at, 0, task(5, "sleeper"), work);
+        at += 10 * US + work + 3 * MS;
+    }
+    let recorded = script.finish();
+    assert_eq!(habit(&recorded, 5), Habit::Relative);
+    assert_eq!(ops(&recorded, 5)[..3], [Op::SleepUntil { at: MS }, Op::Run { work: MS }, Op::Sleep { time: 3 * MS }]);
+}
+
+/// A sleeper's timer goes off on a CPU that another task has for some of each time: with the kernel's flags it is known not to be his doing.
+#[test]
+fn an_interrupt_that_hits_a_task_is_not_the_tasks_doing() {
+    let (victim, sleeper) = (task(5, "victim"), task(6, "sleeper"));
+    let recorded = |flags: bool| {
+        let mut script = Script::default();
+        for (round, gap) in [3, 9, 4, 17, 1, 12, 8, 2, 6].into_iter().enumerate() {
+            let at = round as u64 * 30 * MS + gap * MS;
+            script.hardirq = flags.then_some(true);
+            script.wake(at, 0, victim).switch(at, 0, Left::Runnable, Some(victim));
+            script.wake(at + 100 * US, 0, sleeper);
+            script.hardirq = flags.then_some(false);
+            script.switch(at + 100 * US, 1, Left::Runnable, Some(sleeper));
+            script.switch(at + (300 + gap) * US, 1, Left::Sleeping, None).switch(
+                at + 400 * US,
+                0,
+                Left::Sleeping,
+                None,
+            );
+        }
+        script.finish()
+    };
+    assert_eq!((habit(&recorded(true), 5), habit(&recorded(true), 6)), (Habit::Recorded, Habit::Recorded));
+    assert_eq!((habit(&recorded(false), 5), habit(&recorded(false), 6)), (Habit::Recorded, Habit::Woken));
+}
+
+#[test]
+fn interrupts_keep_their_times_and_wakers_are_waited_for() {
+    let mut script = Script::default();
+    let (client, server) = (task(5, "client"), task(6, "server"));
+    for (round, gap) in [3, 9, 4, 17, 1, 12, 8, 2, 6].into_iter().enumerate() {
+        let at = round as u64 * 20 * MS + gap * MS;
+        script.wake(at, 0, client).switch(at, 0, Left::Runnable, Some(client));
+        // A quarter into its work it wakes the other, on the other CPU.
+        script.wake(at + 100 * US, 0, server).switch(at + 100 * US, 1, Left::Runnable, Some(server));
+        script.switch(at + (300 + gap) * US, 1, Left::Sleeping, None).switch(at + 400 * US, 0, Left::Sleeping, None);
+    }
+    let recorded = script.finish();
+    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Recorded, Habit::Woken));
+    let first = [Op::SleepUntil { at: 3 * MS }, Op::Run { work: 100 * US }, Op::SemPost(0), Op::Run { work: 300 * US }];
+    assert_eq!(ops(&recorded, 5)[..4], first);
+    assert_eq!(ops(&recorded, 6)[..2], [Op::SemWait(0), Op::Run { work: 203 * US }]);
+    let count = |pid: i32, of: &Op| ops(&recorded, pid).iter().filter(|op| *op == of).count();
+    assert_eq!((count(5, &Op::SemPost(0)), count(6, &Op::SemWait(0))), (9, 9), "nobody waits for what does not come");
+}
