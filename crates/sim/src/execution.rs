@@ -40,6 +40,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Whether `cpu` runs a task's own code, or will as soon as the kernel has done what it owes.
+    #[inline]
     pub(crate) fn in_user_mode(&self, cpu: usize) -> bool {
         let curr = self.core.cpus[cpu].curr;
         curr < STOPPER && self.tasks[curr as usize].next.in_user_mode()
@@ -54,27 +55,26 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Arms the execution event of `cpu`, whose accounts are settled.
     pub(crate) fn arm_exec(&mut self, cpu: usize) {
-        self.arm_exec_here(cpu);
+        let user = self.in_user_mode(cpu);
+        self.arm_exec_in(cpu, user);
     }
 
-    /// As [`Self::arm_exec`], in its caller: the way out of every event leads through it.
+    /// As [`Self::arm_exec`], in its caller: the way out of every event leads through it. `user`: see [`Self::in_user_mode`].
     #[inline(always)]
     #[allow(clippy::inline_always)] // a call would cost a third as much as what it does
-    pub(crate) fn arm_exec_here(&mut self, cpu: usize) {
-        let this = &self.core.cpus[cpu];
+    pub(crate) fn arm_exec_in(&mut self, cpu: usize, user: bool) {
+        let this = &mut self.core.cpus[cpu];
         let at = match this.curr {
             _ if this.is_stopped() => NEVER,
             IDLE if this.resched => this.paid_at(),
             IDLE => NEVER,
             STOPPER => this.paid_at(),
-            task => {
-                let preemptible = self.preempt_full || self.tasks[task as usize].next.in_user_mode();
-                if this.resched && preemptible { this.kernel_end.max(self.core.now) } else { this.done_at() }
-            }
+            _ if this.resched && (self.preempt_full || user) => this.kernel_end.max(self.core.now),
+            _ => this.done_at(),
         };
         // An execution event that has just fired has `exec_at` set to NEVER by its handler, so equality means armed.
         if at != this.exec_at {
-            self.core.cpus[cpu].exec_at = at;
+            this.exec_at = at;
             let cpu_exec = self.core.source(cpu, EXEC);
             if at == NEVER {
                 self.core.queue.cancel(cpu_exec);

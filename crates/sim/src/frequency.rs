@@ -315,6 +315,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Changes of frequency that are due take effect.
+    #[inline(never)]
     pub(crate) fn on_clocks(&mut self) {
         let now = self.core.now;
         let count = self.clocks.as_ref().map_or(0, |clocks| clocks.domains.len());

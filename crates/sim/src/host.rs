@@ -202,6 +202,7 @@ impl<S: Sink> Core<'_, S> {
     }
 
     /// An interrupt for `cpu`, sent at `sent`.
+    #[inline(never)]
     fn interrupt(&mut self, cpu: CpuId, why: u8, sent: u64) {
         let source = self.source(cpu.index(), IPI);
         let this = &mut self.cpus[cpu.index()];

@@ -59,6 +59,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// A CPU comes or goes.
+    #[inline(never)]
     pub(crate) fn on_hotplug(&mut self) {
         let Hotplug { at, cpu, online } = self.workload.hotplug[self.plugged];
         self.plugged += 1;

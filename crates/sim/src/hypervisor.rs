@@ -310,6 +310,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Something happens on the host.
+    #[inline(never)]
     pub(crate) fn on_host(&mut self) {
         if let Some(host) = &mut self.host {
             host.advance(self.core.now);

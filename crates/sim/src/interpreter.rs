@@ -75,8 +75,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let flow = match this.next {
                 Next::Fetch => {
                     if self.core.cpus[cpu].debt > 0 && !code.may_begin_in_debt() {
-                        self.leave_interrupt(cpu);
-                        return;
+                        break;
                     }
                     if self.core.now >= self.stop_at && code != Code::Exit {
                         self.skip_to_exit(task);
@@ -103,32 +102,31 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 Next::Return => self.come_back(cpu, task, code),
                 Next::EnterLock | Next::ReturnLock => self.at_lock(cpu, task, code),
             };
+            let this = &mut self.tasks[task as usize];
             match flow {
                 Flow::Gone => return,
                 Flow::Done => {
-                    let this = &mut self.tasks[task as usize];
                     this.pc += 1;
                     this.next = Next::Fetch;
                 }
                 Flow::Stage => {}
             }
-            let user = self.tasks[task as usize].next.in_user_mode();
+            let next = this.next;
+            let user = next.in_user_mode();
             let this = &self.core.cpus[cpu];
             let owes = this.debt > 0 || this.work > 0;
             if user && self.leaves(cpu, user) {
                 if owes {
-                    self.leave_interrupt(cpu);
-                } else {
-                    self.preempt(cpu);
+                    break;
                 }
+                self.preempt(cpu);
                 return;
             }
-            let fetches = self.tasks[task as usize].next == Next::Fetch;
-            if owes && !fetches {
-                self.leave_interrupt(cpu);
-                return;
+            if owes && next != Next::Fetch {
+                break;
             }
         }
+        self.leave_interrupt_here(cpu);
     }
 
     #[inline(never)]
@@ -181,7 +179,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Kernel time inside a system call.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     pub(crate) fn charge_call(&mut self, cpu: usize, ns: u64) {
         if self.preempt_full {
             self.core.charge_soft(cpu, OverheadKind::Syscall, ns);
@@ -191,7 +190,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// The running task makes a system call that takes `extra` ns more than its way in.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn call(&mut self, cpu: usize, task: u32, extra: u64) -> Flow {
         self.charge_call(cpu, self.core.costs.syscall_ns + extra);
         self.tasks[task as usize].next = Next::Enter;
@@ -205,7 +205,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// An instruction begins.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn fetch(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let now = self.core.now;
         let this = &mut self.tasks[task as usize];
@@ -341,7 +342,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// The way into the kernel is paid: an instruction takes effect.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn enter(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
             Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, false),
@@ -441,7 +443,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// A task that slept in an instruction, or found that it need not, is back.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
             Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
@@ -452,12 +455,20 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
                 Flow::Done
             }
-            Code::Wait { mutex, .. } | Code::Sync { mutex, .. } | Code::Suspend { mutex, .. } => {
-                self.lock(cpu, task, mutex)
-            }
             // Being woken is no promise for these: look again.
             Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, true),
             Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, true),
+            code => self.come_back_rare(cpu, task, code),
+        }
+    }
+
+    /// As [`Self::enter_rare`].
+    #[inline(never)]
+    fn come_back_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+        match code {
+            Code::Wait { mutex, .. } | Code::Sync { mutex, .. } | Code::Suspend { mutex, .. } => {
+                self.lock(cpu, task, mutex)
+            }
             Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),

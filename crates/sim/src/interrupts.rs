@@ -57,16 +57,26 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
+        self.leave_interrupt_here(cpu);
+    }
+
+    /// As [`Self::leave_interrupt`], in its caller.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // see `arm_exec_in`
+    pub(crate) fn leave_interrupt_here(&mut self, cpu: usize) {
         if self.governed {
             self.govern(cpu);
         }
+        let user = self.in_user_mode(cpu);
         let rq = &self.rqs[cpu];
-        let resched = rq.need_resched() || (rq.notify_resume() && self.in_user_mode(cpu));
-        self.core.cpus[cpu].resched = resched;
+        let resched = rq.need_resched() | (rq.notify_resume() & user);
+        let this = &mut self.core.cpus[cpu];
+        this.resched = resched;
         if self.host.is_some() {
-            self.tell_host(cpu, resched || !self.core.cpus[cpu].is_idle());
+            let busy = resched || !this.is_idle();
+            self.tell_host(cpu, busy);
         }
-        self.arm_exec_here(cpu);
+        self.arm_exec_in(cpu, user);
     }
 
     /// What machines do that have frequencies or idle states to choose.
@@ -89,6 +99,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn on_tick(&mut self, cpu: usize) {
         if self.waits_for_host(cpu, true) {
             self.hold(cpu, self.core.source(cpu, TICK));
@@ -109,6 +120,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
+    #[inline(never)]
     pub(crate) fn on_ipi(&mut self, cpu: usize) {
         if !self.enter_interrupt(cpu, self.core.source(cpu, IPI)) {
             return;
@@ -122,6 +134,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
+    #[inline(never)]
     pub(crate) fn on_hrtick(&mut self, cpu: usize) {
         if !self.enter_interrupt(cpu, self.core.source(cpu, HRTICK)) {
             return;
@@ -134,6 +147,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// The first of the scheduler's own timers is due. Those of the same instant follow one after the other.
+    #[inline(never)]
     pub(crate) fn on_timers(&mut self) {
         let Some((timer, cpu)) = self.core.timers.first(self.core.now) else {
             self.core.arm_timers();

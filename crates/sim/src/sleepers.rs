@@ -121,6 +121,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// The interrupt of a task's own timer, or of the device it waits for.
+    #[inline(never)]
     pub(crate) fn on_task_timer(&mut self, task: u32) {
         let this = &self.tasks[task as usize];
         if this.life == Life::New {

@@ -77,7 +77,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             self.update_core_speed(cpu);
         }
-        self.leave_interrupt(cpu);
+        self.leave_interrupt_here(cpu);
         if curr == IDLE
             && let Some(clocks) = &mut self.clocks
         {

@@ -93,15 +93,23 @@ pub(crate) fn dequeue<P: Policy>(
 /// Who should run next, and its class.
 #[inline]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
-    if !rq.higher {
-        return (P::pick(rq, shared), ClassKind::Fair);
-    }
-    if !rq.dl.is_empty()
-        && let Some((next, kind)) = deadline::pick(rq, shared)
+    if rq.higher
+        && let Some((next, kind)) = pick_higher(rq, shared)
     {
         return (Some(next), kind);
     }
-    if rq.rt.runnable() { (rt::pick(rq), ClassKind::Rt) } else { (P::pick(rq, shared), ClassKind::Fair) }
+    (P::pick(rq, shared), ClassKind::Fair)
+}
+
+/// As [`pick`], of the classes above the ordinary one.
+#[inline(never)]
+fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, ClassKind)> {
+    if !rq.dl.is_empty()
+        && let Some(picked) = deadline::pick(rq, shared)
+    {
+        return Some(picked);
+    }
+    if rq.rt.runnable() { rt::pick(rq).map(|task| (task, ClassKind::Rt)) } else { None }
 }
 
 /// The CPU passes from `rq.current` to `next`, of class `kind` (Fair if it is none); they differ.

@@ -46,7 +46,16 @@ pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
 }
 
 /// With the feature HRTICK: has the end of the running task's slice timed.
+#[inline]
 fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
+    let features = shared.config.features;
+    if features.has(Feature::Hrtick) || features.has(Feature::HrtickDl) {
+        arm_hrtick(rq, shared, host);
+    }
+}
+
+#[inline(never)]
+fn arm_hrtick<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
     let features = shared.config.features;
     if features.has(Feature::HrtickDl) {
         let ends = deadline::runtime_ends(rq);
@@ -64,6 +73,8 @@ fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) 
 }
 
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
+#[inline(always)]
+#[allow(clippy::inline_always)] // at the end of every verb: a call would cost a third as much as what it does
 pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.uses_dl() {
         deadline::settle(rq, shared, host);

@@ -62,12 +62,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if (pull_dl || pull_rt) && !stopper {
             left |= let_go(&mut rq, shared, self.now);
             drop(rq);
-            if pull_dl {
-                self.pull_dl_task(cpu, false);
-            }
-            if pull_rt {
-                self.pull_rt_task(cpu, false);
-            }
+            self.pull_higher(cpu, pull_dl, pull_rt);
             rq = self.rqs.rq(cpu);
             rq.newidle = false;
             stopper = wants_stopper(&rq);
@@ -144,6 +139,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         NextTask { prev, next: running, migrated }
     }
 
+    /// Pulls deadline and real-time tasks from CPUs that have too many.
+    #[cold]
+    fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool) {
+        if dl {
+            self.pull_dl_task(cpu, false);
+        }
+        if rt {
+            self.pull_rt_task(cpu, false);
+        }
+    }
+
     /// The running task yields (`sched_yield`); the host calls [`Self::schedule`] with [`PrevState::Yielded`] next.
     pub fn yield_task(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
@@ -170,6 +176,7 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
 }
 
 /// `prev` leaves the CPU before it is known who follows, for the run queue is to be let go of. Whether there was one.
+#[inline(never)]
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.current;
     if let Some(index) = prev {

@@ -135,6 +135,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// `slept`: it has waited for room, and is awake again.
+    #[inline]
     pub(crate) fn write(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
         let pipe = &mut self.objects.pipes[index as usize];
         if !pipe.fits(bytes) {
@@ -164,6 +165,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// `slept`: it has waited for something to read, and is awake again.
+    #[inline]
     pub(crate) fn read(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
         let pipe = &self.objects.pipes[index as usize];
         if pipe.used < bytes {

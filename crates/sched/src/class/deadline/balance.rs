@@ -137,6 +137,7 @@ impl DlShared {
     }
 
     /// Publishes what has changed on a CPU.
+    #[inline(never)]
     pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
         self.cpudl.set(cpu, dl.earliest());
         let next = self.offered(dl);

@@ -481,6 +481,7 @@ pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, hos
 }
 
 /// Tells the host what has happened to deadline tasks.
+#[cold]
 pub(crate) fn tell_host<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for event in core::mem::take(&mut rq.dl.events) {
         host.event(rq.clock.now(), rq.cpu, &event);

@@ -76,9 +76,14 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
     #[inline]
     pub(super) fn update_misfit_status(&mut self, shared: &FairShared<D, T>, task: u32) {
         if shared.domains.asym() {
-            let load = if self.is_misfit(shared, task) { self.task_h_load(shared, task).max(1) } else { 0 };
-            shared.cpu(self.cpu).set_misfit_task_load(load);
+            self.publish_misfit(shared, task);
         }
+    }
+
+    #[inline(never)]
+    fn publish_misfit(&mut self, shared: &FairShared<D, T>, task: u32) {
+        let load = if self.is_misfit(shared, task) { self.task_h_load(shared, task).max(1) } else { 0 };
+        shared.cpu(self.cpu).set_misfit_task_load(load);
     }
 
     fn is_misfit(&self, shared: &FairShared<D, T>, task: u32) -> bool {

@@ -232,7 +232,7 @@ impl Discipline for CfsOrder {
         rq.set_next_buddy(woken);
         // Where many run, going back to the preempted task afterwards keeps its cache warm.
         let nr_latency = shared.config.tunables.latency_ns().div_ceil(shared.config.tunables.base_slice_ns().max(1));
-        let crowded = u64::from(rq.class.groups[rq.class.entities[task].parent].cfs.nr_queued) >= nr_latency;
+        let crowded = u64::from(rq.class.groups[rq.class.entities[Se::task(task)].parent].cfs.nr_queued) >= nr_latency;
         if shared.config.features.has(Feature::LastBuddy) && crowded && curr.as_task().is_some() && rq.se(curr).on_rq {
             let mut se = Some(curr);
             while let Some(at) = se {
@@ -278,7 +278,7 @@ impl Discipline for CfsOrder {
     }
 
     fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
-        let cfs = rq.class.entities[task].parent;
+        let cfs = rq.class.entities[Se::task(task)].parent;
         rq.update_curr(shared, cfs);
         let queue = &rq.class.groups[cfs].cfs;
         let zero = queue.zero;
@@ -286,18 +286,18 @@ impl Discipline for CfsOrder {
         let mut start = zero;
         if shared.config.features.has(Feature::StartDebit) {
             let slice = sched_slice(rq, shared, Se::task(task));
-            start = start.wrapping_add(weight::to_virtual(slice, rq.class.entities[task].weight));
+            start = start.wrapping_add(weight::to_virtual(slice, rq.class.entities[Se::task(task)].weight));
         }
         vruntime = later(vruntime, start);
-        rq.class.entities[task].vruntime = vruntime.wrapping_sub(zero);
+        rq.class.entities[Se::task(task)].vruntime = vruntime.wrapping_sub(zero);
     }
 
     fn migrate<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
         // A sleeper's vruntime is absolute: it becomes relative to the queue it leaves.
-        let entity = &rq.class.entities[task];
+        let entity = &rq.class.entities[Se::task(task)];
         if entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == crate::task::TaskState::Sleeping {
             let zero = rq.class.groups[entity.parent].cfs.zero;
-            let entity = &mut rq.class.entities[task];
+            let entity = &mut rq.class.entities[Se::task(task)];
             entity.vruntime = entity.vruntime.wrapping_sub(zero);
         }
     }

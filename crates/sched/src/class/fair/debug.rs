@@ -85,7 +85,7 @@ pub(super) fn queues<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &Fa
             tg_load_avg: if slot == ROOT { 0 } else { shared.group(group.id).load_avg() },
             throttled,
             throttle_count,
-            se: (slot != ROOT).then(|| entity(&group.se, &rq.class.groups[group.se.parent].cfs)),
+            se: (slot != ROOT).then(|| entity(rq.se(Se::group(slot)), &rq.class.groups[group.parent].cfs)),
         }
     };
     rq.class.groups.iter().map(queue).collect()

@@ -94,6 +94,8 @@ fn cancel_protection(entity: &mut Entity) {
 }
 
 /// The entity that should run if the running one is (`protect`) or is not to be left alone.
+#[inline(always)]
+#[allow(clippy::inline_always)] // twice in all, at every switch and every wakeup
 fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, cfs: u32, protect: bool) -> Se {
     let queue = &rq.class.groups[cfs].cfs;
     let running = queue.curr.map(|curr| (curr, rq.se(curr))).filter(|(_, entity)| entity.on_rq);
@@ -270,35 +272,30 @@ impl Discipline for EevdfOrder {
         fork: bool,
     ) -> bool {
         let cfs = rq.se(curr).parent;
+        let version = shared.config.eevdf;
         let shorter = shared.config.features.has(Feature::PreemptShort) && rq.se(woken).slice < rq.se(curr).slice;
-        match shared.config.eevdf {
-            Version::V6_6 => pick(rq, shared, cfs, true) == woken,
-            Version::V6_12 => {
-                let overtakes = shorter
-                    && entity_eligible(rq, woken)
-                    && (before(rq.se(woken), rq.se(curr)) || !entity_eligible(rq, curr));
-                if overtakes {
-                    rq.se_mut(curr).protected = false;
-                }
-                pick(rq, shared, cfs, true) == woken
-            }
-            Version::V6_18 if fork && !shared.config.forks_preempt && !shorter => false,
-            Version::V6_18 => {
-                if pick(rq, shared, cfs, !shorter) == woken {
-                    if shorter {
-                        cancel_protection(rq.se_mut(curr));
-                    }
-                    return true;
-                }
-                if shorter && shared.config.features.has(Feature::RunToParity) {
-                    let slice = min_slice(rq, cfs).unwrap_or(u64::MAX);
-                    let entity = rq.se_mut(curr);
-                    let until = entity.vruntime.wrapping_add(weight::to_virtual(slice, entity.weight));
-                    entity.protected_until = earlier(entity.protected_until, until);
-                }
-                false
+        if version == Version::V6_12 && shorter {
+            let overtakes =
+                entity_eligible(rq, woken) && (before(rq.se(woken), rq.se(curr)) || !entity_eligible(rq, curr));
+            if overtakes {
+                rq.se_mut(curr).protected = false;
             }
         }
+        let since_6_18 = version == Version::V6_18;
+        if since_6_18 && fork && !shared.config.forks_preempt && !shorter {
+            return false;
+        }
+        let unprotects = since_6_18 && shorter;
+        let preempts = pick(rq, shared, cfs, !unprotects) == woken;
+        if unprotects && preempts {
+            cancel_protection(rq.se_mut(curr));
+        } else if unprotects && shared.config.features.has(Feature::RunToParity) {
+            let slice = min_slice(rq, cfs).unwrap_or(u64::MAX);
+            let entity = rq.se_mut(curr);
+            let until = entity.vruntime.wrapping_add(weight::to_virtual(slice, entity.weight));
+            entity.protected_until = earlier(entity.protected_until, until);
+        }
+        preempts
     }
 
     fn gives_way<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, curr: Se) {

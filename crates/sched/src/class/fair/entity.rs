@@ -9,33 +9,35 @@ use super::pelt::Avg;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
-/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`].
+/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`]. Tasks are the
+/// even numbers and groups the odd ones, so that all entities lie in one table, and whoever asks for one need not ask what it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Se(u32);
 
-const GROUP_BIT: u32 = 1 << 31;
+/// Set of a group.
+const GROUP_BIT: u32 = 1;
 
 impl Se {
     #[inline]
     pub(crate) const fn task(index: u32) -> Self {
-        Self(index)
+        Self(index << 1)
     }
 
     #[inline]
     pub(crate) const fn group(index: u32) -> Self {
-        Self(index | GROUP_BIT)
+        Self(index << 1 | GROUP_BIT)
     }
 
     /// The index of the group, if it is one.
     #[inline]
     pub(crate) const fn as_group(self) -> Option<u32> {
-        if self.0 & GROUP_BIT == 0 { None } else { Some(self.0 & !GROUP_BIT) }
+        if self.0 & GROUP_BIT == 0 { None } else { Some(self.0 >> 1) }
     }
 
     /// The index of the task, if it is one.
     #[inline]
     pub(crate) const fn as_task(self) -> Option<u32> {
-        if self.0 & GROUP_BIT == 0 { Some(self.0) } else { None }
+        if self.0 & GROUP_BIT == 0 { Some(self.0 >> 1) } else { None }
     }
 
     /// As the timeline holds it.
@@ -237,11 +239,12 @@ impl CfsRq {
     }
 }
 
-/// A group on one CPU: its entity in the parent's queue, and its own queue.
+/// A group on one CPU: its own queue. Its entity, in the parent's queue, is in [`FairRq::entities`].
 #[derive(Debug)]
 pub(crate) struct GroupRq {
     pub(crate) id: GroupId,
-    pub(crate) se: Entity,
+    /// Index of the group above.
+    pub(crate) parent: u32,
     pub(crate) cfs: CfsRq,
     pub(crate) depth: u32,
     /// On the list of groups whose averages are not zero.
@@ -253,13 +256,6 @@ pub(crate) struct GroupRq {
 pub(crate) struct Table<T>(alloc::vec::Vec<T>);
 
 impl<T> Table<T> {
-    /// Two different ones.
-    #[inline]
-    fn two(&mut self, a: u32, b: u32) -> (&mut T, &mut T) {
-        let [a, b] = self.0.get_disjoint_mut([a as usize, b as usize]).expect("two different places of the table");
-        (a, b)
-    }
-
     /// Adds one; its index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         self.0.push(value);
@@ -268,18 +264,6 @@ impl<T> Table<T> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.0)
-    }
-}
-
-impl<T: Clone> Table<T> {
-    /// Puts a value where there was another, or none.
-    pub(crate) fn put(&mut self, index: u32, value: T) {
-        let index = index as usize;
-        if index >= self.0.len() {
-            self.0.resize(index + 1, value);
-        } else {
-            self.0[index] = value;
-        }
     }
 }
 
@@ -298,6 +282,36 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
+/// The entities of a CPU, each at the number that its [`Se`] is.
+#[derive(Debug, Default)]
+pub(crate) struct Entities(alloc::vec::Vec<Entity>);
+
+impl Entities {
+    /// Puts an entity where there was another, or none.
+    pub(crate) fn put(&mut self, se: Se, entity: Entity) {
+        let index = se.0 as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, Entity::new(0, false));
+        }
+        self.0[index] = entity;
+    }
+}
+
+impl core::ops::Index<Se> for Entities {
+    type Output = Entity;
+    #[inline]
+    fn index(&self, se: Se) -> &Entity {
+        &self.0[se.0 as usize]
+    }
+}
+
+impl core::ops::IndexMut<Se> for Entities {
+    #[inline]
+    fn index_mut(&mut self, se: Se) -> &mut Entity {
+        &mut self.0[se.0 as usize]
+    }
+}
+
 /// Index of the root group on every CPU.
 pub(crate) const ROOT: u32 = 0;
 
@@ -306,8 +320,8 @@ pub(crate) const ROOT: u32 = 0;
 pub struct FairRq {
     /// Groups that have been here; the root is at [`ROOT`].
     pub(crate) groups: Table<GroupRq>,
-    /// The entities of the tasks that are here, each at its task's index.
-    pub(crate) entities: Table<Entity>,
+    /// The entities of the tasks that are here, and of the groups.
+    pub(crate) entities: Entities,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
     /// Groups whose averages may not be zero.
     pub(crate) leaves: Leaves,
@@ -323,27 +337,16 @@ impl FairRq {
     /// An entity, and the queue it is on.
     #[inline]
     pub(crate) fn both(&mut self, se: Se) -> (&mut Entity, &mut CfsRq) {
-        if let Some(group) = se.as_group() {
-            let parent = self.groups[group].se.parent;
-            let (own, above) = self.groups.two(group, parent);
-            (&mut own.se, &mut above.cfs)
-        } else {
-            let entity = &mut self.entities[se.raw()];
-            let queue = &mut self.groups[entity.parent].cfs;
-            (entity, queue)
-        }
+        let entity = &mut self.entities[se];
+        let queue = &mut self.groups[entity.parent].cfs;
+        (entity, queue)
     }
 
     pub(crate) fn new() -> Self {
-        let root = GroupRq {
-            id: GroupId::ROOT,
-            se: Entity::new(crate::weight::NICE_0_LOAD, false),
-            cfs: CfsRq::new(),
-            depth: 0,
-            listed: true,
-        };
+        let root = GroupRq { id: GroupId::ROOT, parent: ROOT, cfs: CfsRq::new(), depth: 0, listed: true };
         let groups = Table(alloc::vec![root]);
-        let entities = Table(alloc::vec::Vec::new());
+        let mut entities = Entities::default();
+        entities.put(Se::group(ROOT), Entity::new(crate::weight::NICE_0_LOAD, false));
         Self {
             groups,
             entities,

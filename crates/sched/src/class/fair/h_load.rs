@@ -67,7 +67,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let h_load = if group == ROOT {
             self.queue_load(shared, ROOT)
         } else {
-            let parent = self.class.groups[group].se.parent;
+            let parent = self.class.groups[group].parent;
             let above = self.class.groups[parent].cfs.h_load;
             weight::scale(above, self.entity_load(shared, Se::group(group)), self.queue_load(shared, parent) + 1)
         };
@@ -87,7 +87,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     fn renew_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         let tick = self.h_load_tick(shared);
         if group != ROOT {
-            let parent = self.class.groups[group].se.parent;
+            let parent = self.class.groups[group].parent;
             self.update_h_load(shared, parent);
         }
         self.compute_h_load(shared, group, tick);
@@ -95,7 +95,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// `task_h_load`: a task's load as part of the root's.
     pub(crate) fn task_h_load(&mut self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
-        let parent = self.class.entities[task].parent;
+        let parent = self.class.entities[Se::task(task)].parent;
         self.update_h_load(shared, parent);
         let above = self.class.groups[parent].cfs.h_load;
         weight::scale(self.entity_load(shared, Se::task(task)), above, self.queue_load(shared, parent) + 1)
@@ -104,7 +104,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// By how much the root's queue here would be heavier with a task that sleeps (`effective_load`): each group above it gets the part
     /// of its weight that its queue here then earns.
     pub(crate) fn effective_load(&self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
-        let entity = &self.class.entities[task];
+        let entity = &self.class.entities[Se::task(task)];
         let (mut added, mut group) = (se_weight(entity.weight), entity.parent);
         while group != ROOT {
             let slot = &self.class.groups[group];
@@ -113,9 +113,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let total = task_group.load_avg().saturating_sub(slot.cfs.tg_load_avg_contrib) + mine;
             let shares = weight::down(task_group.shares());
             let after = weight::scale(shares, mine, total.max(1)).min(shares);
-            let before = if slot.se.on_rq { se_weight(slot.se.weight) } else { 0 };
+            let se = &self.class.entities[Se::group(group)];
+            let before = if se.on_rq { se_weight(se.weight) } else { 0 };
             added = after.saturating_sub(before);
-            group = slot.se.parent;
+            group = slot.parent;
         }
         added
     }
@@ -244,9 +245,9 @@ mod tests {
                 let (on_demand, visited) = loads(rq, &shared);
                 let needed = |slot: u32| {
                     let asked = |task: u32| {
-                        let mut at = rq.class.entities[task].parent;
+                        let mut at = rq.class.entities[Se::task(task)].parent;
                         while at != slot && at != ROOT {
-                            at = rq.class.groups[at].se.parent;
+                            at = rq.class.groups[at].parent;
                         }
                         at == slot
                     };

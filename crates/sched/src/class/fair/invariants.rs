@@ -65,8 +65,8 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
                 if group == ROOT || rq.class.groups[group].cfs.is_off() {
                     break;
                 }
-                idle |= rq.class.groups[group].se.idle;
-                group = rq.class.groups[group].se.parent;
+                idle |= rq.class.entities[Se::group(group)].idle;
+                group = rq.class.groups[group].parent;
             }
         }
     }
@@ -92,10 +92,11 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
             return Err(format!("CPU {} group {}: {} queued, {in_order} in order", rq.cpu, group.id, cfs.nr_queued));
         }
         let wanted = cfs.nr_queued > 0 && !cfs.is_off();
-        if index != ROOT && group.se.on_rq != wanted && !group.se.delayed {
+        let se = &rq.class.entities[Se::group(index)];
+        if index != ROOT && se.on_rq != wanted && !se.delayed {
             return Err(format!("CPU {} group {}: queued entity of an empty group, or the reverse", rq.cpu, group.id));
         }
-        if index != ROOT && group.se.delayed && (cfs.nr_queued > 0 || !group.se.on_rq) {
+        if index != ROOT && se.delayed && (cfs.nr_queued > 0 || !se.on_rq) {
             return Err(format!("CPU {} group {}: delayed though not empty, or not queued", rq.cpu, group.id));
         }
         rq.check_local(index)?;

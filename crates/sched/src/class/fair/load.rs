@@ -31,37 +31,54 @@ pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
+/// Brings the averages of `se` and of the queue it is on up to `now` on the PELT clock. Whether those of the queue changed.
+#[inline(always)]
+#[allow(clippy::inline_always)] // see `update_load_avg`
+pub(super) fn update_avgs(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
+    let now = queue.pelt_clock(now);
+    let group = se.as_group().is_some();
+    let runnable = if group { u64::from(entity.runnable_weight) } else { u64::from(entity.on_rq && !entity.delayed) };
+    entity.update_avg(now, runnable, queue.curr == Some(se));
+    queue.update_avg(now)
+}
+
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// `update_load_avg`: brings the averages of an entity, of its queue and of what waits to be propagated up to now.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // most of the calls are in five places, which run at every switch
     pub(crate) fn update_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
         let now = self.clock.pelt();
-        let class = &mut self.class;
-        let (parent, decayed, attached);
-        if let Some(group) = se.as_group() {
-            parent = class.groups[group].se.parent;
-            let queue = &class.groups[parent].cfs;
-            let (now, running) = (queue.pelt_clock(now), queue.curr == Some(se));
-            let entity = &mut class.groups[group].se;
-            attached = entity.avg.last_update != 0;
-            entity.update_avg(now, u64::from(entity.runnable_weight), running);
-            // Both, whatever the first says.
-            decayed = class.groups[parent].cfs.update_avg(now) | self.propagate_entity_load_avg(se);
+        let (entity, queue) = self.class.both(se);
+        let (parent, attached) = (entity.parent, entity.avg.last_update != 0);
+        let decayed = update_avgs(entity, queue, se, now);
+        if attach == Attach::Keep {
+            self.averages_updated(shared, se, parent, decayed);
         } else {
-            let entity = &mut class.entities[se.raw()];
-            parent = entity.parent;
-            attached = entity.avg.last_update != 0;
-            let queue = &mut class.groups[parent].cfs;
-            let now = queue.pelt_clock(now);
-            if attach == Attach::Keep
-                && entity.avg.is_current(now)
-                && queue.avg.is_current(now)
-                && queue.removed.nr == 0
-            {
-                return;
-            }
-            entity.update_avg(now, u64::from(entity.on_rq && !entity.delayed), queue.curr == Some(se));
-            decayed = queue.update_avg(now);
+            let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
+            self.updated(shared, se, parent, attach, attached, decayed);
         }
+    }
+
+    /// The averages of `se` and of the queue `parent` are up to date, and those of the queue changed or did not: carries on what follows.
+    #[inline]
+    pub(super) fn averages_updated(&mut self, shared: &Shared<Fair<D, T>>, se: Se, parent: u32, decayed: bool) {
+        let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
+        if decayed {
+            self.update_tg_load_avg(shared, parent);
+        }
+    }
+
+    /// What follows from an update of the averages of `se` and of `parent`, the queue it is on.
+    #[inline]
+    fn updated(
+        &mut self,
+        shared: &Shared<Fair<D, T>>,
+        se: Se,
+        parent: u32,
+        attach: Attach,
+        attached: bool,
+        decayed: bool,
+    ) {
         match attach {
             Attach::Join if !attached => {
                 self.attach_entity_load_avg(se);
@@ -136,13 +153,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// A sleeping task's averages decay to where its queue stands (`sync_entity_load_avg`).
-    pub(crate) fn sync_entity_load_avg(&mut self, task: u32) {
-        let entity = &self.class.entities[task];
+    pub(crate) fn sync_entity_load_avg(&mut self, se: Se) {
+        let entity = &self.class.entities[se];
         if entity.avg.last_update == 0 {
             return;
         }
         let last = self.class.groups[entity.parent].cfs.avg.last_update;
-        let entity = &mut self.class.entities[task];
+        let entity = &mut self.class.entities[se];
         if entity.avg.accumulate(last, 0, 0, false) {
             let weight = se_weight(entity.weight);
             entity.avg.average(weight);
@@ -157,7 +174,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         // What is taken off is what is still there.
-        self.sync_entity_load_avg(se.raw());
+        self.sync_entity_load_avg(se);
         let avg = self.se(se).avg;
         let removed = &mut self.class.groups[parent].cfs.removed;
         removed.nr += 1;
@@ -170,9 +187,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Passes a queue's load on to the sum its group keeps of all CPUs, when it changed enough to matter.
     #[inline]
     pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
-        if group == ROOT {
-            return;
+        if group != ROOT {
+            self.pass_load_on(shared, group);
         }
+    }
+
+    fn pass_load_on(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         let now = self.clock.now();
         let slot = &mut self.class.groups[group];
         let cfs = &mut slot.cfs;
@@ -199,6 +219,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// A group's entity takes over what changed in the group's queue, and hands it to the parent's queue.
+    #[inline(never)]
     fn propagate_entity_load_avg(&mut self, se: Se) -> bool {
         let Some(group) = se.as_group() else { return false };
         let own = &mut self.class.groups[group].cfs;
@@ -209,10 +230,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let runnable_sum = core::mem::take(&mut own.prop_runnable_sum);
         let own_avg = own.avg;
         let own_weight = weight::down(own.weight);
-        let parent = self.class.groups[group].se.parent;
+        let parent = self.class.groups[group].parent;
         let divider = self.class.groups[parent].cfs.avg.divider();
 
-        let entity = &mut self.class.groups[group].se;
+        let entity = &mut self.class.entities[se];
         let util_delta = own_avg.util_avg as i64 - entity.avg.util_avg as i64;
         let old_util_sum = entity.avg.util_sum;
         let old_runnable = (entity.avg.runnable_avg, entity.avg.runnable_sum);
@@ -295,7 +316,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let shares = self.calc_group_shares(shared, group);
-        if shares != self.class.groups[group].se.weight {
+        if shares != self.class.entities[Se::group(group)].weight {
             D::reweight(self, shared, se, shares);
         }
     }
@@ -307,7 +328,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let slot = &mut self.class.groups[group];
             slot.listed = true;
             self.class.leaves.add(group, slot.depth);
-            group = slot.se.parent;
+            group = slot.parent;
         }
     }
 
@@ -330,7 +351,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if group != ROOT {
                 let slot = &self.class.groups[group];
                 // A queued or just-changed group's entity follows its queue up.
-                if slot.cfs.propagate || slot.se.avg.load_sum > 0 || slot.se.avg.util_sum > 0 {
+                let avg = &self.class.entities[Se::group(group)].avg;
+                if slot.cfs.propagate || avg.load_sum > 0 || avg.util_sum > 0 {
                     self.update_load_avg(shared, Se::group(group), Attach::Keep);
                 }
                 decayed |= self.class.groups[group].cfs.is_decayed();
@@ -353,12 +375,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// First averages of a forked task: it is taken to be as heavy as its weight, and as busy as its queue's tasks, but
     /// at most half of what the CPU has left.
     pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
-        let parent = self.class.entities[task].parent;
+        let parent = self.class.entities[Se::task(task)].parent;
         let queue = &self.class.groups[parent].cfs.avg;
         let capacity = u64::from(shared.capacity(self.cpu));
         let spare = capacity.saturating_sub(queue.util_avg) / 2;
         let (queue_util, queue_load) = (queue.util_avg, queue.load_avg);
-        let entity = &mut self.class.entities[task];
+        let entity = &mut self.class.entities[Se::task(task)];
         entity.avg.load_avg = se_weight(entity.weight);
         if spare > 0 {
             entity.avg.util_avg = if queue_util > 0 {
@@ -373,14 +395,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Utilisation estimate: joins the queue's sum.
     pub(crate) fn util_est_enqueue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if shared.config.features.has(Feature::UtilEst) {
-            self.class.util_est += u64::from(self.class.entities[task].avg.util_est);
+            self.class.util_est += u64::from(self.class.entities[Se::task(task)].avg.util_est);
         }
     }
 
     /// Leaves the queue's sum.
     pub(crate) fn util_est_dequeue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if shared.config.features.has(Feature::UtilEst) {
-            pelt::sub(&mut self.class.util_est, u64::from(self.class.entities[task].avg.util_est));
+            pelt::sub(&mut self.class.util_est, u64::from(self.class.entities[Se::task(task)].avg.util_est));
         }
     }
 
@@ -390,7 +412,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let capacity = u64::from(shared.capacity(self.cpu));
-        let avg = &mut self.class.entities[task].avg;
+        let avg = &mut self.class.entities[Se::task(task)].avg;
         let used = avg.util_avg as i64;
         let estimate = i64::from(avg.util_est);
         let delta = used - estimate;

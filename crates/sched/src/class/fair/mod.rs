@@ -17,6 +17,7 @@ pub(crate) mod pelt;
 mod placement;
 mod queue;
 pub mod timeline;
+mod turns;
 
 use core::marker::PhantomData;
 
@@ -209,7 +210,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             return;
         }
         let se = Se::task(curr);
-        rq.clear_buddies(se, rq.class.entities[curr].parent);
+        rq.clear_buddies(se, rq.class.entities[Se::task(curr)].parent);
         rq.update_curr_all(shared);
         D::yields(rq, shared, se);
     }
@@ -219,7 +220,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         if rq.class.groups[ROOT].cfs.h_nr_queued <= 1 {
             return None;
         }
-        let se = &rq.class.entities[curr];
+        let se = &rq.class.entities[Se::task(curr)];
         let ran = se.sum_exec_runtime - se.prev_sum_exec_runtime;
         Some(D::slice(rq, shared, Se::task(curr)).saturating_sub(ran))
     }
@@ -244,11 +245,11 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn detach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         // A task that was never woken has nothing here to take along.
-        if rq.class.entities[task].avg.last_update != 0 {
+        if rq.class.entities[Se::task(task)].avg.last_update != 0 {
             rq.remove_entity_load_avg(Se::task(task));
         }
         D::migrate(rq, task);
-        let mut entity = rq.class.entities[task].clone();
+        let mut entity = rq.class.entities[Se::task(task)].clone();
         entity.avg.last_update = 0;
         entity.exec_start = 0;
         rq.tasks[task].class = Luggage(Some(alloc::boxed::Box::new(entity)));
@@ -256,7 +257,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         if let Some(entity) = rq.tasks[task].class.0.take() {
-            rq.class.entities.put(task, *entity);
+            rq.class.entities.put(Se::task(task), *entity);
         }
         join_group(rq, shared, task);
     }
@@ -283,7 +284,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             rq.propagate_up(shared, old);
         }
         D::migrate(rq, task);
-        rq.class.entities[task].avg.last_update = 0;
+        rq.class.entities[Se::task(task)].avg.last_update = 0;
         join_group(rq, shared, task);
     }
 
@@ -295,7 +296,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             let se = Se::group(slot);
             rq.update_load_avg(shared, se, Attach::Keep);
             rq.update_cfs_group(shared, se);
-            slot = rq.class.groups[slot].se.parent;
+            slot = rq.class.groups[slot].parent;
         }
     }
 
@@ -312,7 +313,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
-        let avg = &rq.class.entities[task].avg;
+        let avg = &rq.class.entities[Se::task(task)].avg;
         avg.util_avg.max(u64::from(avg.util_est))
     }
 
@@ -356,7 +357,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn debug_task(rq: &Rq<Self>, task: u32) -> Option<crate::debug::EntityDebug> {
-        let se = &rq.class.entities[task];
+        let se = &rq.class.entities[Se::task(task)];
         Some(debug::entity(se, &rq.class.groups[se.parent].cfs))
     }
 
@@ -383,7 +384,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     #[inline]
     fn wants_return(rq: &Rq<Self>) -> bool {
-        rq.class.limits && rq.curr.is_some_and(|curr| rq.class.entities[curr].throttle_work)
+        rq.class.limits && rq.curr.is_some_and(|curr| rq.class.entities[Se::task(curr)].throttle_work)
     }
 
     fn return_to_user(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
@@ -400,7 +401,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 fn join_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairShared<D, T>, task: u32) {
     let group = rq.tasks[task].group;
     let parent = rq.group_slot(shared, group);
-    rq.class.entities[task].parent = parent;
+    rq.class.entities[Se::task(task)].parent = parent;
 }
 
 /// Slices a task may ask for, nanoseconds (6.12 on).

@@ -127,6 +127,7 @@ impl Avg {
     }
 
     /// At least one period has ended since the last update: `total` us since the beginning of the one that was open.
+    #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
         let (periods, rest) = (total / 1024, total % 1024);
         self.load_sum = decay(self.load_sum, periods);
@@ -142,7 +143,7 @@ impl Avg {
     }
 
     /// Averages from the sums. `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums carry it.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn average(&mut self, weight: u64) {
         let divider = self.divider();
         self.load_avg = weight * self.load_sum / divider;

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::entity::Se;
 use super::{Discipline, Fair};
 use crate::balance::domains::{Domain, Domains};
 use crate::cpumask::CpuMask;
@@ -50,7 +51,7 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     task: u32,
 ) -> CpuId {
     let load = rq.task_h_load(shared, task);
-    let avg = &rq.class.entities[task].avg;
+    let avg = &rq.class.entities[Se::task(task)].avg;
     let runs = Runs { cpu: rq.cpu, load, util: avg.util_avg.max(u64::from(avg.util_est)), runnable: avg.runnable_avg };
     find_idlest(rq, shared, task, rq.cpu, Some(&runs))
 }
@@ -140,7 +141,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     let domains: &Domains = &shared.domains;
     let asym = domains.asym();
     if asym {
-        rq.sync_entity_load_avg(task);
+        rq.sync_entity_load_avg(Se::task(task));
     }
     let recent = rq.tasks[task].recent_used_cpu;
     let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || rq.task_fits_cpu(shared, task, cpu));
@@ -154,11 +155,23 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     let recent_is_good =
         recent != prev && recent != target && domains.share_cache(recent, target) && good(recent) && allowed(recent);
     rq.tasks[task].recent_used_cpu = prev;
-    if recent_is_good {
-        return recent;
-    }
+    if recent_is_good { recent } else { search_idle_sibling(rq, shared, task, target) }
+}
+
+/// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle.
+#[inline(never)]
+fn search_idle_sibling<D: Discipline, T: Tunables>(
+    rq: &Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    target: CpuId,
+) -> CpuId {
+    let prev = rq.cpu;
+    let domains: &Domains = &shared.domains;
     // Where CPUs differ those of the same cache may all be too small.
-    if asym && let Some(domain) = domains.asym_domain(target) {
+    if domains.asym()
+        && let Some(domain) = domains.asym_domain(target)
+    {
         return rq.select_idle_capacity(shared, domain, task, target).unwrap_or(target);
     }
     let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
@@ -282,6 +295,7 @@ fn idlest_stats<D: Discipline, T: Tunables>(
 }
 
 /// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`, each time into the idlest group.
+#[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,

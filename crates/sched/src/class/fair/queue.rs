@@ -5,31 +5,63 @@ use super::load::Attach;
 use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
-use crate::kernels::Throttle;
-use crate::policy::{Dequeue, Enqueue, Wake};
+use crate::policy::{Dequeue, Enqueue};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::SchedPolicy;
 use crate::tunables::Tunables;
 use crate::weight;
 
+/// Puts an entity into its queue's order.
+#[inline]
+pub(super) fn insert<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
+    let ticket = queue.timeline.insert(se.raw(), D::key(entity), entity.vruntime, entity.slice);
+    entity.ticket = Some(ticket);
+}
+
+/// Takes an entity out of its queue's order, if it is there.
+#[inline]
+pub(super) fn erase(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
+    let Some(ticket) = entity.ticket.take() else { return };
+    let removed = queue.timeline.remove(ticket);
+    debug_assert_eq!(removed, Some(se.raw()));
+}
+
+/// The entity, which has its place in virtual time, counts as queued.
+#[inline]
+fn account_enqueue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
+    queue.weight += entity.weight;
+    queue.nr_queued += 1;
+    if D::AVERAGES {
+        let weight = weight::down(entity.weight);
+        queue.sum_wv += entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
+        queue.sum_w += weight;
+    }
+}
+
+/// The entity, still at the place and weight it was counted with, no longer counts.
+#[inline]
+fn account_dequeue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
+    queue.weight -= entity.weight;
+    queue.nr_queued -= 1;
+    if D::AVERAGES {
+        let weight = weight::down(entity.weight);
+        queue.sum_wv -= entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
+        queue.sum_w -= weight;
+    }
+}
+
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // an access, not a call
     pub(crate) fn se(&self, se: Se) -> &Entity {
-        match se.as_group() {
-            Some(group) => &self.class.groups[group].se,
-            None => &self.class.entities[se.raw()],
-        }
+        &self.class.entities[se]
     }
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // an access, not a call
     pub(crate) fn se_mut(&mut self, se: Se) -> &mut Entity {
-        match se.as_group() {
-            Some(group) => &mut self.class.groups[group].se,
-            None => &mut self.class.entities[se.raw()],
-        }
+        &mut self.class.entities[se]
     }
 
     /// The entity one level up: the group on whose queue `se` is. None for entities of the root.
@@ -52,7 +84,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let mut se = Entity::new(weight::NICE_0_LOAD, group.idle());
         se.parent = parent;
         se.slice = shared.config.tunables.base_slice_ns();
-        let slot = self.class.groups.push(GroupRq { id, se, cfs: CfsRq::new(), depth: group.depth, listed: false });
+        let slot = self.class.groups.push(GroupRq { id, parent, cfs: CfsRq::new(), depth: group.depth, listed: false });
+        self.class.entities.put(Se::group(slot), se);
         self.class.by_id.insert(id, slot);
         self.limit_new_slot(shared, slot);
         slot
@@ -61,19 +94,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// A group becomes idle, or no longer is (`sched_group_set_idle`): its tasks that are not idle by themselves count otherwise in the
     /// queues above.
     pub(crate) fn set_group_idle(&mut self, slot: u32, idle: bool) {
-        if self.class.groups[slot].se.idle == idle {
+        if self.class.entities[Se::group(slot)].idle == idle {
             return;
         }
-        self.class.groups[slot].se.idle = idle;
+        self.class.entities[Se::group(slot)].idle = idle;
         let cfs = &self.class.groups[slot].cfs;
         let others = cfs.h_nr_queued - cfs.h_nr_idle;
         let mut group = slot;
         // Off its queue nothing of it is counted above; above a group that is idle everything is.
         while group != ROOT
             && !self.class.groups[group].cfs.is_off()
-            && (group == slot || !self.class.groups[group].se.idle)
+            && (group == slot || !self.class.entities[Se::group(group)].idle)
         {
-            group = self.class.groups[group].se.parent;
+            group = self.class.groups[group].parent;
             let queue = &mut self.class.groups[group].cfs;
             if idle {
                 queue.h_nr_idle += others;
@@ -115,13 +148,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Charges the running task and the groups above it.
     pub(crate) fn update_curr_all(&mut self, shared: &Shared<Fair<D, T>>) {
         let Some(curr) = self.curr else { return };
-        let mut cfs = self.class.entities[curr].parent;
+        let mut cfs = self.class.entities[Se::task(curr)].parent;
         loop {
             self.update_curr(shared, cfs);
             if cfs == ROOT {
                 break;
             }
-            cfs = self.class.groups[cfs].se.parent;
+            cfs = self.class.groups[cfs].parent;
         }
     }
 
@@ -129,17 +162,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn insert(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
-        let ticket = queue.timeline.insert(se.raw(), D::key(entity), entity.vruntime, entity.slice);
-        entity.ticket = Some(ticket);
+        insert::<D>(entity, queue, se);
     }
 
     /// Takes an entity out of its queue's order.
     #[inline]
     pub(crate) fn erase(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
-        let Some(ticket) = entity.ticket.take() else { return };
-        let removed = queue.timeline.remove(ticket);
-        debug_assert_eq!(removed, Some(se.raw()));
+        erase(entity, queue, se);
     }
 
     /// Takes back what a queue owes a buddy that has had its way, or leaves.
@@ -194,27 +224,15 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// The entity, which has its place in virtual time, counts as queued.
     #[inline]
     pub(crate) fn account_enqueue(&mut self, se: Se) {
-        let (entity, cfs) = self.class.both(se);
-        cfs.weight += entity.weight;
-        cfs.nr_queued += 1;
-        if D::AVERAGES {
-            let weight = weight::down(entity.weight);
-            cfs.sum_wv += entity.vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
-            cfs.sum_w += weight;
-        }
+        let (entity, queue) = self.class.both(se);
+        account_enqueue::<D>(entity, queue);
     }
 
     /// The entity, still at the place and weight it was counted with, no longer counts.
     #[inline]
     pub(crate) fn account_dequeue(&mut self, se: Se) {
-        let (entity, cfs) = self.class.both(se);
-        cfs.weight -= entity.weight;
-        cfs.nr_queued -= 1;
-        if D::AVERAGES {
-            let weight = weight::down(entity.weight);
-            cfs.sum_wv -= entity.vruntime.wrapping_sub(cfs.zero) as i64 * weight as i64;
-            cfs.sum_w -= weight;
-        }
+        let (entity, queue) = self.class.both(se);
+        account_dequeue::<D>(entity, queue);
     }
 
     #[inline]
@@ -226,8 +244,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(super) fn se_update_runnable(&mut self, se: Se) {
         if let Some(group) = se.as_group() {
-            let slot = &mut self.class.groups[group];
-            slot.se.runnable_weight = slot.cfs.h_nr_runnable;
+            self.class.entities[se].runnable_weight = self.class.groups[group].cfs.h_nr_runnable;
         }
     }
 
@@ -247,12 +264,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if !curr {
             D::place(self, shared, se, why);
         }
-        self.account_enqueue(se);
+        let (entity, queue) = self.class.both(se);
+        account_enqueue::<D>(entity, queue);
         if !curr {
-            self.insert(se);
+            insert::<D>(entity, queue, se);
         }
-        self.se_mut(se).on_rq = true;
-        if self.class.groups[cfs].cfs.nr_queued == 1 {
+        entity.on_rq = true;
+        if queue.nr_queued == 1 {
             self.list_leaf(cfs);
             self.limit_first_queued(shared, cfs);
         }
@@ -264,24 +282,25 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
         self.clear_buddies(se, cfs);
-        if why == Dequeue::Sleep && D::delays(self, shared, se) {
-            self.update_load_avg(shared, se, Attach::Keep);
-            self.set_delayed(se);
-            return false;
-        }
+        let stays = why == Dequeue::Sleep && D::delays(self, shared, se);
         // A task that moves takes its load along; what a sleeper leaves behind decays where it is.
         let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Leave } else { Attach::Keep };
         self.update_load_avg(shared, se, attach);
+        if stays {
+            self.set_delayed(se);
+            return false;
+        }
         if attach == Attach::Leave {
             self.se_mut(se).avg.last_update = 0;
         }
         self.se_update_runnable(se);
         D::leave(self, shared, se, why);
-        if !self.is_curr(se) {
-            self.erase(se);
+        let (entity, queue) = self.class.both(se);
+        if queue.curr != Some(se) {
+            erase(entity, queue, se);
         }
-        self.se_mut(se).on_rq = false;
-        self.account_dequeue(se);
+        entity.on_rq = false;
+        account_dequeue::<D>(entity, queue);
         self.limit_dequeued(shared, cfs);
         self.update_cfs_group(shared, se);
         D::left(self, se, why);
@@ -318,7 +337,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if cfs == ROOT || self.is_off(cfs) {
                 break;
             }
-            cfs = self.class.groups[cfs].se.parent;
+            cfs = self.class.groups[cfs].parent;
         }
     }
 
@@ -347,7 +366,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.util_est_enqueue(shared, task);
             return;
         }
-        if self.class.entities[task].throttled && self.enqueue_throttled(task, why) {
+        if self.class.entities[Se::task(task)].throttled && self.enqueue_throttled(task, why) {
             return;
         }
         self.util_est_enqueue(shared, task);
@@ -393,7 +412,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 break;
             }
             slice = self.min_slice(cfs);
-            if self.class.groups[cfs].se.idle {
+            if self.class.entities[Se::group(cfs)].idle {
                 idle = 1;
             }
             se = Se::group(cfs);
@@ -417,15 +436,15 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     pub(crate) fn dequeue_task(&mut self, shared: &Shared<Fair<D, T>>, task: u32, why: Dequeue) -> bool {
         let sleeps = matches!(why, Dequeue::Sleep | Dequeue::Dead | Dequeue::Throttle);
-        if self.class.entities[task].throttled {
+        if self.class.entities[Se::task(task)].throttled {
             self.dequeue_throttled(task, why);
             return true;
         }
-        if why != Dequeue::Delayed && !self.class.entities[task].delayed {
+        if why != Dequeue::Delayed && !self.class.entities[Se::task(task)].delayed {
             self.util_est_dequeue(shared, task);
         }
         // A delayed task that is moved or changed meanwhile is asleep: it leaves for good now.
-        let why = if self.class.entities[task].delayed { Dequeue::Delayed } else { why };
+        let why = if self.class.entities[Se::task(task)].delayed { Dequeue::Delayed } else { why };
         let left = self.dequeue_entities(shared, Se::task(task), why, sleeps);
         if sleeps {
             self.util_est_update(shared, task);
@@ -434,7 +453,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Takes an entity, and the groups it leaves empty, off their queues. False when the entity itself stays, delayed.
-    fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
+    pub(super) fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
         let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
             (Some(task), _) => (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), 1),
             // An empty group whose dequeue was delayed: its tasks have been taken off the counts already.
@@ -475,7 +494,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 break;
             }
             slice = self.min_slice(cfs);
-            if self.class.groups[cfs].se.idle {
+            if self.class.entities[Se::group(cfs)].idle {
                 idle = tasks;
             }
             se = Se::group(cfs);
@@ -495,176 +514,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Who should run next, down the hierarchy. Delayed entities that come up have paid, and leave.
-    pub(crate) fn pick_task(&mut self, shared: &Shared<Fair<D, T>>) -> Option<u32> {
-        'again: loop {
-            if self.class.groups[ROOT].cfs.nr_queued == 0 {
-                return None;
-            }
-            let mut cfs = ROOT;
-            let (limits, mut throttled) = (self.class.limits, false);
-            loop {
-                if self.class.groups[cfs].cfs.curr.is_some_and(|curr| self.se(curr).on_rq) {
-                    self.update_curr(shared, cfs);
-                }
-                if limits && self.check_limit(shared, cfs) {
-                    if shared.config.throttle != Throttle::V6_18 {
-                        continue 'again;
-                    }
-                    throttled = true;
-                }
-                let se = D::pick(self, shared, cfs);
-                if self.se(se).delayed {
-                    self.dequeue_entities(shared, se, Dequeue::Delayed, true);
-                    if let Some(task) = se.as_task() {
-                        self.finish_delayed(task);
-                    }
-                    continue 'again;
-                }
-                if let Some(group) = se.as_group() {
-                    cfs = group;
-                    continue;
-                }
-                if throttled {
-                    self.se_mut(se).throttle_work = true;
-                }
-                return Some(se.raw());
-            }
-        }
-    }
-
-    #[inline]
-    fn put_prev_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
-        let cfs = self.se(se).parent;
-        if self.se(se).on_rq {
-            self.update_curr(shared, cfs);
-            self.check_limit(shared, cfs);
-            self.insert(se);
-            self.update_load_avg(shared, se, Attach::Keep);
-        } else {
-            self.check_limit(shared, cfs);
-        }
-        self.class.groups[cfs].cfs.curr = None;
-    }
-
-    #[inline]
-    fn set_next_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
-        let entity = self.se(se);
-        let (cfs, on_rq) = (entity.parent, entity.on_rq);
-        self.clear_buddies(se, cfs);
-        if on_rq {
-            self.erase(se);
-            self.update_load_avg(shared, se, Attach::Keep);
-        }
-        let now = self.clock.now();
-        let entity = self.se_mut(se);
-        entity.exec_start = now;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-        self.class.groups[cfs].cfs.curr = Some(se);
-        D::set_next(self, shared, se);
-    }
-
-    #[inline]
-    fn depth(&self, se: Se) -> u32 {
-        match se.as_group() {
-            Some(group) => self.class.groups[group].depth - 1,
-            None => self.class.groups[self.se(se).parent].depth,
-        }
-    }
-
-    /// Passes the CPU from one task to another. Groups both are in go on running.
-    pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
-        let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
-        let task = next;
-        loop {
-            // Whose turn it is: the deeper one's, or both.
-            let (put, set) = match (prev, next) {
-                (None, None) => break,
-                (Some(_), None) => (prev, None),
-                (None, Some(_)) => (None, next),
-                (Some(p), Some(n)) => {
-                    if p.as_group().is_some() && p == n {
-                        break;
-                    }
-                    // On one queue, as all are without groups: no need to look how deep that is.
-                    let siblings = self.se(p).parent == self.se(n).parent;
-                    let (p_depth, n_depth) = if siblings { (0, 0) } else { (self.depth(p), self.depth(n)) };
-                    (prev.filter(|_| p_depth >= n_depth), next.filter(|_| p_depth <= n_depth))
-                }
-            };
-            if let Some(se) = put {
-                self.put_prev_entity(shared, se);
-                prev = self.parent(se);
-            }
-            if let Some(se) = set {
-                self.set_next_entity(shared, se);
-                next = self.parent(se);
-            }
-        }
-        if let Some(index) = task.and_then(Se::as_task) {
-            self.relist(index);
-        }
-    }
-
-    /// Walks the entities of two tasks up to where they are siblings on one queue.
-    pub(crate) fn siblings(&self, a: Se, b: Se) -> (Se, Se) {
-        if self.se(a).parent == self.se(b).parent {
-            return (a, b);
-        }
-        let (mut a, mut b) = (a, b);
-        let (mut depth_a, mut depth_b) = (self.depth(a), self.depth(b));
-        while depth_a > depth_b {
-            a = Se::group(self.se(a).parent);
-            depth_a -= 1;
-        }
-        while depth_b > depth_a {
-            b = Se::group(self.se(b).parent);
-            depth_b -= 1;
-        }
-        while self.se(a).parent != self.se(b).parent {
-            a = Se::group(self.se(a).parent);
-            b = Se::group(self.se(b).parent);
-        }
-        (a, b)
-    }
-
-    pub(crate) fn wakeup_preempt_fair(&mut self, shared: &Shared<Fair<D, T>>, task: u32, wake: Wake) {
-        let Some(curr) = self.curr else { return };
-        if curr == task || self.held_back(shared, task) {
-            return;
-        }
-        let features = shared.config.features;
-        if features.has(Feature::NextBuddy) && !wake.fork && !self.class.entities[task].delayed {
-            self.set_next_buddy(Se::task(task));
-        }
-        if self.need_resched() || !features.has(Feature::WakeupPreemption) {
-            return;
-        }
-        let (se, woken) = self.siblings(Se::task(curr), Se::task(task));
-        let (curr_idle, woken_idle) = (self.se(se).idle, self.se(woken).idle);
-        // An idle entity gives way to any other, and never preempts one.
-        if curr_idle && !woken_idle {
-            D::gives_way(self, shared, se);
-            self.resched_lazy();
-            return;
-        }
-        if curr_idle != woken_idle || self.tasks[task].policy != SchedPolicy::Normal {
-            return;
-        }
-        let cfs = self.se(se).parent;
-        self.update_curr(shared, cfs);
-        if D::preempts(self, shared, se, woken, task, wake.fork) {
-            self.resched_lazy();
-        }
-    }
-
     /// After an entity left the averages of a queue out of order: carries that up to the root.
     pub(crate) fn propagate_up(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let mut cfs = cfs;
         while cfs != ROOT {
             self.update_load_avg(shared, Se::group(cfs), Attach::Keep);
             self.list_leaf(cfs);
-            cfs = self.class.groups[cfs].se.parent;
+            cfs = self.class.groups[cfs].parent;
         }
     }
 }

@@ -164,7 +164,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// A group came to this CPU: its queue is the last of the arena.
     #[inline]
     pub(crate) fn limit_new_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
-        let parent = self.class.groups[slot].se.parent;
+        let parent = self.class.groups[slot].parent;
         let pool = shared.group(self.class.groups[slot].id).pool();
         if pool.is_some() || self.class.groups[parent].cfs.bandwidth.is_some() {
             self.adopt_slot(shared, slot);
@@ -177,7 +177,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if !self.class.limits {
             return false;
         }
-        let entity = &self.class.entities[task];
+        let entity = &self.class.entities[Se::task(task)];
         let hierarchy = shared.config.throttle != Throttle::V6_18;
         self.class.groups[entity.parent].cfs.in_throttled_hierarchy() && (hierarchy || entity.throttled)
     }
@@ -443,7 +443,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         local.restart_pelt(pelt);
         // Last in, first out.
         for task in core::mem::take(&mut local.limbo).into_iter().rev() {
-            self.class.entities[task].throttled = false;
+            self.class.entities[Se::task(task)].throttled = false;
             self.enqueue_task(shared, task, Enqueue::Wakeup);
             self.count_running(shared, 1);
         }
@@ -454,13 +454,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// The running task returns to user mode. If its group is throttled it leaves the queue (`throttle_cfs_rq_work`).
     pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
-        self.class.entities[task].throttle_work = false;
-        let parent = self.class.entities[task].parent;
-        if !self.class.groups[parent].cfs.in_throttled_hierarchy() || !self.class.entities[task].on_rq {
+        self.class.entities[Se::task(task)].throttle_work = false;
+        let parent = self.class.entities[Se::task(task)].parent;
+        if !self.class.groups[parent].cfs.in_throttled_hierarchy() || !self.class.entities[Se::task(task)].on_rq {
             return;
         }
         self.dequeue_task(shared, task, Dequeue::Throttle);
-        self.class.entities[task].throttled = true;
+        self.class.entities[Se::task(task)].throttled = true;
         self.nr_running -= 1;
         self.enter_limbo(task);
         self.resched();
@@ -468,7 +468,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// A task waits for the group it is in to be let go.
     fn enter_limbo(&mut self, task: u32) {
-        let parent = self.class.entities[task].parent;
+        let parent = self.class.entities[Se::task(task)].parent;
         self.local_mut(parent).limbo.push(task);
         // From now on the groups above are really kept from running.
         let now = self.clock.now();
@@ -477,17 +477,17 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if local.throttled {
                 local.throttled_clock.get_or_insert(now);
             }
-            group = self.class.groups[group].se.parent;
+            group = self.class.groups[group].parent;
         }
     }
 
     /// A task in limbo leaves for good, or to come back somewhere else.
     #[cold]
     pub(crate) fn dequeue_throttled(&mut self, task: u32, why: Dequeue) {
-        let parent = self.class.entities[task].parent;
+        let parent = self.class.entities[Se::task(task)].parent;
         self.local_mut(parent).limbo.retain(|&other| other != task);
         if matches!(why, Dequeue::Sleep | Dequeue::Dead) {
-            self.class.entities[task].throttled = false;
+            self.class.entities[Se::task(task)].throttled = false;
         }
         // Whoever asked for it takes one off the count.
         self.nr_running += 1;
@@ -496,7 +496,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// A task that was in limbo elsewhere arrives: true if it stays in limbo here.
     #[cold]
     pub(crate) fn enqueue_throttled(&mut self, task: u32, why: Enqueue) -> bool {
-        let parent = self.class.entities[task].parent;
+        let parent = self.class.entities[Se::task(task)].parent;
         // One that slept meanwhile, in a higher class, has to get out of the kernel first.
         let stays = matches!(why, Enqueue::Move | Enqueue::Restore);
         if stays && self.curr != Some(task) && self.class.groups[parent].cfs.in_throttled_hierarchy() {
@@ -505,7 +505,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.nr_running -= 1;
             return true;
         }
-        self.class.entities[task].throttled = false;
+        self.class.entities[Se::task(task)].throttled = false;
         false
     }
 }
@@ -574,10 +574,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Lets every group above that keeps state know that `slot` is below it.
     fn tell_above(&mut self, slot: u32) {
-        let mut group = self.class.groups[slot].se.parent;
+        let mut group = self.class.groups[slot].parent;
         while let Some(above) = &mut self.class.groups[group].cfs.bandwidth {
             above.below.push(slot);
-            group = self.class.groups[group].se.parent;
+            group = self.class.groups[group].parent;
         }
     }
 
@@ -585,7 +585,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let runtime_enabled = self.online && shared.group(self.class.groups[slot].id).limit().is_some();
         let mut local = Local { runtime_enabled, ..Local::default() };
-        let parent = self.class.groups[slot].se.parent;
+        let parent = self.class.groups[slot].parent;
         if let Some(above) = &self.class.groups[parent].cfs.bandwidth {
             local.throttle_count = above.throttle_count;
         }
@@ -614,14 +614,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Whether a task is kept from running by a limit.
     pub(crate) fn is_throttled(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
-        let entity = &self.class.entities[task];
+        let entity = &self.class.entities[Se::task(task)];
         let hierarchy = shared.config.throttle != Throttle::V6_18;
         entity.throttled || (hierarchy && self.class.groups[entity.parent].cfs.in_throttled_hierarchy())
     }
 
     /// Whether the balancer must not move a task to another CPU because of its group's limit (`throttled_lb_pair`).
     pub(crate) fn limit_forbids_move(&self, shared: &Shared<Fair<D, T>>, task: u32, to: &Self) -> bool {
-        let parent = self.class.entities[task].parent;
+        let parent = self.class.entities[Se::task(task)].parent;
         self.class.limits
             && self.class.groups[parent].cfs.bandwidth.is_some()
             && (self.is_throttled(shared, task) || to.holds_back(shared, self.tasks[task].group))
@@ -645,7 +645,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn check_local(&self, cfs: u32) -> Result<(), String> {
         let group = &self.class.groups[cfs];
         let wrong = |what: &str| Err(format!("CPU {} group {}: {what}", self.cpu, group.id));
-        let above = self.class.groups[group.se.parent].cfs.bandwidth.as_ref();
+        let above = self.class.groups[group.parent].cfs.bandwidth.as_ref();
         let Some(local) = &group.cfs.bandwidth else {
             return if above.is_some() { wrong("below a limit, and knows nothing of it") } else { Ok(()) };
         };
@@ -666,7 +666,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return wrong("its averages stand still though it is not throttled");
         }
         let lost = local.limbo.iter().find(|&&task| {
-            let entity = &self.class.entities[task];
+            let entity = &self.class.entities[Se::task(task)];
             !entity.throttled || entity.on_rq || entity.parent != cfs || local.throttle_count == 0
         });
         if lost.is_some() {
@@ -674,7 +674,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         // One that has been in a higher class, and sleeps, is not in limbo, whatever it was before.
         let here = self.tasks.iter().filter(|(_, task)| task.on_rq && task.kind() == ClassKind::Fair);
-        let entities = here.map(|(index, _)| &self.class.entities[index]);
+        let entities = here.map(|(index, _)| &self.class.entities[Se::task(index)]);
         let throttled = entities.filter(|entity| entity.throttled && entity.parent == cfs).count();
         if throttled != local.limbo.len() {
             return wrong("has a throttled task that is not in limbo");
@@ -689,7 +689,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     fn is_below(&self, group: u32, above: u32) -> bool {
         let mut at = group;
         while at != ROOT {
-            at = self.class.groups[at].se.parent;
+            at = self.class.groups[at].parent;
             if at == above {
                 return true;
             }

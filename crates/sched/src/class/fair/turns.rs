@@ -1,0 +1,186 @@
+//! Whose turn it is: who runs next, the switch from one task to another, and whether a woken one preempts.
+
+use super::entity::{Entity, ROOT, Se};
+use super::load;
+use super::queue::{erase, insert};
+use super::{Discipline, Fair};
+use crate::features::Feature;
+use crate::kernels::Throttle;
+use crate::policy::{Dequeue, Wake};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::SchedPolicy;
+use crate::tunables::Tunables;
+
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// Who should run next, down the hierarchy. Delayed entities that come up have paid, and leave.
+    pub(crate) fn pick_task(&mut self, shared: &Shared<Fair<D, T>>) -> Option<u32> {
+        'again: loop {
+            if self.class.groups[ROOT].cfs.nr_queued == 0 {
+                return None;
+            }
+            let mut cfs = ROOT;
+            let (limits, mut throttled) = (self.class.limits, false);
+            loop {
+                if self.class.groups[cfs].cfs.curr.is_some_and(|curr| self.se(curr).on_rq) {
+                    self.update_curr(shared, cfs);
+                }
+                if limits && self.check_limit(shared, cfs) {
+                    if shared.config.throttle != Throttle::V6_18 {
+                        continue 'again;
+                    }
+                    throttled = true;
+                }
+                let se = D::pick(self, shared, cfs);
+                if self.se(se).delayed {
+                    self.dequeue_entities(shared, se, Dequeue::Delayed, true);
+                    if let Some(task) = se.as_task() {
+                        self.finish_delayed(task);
+                    }
+                    continue 'again;
+                }
+                if let Some(group) = se.as_group() {
+                    cfs = group;
+                    continue;
+                }
+                if throttled {
+                    self.se_mut(se).throttle_work = true;
+                }
+                return se.as_task();
+            }
+        }
+    }
+
+    #[inline]
+    fn put_prev_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        let Entity { parent: cfs, on_rq, .. } = *self.se(se);
+        if on_rq {
+            self.update_curr(shared, cfs);
+        }
+        self.check_limit(shared, cfs);
+        let pelt = self.clock.pelt();
+        let (entity, queue) = self.class.both(se);
+        let decayed = on_rq && {
+            insert::<D>(entity, queue, se);
+            load::update_avgs(entity, queue, se, pelt)
+        };
+        queue.curr = None;
+        if on_rq {
+            self.averages_updated(shared, se, cfs, decayed);
+        }
+    }
+
+    #[inline]
+    fn set_next_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        let cfs = self.se(se).parent;
+        self.clear_buddies(se, cfs);
+        let (now, pelt) = (self.clock.now(), self.clock.pelt());
+        let (entity, queue) = self.class.both(se);
+        let on_rq = entity.on_rq;
+        let decayed = on_rq && {
+            erase(entity, queue, se);
+            load::update_avgs(entity, queue, se, pelt)
+        };
+        entity.exec_start = now;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        queue.curr = Some(se);
+        if on_rq {
+            self.averages_updated(shared, se, cfs, decayed);
+        }
+        D::set_next(self, shared, se);
+    }
+
+    #[inline]
+    fn depth(&self, se: Se) -> u32 {
+        match se.as_group() {
+            Some(group) => self.class.groups[group].depth - 1,
+            None => self.class.groups[self.se(se).parent].depth,
+        }
+    }
+
+    /// Passes the CPU from one task to another. Groups both are in go on running.
+    pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
+        let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
+        let task = next;
+        loop {
+            // Whose turn it is: the deeper one's, or both.
+            let (put, set) = match (prev, next) {
+                (None, None) => break,
+                (Some(_), None) => (prev, None),
+                (None, Some(_)) => (None, next),
+                (Some(p), Some(n)) => {
+                    if p.as_group().is_some() && p == n {
+                        break;
+                    }
+                    // On one queue, as all are without groups: no need to look how deep that is.
+                    let siblings = self.se(p).parent == self.se(n).parent;
+                    let (p_depth, n_depth) = if siblings { (0, 0) } else { (self.depth(p), self.depth(n)) };
+                    (prev.filter(|_| p_depth >= n_depth), next.filter(|_| p_depth <= n_depth))
+                }
+            };
+            if let Some(se) = put {
+                self.put_prev_entity(shared, se);
+                prev = self.parent(se);
+            }
+            if let Some(se) = set {
+                self.set_next_entity(shared, se);
+                next = self.parent(se);
+            }
+        }
+        if let Some(index) = task.and_then(Se::as_task) {
+            self.relist(index);
+        }
+    }
+
+    /// Walks the entities of two tasks up to where they are siblings on one queue.
+    pub(crate) fn siblings(&self, a: Se, b: Se) -> (Se, Se) {
+        if self.se(a).parent == self.se(b).parent {
+            return (a, b);
+        }
+        let (mut a, mut b) = (a, b);
+        let (mut depth_a, mut depth_b) = (self.depth(a), self.depth(b));
+        while depth_a > depth_b {
+            a = Se::group(self.se(a).parent);
+            depth_a -= 1;
+        }
+        while depth_b > depth_a {
+            b = Se::group(self.se(b).parent);
+            depth_b -= 1;
+        }
+        while self.se(a).parent != self.se(b).parent {
+            a = Se::group(self.se(a).parent);
+            b = Se::group(self.se(b).parent);
+        }
+        (a, b)
+    }
+
+    pub(crate) fn wakeup_preempt_fair(&mut self, shared: &Shared<Fair<D, T>>, task: u32, wake: Wake) {
+        let Some(curr) = self.curr else { return };
+        if curr == task || self.held_back(shared, task) {
+            return;
+        }
+        let features = shared.config.features;
+        if features.has(Feature::NextBuddy) && !wake.fork && !self.class.entities[Se::task(task)].delayed {
+            self.set_next_buddy(Se::task(task));
+        }
+        if self.need_resched() || !features.has(Feature::WakeupPreemption) {
+            return;
+        }
+        let (se, woken) = self.siblings(Se::task(curr), Se::task(task));
+        let (curr_idle, woken_idle) = (self.se(se).idle, self.se(woken).idle);
+        // An idle entity gives way to any other, and never preempts one.
+        if curr_idle && !woken_idle {
+            D::gives_way(self, shared, se);
+            self.resched_lazy();
+            return;
+        }
+        if curr_idle != woken_idle || self.tasks[task].policy != SchedPolicy::Normal {
+            return;
+        }
+        let cfs = self.se(se).parent;
+        self.update_curr(shared, cfs);
+        if D::preempts(self, shared, se, woken, task, wake.fork) {
+            self.resched_lazy();
+        }
+    }
+}
