@@ -29,7 +29,7 @@ const LEAD_REAL_TIME_NS: u64 = 300_000_000;
 /// How often it is looked whether somebody wants the run to stop. That takes a CPU from the workload's tasks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Threads beyond this are refused.
-const MAX_THREADS: usize = 30_000;
+pub(crate) const MAX_THREADS: usize = 30_000;
 /// What a thread needs: the programs are loops.
 pub(crate) const STACK: usize = 256 << 10;
 
