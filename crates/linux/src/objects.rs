@@ -3,11 +3,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::thread::futex::{self, Flags};
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Channel, Workload};
 
 /// The run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Objects {
             conditions: workload.conditions.iter().map(|_| Condition::default()).collect(),
             barriers: workload.barriers.iter().map(|this| barrier(this.parties)).collect(),
             semaphores: workload.semaphores.iter().map(|this| Semaphore::new(this.initial)).collect(),
-            pipes: workload.pipes.iter().map(|pipe| Pipe::new(pipe.capacity)).collect::<io::Result<_>>()?,
+            pipes: workload.pipes.iter().map(Pipe::of).collect::<io::Result<_>>()?,
             timers: workload.timers.iter().map(|_| StdMutex::new(None)).collect(),
         })
     }
@@ -225,7 +226,7 @@ impl Semaphore {
     }
 }
 
-/// A pipe of the kernel.
+/// A pipe of the kernel, or a stream socket.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     reader: OwnedFd,
@@ -233,6 +234,20 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
+    fn of(pipe: &vruntime_workload::program::Pipe) -> io::Result<Self> {
+        match pipe.kind {
+            Channel::Pipe => Self::new(pipe.capacity),
+            // What one holds is the kernel's affair: the model has it from there.
+            Channel::Socket => Self::socket(),
+        }
+    }
+
+    /// A pair of connected stream sockets, as `socketpair` makes them: what is written to one end is read from the other.
+    pub(crate) fn socket() -> io::Result<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        Ok(Self { reader: reader.into(), writer: writer.into() })
+    }
+
     pub(crate) fn new(capacity: u32) -> io::Result<Self> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // The kernel has at least a page; a pipe that holds more than was asked for blocks its writers later.
@@ -274,7 +289,8 @@ impl Pipe {
             let _set = rustix::fs::fcntl_setfl(end, nonblocking);
         }
         let mut drained = [0; 4096];
-        let _room = rustix::io::read(&self.reader, &mut drained);
+        // A socket wakes its writers when it is mostly empty, a pipe when a page is.
+        while rustix::io::read(&self.reader, &mut drained).is_ok_and(|read| read == drained.len()) {}
         let _bytes = rustix::io::write(&self.writer, &[0; 64]);
     }
 }

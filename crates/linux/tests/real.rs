@@ -106,6 +106,8 @@ fn whoever_waits_is_woken_by_the_end() {
         once("semaphore", vec![Op::SemWait(0)]),
         once("reads", vec![Op::PipeRead { pipe: 0, bytes: 10 }]),
         task("writes", Repeat::Forever, vec![Op::PipeWrite { pipe: 1, bytes: 4096 }]),
+        once("reads socket", vec![Op::PipeRead { pipe: 2, bytes: 10 }]),
+        task("writes socket", Repeat::Forever, vec![Op::PipeWrite { pipe: 3, bytes: 100 }]),
         once("sleeps", vec![long.clone()]),
     ]);
     let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
@@ -113,9 +115,10 @@ fn whoever_waits_is_woken_by_the_end() {
     all.conditions = vec!["s".to_owned(), "c".to_owned()];
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
-    all.pipes = ["r", "w"].map(|name| Pipe { name: name.to_owned(), capacity: 4096, kind: Channel::Pipe }).to_vec();
+    let kinds = [Channel::Pipe, Channel::Pipe, Channel::Socket, Channel::Socket];
+    all.pipes = kinds.map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
     let measured = of(&all, Some(50 * MS));
-    assert_eq!(measured.tasks.len(), 11);
+    assert_eq!(measured.tasks.len(), 13);
     assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
 }
 
@@ -135,8 +138,9 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
         task("parent", Repeat::Times(3), vec![Op::Fork(6)]),
         Task { start: None, ..once("child", vec![Op::Run { work: MS }, Op::Mem { bytes: 10 }]) },
     ]);
-    all.pipes =
-        ["there", "back"].map(|name| Pipe { name: name.to_owned(), capacity: 65_536, kind: Channel::Pipe }).to_vec();
+    // There by a pipe, and back by a socket.
+    let channel = |(name, kind): (&str, _)| Pipe { name: name.to_owned(), capacity: 65_536, kind };
+    all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true }];

@@ -92,7 +92,7 @@ fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u6
     got
 }
 
-/// A pipe both ends of which are ours.
+/// A pipe, or a socket, both ends of which are ours.
 #[derive(Debug)]
 pub(super) struct Pipe(crate::objects::Pipe);
 
@@ -100,6 +100,12 @@ impl Pipe {
     pub(super) fn new() -> Result<Self, Error> {
         let made = crate::objects::Pipe::new(1 << 16);
         made.map(Self).map_err(|source| Error::Io { what: "cannot make a pipe".to_owned(), path: None, source })
+    }
+
+    /// The same of a stream socket.
+    pub(super) fn socket() -> Result<Self, Error> {
+        let made = crate::objects::Pipe::socket();
+        made.map(Self).map_err(|source| Error::Io { what: "cannot make a socket".to_owned(), path: None, source })
     }
 
     fn write(&self, message: &[u8]) {
