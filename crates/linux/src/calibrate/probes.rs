@@ -110,11 +110,11 @@ impl Pipe {
 
     fn write(&self, message: &[u8]) {
         // Nobody stops these; an error of a pipe of ours would be one of the kernel's.
-        let _wrote = self.0.write(message, &AtomicBool::new(false));
+        let _wrote = self.0.write(message, &AtomicU32::new(0));
     }
 
     fn read(&self, message: &mut [u8]) {
-        let _read = self.0.read(message, &AtomicBool::new(false));
+        let _read = self.0.read(message, &AtomicU32::new(0));
     }
 
     /// Time of writing and reading a message by oneself.
