@@ -346,13 +346,17 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         gate: Gate::default(),
     });
     let mut children = Vec::new();
-    let started = prepared(&shared).and_then(|()| match across {
-        true => processes.iter().try_for_each(|tasks| {
+    if let Some(note) = work::prepare() {
+        shared.note(note);
+    }
+    let started = if across {
+        processes.iter().try_for_each(|tasks| {
             children.push(Child::begin(&shared, tasks)?);
             Ok(())
-        }),
-        false => begin(&shared, &begun),
-    });
+        })
+    } else {
+        begin(&shared, &begun)
+    };
     if let Err(error) = started.and_then(|()| all_ready(&shared, begun.len(), &mut children)) {
         end(&shared);
         return Err(error);
@@ -397,14 +401,6 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         interrupted,
         trace,
     })
-}
-
-/// Finds out how to measure work.
-fn prepared(shared: &Shared) -> Result<(), Error> {
-    if let Some(note) = work::prepare() {
-        shared.note(note);
-    }
-    Ok(())
 }
 
 /// Makes the threads of this process.

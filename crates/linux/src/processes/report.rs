@@ -10,10 +10,14 @@ impl Report {
         let mut out = Vec::new();
         for tasks in [&self.begun, &self.forked] {
             number(&mut out, tasks.len() as u64);
-            tasks.iter().for_each(|task| write_task(&mut out, task));
+            for task in tasks {
+                write_task(&mut out, task);
+            }
         }
         number(&mut out, self.notes.len() as u64);
-        self.notes.iter().for_each(|note| text(&mut out, note));
+        for note in &self.notes {
+            text(&mut out, note);
+        }
         out
     }
 
@@ -38,7 +42,9 @@ fn text(out: &mut Vec<u8>, text: &str) {
 
 fn numbers(out: &mut Vec<u8>, list: &[u64]) {
     number(out, list.len() as u64);
-    list.iter().for_each(|&it| number(out, it));
+    for &it in list {
+        number(out, it);
+    }
 }
 
 /// One that may be missing.
@@ -71,7 +77,9 @@ fn write_task(out: &mut Vec<u8>, task: &TaskMeasured) {
     text(out, name);
     let places = [*template as u64, *group as u64, u64::from(*tid), u64::from(*policy), i64::from(*nice) as u64];
     let counts = [*life_ns, *cpu_ns, *voluntary, *involuntary, *loops, *loop_work_ns];
-    places.into_iter().chain([u64::from(*rt_priority), u64::from(*ended)]).chain(counts).for_each(|it| number(out, it));
+    for it in places.into_iter().chain([u64::from(*rt_priority), u64::from(*ended)]).chain(counts) {
+        number(out, it);
+    }
     option(out, *run_delay_ns);
     option(out, *migrations);
     numbers(out, late_ns);
@@ -80,7 +88,9 @@ fn write_task(out: &mut Vec<u8>, task: &TaskMeasured) {
     for LoopMeasured { ended, duration, times } in logged {
         let LoopTimes { asked, run, work, period, slack, cumulative_slack, wakeup_latency } = *times;
         let all = [*ended, *duration, asked, run, work, period, slack as u64, cumulative_slack as u64, wakeup_latency];
-        all.into_iter().for_each(|it| number(out, it));
+        for it in all {
+            number(out, it);
+        }
     }
 }
 
@@ -106,10 +116,6 @@ impl Bytes<'_> {
         (0..self.number()?).map(|_| one(self)).collect()
     }
 
-    fn option(&mut self) -> Option<Option<u64>> {
-        self.list(Self::number).map(|list| list.first().copied())
-    }
-
     fn task(&mut self) -> Option<TaskMeasured> {
         Some(TaskMeasured {
             name: self.text()?,
@@ -126,8 +132,8 @@ impl Bytes<'_> {
             involuntary: self.number()?,
             loops: self.number()?,
             loop_work_ns: self.number()?,
-            run_delay_ns: self.option()?,
-            migrations: self.option()?,
+            run_delay_ns: self.list(Self::number)?.first().copied(),
+            migrations: self.list(Self::number)?.first().copied(),
             late_ns: self.list(Self::number)?,
             loop_ns: self.list(Self::number)?,
             logged: self.list(Self::logged)?,
