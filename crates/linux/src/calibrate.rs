@@ -63,6 +63,8 @@ pub struct Calibration {
 
 /// Sizes of working sets, from what any cache of a core holds to what few do.
 const WORKING_SETS: [usize; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// What is sent through a socket, as hackbench does, bytes.
+const MESSAGE: usize = 100;
 /// The one that the simulator's cost stands for.
 const SIMULATED_SET: usize = 64 << 10;
 
@@ -151,6 +153,12 @@ impl Measuring<'_> {
         let per_kib = large.saturating_sub(small) / 64;
         self.cost("syscall_ns", syscall, "half of writing a byte to a pipe and reading it back");
         self.cost("pipe_ns_per_kib", per_kib, "the same with 32 KiB, less the calls, for each KiB moved");
+        let socket = probes::Pipe::socket()?.to_myself(MESSAGE);
+        self.cost(
+            "socket_ns",
+            socket.saturating_sub(pipe.to_myself(MESSAGE)) / 2,
+            "half of writing a hackbench's message to a socket and reading it back, beyond doing so with a pipe",
+        );
         // The way back cannot be seen by itself: two thirds of the way in, as in the simulator's own profiles.
         let back = syscall * 2 / 3;
         self.cost("syscall_return_ns", back, "two thirds of syscall_ns, by assumption");

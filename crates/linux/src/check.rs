@@ -6,7 +6,7 @@ use vruntime_workload::program::{Op, Repeat, Task, Workload};
 use vruntime_workload::{Severity, SourceMap};
 
 use crate::error::Error;
-use crate::hogs::{self, Machine};
+use crate::hogs::{self, Machine, Takers};
 
 /// What a program cannot ask the kernel for.
 fn impossible(op: &Op) -> Option<&'static str> {
@@ -36,12 +36,14 @@ pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> 
     if duration.is_none() && workload.tasks.iter().any(endless) {
         return Err(Error::Endless);
     }
-    if force || hogs::throttled(Path::new("/")) {
+    let machine = Machine::this();
+    if force || hogs::throttled(Path::new("/"), &machine.online) {
         return Ok(());
     }
-    let machine = Machine::this();
+    let cpus = machine.online.len();
     match hogs::take_all(workload, &machine) {
-        Some(hogs) => Err(Error::Hangs { hogs, cpus: machine.online.len() }),
+        Some(Takers::Hogs(hogs)) => Err(Error::Hangs { hogs, cpus }),
+        Some(Takers::Together { tasks, percent }) => Err(Error::Crowds { tasks, percent, cpus }),
         None => Ok(()),
     }
 }

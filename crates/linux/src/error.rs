@@ -22,6 +22,15 @@ pub enum Error {
         /// How many CPUs there are.
         cpus: usize,
     },
+    /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling is off.
+    Crowds {
+        /// How many there are.
+        tasks: usize,
+        /// What they want between them, percent of a CPU.
+        percent: u64,
+        /// How many CPUs there are.
+        cpus: usize,
+    },
     /// It neither ends by itself nor has a duration.
     Endless,
     /// More threads than this would be needed.
@@ -51,6 +60,10 @@ impl Error {
                 "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), confine them to some of the CPUs, let them sleep, or \
                  insist with --force"
             }
+            Self::Crowds { .. } => {
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), let them \
+                 rest for longer or compute less, confine them to some of the CPUs, or insist with --force"
+            }
             Self::Endless => "give it a duration: in the file, or with --duration 5s",
             Self::TooMany { .. } => "let the tasks end, or fork fewer",
             Self::Workload(_) | Self::Interrupted | Self::Io { .. } => "",
@@ -69,7 +82,13 @@ impl fmt::Display for Error {
                 f,
                 "{hogs} real-time tasks that go on for more than a second without a rest would have all {cpus} CPUs, and this kernel \
                  would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its \
-                 fair_server)"
+                 fair_server on one CPU or more)"
+            ),
+            Self::Crowds { tasks, percent, cpus } => write!(
+                f,
+                "{tasks} real-time tasks want {percent} % of a CPU between them, so that all {cpus} CPUs would have less than 5 % left, and this \
+                 kernel would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on \
+                 its fair_server on one CPU or more)"
             ),
             Self::Endless => f.write_str("the workload never ends"),
             Self::TooMany { limit } => write!(f, "the workload needs more than {limit} threads"),

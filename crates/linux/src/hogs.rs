@@ -8,13 +8,14 @@
 //!   to others as two that compute.
 //! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count: `vruntime real` makes none.
 //!
-//! What it does not see are tasks that rest, each of them, but want more than all CPUs together.
+//! Tasks that rest, each of them, can have every CPU for long together: [`together`] adds up what they want.
 
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod together;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
@@ -57,69 +58,115 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel keeps real-time tasks from having everything: by its throttling, or by a server for the others (6.12 on). `root` is
-/// where the file systems are.
-pub(crate) fn throttled(root: &Path) -> bool {
+/// Whether the kernel keeps real-time tasks from having everything: by its throttling, or by a server for the others on every CPU that is
+/// online (6.12 on). `root` is where the file systems are.
+pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
+    let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
+    let mut servers = online.iter().filter_map(server).peekable();
     // Where there are servers nothing else keeps real-time tasks back, whatever the limit says.
-    if let Some(runtime) = number("sys/kernel/debug/sched/fair_server/cpu0/runtime") {
-        return runtime > 0;
+    if servers.peek().is_some() {
+        return servers.all(|runtime| runtime > 0);
     }
     let runtime = number("proc/sys/kernel/sched_rt_runtime_us").unwrap_or(-1);
     let period = number("proc/sys/kernel/sched_rt_period_us").unwrap_or(0);
     (0..period).contains(&runtime)
 }
 
-/// How many real-time tasks hog a CPU, if they can have all that are online at one time; none if one is left. A task that is forked over and
-/// over counts as often as there are CPUs.
-pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<usize> {
-    let all = machine.online.len();
+/// Who takes every CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takers {
+    /// So many real-time tasks that go on without rest.
+    Hogs(usize),
+    /// So many real-time tasks that rest, or not, and want so much of a CPU between them, percent.
+    Together { tasks: usize, percent: u64 },
+}
+
+/// Which real-time tasks, if any, can have all CPUs that are online for long. A hog that is forked over and over counts as often as there are
+/// CPUs.
+pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
-    let instances = tasks.instances(all as u64);
-    // Those of the same CPUs are interchangeable.
-    let mut alike: BTreeMap<&BTreeSet<u32>, usize> = BTreeMap::new();
-    let mut hogs = 0;
-    for &task in &tasks.hogs() {
-        hogs += instances[task] as usize;
-        *alike.entry(&tasks.cpus[task]).or_default() += instances[task] as usize;
+    let instances = tasks.instances(machine.online.len() as u64);
+    let hogs = tasks.hogs();
+    // What is wanted of which CPUs; who may run on the same is interchangeable.
+    let mut alike: BTreeMap<&BTreeSet<u32>, u64> = BTreeMap::new();
+    for &task in &hogs {
+        *alike.entry(&tasks.cpus[task]).or_default() += together::MOST * instances[task];
     }
-    let alike: Vec<(&BTreeSet<u32>, usize)> = alike.into_iter().collect();
-    let mut on = Matching { alike: &alike, has: vec![Vec::new(); alike.len()] };
-    let covered = machine.online.iter().all(|&cpu| on.place(cpu, &mut vec![false; alike.len()]));
-    covered.then_some(hogs)
+    if covered(&alike, &machine.online) {
+        return Some(Takers::Hogs(hogs.iter().map(|&task| instances[task] as usize).sum()));
+    }
+    let mut count: u64 = hogs.iter().map(|&task| instances[task]).sum();
+    let mut wanted = count * together::WHOLE;
+    let instances = tasks.instances(crate::run::MAX_THREADS as u64);
+    let wants = together::wants(&tasks, &instances, &hogs);
+    for (task, &wants) in wants.iter().enumerate().filter(|&(_, &wants)| wants > 0) {
+        // More than all there are nobody can have.
+        let wants = wants.min(together::WHOLE * machine.online.len() as u64);
+        count += instances[task];
+        wanted += wants;
+        *alike.entry(&tasks.cpus[task]).or_default() += wants;
+    }
+    let percent = wanted / (together::WHOLE / 100);
+    covered(&alike, &machine.online).then_some(Takers::Together { tasks: count as usize, percent })
 }
 
-/// Which CPUs hogs of the same affinity have.
-struct Matching<'a> {
-    /// Each affinity, and how many hogs have it.
-    alike: &'a [(&'a BTreeSet<u32>, usize)],
-    has: Vec<Vec<u32>>,
-}
-
-impl Matching<'_> {
-    /// Finds a hog for one CPU more, if need be by moving others (Kuhn's augmenting path).
-    fn place(&mut self, cpu: u32, tried: &mut Vec<bool>) -> bool {
-        for this in 0..self.alike.len() {
-            let (cpus, count) = self.alike[this];
-            if tried[this] || !cpus.contains(&cpu) {
-                continue;
-            }
-            tried[this] = true;
-            let mut moved = self.has[this].len() < count;
-            for index in 0..self.has[this].len() {
-                if moved {
-                    break;
+/// Whether all of `cpus` have as much to do as leaves too little for others, if what is wanted of some CPUs or others is dealt out so.
+///
+/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those who may run there, or from others
+/// in whose stead these run elsewhere.
+fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
+    let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
+    let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();
+    // What of each is where.
+    let mut placed: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); wanted.len()];
+    for &cpu in cpus {
+        let mut lacking = together::MOST;
+        while lacking > 0 {
+            // From whom it may come: itself, or by the CPU that it leaves to another.
+            let mut through: Vec<Option<u32>> = vec![None; wanted.len()];
+            let mut from: BTreeMap<u32, Option<usize>> = BTreeMap::from([(cpu, None)]);
+            let mut look = VecDeque::from([cpu]);
+            let mut source = None;
+            'search: while let Some(at) = look.pop_front() {
+                for this in 0..wanted.len() {
+                    if through[this].is_some() || !wanted[this].0.contains(&at) {
+                        continue;
+                    }
+                    through[this] = Some(at);
+                    if left[this] > 0 {
+                        source = Some(this);
+                        break 'search;
+                    }
+                    for (&elsewhere, _) in placed[this].iter().filter(|&(_, &part)| part > 0) {
+                        from.entry(elsewhere).or_insert_with(|| {
+                            look.push_back(elsewhere);
+                            Some(this)
+                        });
+                    }
                 }
-                moved = self.place(self.has[this][index], tried);
-                if moved {
-                    self.has[this].remove(index);
-                }
             }
-            if moved {
-                self.has[this].push(cpu);
-                return true;
+            let Some(source) = source else { return false };
+            // The way back to `cpu`: each gives way where the one before comes.
+            let mut way = Vec::new();
+            let mut amount = lacking.min(left[source]);
+            let mut this = source;
+            while let Some(at) = through[this] {
+                let gives_way = from.get(&at).copied().flatten();
+                way.push((this, at, gives_way));
+                let Some(next) = gives_way else { break };
+                amount = amount.min(placed[next].get(&at).copied().unwrap_or(0));
+                this = next;
+            }
+            left[source] -= amount;
+            lacking -= amount;
+            for (this, at, gives_way) in way {
+                *placed[this].entry(at).or_default() += amount;
+                if let Some(part) = gives_way.and_then(|next| placed[next].get_mut(&at)) {
+                    *part -= amount;
+                }
             }
         }
-        false
     }
+    true
 }

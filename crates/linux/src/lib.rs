@@ -1,7 +1,7 @@
 //! The same workload as real threads, in real cgroups, under this machine's own kernel.
 //!
 //! [`run`] takes the [`Workload`](vruntime_workload::program::Workload) that the simulated machine takes, makes a thread of every
-//! task, and measures what the kernel gave each: CPU time, run delay, switches and migrations from `/proc`, and how late its sleeps
+//! task, in processes of their own where the workload says so, and measures what the kernel gave each: CPU time, run delay, switches and migrations from `/proc`, and how late its sleeps
 //! returned. It is how far the simulator is from the truth, on the machine of whoever asks.
 //!
 //! Work is computation without system calls, in a loop that looks at the monotonic clock (which is read in user space) and does not
@@ -15,12 +15,14 @@
 mod calibrate;
 mod cgroup;
 mod check;
+mod common;
 mod error;
 mod ftrace;
 mod hogs;
 mod host;
 mod measured;
 mod objects;
+mod processes;
 mod program;
 mod run;
 mod stat;

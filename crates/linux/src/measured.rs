@@ -24,7 +24,7 @@ pub struct Measured {
 }
 
 /// One task.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskMeasured {
     /// Its name; a forked instance carries a number.
     pub name: String,

@@ -3,11 +3,13 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex as StdMutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex::{self, Flags};
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Channel, Workload};
+
+use crate::sys;
 
 /// The run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +23,34 @@ pub(crate) struct Objects {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) semaphores: Vec<Semaphore>,
     pub(crate) pipes: Vec<Pipe>,
-    /// The next beat of each timer, once it has one.
-    pub(crate) timers: Vec<StdMutex<Option<u64>>>,
+    /// The next beat of each timer, once it has one; 0 before.
+    pub(crate) timers: &'static [AtomicU64],
 }
 
 impl Objects {
-    pub(crate) fn new(workload: &Workload) -> io::Result<Self> {
-        let barrier = |parties| Barrier {
-            parties,
-            lock: Mutex::new(false),
-            met: Condition::default(),
-            arrived: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-        };
+    /// Makes them, in memory that forked processes share. `across`: they will.
+    pub(crate) fn new(workload: &Workload, across: bool) -> io::Result<Self> {
+        let (mutexes, conditions) = (workload.mutexes.len(), workload.conditions.len());
+        let (barriers, semaphores) = (workload.barriers.len(), workload.semaphores.len());
+        // A barrier has five words, a condition and a semaphore two.
+        let count = mutexes + 2 * conditions + 5 * barriers + 2 * semaphores;
+        let (words, timers) = sys::shared_words(count, workload.timers.len())?;
+        let mut words = Words { words: words.iter(), flags: if across { Flags::empty() } else { Flags::PRIVATE } };
         Ok(Self {
-            mutexes: workload.mutexes.iter().map(|mutex| Mutex::new(mutex.priority_inheritance)).collect(),
-            conditions: workload.conditions.iter().map(|_| Condition::default()).collect(),
-            barriers: workload.barriers.iter().map(|this| barrier(this.parties)).collect(),
-            semaphores: workload.semaphores.iter().map(|this| Semaphore::new(this.initial)).collect(),
-            pipes: workload.pipes.iter().map(|pipe| Pipe::new(pipe.capacity)).collect::<io::Result<_>>()?,
-            timers: workload.timers.iter().map(|_| StdMutex::new(None)).collect(),
+            mutexes: { workload.mutexes.iter() }
+                .map(|this| Mutex::new(&mut words, this.priority_inheritance))
+                .collect::<io::Result<_>>()?,
+            conditions: { workload.conditions.iter() }
+                .map(|_| Condition::new(&mut words))
+                .collect::<io::Result<_>>()?,
+            barriers: { workload.barriers.iter() }
+                .map(|this| Barrier::new(&mut words, this.parties))
+                .collect::<io::Result<_>>()?,
+            semaphores: { workload.semaphores.iter() }
+                .map(|this| Semaphore::new(&mut words, this.initial))
+                .collect::<io::Result<_>>()?,
+            pipes: workload.pipes.iter().map(Pipe::of).collect::<io::Result<_>>()?,
+            timers,
         })
     }
 
@@ -48,14 +58,14 @@ impl Objects {
     pub(crate) fn stop(&self) {
         let locks = self.mutexes.iter().chain(self.barriers.iter().map(|barrier| &barrier.lock));
         for mutex in locks.filter(|mutex| !mutex.inherits) {
-            wake(&mutex.word, u32::MAX);
+            mutex.word.wake(u32::MAX);
         }
         for condition in self.conditions.iter().chain(self.barriers.iter().map(|barrier| &barrier.met)) {
             condition.sequence.fetch_add(1, Ordering::SeqCst);
-            wake(&condition.sequence, u32::MAX);
+            condition.sequence.wake(u32::MAX);
         }
         for semaphore in &self.semaphores {
-            wake(&semaphore.count, u32::MAX);
+            semaphore.count.wake(u32::MAX);
         }
         for pipe in &self.pipes {
             pipe.stop();
@@ -63,39 +73,85 @@ impl Objects {
     }
 }
 
-/// Sleeps while `word` is `value`.
-fn wait(word: &AtomicU32, value: u32) {
-    // An error means that it is not any more, or a signal: the caller looks again either way.
-    let _looks_again = futex::wait(word, Flags::PRIVATE, value, None);
+/// Words that are not in use yet.
+struct Words {
+    words: std::slice::Iter<'static, AtomicU32>,
+    flags: Flags,
 }
 
-fn wake(word: &AtomicU32, nr: u32) {
-    // The kernel counts in an int. Waking fails only for a word that is not there.
-    let _woken = futex::wake(word, Flags::PRIVATE, nr.min(i32::MAX as u32));
+impl Words {
+    fn next(&mut self) -> io::Result<Word> {
+        let none = || io::Error::other("more words are needed than were made");
+        self.words.next().map(|word| Word { word, flags: self.flags }).ok_or_else(none)
+    }
+}
+
+/// A word to wait on: a futex.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    word: &'static AtomicU32,
+    /// Whether only this process has it.
+    flags: Flags,
+}
+
+impl std::ops::Deref for Word {
+    type Target = AtomicU32;
+
+    fn deref(&self) -> &AtomicU32 {
+        self.word
+    }
+}
+
+impl Word {
+    /// One that forked processes share.
+    pub(crate) fn shared(word: &'static AtomicU32) -> Self {
+        Self { word, flags: Flags::empty() }
+    }
+
+    /// Sleeps while it is `value`.
+    pub(crate) fn wait(&self, value: u32) {
+        self.wait_for(value, None);
+    }
+
+    /// The same, for so long at most.
+    pub(crate) fn wait_for(&self, value: u32, most: Option<&rustix::time::Timespec>) {
+        // An error means that it is not any more, or a signal, or that time is up: the caller looks again in any case.
+        let _looks_again = futex::wait(self.word, self.flags, value, most);
+    }
+
+    pub(crate) fn wake(&self, nr: u32) {
+        // The kernel counts in an int. Waking fails only for a word that is not there.
+        let _woken = futex::wake(self.word, self.flags, nr.min(i32::MAX as u32));
+    }
+}
+
+/// Whether the run is over.
+pub(crate) fn is_over(stop: &AtomicU32) -> bool {
+    stop.load(Ordering::SeqCst) != 0
 }
 
 /// A mutex: taken and given back in user mode while nobody waits, as glibc's.
 #[derive(Debug)]
 pub(crate) struct Mutex {
     /// Plain: 0 free, 1 taken, 2 taken and waited for. With priority inheritance: the owner's thread id, as the kernel wants it.
-    word: AtomicU32,
+    word: Word,
     inherits: bool,
 }
 
 impl Mutex {
-    fn new(inherits: bool) -> Self {
-        Self { word: AtomicU32::new(0), inherits }
+    fn new(words: &mut Words, inherits: bool) -> io::Result<Self> {
+        Ok(Self { word: words.next()?, inherits })
     }
 
     /// Takes it; even if the run is over, the caller has it then and must give it back.
-    pub(crate) fn lock(&self, tid: u32, stop: &AtomicBool) -> Result<(), Stopped> {
+    pub(crate) fn lock(&self, tid: u32, stop: &AtomicU32) -> Result<(), Stopped> {
         let mine = if self.inherits { tid } else { 1 };
         if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Ok(());
         }
         if self.inherits {
             // Its owner gives it back at the end of the run, too.
-            while let Err(error) = futex::lock_pi(&self.word, Flags::PRIVATE, None) {
+            while let Err(error) = futex::lock_pi(&self.word, self.word.flags, None) {
                 if error != rustix::io::Errno::INTR && error != rustix::io::Errno::AGAIN {
                     return Err(Stopped);
                 }
@@ -103,10 +159,10 @@ impl Mutex {
             return Ok(());
         }
         while self.word.swap(2, Ordering::Acquire) != 0 {
-            if stop.load(Ordering::SeqCst) {
+            if is_over(stop) {
                 return Err(Stopped);
             }
-            wait(&self.word, 2);
+            self.word.wait(2);
         }
         Ok(())
     }
@@ -115,29 +171,33 @@ impl Mutex {
         if self.inherits {
             if self.word.compare_exchange(tid, 0, Ordering::Release, Ordering::Relaxed).is_err() {
                 // Not the owner: the program gives back what it has not got, which changes nothing.
-                let _not_mine = futex::unlock_pi(&self.word, Flags::PRIVATE);
+                let _not_mine = futex::unlock_pi(&self.word, self.word.flags);
             }
         } else if self.word.swap(0, Ordering::Release) == 2 {
-            wake(&self.word, 1);
+            self.word.wake(1);
         }
     }
 }
 
 /// A condition variable.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Condition {
-    sequence: AtomicU32,
-    waiters: AtomicU32,
+    sequence: Word,
+    waiters: Word,
 }
 
 impl Condition {
+    fn new(words: &mut Words) -> io::Result<Self> {
+        Ok(Self { sequence: words.next()?, waiters: words.next()? })
+    }
+
     /// Waits for a signal, `mutex` being given back meanwhile.
-    pub(crate) fn wait(&self, mutex: &Mutex, tid: u32, stop: &AtomicBool) -> Result<(), Stopped> {
+    pub(crate) fn wait(&self, mutex: &Mutex, tid: u32, stop: &AtomicU32) -> Result<(), Stopped> {
         let sequence = self.sequence.load(Ordering::SeqCst);
         self.waiters.fetch_add(1, Ordering::SeqCst);
         mutex.unlock(tid);
-        while self.sequence.load(Ordering::SeqCst) == sequence && !stop.load(Ordering::SeqCst) {
-            wait(&self.sequence, sequence);
+        while self.sequence.load(Ordering::SeqCst) == sequence && !is_over(stop) {
+            self.sequence.wait(sequence);
         }
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         mutex.lock(tid, stop)
@@ -154,7 +214,7 @@ impl Condition {
     fn wake(&self, nr: u32) {
         if self.waiters.load(Ordering::SeqCst) > 0 {
             self.sequence.fetch_add(1, Ordering::SeqCst);
-            wake(&self.sequence, nr);
+            self.sequence.wake(nr);
         }
     }
 }
@@ -165,12 +225,17 @@ pub(crate) struct Barrier {
     parties: u32,
     lock: Mutex,
     met: Condition,
-    arrived: AtomicU32,
-    generation: AtomicU32,
+    arrived: Word,
+    generation: Word,
 }
 
 impl Barrier {
-    pub(crate) fn wait(&self, tid: u32, stop: &AtomicBool) -> Result<(), Stopped> {
+    fn new(words: &mut Words, parties: u32) -> io::Result<Self> {
+        let (lock, met) = (Mutex::new(words, false)?, Condition::new(words)?);
+        Ok(Self { parties, lock, met, arrived: words.next()?, generation: words.next()? })
+    }
+
+    pub(crate) fn wait(&self, tid: u32, stop: &AtomicU32) -> Result<(), Stopped> {
         self.lock.lock(tid, stop)?;
         if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 >= self.parties {
             self.arrived.store(0, Ordering::SeqCst);
@@ -180,52 +245,54 @@ impl Barrier {
             let generation = self.generation.load(Ordering::SeqCst);
             while self.generation.load(Ordering::SeqCst) == generation {
                 self.met.wait(&self.lock, tid, stop)?;
-                if stop.load(Ordering::SeqCst) {
+                if is_over(stop) {
                     break;
                 }
             }
         }
         self.lock.unlock(tid);
-        if stop.load(Ordering::SeqCst) { Err(Stopped) } else { Ok(()) }
+        if is_over(stop) { Err(Stopped) } else { Ok(()) }
     }
 }
 
 /// A counting semaphore.
 #[derive(Debug)]
 pub(crate) struct Semaphore {
-    count: AtomicU32,
-    waiters: AtomicU32,
+    count: Word,
+    waiters: Word,
 }
 
 impl Semaphore {
-    fn new(initial: u32) -> Self {
-        Self { count: AtomicU32::new(initial), waiters: AtomicU32::new(0) }
+    fn new(words: &mut Words, initial: u32) -> io::Result<Self> {
+        let this = Self { count: words.next()?, waiters: words.next()? };
+        this.count.store(initial, Ordering::SeqCst);
+        Ok(this)
     }
 
     pub(crate) fn post(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.waiters.load(Ordering::SeqCst) > 0 {
-            wake(&self.count, 1);
+            self.count.wake(1);
         }
     }
 
-    pub(crate) fn wait(&self, stop: &AtomicBool) -> Result<(), Stopped> {
+    pub(crate) fn wait(&self, stop: &AtomicU32) -> Result<(), Stopped> {
         loop {
             let take = |count: u32| count.checked_sub(1);
             if self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
                 return Ok(());
             }
-            if stop.load(Ordering::SeqCst) {
+            if is_over(stop) {
                 return Err(Stopped);
             }
             self.waiters.fetch_add(1, Ordering::SeqCst);
-            wait(&self.count, 0);
+            self.count.wait(0);
             self.waiters.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
-/// A pipe of the kernel.
+/// A pipe of the kernel, or a stream socket.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     reader: OwnedFd,
@@ -233,6 +300,20 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
+    fn of(pipe: &vruntime_workload::program::Pipe) -> io::Result<Self> {
+        match pipe.kind {
+            Channel::Pipe => Self::new(pipe.capacity),
+            // What one holds is the kernel's affair: the model has it from there.
+            Channel::Socket => Self::socket(),
+        }
+    }
+
+    /// A pair of connected stream sockets, as `socketpair` makes them: what is written to one end is read from the other.
+    pub(crate) fn socket() -> io::Result<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        Ok(Self { reader: reader.into(), writer: writer.into() })
+    }
+
     pub(crate) fn new(capacity: u32) -> io::Result<Self> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // The kernel has at least a page; a pipe that holds more than was asked for blocks its writers later.
@@ -241,11 +322,11 @@ impl Pipe {
     }
 
     /// Writes all of `bytes`.
-    pub(crate) fn write(&self, bytes: &[u8], stop: &AtomicBool) -> Result<(), Stopped> {
+    pub(crate) fn write(&self, bytes: &[u8], stop: &AtomicU32) -> Result<(), Stopped> {
         let mut bytes = bytes;
         while !bytes.is_empty() {
             let wrote = rustix::io::write(&self.writer, bytes);
-            if stop.load(Ordering::Relaxed) {
+            if is_over(stop) {
                 return Err(Stopped);
             }
             bytes = &bytes[wrote.unwrap_or(0)..];
@@ -254,11 +335,11 @@ impl Pipe {
     }
 
     /// Fills `bytes`.
-    pub(crate) fn read(&self, bytes: &mut [u8], stop: &AtomicBool) -> Result<(), Stopped> {
+    pub(crate) fn read(&self, bytes: &mut [u8], stop: &AtomicU32) -> Result<(), Stopped> {
         let mut filled = 0;
         while filled < bytes.len() {
             let read = rustix::io::read(&self.reader, &mut bytes[filled..]);
-            if stop.load(Ordering::Relaxed) {
+            if is_over(stop) {
                 return Err(Stopped);
             }
             filled += read.unwrap_or(0);
@@ -274,7 +355,8 @@ impl Pipe {
             let _set = rustix::fs::fcntl_setfl(end, nonblocking);
         }
         let mut drained = [0; 4096];
-        let _room = rustix::io::read(&self.reader, &mut drained);
+        // A socket wakes its writers when it is mostly empty, a pipe when a page is.
+        while rustix::io::read(&self.reader, &mut drained).is_ok_and(|read| read == drained.len()) {}
         let _bytes = rustix::io::write(&self.writer, &[0; 64]);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::ClockId;
@@ -97,7 +98,7 @@ impl Running {
     /// One operation.
     fn op(&mut self, op: &Op) -> Result<(), Stopped> {
         let shared = self.shared.clone();
-        let (objects, stop) = (&shared.objects, &shared.stop);
+        let (objects, stop) = (&shared.objects, shared.common.stop());
         match *op {
             Op::Run { work } => {
                 let began = work::now();
@@ -121,13 +122,15 @@ impl Running {
             Op::Device { time } => self.sleep_until(work::now().saturating_add(time), false)?,
             Op::Timer { timer, period, mode } => {
                 let now = work::now();
-                let due = {
-                    let mut beat = objects.timers[timer].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    let counted_from = shared.workload.timers[timer].start.map(|start| shared.start() + start);
-                    let due = beat.or(counted_from).unwrap_or(self.loop_began).saturating_add(period);
-                    *beat = Some(if due <= now && mode == TimerMode::Relative { now } else { due });
-                    due
-                };
+                let counted_from = shared.workload.timers[timer].start.map(|start| shared.start() + start);
+                let first = counted_from.unwrap_or(self.loop_began);
+                let next = |beat: u64| if beat == 0 { first } else { beat }.saturating_add(period);
+                let beat = objects.timers[timer].fetch_update(Ordering::SeqCst, Ordering::SeqCst, |beat| {
+                    let due = next(beat);
+                    Some(if due <= now && mode == TimerMode::Relative { now } else { due })
+                });
+                // It was updated: the closure never refuses.
+                let due = next(beat.unwrap_or(0));
                 let slack = due as i64 - now as i64;
                 self.this_loop.period = self.this_loop.period.saturating_add(period);
                 self.this_loop.slack = slack;
@@ -198,7 +201,7 @@ impl Running {
     fn holding(&mut self, mutex: usize, act: impl FnOnce(&Mutex, u32) -> Result<(), Stopped>) -> Result<(), Stopped> {
         let shared = self.shared.clone();
         let mutex = &shared.objects.mutexes[mutex];
-        mutex.lock(self.tid, &shared.stop)?;
+        mutex.lock(self.tid, shared.common.stop())?;
         // Stopped, it has not got it back.
         act(mutex, self.tid)?;
         mutex.unlock(self.tid);

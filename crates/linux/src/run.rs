@@ -1,9 +1,9 @@
 //! A run: all threads made ready, begun at one instant, ended at one, and measured.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,10 +12,12 @@ use vruntime_workload::program::{Change, Changed, Policy, Settings, Workload};
 
 use crate::cgroup::Cgroups;
 use crate::check;
+use crate::common::Common;
 use crate::error::Error;
 use crate::ftrace::Recording;
 use crate::measured::{Measured, TaskMeasured};
 use crate::objects::Objects;
+use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, work};
 
@@ -29,7 +31,9 @@ const LEAD_REAL_TIME_NS: u64 = 300_000_000;
 /// How often it is looked whether somebody wants the run to stop. That takes a CPU from the workload's tasks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Threads beyond this are refused.
-const MAX_THREADS: usize = 30_000;
+pub(crate) const MAX_THREADS: usize = 30_000;
+/// Tasks that are processes of their own are threads of one if there are more than this.
+const MAX_PROCESSES: usize = 4000;
 /// What a thread needs: the programs are loops.
 pub(crate) const STACK: usize = 256 << 10;
 
@@ -44,6 +48,8 @@ pub struct Options {
     pub force: bool,
     /// Timer slack of the threads, nanoseconds; none: the kernel's default, 50 us.
     pub timer_slack_ns: Option<u64>,
+    /// Threads of one process, whatever the workload says of processes.
+    pub threads: bool,
     /// Keep each loop as rt-app logs it ([`TaskMeasured::logged`]).
     pub log_loops: bool,
 }
@@ -52,22 +58,17 @@ pub struct Options {
 pub(crate) struct Shared {
     pub(crate) workload: Workload,
     timer_slack_ns: Option<u64>,
+    /// Tasks are threads of one process, whatever the workload says.
+    threads_only: bool,
     pub(crate) log_loops: bool,
     pub(crate) objects: Objects,
     pub(crate) cgroups: Option<Cgroups>,
-    /// The run is over: whoever waits, go.
-    pub(crate) stop: AtomicBool,
-    /// The common start, monotonic nanoseconds; 0 until it is known.
-    start: AtomicU64,
-    end: AtomicU64,
-    /// How many have been forked of each task.
-    forked: Vec<AtomicU32>,
-    /// Programs that have not come to their end.
+    /// What other processes see, too.
+    pub(crate) common: Common,
+    /// Programs of this process that have not come to their end.
     live: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     measured: Mutex<Vec<TaskMeasured>>,
-    /// The thread of each instance that lives.
-    tids: Mutex<BTreeSet<(usize, u32)>>,
     notes: Mutex<BTreeSet<String>>,
     gate: Gate,
 }
@@ -81,7 +82,6 @@ struct Gate {
 
 #[derive(Default)]
 struct GateState {
-    ready: usize,
     open: bool,
     parked: Vec<TaskMeasured>,
     leave: bool,
@@ -99,14 +99,6 @@ impl Gate {
         }
     }
 
-    /// Waits at most so long.
-    fn wait_for(&self, most: Duration, until: impl Fn() -> bool) {
-        let _reached = self
-            .moved
-            .wait_timeout_while(locked(&self.state), most, |_| !until())
-            .unwrap_or_else(PoisonError::into_inner);
-    }
-
     fn change(&self, change: impl FnOnce(&mut GateState)) {
         change(&mut locked(&self.state));
         self.moved.notify_all();
@@ -116,17 +108,17 @@ impl Gate {
 impl Shared {
     /// The common start, monotonic nanoseconds.
     pub(crate) fn start(&self) -> u64 {
-        self.start.load(Ordering::Relaxed)
+        self.common.start()
     }
 
     /// The end, monotonic nanoseconds.
     pub(crate) fn end(&self) -> u64 {
-        self.end.load(Ordering::Relaxed)
+        self.common.end()
     }
 
     /// Whether the run is over.
     pub(crate) fn over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || work::now() >= self.end()
+        self.common.over()
     }
 
     /// Gives the calling thread its timer slack. A refusal would be the kernel's of a call it has always had.
@@ -143,8 +135,11 @@ impl Shared {
 
     /// A running task starts another.
     pub(crate) fn fork(self: &Arc<Self>, template: usize) {
-        let count = self.forked[template].fetch_add(1, Ordering::Relaxed);
+        let count = self.common.forked[template].fetch_add(1, Ordering::Relaxed);
         let task = &self.workload.tasks[template];
+        if task.process.is_none() && !self.threads_only {
+            self.note("forked processes are threads of whoever forks them".to_owned());
+        }
         let first = count == 0 && task.start.is_none();
         let name = if first { task.name.clone() } else { format!("{}-{}", task.name, count + 1) };
         if locked(&self.threads).len() >= MAX_THREADS {
@@ -152,16 +147,17 @@ impl Shared {
             return;
         }
         self.live.fetch_add(1, Ordering::SeqCst);
+        self.common.one_more();
         let shared = self.clone();
         let settings = task.settings.clone();
         let body = move || {
             let born = work::now();
             let mut this = Running::new(shared.clone(), template, name);
             shared.set_slack();
-            locked(&shared.tids).insert((template, this.measured.tid));
+            let here = shared.common.here_is(template, this.measured.tid);
             this.apply(&settings);
             this.run();
-            locked(&shared.tids).remove(&(template, this.measured.tid));
+            shared.common.gone(here);
             stat::read_at_end(&mut this.measured);
             this.note_attributes();
             this.measured.life_ns = work::now().min(shared.end()).saturating_sub(born);
@@ -179,10 +175,8 @@ impl Shared {
 
     /// A program has come to its end; with the last the run is over.
     fn one_less(&self) {
-        if self.live.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.end.fetch_min(work::now(), Ordering::SeqCst);
-            self.gate.change(|_| ());
-        }
+        self.live.fetch_sub(1, Ordering::SeqCst);
+        self.common.one_less();
     }
 
     /// One of the workload's own tasks, from its making to its end.
@@ -190,9 +184,9 @@ impl Shared {
         let task = &self.workload.tasks[template];
         let mut this = Running::new(self.clone(), template, task.name.clone());
         self.set_slack();
-        locked(&self.tids).insert((template, this.measured.tid));
+        self.common.here_is(template, this.measured.tid);
         this.apply(&task.settings);
-        self.gate.change(|gate| gate.ready += 1);
+        self.common.is_ready();
         self.gate.wait(|gate| gate.open);
         let mut before = TaskMeasured { tid: this.measured.tid, ..TaskMeasured::default() };
         stat::read_own(&mut before);
@@ -242,7 +236,7 @@ impl Shared {
             Changed::Tasks { tasks, settings, nice } => {
                 let policy = settings.policy.or(nice.map(|nice| Policy::Other { nice, slice: None }));
                 let settings = Settings { policy, ..settings.clone() };
-                for &(template, tid) in locked(&self.tids).iter().filter(|(template, _)| tasks.contains(template)) {
+                for (template, tid) in self.common.threads().filter(|(template, _)| tasks.contains(template)) {
                     program::apply(self, tid, &self.workload.tasks[template].name, &settings);
                 }
             }
@@ -278,7 +272,21 @@ fn has_realtime(workload: &Workload) -> bool {
     at_some_time || workload.changes.iter().any(changed)
 }
 
-/// Runs a workload as threads of this process and measures what the kernel gives them. `stopped` is asked now and then whether
+/// The tasks that are begun, by the processes they are of.
+fn processes_of(workload: &Workload, begun: &[usize]) -> Vec<Vec<usize>> {
+    let mut shared: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for &task in begun {
+        match workload.tasks[task].process {
+            Some(process) => shared.entry(process).or_default().push(task),
+            None => all.push(vec![task]),
+        }
+    }
+    all.extend(shared.into_values());
+    all
+}
+
+/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the kernel gives them. `stopped` is asked now and then whether
 /// somebody wants it to end.
 ///
 /// # Errors
@@ -312,30 +320,44 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     if !workload.sessions.is_empty() {
         notes.push("all threads are of one session: sessions are left out".to_owned());
     }
-    let objects = Objects::new(workload).map_err(|source| Error::Io {
-        what: "cannot make the workload's pipes".to_owned(),
-        path: None,
-        source,
-    })?;
+    let mut processes = if options.threads { Vec::new() } else { processes_of(workload, &begun) };
+    if processes.len() > MAX_PROCESSES {
+        notes.push(format!("tasks are threads of one process: more than {MAX_PROCESSES} processes are not made"));
+        processes.clear();
+    }
+    let across = processes.len() > 1;
+    let none = |what: &'static str| move |source| Error::Io { what: what.to_owned(), path: None, source };
+    let objects = Objects::new(workload, across).map_err(none("cannot make the workload's pipes"))?;
+    let changed = |change: &Change| matches!(change.what, Changed::Tasks { .. });
+    let common = Common::new(workload.tasks.len(), begun.len(), workload.changes.iter().any(changed))
+        .map_err(none("cannot map memory"))?;
     let shared = Arc::new(Shared {
         workload: workload.clone(),
         timer_slack_ns: options.timer_slack_ns,
+        threads_only: options.threads,
         log_loops: options.log_loops,
         objects,
         cgroups,
-        stop: AtomicBool::new(false),
-        start: AtomicU64::new(0),
-        end: AtomicU64::new(u64::MAX),
-        forked: workload.tasks.iter().map(|_| AtomicU32::new(0)).collect(),
-        live: AtomicUsize::new(begun.len()),
+        common,
+        live: AtomicUsize::new(if across { 0 } else { begun.len() }),
         threads: Mutex::new(Vec::new()),
         measured: Mutex::new(Vec::new()),
-        tids: Mutex::new(BTreeSet::new()),
         notes: Mutex::new(BTreeSet::new()),
         gate: Gate::default(),
     });
-    let started = begin(&shared, &begun);
-    if let Err(error) = started {
+    let mut children = Vec::new();
+    if let Some(note) = work::prepare() {
+        shared.note(note);
+    }
+    let started = if across {
+        processes.iter().try_for_each(|tasks| {
+            children.push(Child::begin(&shared, tasks)?);
+            Ok(())
+        })
+    } else {
+        begin(&shared, &begun)
+    };
+    if let Err(error) = started.and_then(|()| all_ready(&shared, begun.len(), &mut children)) {
         end(&shared);
         return Err(error);
     }
@@ -346,7 +368,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
             None
         }
     });
-    let interrupted = last(&shared, duration, stopped);
+    let interrupted = last(&shared, begun.len() as u64, duration, &mut children, stopped);
     let over = work::now().min(shared.end());
     let trace = recording.and_then(|(recording, path)| match recording.finish(&path) {
         Ok(()) => Some(path),
@@ -355,13 +377,13 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
             None
         }
     });
-    wait_until_parked(&shared, begun.len());
-    let parked = std::mem::take(&mut locked(&shared.gate.state).parked);
-    let mut tasks: Vec<TaskMeasured> = parked.iter().map(Shared::measure).collect();
+    let (mut tasks, mut of_children) =
+        if across { processes::gather(children, &mut notes) } else { (parked(&shared, begun.len()), Vec::new()) };
     tasks.sort_by_key(|task| task.template);
     let groups = shared.cgroups.as_ref().map(|cgroups| cgroups.measure(&workload.groups)).unwrap_or_default();
     end(&shared);
     let mut forked = std::mem::take(&mut *locked(&shared.measured));
+    forked.append(&mut of_children);
     if !forked.is_empty() {
         notes
             .push("forked threads: how long they waited for a CPU and how often they moved is not measured".to_owned());
@@ -381,11 +403,8 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     })
 }
 
-/// Makes the threads and lets them begin, all at one instant.
-fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
-    if let Some(note) = work::prepare() {
-        shared.note(note);
-    }
+/// Makes the threads of this process.
+pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
     for &template in begun {
         let this = shared.clone();
         let name = short(&shared.workload.tasks[template].name);
@@ -397,30 +416,68 @@ fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
             }
         }
     }
-    shared.gate.wait(|gate| gate.ready == begun.len());
     Ok(())
 }
 
+/// Waits until all threads are ready to begin.
+fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> Result<(), Error> {
+    let look = work::timespec(LOOK.as_nanos() as u64);
+    loop {
+        let ready = shared.common.ready.load(Ordering::SeqCst);
+        if ready as usize >= count {
+            return Ok(());
+        }
+        if Child::any_is_gone(children) {
+            let source = std::io::Error::other("it ended before it began");
+            return Err(Error::Io { what: "a process could not be made ready".to_owned(), path: None, source });
+        }
+        shared.common.ready.wait_for(ready, Some(&look));
+    }
+}
+
+/// What a child process does: its tasks, and what came of them, those that were begun and those that were forked.
+pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> Result<processes::Report, Error> {
+    shared.live.store(tasks.len(), Ordering::SeqCst);
+    begin(shared, tasks)?;
+    shared.common.wait_for_begin();
+    shared.gate.change(|gate| gate.open = true);
+    shared.common.wait_for_stop();
+    let measured = parked(shared, tasks.len());
+    end(shared);
+    let forked = std::mem::take(&mut *locked(&shared.measured));
+    let notes = std::mem::take(&mut *locked(&shared.notes)).into_iter().collect();
+    Ok(processes::Report { begun: measured, forked, notes })
+}
+
 /// Opens the gate, and waits until the run is over. Whether somebody stopped it.
-fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool) -> bool {
-    let threads = locked(&shared.threads).len() as u64;
+fn last(
+    shared: &Arc<Shared>,
+    threads: u64,
+    duration: Option<u64>,
+    children: &mut [Child],
+    stopped: &dyn Fn() -> bool,
+) -> bool {
     let real_time = has_realtime(&shared.workload);
     let lead = if real_time { LEAD_REAL_TIME_NS } else { LEAD_NS };
     let start = work::now() + lead + threads * LEAD_EACH_NS;
     let end = duration.map_or(u64::MAX, |duration| start.saturating_add(duration));
-    shared.start.store(start, Ordering::SeqCst);
-    shared.end.store(end, Ordering::SeqCst);
+    shared.common.begin(start, end);
     shared.gate.change(|gate| gate.open = true);
     let mut changes = shared.workload.changes.iter().peekable();
     let mut interrupted = false;
-    while shared.live.load(Ordering::SeqCst) > 0 {
+    while shared.common.live() > 0 {
         let now = work::now();
         if now >= end {
             break;
         }
         if stopped() {
             interrupted = true;
-            shared.end.store(now, Ordering::SeqCst);
+            shared.common.end_at(now);
+            break;
+        }
+        if Child::any_is_gone(children) {
+            shared.note("a process was ended by something else; what it did is not measured".to_owned());
+            shared.common.end_at(now);
             break;
         }
         while let Some(change) = changes.next_if(|change| start + change.at <= now) {
@@ -428,9 +485,9 @@ fn last(shared: &Arc<Shared>, duration: Option<u64>, stopped: &dyn Fn() -> bool)
         }
         let next = changes.peek().map_or(u64::MAX, |change| start + change.at).min(end);
         let wait = LOOK.min(Duration::from_nanos(next.saturating_sub(now)));
-        shared.gate.wait_for(wait, || shared.live.load(Ordering::SeqCst) == 0);
+        shared.common.wait_until_done(wait);
     }
-    shared.stop.store(true, Ordering::SeqCst);
+    shared.common.stop_all();
     interrupted
 }
 
@@ -442,9 +499,17 @@ fn wait_until_parked(shared: &Arc<Shared>, count: usize) {
     }
 }
 
+/// What the threads of this process came to.
+fn parked(shared: &Arc<Shared>, count: usize) -> Vec<TaskMeasured> {
+    wait_until_parked(shared, count);
+    let parked = std::mem::take(&mut locked(&shared.gate.state).parked);
+    parked.iter().map(Shared::measure).collect()
+}
+
 /// Lets all threads go, and waits until they are gone.
 fn end(shared: &Arc<Shared>) {
-    shared.stop.store(true, Ordering::SeqCst);
+    shared.common.stop_all();
+    shared.common.open_all();
     shared.gate.change(|gate| (gate.open, gate.leave) = (true, true));
     loop {
         let threads = std::mem::take(&mut *locked(&shared.threads));

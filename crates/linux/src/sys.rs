@@ -1,7 +1,9 @@
-//! The system calls that no safe library has: `sched_setattr` and `sched_getattr`.
+//! The system calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and memory that processes share.
 #![allow(unsafe_code)]
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// `struct sched_attr`, as of Linux 5.3.
 #[repr(C)]
@@ -56,9 +58,63 @@ pub(crate) fn attr() -> io::Result<SchedAttr> {
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
+/// So many words each, all 0, that processes forked from this one share with it. They stay until the process ends: some KiB a run.
+pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [AtomicU32], &'static [AtomicU64])> {
+    let bytes = u64s * size_of::<AtomicU64>() + u32s * size_of::<AtomicU32>();
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let base = base.cast::<AtomicU64>();
+    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words, is zeroed, which is a valid value of both, and is never unmapped.
+    // The two do not overlap, and whoever else writes to them does so through the same atomics.
+    Ok(unsafe {
+        let long = std::slice::from_raw_parts(base, u64s);
+        (std::slice::from_raw_parts(base.add(u64s).cast::<AtomicU32>(), u32s), long)
+    })
+}
+
+/// Forks; the child does `body` and ends with what it returns. The child's id.
+///
+/// The child has only the calling thread. Of others, which this process may have, it lacks whatever they held: `body` must not wait for a lock that another
+/// part of the process may have had at that moment, standard output's among them. (glibc's allocator looks after its own.)
+pub(crate) fn fork(body: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
+    // SAFETY: the child goes on with a copy of this thread's stack and memory, runs `body` under the condition above, and ends without
+    // running destructors or exit handlers of what it has copied.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(101);
+            // SAFETY: it does not return.
+            unsafe { libc::_exit(code) }
+        }
+        child => Ok(child),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_writes_where_its_parent_reads() {
+        use std::sync::atomic::Ordering;
+        let (short, long) = shared_words(3, 2).unwrap();
+        assert_eq!((short.len(), long.len()), (3, 2));
+        let child = fork(|| {
+            short[2].store(7, Ordering::SeqCst);
+            long[1].store(8, Ordering::SeqCst);
+            3
+        });
+        let pid = rustix::process::Pid::from_raw(child.unwrap());
+        let status = rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()).unwrap().unwrap().1;
+        assert_eq!(status.exit_status(), Some(3));
+        assert_eq!((short[2].load(Ordering::SeqCst), long[1].load(Ordering::SeqCst)), (7, 8));
+        assert_eq!(short[0].load(Ordering::SeqCst), 0);
+    }
 
     #[test]
     fn what_is_set_is_there() {

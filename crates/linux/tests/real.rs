@@ -106,6 +106,8 @@ fn whoever_waits_is_woken_by_the_end() {
         once("semaphore", vec![Op::SemWait(0)]),
         once("reads", vec![Op::PipeRead { pipe: 0, bytes: 10 }]),
         task("writes", Repeat::Forever, vec![Op::PipeWrite { pipe: 1, bytes: 4096 }]),
+        once("reads socket", vec![Op::PipeRead { pipe: 2, bytes: 10 }]),
+        task("writes socket", Repeat::Forever, vec![Op::PipeWrite { pipe: 3, bytes: 100 }]),
         once("sleeps", vec![long.clone()]),
     ]);
     let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
@@ -113,9 +115,10 @@ fn whoever_waits_is_woken_by_the_end() {
     all.conditions = vec!["s".to_owned(), "c".to_owned()];
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
-    all.pipes = ["r", "w"].map(|name| Pipe { name: name.to_owned(), capacity: 4096, kind: Channel::Pipe }).to_vec();
+    let kinds = [Channel::Pipe, Channel::Pipe, Channel::Socket, Channel::Socket];
+    all.pipes = kinds.map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
     let measured = of(&all, Some(50 * MS));
-    assert_eq!(measured.tasks.len(), 11);
+    assert_eq!(measured.tasks.len(), 13);
     assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
 }
 
@@ -135,8 +138,9 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
         task("parent", Repeat::Times(3), vec![Op::Fork(6)]),
         Task { start: None, ..once("child", vec![Op::Run { work: MS }, Op::Mem { bytes: 10 }]) },
     ]);
-    all.pipes =
-        ["there", "back"].map(|name| Pipe { name: name.to_owned(), capacity: 65_536, kind: Channel::Pipe }).to_vec();
+    // There by a pipe, and back by a socket.
+    let channel = |(name, kind): (&str, _)| Pipe { name: name.to_owned(), capacity: 65_536, kind };
+    all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true }];
@@ -209,4 +213,116 @@ fn it_stops_when_asked_and_has_what_there_was() {
     let measured = run(&workload(vec![sleeper]), &options, &stopped).expect("it runs");
     assert!(measured.interrupted && measured.elapsed_ns < 10_000 * MS, "{measured:?}");
     assert!(measured.tasks[0].loops > 0);
+}
+
+/// The same workload, each task a process of its own.
+fn apart(mut workload: Workload) -> Workload {
+    workload.tasks.iter_mut().for_each(|task| task.process = None);
+    workload
+}
+
+#[test]
+fn processes_meet_answer_and_are_measured() {
+    let rounds = 50;
+    let loops = |name, ops| task(name, Repeat::Times(rounds), ops);
+    let write = |pipe| Op::PipeWrite { pipe, bytes: 100 };
+    let read = |pipe| Op::PipeRead { pipe, bytes: 100 };
+    let beat = || Op::Timer { timer: 0, period: MS, mode: TimerMode::Absolute };
+    let guarded = |mutex| vec![Op::Lock(mutex), Op::Run { work: 100_000 }, Op::Unlock(mutex)];
+    let mut all = workload(vec![
+        loops("ping", vec![write(0), read(1)]),
+        loops("pong", vec![read(0), write(1)]),
+        loops("one", vec![Op::Barrier(0), Op::SemPost(0)]),
+        loops("other", vec![Op::Barrier(0), Op::SemWait(0)]),
+        loops("beat", vec![beat()]),
+        loops("beat too", vec![beat()]),
+        loops("locks", guarded(0)),
+        loops("locks too", guarded(0)),
+        loops("lends", guarded(1)),
+        loops("lends too", guarded(1)),
+        task("parent", Repeat::Times(3), vec![Op::Fork(11)]),
+        Task { start: None, ..once("child", vec![Op::Run { work: MS }]) },
+    ]);
+    let channel = |(name, kind): (&str, _)| Pipe { name: name.to_owned(), capacity: 65_536, kind };
+    all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
+    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
+    all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+    let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
+    all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
+    all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
+    let measured = of(&apart(all), None);
+    assert_eq!(measured.tasks.len(), 14, "{measured:?}");
+    assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
+    let (begun, forked) = measured.tasks.split_at(11);
+    assert!(begun[..10].iter().all(|task| task.loops == rounds) && forked.iter().all(|task| task.cpu_ns >= MS));
+    assert!(begun[..10].iter().all(|task| task.cpu_ns > 0 && task.voluntary < 10 * rounds), "{begun:?}");
+    assert!(measured.elapsed_ns >= 2 * rounds * MS, "both beats are of one timer");
+    assert!(measured.notes.iter().any(|note| note.contains("forked processes are threads")), "{:?}", measured.notes);
+    let tids: std::collections::BTreeSet<u32> = measured.tasks.iter().map(|task| task.tid).collect();
+    assert_eq!(tids.len(), 14);
+}
+
+#[test]
+fn processes_that_wait_are_woken_by_the_end() {
+    let long = Op::Sleep { time: 60_000 * MS };
+    let mut all = workload(vec![
+        once("waits", vec![Op::Lock(0), Op::Wait { condition: 0, mutex: 0 }]),
+        once("reads", vec![Op::PipeRead { pipe: 0, bytes: 10 }]),
+        task("writes", Repeat::Forever, vec![Op::PipeWrite { pipe: 1, bytes: 4096 }]),
+        once("owner", vec![Op::Lock(1), long.clone()]),
+        once("blocked", vec![Op::Sleep { time: 5 * MS }, Op::Lock(1)]),
+        task("hog", Repeat::Forever, vec![Op::Run { work: 1000 * MS }]),
+        once("sleeps", vec![long]),
+    ]);
+    let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
+    all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
+    all.conditions = vec!["c".to_owned()];
+    all.pipes =
+        [Channel::Pipe, Channel::Socket].map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
+    let measured = of(&apart(all), Some(50 * MS));
+    assert_eq!(measured.tasks.len(), 7, "{measured:?}");
+    assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
+    assert!((50 * MS..10_000 * MS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
+}
+
+/// Processes are of this one's making, and threads of each other where the workload says so.
+#[test]
+fn processes_are_what_the_workload_says() {
+    let of_process = |process| Task { process, ..once("t", vec![Op::Sleep { time: 100 * MS }]) };
+    let all = workload(vec![of_process(None), of_process(Some(0)), of_process(Some(0)), of_process(None)]);
+    let own = std::process::id();
+    let children = std::cell::RefCell::new(0);
+    let look = || {
+        let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let parents = listed.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        // The name, in parentheses, is this test's thread's; the parent is the second field behind it.
+        let ours = parents.filter(|stat| {
+            let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+            stat.contains("(processes_are_w)") && parent.is_some_and(|parent| parent == own.to_string())
+        });
+        let count = ours.count();
+        children.replace_with(|most| count.max(*most));
+        false
+    };
+    let run_with = |threads| {
+        children.replace(0);
+        let measured = run(&all, &Options { threads, ..Options::default() }, &look).expect("it runs");
+        assert_eq!(measured.tasks.len(), 4, "{measured:?}");
+        *children.borrow()
+    };
+    assert_eq!((run_with(false), run_with(true)), (3, 0));
+}
+
+/// Changes reach threads of other processes.
+#[test]
+fn processes_are_changed_from_outside() {
+    use vruntime_workload::program::{Change, Changed};
+    let mut all = workload(vec![
+        once("nicer", vec![Op::Sleep { time: 200 * MS }]),
+        once("as it was", vec![Op::Sleep { time: 200 * MS }]),
+    ]);
+    let settings = Settings::default();
+    all.changes = vec![Change { at: 20 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: Some(7) } }];
+    let measured = of(&apart(all), None);
+    assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [7, 0]);
 }

@@ -122,6 +122,9 @@ costs! {
     rcu_ns:                    0,       0,  15_000, 130_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     150,   4_500;
+    /// What a call that moves a message through a stream socket takes beyond one through a pipe: the kernel makes a buffer for each
+    /// message, and throws it away when it is read.
+    socket_ns:                 0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     100,   2_900;
     /// An access that hits a cache (rt-app `memrun` with a stride below 64 or a buffer up to 1 MiB).

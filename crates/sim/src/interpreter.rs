@@ -261,9 +261,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 this.due = now.saturating_add(time);
                 self.call(cpu, task, self.core.costs.timer_arm_ns)
             }
-            Code::PipeRead { bytes, .. } | Code::PipeWrite { bytes, .. } => {
+            Code::PipeRead { pipe, bytes } | Code::PipeWrite { pipe, bytes } => {
                 let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
-                self.call(cpu, task, copy)
+                let socket = self.objects.pipes[pipe as usize].is_socket();
+                let buffer = if socket { self.core.costs.socket_ns } else { 0 };
+                self.call(cpu, task, copy + buffer)
             }
             code => self.fetch_rare(cpu, task, code),
         }

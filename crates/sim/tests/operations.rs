@@ -512,6 +512,21 @@ fn a_switch_costs_more_to_whom_others_have_displaced() {
     assert_eq!((mm(false), mm(true)), (0, 3000));
 }
 
+/// Each call with a socket takes its buffer besides; with a pipe none.
+#[test]
+fn messages_through_sockets_cost_a_buffer_each() {
+    let length = |kind, socket_ns| {
+        let mut config = exact("6.12", "1");
+        config.machine.costs.socket_ns = socket_ns;
+        let ops = vec![Op::PipeWrite { pipe: 0, bytes: 100 }, Op::PipeRead { pipe: 0, bytes: 100 }];
+        let mut all = workload(vec![task("t", vec![phase(ops, Repeat::Times(10))])]);
+        all.pipes = vec![Pipe { name: "p".to_owned(), capacity: 4096, kind }];
+        simulate(&all, &config, &mut NoSink).unwrap().end
+    };
+    let takes = |kind| length(kind, 500) - length(kind, 0);
+    assert_eq!((takes(Channel::Socket), takes(Channel::Pipe)), (20 * 500, 0));
+}
+
 #[test]
 fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     let grouped = |mut task: Task| {

@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod command;
+mod here;
 mod kernels;
+mod models;
 mod rtapp;
 
 use clap::Parser;
@@ -14,6 +16,8 @@ use clap::Parser;
 enum Xtask {
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
+    /// Run benchmarks for real, and simulate their models on this machine as it is measured
+    Models(models::Models),
     /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
     #[command(name = "rt-app")]
     RtApp(rtapp::RtApp),
@@ -22,6 +26,7 @@ enum Xtask {
 fn main() -> miette::Result<()> {
     match Xtask::parse() {
         Xtask::Kernels(kernels) => kernels.run(),
+        Xtask::Models(models) => models.run(),
         Xtask::RtApp(rtapp) => rtapp.run(),
     }
 }

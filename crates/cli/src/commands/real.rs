@@ -36,6 +36,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         trace,
         force: real.force,
         timer_slack_ns: None,
+        threads: false,
         log_loops: real.rtapp_log.is_some(),
     };
     let mut runs = Vec::new();

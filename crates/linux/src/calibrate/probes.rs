@@ -92,7 +92,7 @@ fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u6
     got
 }
 
-/// A pipe both ends of which are ours.
+/// A pipe, or a socket, both ends of which are ours.
 #[derive(Debug)]
 pub(super) struct Pipe(crate::objects::Pipe);
 
@@ -102,13 +102,19 @@ impl Pipe {
         made.map(Self).map_err(|source| Error::Io { what: "cannot make a pipe".to_owned(), path: None, source })
     }
 
+    /// The same of a stream socket.
+    pub(super) fn socket() -> Result<Self, Error> {
+        let made = crate::objects::Pipe::socket();
+        made.map(Self).map_err(|source| Error::Io { what: "cannot make a socket".to_owned(), path: None, source })
+    }
+
     fn write(&self, message: &[u8]) {
         // Nobody stops these; an error of a pipe of ours would be one of the kernel's.
-        let _wrote = self.0.write(message, &AtomicBool::new(false));
+        let _wrote = self.0.write(message, &AtomicU32::new(0));
     }
 
     fn read(&self, message: &mut [u8]) {
-        let _read = self.0.read(message, &AtomicBool::new(false));
+        let _read = self.0.read(message, &AtomicU32::new(0));
     }
 
     /// Time of writing and reading a message by oneself.

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use vruntime_workload::program::{Changed, MemRun, Op, Policy, Repeat, Settings, Workload};
+use vruntime_workload::program::{Changed, Op, Policy, Repeat, Settings, Task, Workload};
 
 use super::Machine;
+use super::together::{reserved, reserved_by};
 
 /// Whoever has a CPU longer than this without rest hogs it, nanoseconds.
-const LONG_NS: u64 = 1_000_000_000;
+pub(super) const LONG_NS: u64 = 1_000_000_000;
 /// What an operation takes that does nothing else, nanoseconds.
-const CALL_NS: u64 = 1_000;
+pub(super) const CALL_NS: u64 = 1_000;
 /// What reaching a place in memory takes, nanoseconds; a byte of many takes one.
 const ACCESS_NS: u64 = 10;
 
 /// Whether a task of that policy may have a CPU for as long as it likes. Without throttling the kernel admits any deadline task.
-fn is_real_time(policy: Policy) -> bool {
+pub(super) fn is_real_time(policy: Policy) -> bool {
     match policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => true,
         Policy::Deadline { runtime, period, reclaim, .. } => {
@@ -26,13 +27,17 @@ fn is_real_time(policy: Policy) -> bool {
 
 /// What tasks may become, in [`Workload::tasks`]' order.
 pub(super) struct Tasks<'a> {
-    workload: &'a Workload,
+    pub(super) workload: &'a Workload,
     /// Who forks each.
     forkers: Vec<BTreeSet<usize>>,
     /// Whether it may begin as a real-time task.
     begins: Vec<bool>,
     /// Whether somebody makes it one.
     made: Vec<bool>,
+    /// The same, or a deadline task of whatever bandwidth.
+    urged: Vec<bool>,
+    /// What its deadline policies keep for it at most, if no policy lets it have more.
+    bandwidth: Vec<Option<u64>>,
     /// The CPUs it may have at any time.
     pub(super) cpus: Vec<BTreeSet<u32>>,
     /// Mutexes whose holders may inherit a real-time priority.
@@ -58,6 +63,8 @@ impl<'a> Tasks<'a> {
         };
         let real_time = |settings: &Settings| settings.policy.is_some_and(is_real_time);
         let made: Vec<bool> = (0..tasks.len()).map(|task| changes(task).any(real_time)).collect();
+        let urged = (0..tasks.len()).map(|task| made[task] || changes(task).any(|it| reserved_by(it).is_some()));
+        let urged: Vec<bool> = urged.collect();
         let mut begins = vec![false; tasks.len()];
         let mut cpus = vec![BTreeSet::new(); tasks.len()];
         for (index, task) in tasks.iter().enumerate() {
@@ -70,10 +77,37 @@ impl<'a> Tasks<'a> {
             }
         }
         let lend = BTreeSet::new();
-        let mut this = Self { workload, forkers, begins, made, cpus, lend };
+        let bandwidth = vec![None; tasks.len()];
+        let mut this = Self { workload, forkers, begins, made, urged, bandwidth, cpus, lend };
         this.inherit();
         this.lend();
+        let kept = |(index, task): (usize, &Task)| {
+            let own = task.phases.iter().map(|phase| &phase.settings).chain([&task.settings]);
+            let kept = own.filter_map(reserved_by).chain(changes(index).filter_map(reserved_by)).max();
+            if this.ever(index) { None } else { kept }
+        };
+        this.bandwidth = tasks.iter().enumerate().map(kept).collect();
         this
+    }
+
+    /// Whether it may begin as a task that comes before the ordinary ones.
+    pub(super) fn begins(&self, task: usize) -> bool {
+        self.begins[task] || self.workload.tasks[task].settings.policy.and_then(reserved).is_some()
+    }
+
+    /// Whether somebody may make it one.
+    pub(super) fn urged(&self, task: usize) -> bool {
+        self.urged[task]
+    }
+
+    /// Whether who holds that mutex may be as urgent as a real-time task that wants it.
+    pub(super) fn lends(&self, mutex: usize) -> bool {
+        self.lend.contains(&mutex)
+    }
+
+    /// What it has at most where only deadline policies make it urgent, parts of [`super::together::WHOLE`].
+    pub(super) fn bandwidth(&self, task: usize) -> Option<u64> {
+        self.bandwidth[task]
     }
 
     /// Whether it may be a real-time task at any time.
@@ -195,7 +229,7 @@ impl<'a> Tasks<'a> {
     }
 }
 
-fn times(repeat: Repeat) -> u64 {
+pub(super) fn times(repeat: Repeat) -> u64 {
     match repeat {
         Repeat::Forever => u64::MAX,
         Repeat::Times(times) => times,
@@ -277,23 +311,20 @@ impl Walk {
 
     /// One operation. `again`: it is in a loop.
     fn op(&mut self, op: &Op, real_time: bool, again: bool, wakers: &Wakers) {
-        let (takes, rests) = match *op {
-            Op::Run { work } => (work, false),
-            Op::Runtime { time } => (time, false),
-            Op::Mem { bytes } | Op::Io { bytes } => (bytes, false),
-            Op::MemRun(ref run) => (accesses(run), false),
-            Op::Sleep { time } | Op::Device { time } => (0, time > 0),
+        let takes = takes(op);
+        let rests = match *op {
+            Op::Sleep { time } | Op::Device { time } => time > 0,
             // The second time it is over.
-            Op::SleepUntil { .. } => (0, !again),
-            Op::Timer { period, .. } => (0, self.busy < period),
+            Op::SleepUntil { .. } => !again,
+            Op::Timer { period, .. } => self.busy < period,
             Op::Wait { condition, .. } | Op::Sync { condition, .. } | Op::Suspend { condition, .. } => {
-                (0, !wakers.conditions[condition])
+                !wakers.conditions[condition]
             }
-            Op::SemWait(semaphore) => (0, !wakers.semaphores[semaphore]),
-            Op::Barrier(barrier) => (0, !wakers.barriers[barrier]),
-            Op::PipeRead { pipe, .. } => (0, !wakers.written[pipe]),
-            Op::PipeWrite { pipe, .. } => (0, !wakers.read[pipe]),
-            _ => (0, false),
+            Op::SemWait(semaphore) => !wakers.semaphores[semaphore],
+            Op::Barrier(barrier) => !wakers.barriers[barrier],
+            Op::PipeRead { pipe, .. } => !wakers.written[pipe],
+            Op::PipeWrite { pipe, .. } => !wakers.read[pipe],
+            _ => false,
         };
         // What is no real-time task gives way to others by itself, if it does anything.
         let rests = rests || !real_time && takes > 0;
@@ -308,7 +339,13 @@ impl Walk {
     }
 }
 
-/// What a `memrun` takes, nanoseconds.
-fn accesses(run: &MemRun) -> u64 {
-    run.count.saturating_mul(ACCESS_NS)
+/// What an operation computes, nanoseconds.
+pub(super) fn takes(op: &Op) -> u64 {
+    match *op {
+        Op::Run { work } => work,
+        Op::Runtime { time } => time,
+        Op::Mem { bytes } | Op::Io { bytes } => bytes,
+        Op::MemRun(ref run) => run.count.saturating_mul(ACCESS_NS),
+        _ => 0,
+    }
 }

@@ -144,21 +144,142 @@ fn what_takes_every_cpu_is_found() {
         ),
     ];
     for (name, workload) in &hang {
-        assert!(take_all(workload, &machine(2)).is_some(), "{name}: {workload:#?}");
+        let found = take_all(workload, &machine(2));
+        assert!(matches!(found, Some(Takers::Hogs(2..))), "{name}: {found:?} {workload:#?}");
         // One CPU more is one for the others, unless as many are forked as like.
         let many = name.contains("over and over") || name.contains("without rest");
         assert_eq!(take_all(workload, &machine(3)).is_some(), many, "{name} on three CPUs");
     }
 }
 
+/// Tasks that rest, each of them, and want two CPUs between them, but not three.
+#[test]
+fn what_takes_every_cpu_together_is_found() {
+    let crowds = [
+        ("half the time each", 200, json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":100000,"sleep":99990}"#)),
+        (
+            "half of each period",
+            200,
+            json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":5000,"timer":{"ref":"unique","period":10000}}"#),
+        ),
+        (
+            "a hog and two halves",
+            200,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","run":1000}, "b" : {"policy":"SCHED_RR","instance":2,"run":5000,"timer":{"ref":"unique","period":10000}}"#,
+            ),
+        ),
+        (
+            "each CPU its own two",
+            240,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":2,"cpus":[0],"run":600,"timer":{"ref":"unique","period":1000}},
+                   "b" : {"policy":"SCHED_FIFO","instance":2,"cpus":[1],"run":600,"timer":{"ref":"unique","period":1000}}"#,
+            ),
+        ),
+        (
+            "a busy phase of three seconds between long sleeps",
+            216,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":3,"loop":-1,"phases":{
+                    "p":{"loop":1,"sleep":100000000},"q":{"loop":300,"run":7200,"timer":{"ref":"unique","period":10000}}}}"#,
+            ),
+        ),
+        (
+            "woken by one that sleeps, all of them",
+            260,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":13000,"suspend":"a"}, "b" : {"policy":"SCHED_FIFO","sleep":20000,"resume":"a"}"#,
+            ),
+        ),
+        (
+            "woken by one that hardly needs a CPU",
+            260,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":13000,"suspend":"a"}, "b" : {"run":1,"sleep":20000,"resume":"a"}"#,
+            ),
+        ),
+        (
+            "semaphores",
+            200,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"sem_wait":"s","run":5000}, "b" : {"sleep":10000,"sem_post":"s"}"#,
+            ),
+        ),
+        (
+            "they meet: the slowest says how often",
+            200,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":5000,"barrier":"x"}, "b" : {"policy":"SCHED_FIFO","sleep":10000,"barrier":"x"}"#,
+            ),
+        ),
+        (
+            "made real-time later",
+            200,
+            toml(
+                "[[task]]\nname=\"a\"\nrun=\"10ms\"\nsleep=\"9995us\"\ninstance=4\n[[change]]\nat=\"1s\"\ntask=\"a\"\npolicy=\"SCHED_FIFO\"\npriority=1\n",
+            ),
+        ),
+        (
+            "deadline tasks, of what is kept for them",
+            200,
+            json(
+                r#""a" : {"policy":"SCHED_DEADLINE","instance":4,"dl-runtime":5000,"dl-period":10000,"dl-deadline":10000,"run":1000}"#,
+            ),
+        ),
+        (
+            "short ones, forked every ten milliseconds",
+            200,
+            json(r#""a" : {"fork":"h","sleep":9998}, "h" : {"instance":0,"policy":"SCHED_FIFO","loop":1,"run":20000}"#),
+        ),
+        (
+            "a backlog",
+            190,
+            json(
+                r#""a" : {"policy":"SCHED_FIFO","instance":2,"sem_wait":"s","run":1000}, "b" : {"loop":5000,"sem_post":"s"}"#,
+            ),
+        ),
+    ];
+    for (name, percent, workload) in &crowds {
+        let found = take_all(workload, &machine(2));
+        let wanted = if let Some(Takers::Together { percent, .. }) = found { percent } else { 0 };
+        assert!(wanted.abs_diff(*percent) <= 1, "{name}: {found:?} {workload:#?}");
+        assert_eq!(take_all(workload, &machine(3)), None, "{name} on three CPUs");
+    }
+    // Each of any number of long ones wants little.
+    let many = json(
+        r#""a" : {"fork":"h","sleep":10000}, "h" : {"instance":0,"policy":"SCHED_FIFO","loop":-1,"run":100,"sleep":900}"#,
+    );
+    assert!(matches!(take_all(&many, &machine(64)), Some(Takers::Together { tasks: 30_000, percent: 6400 })));
+}
+
+/// It is the CPUs that count, not what is wanted of all of them.
+#[test]
+fn what_is_wanted_is_dealt_out() {
+    let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<u32>>();
+    let (a, b, c, all) = (set(&[0, 1]), set(&[1, 2]), set(&[0]), set(&[0, 1, 2]));
+    let covers = |wanted: &[(&BTreeSet<u32>, u64)]| {
+        let wanted: BTreeMap<_, _> =
+            wanted.iter().map(|&(cpus, percent)| (cpus, percent * together::WHOLE / 100)).collect();
+        covered(&wanted, &all)
+    };
+    assert!(covers(&[(&a, 95), (&b, 95), (&c, 95)]), "three in a chain, which only one order satisfies");
+    assert!(!covers(&[(&a, 190), (&c, 285)]), "nobody may have CPU 2");
+    assert!(!covers(&[(&b, 95), (&c, 285)]), "one cannot have both 1 and 2");
+    assert!(covers(&[(&a, 130), (&b, 95), (&c, 60)]), "parts of each");
+    assert!(!covers(&[(&a, 130), (&b, 95), (&c, 59)]), "and not a hundredth less");
+    assert!(covers(&[(&all, 285)]) && !covers(&[(&all, 284)]));
+    assert!(!covers(&[]));
+}
+
 #[test]
 fn what_leaves_a_cpu_or_rests_is_let_go() {
     let free = [
-        ("sleeps each loop", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"sleep":1000}"#)),
+        ("sleeps each loop", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"sleep":2000}"#)),
         ("ends within a second", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"loop":900,"run":1000}"#)),
         (
             "keeps its period",
-            json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":500,"timer":{"ref":"unique","period":1000}}"#),
+            json(r#""a" : {"policy":"SCHED_FIFO","instance":3,"run":500,"timer":{"ref":"unique","period":1000}}"#),
         ),
         ("one hog", json(r#""a" : {"policy":"SCHED_FIFO","run":1000}"#)),
         ("pinned together", json(r#""a" : {"policy":"SCHED_FIFO","cpus":[1],"instance":3,"run":1000}"#)),
@@ -173,7 +294,7 @@ fn what_leaves_a_cpu_or_rests_is_let_go() {
         (
             "woken by one that sleeps",
             json(
-                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"suspend":"a"}, "b" : {"policy":"SCHED_FIFO","sleep":1000,"resume":"a"}"#,
+                r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"suspend":"a"}, "b" : {"policy":"SCHED_FIFO","sleep":3000,"resume":"a"}"#,
             ),
         ),
         (
@@ -212,13 +333,13 @@ fn what_leaves_a_cpu_or_rests_is_let_go() {
 #[test]
 fn where_threads_begin_counts() {
     let two = unset(json(r#""a" : {"instance":2,"run":1000}"#));
-    assert_eq!(take_all(&two, &Machine { real_time: true, ..machine(2) }), Some(2), "begun under chrt");
+    assert_eq!(take_all(&two, &Machine { real_time: true, ..machine(2) }), Some(Takers::Hogs(2)), "begun under chrt");
     let hogs = json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":1000}"#);
     let confined = Machine { allowed: BTreeSet::from([1]), ..machine(2) };
     assert_eq!(take_all(&hogs, &confined), None, "begun under taskset");
     // CPUs that are not there are refused, and the threads stay where they are.
     let elsewhere = json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"cpus":[7],"run":1000}"#);
-    assert_eq!(take_all(&elsewhere, &machine(2)), Some(2));
+    assert_eq!(take_all(&elsewhere, &machine(2)), Some(Takers::Hogs(2)));
 }
 
 /// A fair task that holds what a real-time one waits for is as urgent as that, if the mutex says so.
@@ -230,22 +351,8 @@ fn priorities_are_inherited() {
                "b" : {{"policy":"SCHED_FIFO","lock":"m","unlock":"m","sleep":1000}} }}, "global" : {{ "pi_enabled" : {inherits} "#
         ))
     };
-    assert_eq!(take_all(&holder("true"), &machine(2)), Some(2));
+    assert_eq!(take_all(&holder("true"), &machine(2)), Some(Takers::Hogs(2)));
     assert_eq!(take_all(&holder("false"), &machine(2)), None);
-}
-
-/// Free hogs give way to pinned ones: three affinities in a chain, which only one order satisfies.
-#[test]
-fn hogs_are_moved_to_make_room() {
-    let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<u32>>();
-    let (a, b, c) = (set(&[0, 1]), set(&[1, 2]), set(&[0]));
-    let covers = |alike: &[(&BTreeSet<u32>, usize)]| {
-        let mut on = Matching { alike, has: vec![Vec::new(); alike.len()] };
-        (0..3).all(|cpu| on.place(cpu, &mut vec![false; alike.len()]))
-    };
-    assert!(covers(&[(&a, 1), (&b, 1), (&c, 1)]));
-    assert!(!covers(&[(&a, 2), (&c, 3)]), "nobody may have CPU 2");
-    assert!(!covers(&[(&b, 1), (&c, 3)]), "one cannot have both 1 and 2");
 }
 
 #[test]
@@ -256,19 +363,25 @@ fn throttling_is_looked_up() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    assert!(!throttled(root.path()), "nothing is told");
+    let throttled = || throttled(root.path(), &BTreeSet::from([0, 1, 3]));
+    assert!(!throttled(), "nothing is told");
     write("proc/sys/kernel/sched_rt_runtime_us", "950000\n");
     write("proc/sys/kernel/sched_rt_period_us", "1000000\n");
-    assert!(throttled(root.path()));
+    assert!(throttled());
     write("proc/sys/kernel/sched_rt_runtime_us", "1000000\n");
-    assert!(!throttled(root.path()), "all of the period");
+    assert!(!throttled(), "all of the period");
     write("proc/sys/kernel/sched_rt_runtime_us", "-1\n");
-    assert!(!throttled(root.path()));
-    write("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n");
-    assert!(throttled(root.path()), "a server");
+    assert!(!throttled());
+    for cpu in [0, 1, 2, 3] {
+        write(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"), "50000000\n");
+    }
+    assert!(throttled(), "servers");
     write("proc/sys/kernel/sched_rt_runtime_us", "950000\n");
-    write("sys/kernel/debug/sched/fair_server/cpu0/runtime", "0\n");
-    assert!(!throttled(root.path()), "the server is off, and only admission asks for the limit");
+    write("sys/kernel/debug/sched/fair_server/cpu3/runtime", "0\n");
+    assert!(!throttled(), "one server is off, and only admission asks for the limit");
+    write("sys/kernel/debug/sched/fair_server/cpu3/runtime", "50000000\n");
+    write("sys/kernel/debug/sched/fair_server/cpu2/runtime", "0\n");
+    assert!(throttled(), "that CPU is not online");
 }
 
 #[test]

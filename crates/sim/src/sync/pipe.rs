@@ -74,6 +74,10 @@ impl Pipe {
         Self { content, used: 0, readers: WaitQueue::default(), writers: WaitQueue::default() }
     }
 
+    pub(crate) fn is_socket(&self) -> bool {
+        matches!(self.content, Content::Bytes { .. })
+    }
+
     /// Whether a message has room.
     fn fits(&self, bytes: u32) -> bool {
         match &self.content {

@@ -108,7 +108,9 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         output::note(&format!("{name} for real"));
         file.duration_s = extent.seconds;
         let parsed = recording::parse(&name, file.text()?.as_bytes())?;
-        let options = Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), ..Options::default() };
+        // As the file will say.
+        let options =
+            Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), threads: true, ..Options::default() };
         let mut told = BTreeSet::new();
         for _ in 0..extent.runs {
             let measured = vruntime_linux::run(&parsed.workload, &options, &interrupt::asked)

@@ -1,0 +1,118 @@
+//! Tasks that are processes of their own: each process is forked from this one, has a thread for each of its tasks and one that waits, and
+//! reports through a pipe what came of them.
+//!
+//! They are forked before any thread of the run is begun. What they share with each other is in memory that was mapped before
+//! ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent, whose one they are born in. If the parent is
+//! killed, the kernel kills them, too.
+
+mod report;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
+    waitpid,
+};
+
+use crate::error::Error;
+use crate::measured::TaskMeasured;
+use crate::run::{Shared, as_child};
+use crate::sys;
+
+/// What a process has to say in the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Report {
+    /// Of the tasks that were begun.
+    pub(crate) begun: Vec<TaskMeasured>,
+    /// Of those that were forked.
+    pub(crate) forked: Vec<TaskMeasured>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A forked process. It is killed when this is dropped, unless it has ended.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pid: Option<Pid>,
+    report: OwnedFd,
+}
+
+impl Child {
+    /// Forks a process for these tasks, which gets them ready.
+    pub(crate) fn begin(shared: &Arc<Shared>, tasks: &[usize]) -> Result<Self, Error> {
+        let failed = |source| Error::Io { what: "cannot make a process".to_owned(), path: None, source };
+        let (report, to_parent) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        let parent = rustix::process::getpid();
+        let child = sys::fork(|| {
+            // A parent that is gone already does not see the signal off.
+            let dies = set_parent_process_death_signal(Some(Signal::KILL));
+            if dies.is_err() || getppid() != Some(parent) {
+                return 1;
+            }
+            // Ctrl-C is the parent's, who then stops all. In the parent's group it would be told as often as there are processes.
+            let _own_group = rustix::process::setpgid(None, None);
+            let report = as_child(shared, tasks).unwrap_or_else(|error| Report {
+                notes: vec![format!("a process was left out: {error}")],
+                ..Report::default()
+            });
+            i32::from(File::from(to_parent).write_all(&report.bytes()).is_err())
+        });
+        Ok(Self { pid: Pid::from_raw(child.map_err(failed)?), report })
+    }
+
+    /// Whether any has ended. One call, as long as none has.
+    pub(crate) fn any_is_gone(children: &mut [Self]) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let none = children.is_empty() || matches!(waitid(WaitId::All, options), Ok(None));
+        !none && children.iter_mut().any(Self::is_gone)
+    }
+
+    /// Whether it has ended.
+    fn is_gone(&mut self) -> bool {
+        let Some(pid) = self.pid else { return true };
+        // That it still runs is no status; an error says that it is nobody's child any more.
+        if matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)) {
+            return false;
+        }
+        self.pid = None;
+        true
+    }
+
+    /// What it has to say, once the run is over.
+    fn report(mut self) -> Option<Report> {
+        let mut bytes = Vec::new();
+        let read = self.report.try_clone().map(File::from).and_then(|mut pipe| pipe.read_to_end(&mut bytes));
+        if let Some(pid) = self.pid.take() {
+            // It ends by itself after its report.
+            let _ended = waitpid(Some(pid), WaitOptions::empty());
+        }
+        read.ok().and_then(|_| Report::of(&bytes))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            let _killed = kill_process(pid, Signal::KILL);
+            let _ended = waitpid(Some(pid), WaitOptions::empty());
+        }
+    }
+}
+
+/// What all processes have to say: the tasks that were begun, and those that were forked.
+pub(crate) fn gather(children: Vec<Child>, notes: &mut Vec<String>) -> (Vec<TaskMeasured>, Vec<TaskMeasured>) {
+    let (mut begun, mut forked) = (Vec::new(), Vec::new());
+    for child in children {
+        let Some(mut report) = child.report() else {
+            notes.push("a process ended without telling what it did".to_owned());
+            continue;
+        };
+        begun.append(&mut report.begun);
+        forked.append(&mut report.forked);
+        notes.extend(report.notes.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<_>>());
+    }
+    (begun, forked)
+}
