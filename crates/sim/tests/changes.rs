@@ -271,7 +271,7 @@ fn any_change() -> impl Strategy<Value = Changed> {
 fn dozen() -> Vec<Task> {
     let one = |index: u64| {
         let mut ops = vec![Op::Run { work: (1 + index) * 300 * US }];
-        if index % 3 > 0 {
+        if !index.is_multiple_of(3) {
             ops.push(Op::Sleep { time: index * 200 * US });
         }
         let mut task = task(&format!("t{index}"), vec![phase(ops, Repeat::Forever)]);
@@ -303,7 +303,9 @@ proptest! {
         let mut changes: Vec<(u64, Changed)> = changes.into_iter().filter(|(_, what)| !promised(what)).collect();
         changes.sort_by_key(|(at, _)| *at);
         let mut tasks = dozen();
-        tasks.iter_mut().for_each(|task| task.session = None);
+        for task in &mut tasks {
+            task.session = None;
+        }
         // Together 75 % of a CPU, or nearly.
         let parts: u64 = jobs.iter().map(|(part, _)| part).sum();
         let jobs: Vec<(u64, u64)> = jobs.iter().map(|&(part, ms)| (750 * part * ms * MS / parts / 1000, ms * MS)).collect();
