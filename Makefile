@@ -107,9 +107,9 @@ fuzz: setup
 fuzz-corpus:
 	$(MAKE) fuzz FUZZ_LIMIT=-runs=0
 
-# Every verb of the scheduler at random times, on one thread and on several (invariants 1 and 7 of the design), whole machines whose
-# CPUs, limits, groups and affinities change (2), EEVDF's lags (3), idle CPUs beside waiting tasks (4), limits (5), deadlines (6): new cases
-# each time, all that holds checked after every call, until the time is over or one does not hold. The round that is under way
+# Every verb of the scheduler at random times, on one thread and on several (invariants 1 and 7 of the design), and while CPUs, limits,
+# groups and affinities change whole machines' time (2), EEVDF's lags (3: invariants, limits), idle CPUs beside waiting tasks (4), limits (5)
+# and deadlines (6: changes): new cases each time, all that holds checked after every call, until the time is over or one does not hold. The round that is under way
 # when it is over comes to its end.
 SOAKED := invariants threads eevdf limits cpusets conservation changes work_conservation deadline realtime rt_groups
 

@@ -218,7 +218,7 @@ pub(crate) struct Model {
 /// Everything that decides how a workload is run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
-    /// Length of the run, such as 5s, 200ms (default: the file's)
+    /// Length of the run, such as 10min, 5s, 200ms (default: the file's)
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
     pub(crate) duration: Option<u64>,
     /// Run so many times, each with the next seed, and tell the spread

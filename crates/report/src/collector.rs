@@ -4,6 +4,8 @@
 //! runs a task, the stopper or nothing, and owes some nanoseconds of overhead, which are taken from the time that
 //! follows the [`Event::Overhead`]. Both books balance by construction: every interval goes to exactly one account.
 
+mod waits;
+
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
@@ -15,15 +17,15 @@ use crate::accounts::{Class, Cpu, Group, State, Task};
 use crate::conservation::Conservation;
 use crate::cputime::Spent;
 use crate::frequency::Frequencies;
-use crate::groups::{group_results, limited};
+use crate::groups::group_results;
 use crate::latency::Recorder;
 use crate::psi::Psi;
 use crate::results::{
     self, Account, BalanceCount, ClassResult, CpusetResult, LimitResult, MigrationCount, Results, TaskResult,
 };
-use crate::rt_throttle::RtThrottles;
 use crate::shares::Shares;
 use crate::violation::cpu_list;
+use waits::{Holds, waits};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
@@ -41,8 +43,7 @@ pub struct Collector {
     migrations: MigrationCount,
     /// Watches waits beside idle CPUs, once the machine is known.
     conservation: Option<Conservation>,
-    /// Where real-time tasks are throttled.
-    rt: RtThrottles,
+    holds: Holds,
     psi: Psi,
     shares: Shares,
     frequency: Frequencies,
@@ -225,7 +226,7 @@ impl Collector {
     #[inline]
     fn runnable(&mut self, at: u64, id: TaskId, state: State, cpu: CpuId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation, cpus, rt, .. } = self;
+        let Self { tasks, groups, conservation, cpus, holds, .. } = self;
         let task = &mut tasks[id.index()];
         // A task woken before it had left its CPU just runs on; one already waiting goes on waiting.
         if matches!(task.state, State::Unborn | State::Sleeping) {
@@ -237,7 +238,7 @@ impl Collector {
             task.be_born(at);
             task.enter(at, state, groups);
             if let Some(watch) = conservation {
-                waits(watch, at, (id, task), cpu, groups, rt);
+                waits(watch, at, (id, task), cpu, groups, holds);
             }
         }
     }
@@ -264,7 +265,7 @@ impl Collector {
         for id in [prev.task(), next.task()].into_iter().flatten() {
             self.task_mut(id);
         }
-        let Self { tasks, groups, classes, unexplained, conservation, rt, .. } = self;
+        let Self { tasks, groups, classes, unexplained, conservation, holds, .. } = self;
         if prev == next {
             return;
         }
@@ -295,7 +296,7 @@ impl Collector {
             if let Some(watch) = conservation
                 && state == State::Waiting
             {
-                waits(watch, at, (id, task), cpu, groups, rt);
+                waits(watch, at, (id, task), cpu, groups, holds);
             }
         }
         if let Running::Task(id) = next {
@@ -358,49 +359,6 @@ impl Collector {
         self.migrations.count(cause);
     }
 
-    /// What a task waits for may be another thing now: a CPU, or the end of a period of real-time bandwidth.
-    fn look_again(&mut self, id: TaskId) {
-        if !self.rt.is_empty() {
-            self.watch_anew(id);
-        }
-    }
-
-    fn watch_anew(&mut self, id: TaskId) {
-        let Self { tasks, groups, conservation: Some(watch), rt, now, .. } = self else { return };
-        let Some(task) = tasks.get_mut(id.index()) else { return };
-        if matches!(task.state, State::Waiting | State::Woken) {
-            let cpu = watch.cpu(id);
-            if held(task, cpu, groups, rt) {
-                watch.runs(*now, id, &mut task.account);
-            } else {
-                waits(watch, *now, (id, task), cpu, groups, rt);
-            }
-        }
-    }
-
-    /// The real-time tasks of a group are throttled on a CPU, or no longer.
-    fn rt_throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
-        self.ensure_group(group);
-        if begins {
-            self.rt.begin(at, cpu, group);
-            self.groups[group.index()].nr_rt_throttled += 1;
-        } else if let Some(ns) = self.rt.end(at, cpu, group) {
-            self.rt_was_throttled(cpu, group, ns);
-        }
-        for task in 0..self.tasks.len() {
-            if self.tasks[task].realtime {
-                self.watch_anew(TaskId(task as u32));
-            }
-        }
-    }
-
-    fn rt_was_throttled(&mut self, cpu: CpuId, group: GroupId, ns: u64) {
-        self.groups[group.index()].rt_throttled_ns += ns;
-        if group == GroupId::ROOT {
-            self.cpu_mut(cpu).result.rt_throttled_ns += ns;
-        }
-    }
-
     fn end_of_life(&mut self, at: u64, id: TaskId) {
         self.task_mut(id);
         let Self { tasks, groups, conservation, .. } = self;
@@ -412,30 +370,6 @@ impl Collector {
                 watch.runs(at, id, &mut task.account);
             }
         }
-    }
-}
-
-/// Whether real-time throttling holds a task back on a CPU.
-#[inline]
-fn held(task: &Task, cpu: CpuId, groups: &[Group], rt: &RtThrottles) -> bool {
-    let parent = |group: u32| groups.get(group as usize).and_then(|group| group.parent);
-    !rt.is_empty() && task.realtime && rt.hold(cpu.0, task.group, parent)
-}
-
-/// A task begins to wait on a CPU: for the CPU, if nothing else holds it back.
-#[inline]
-fn waits(
-    watch: &mut Conservation,
-    at: u64,
-    (id, task): (TaskId, &Task),
-    cpu: CpuId,
-    groups: &[Group],
-    rt: &RtThrottles,
-) {
-    if held(task, cpu, groups, rt) {
-        watch.moves(id, cpu);
-    } else if !task.throttled && !limited(groups, task.group) {
-        watch.waits(at, id, cpu);
     }
 }
 
@@ -593,8 +527,12 @@ impl Sink for Collector {
             Event::CpuFrequency { khz } => self.frequency.changes(at, cpu, khz),
             Event::Throttle { group } => {
                 self.limit(group);
+                self.throttle(at, cpu, group, true);
             }
-            Event::Unthrottle { group, ns } => self.limit(group).throttled_ns += ns,
+            Event::Unthrottle { group, ns } => {
+                self.limit(group).throttled_ns += ns;
+                self.throttle(at, cpu, group, false);
+            }
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
                 let limit = self.limit(group);
                 limit.nr_periods += u64::from(periods);
@@ -648,7 +586,7 @@ impl Sink for Collector {
     fn finish(&mut self, at: u64) {
         self.now = self.now.max(at);
         self.finished = true;
-        for (cpu, group, ns) in self.rt.finish(self.now) {
+        for (cpu, group, ns) in self.holds.rt.finish(self.now) {
             self.rt_was_throttled(CpuId(cpu), GroupId(group), ns);
         }
         let Self { tasks, groups, cpus, now, conservation, .. } = self;

@@ -180,6 +180,11 @@ impl Conservation {
         self.waiter(task).cpu = to.0;
     }
 
+    /// The tasks that wait, the longest first.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.waiting.iter().map(|(task, _)| TaskId(task as u32))
+    }
+
     /// Where a task waits, or waited last.
     pub(crate) fn cpu(&mut self, task: TaskId) -> CpuId {
         CpuId(self.waiter(task).cpu)

@@ -6,21 +6,6 @@ use crate::accounts::{Group, Task};
 use crate::entitlement::{IDLE_WEIGHT, group_weight, guaranteed_weight, nice_weight};
 use crate::results::{GroupResult, Pressure};
 
-/// Whether a CPU limit may make tasks of a group wait while CPUs are idle: such waits say nothing of the balancer.
-pub(crate) fn limited(groups: &[Group], group: u32) -> bool {
-    let mut at = Some(group);
-    while let Some(index) = at
-        && let Some(group) = groups.get(index as usize)
-    {
-        if group.limit.is_some() {
-            return true;
-        }
-        // Parents come before their children.
-        at = group.parent.filter(|&parent| parent < index);
-    }
-    false
-}
-
 /// Sums over the tree, beside what each group was `entitled` to.
 pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) -> Vec<GroupResult> {
     let mut results: Vec<GroupResult> = groups

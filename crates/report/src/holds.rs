@@ -1,12 +1,11 @@
 //! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time tasks, a deadline
-//! task's own runtime. Whoever waits for one of these waits for no CPU. (The collector leaves out all waits in groups that have a limit,
-//! used up or not: see `limited`.)
+//! task's own runtime. Whoever waits for one of these waits for no CPU.
 
 use std::collections::BTreeSet;
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, TaskId};
 
-use crate::rt_throttle::RtThrottles;
+use crate::throttles::Throttles;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
@@ -34,7 +33,7 @@ pub(crate) struct Holds {
     parents: Vec<Option<u32>>,
     /// Groups that have used up their limit on a CPU.
     throttled: BTreeSet<(u32, u32)>,
-    rt: RtThrottles,
+    rt: Throttles,
     /// How many tasks are throttled by themselves.
     spent: usize,
 }

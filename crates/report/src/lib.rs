@@ -51,10 +51,10 @@ mod replay_tables;
 mod reproduced;
 mod result_tables;
 mod results;
-mod rt_throttle;
 mod schedstat;
 mod shares;
 mod table;
+mod throttles;
 mod units;
 mod violation;
 

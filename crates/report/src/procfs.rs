@@ -21,6 +21,11 @@ fn ms_text(ns: i64) -> String {
     format!("{high}.{low:06}")
 }
 
+/// A weight in the scale of the kernel: up to 3.18 nice 0 is 1024 (`SCHED_LOAD_RESOLUTION` is 0 there), later 1024 times that.
+fn weight(names: Names, weight: u64) -> u64 {
+    if names <= Names::V3 { weight >> 10 } else { weight }
+}
+
 /// A line of a run queue.
 fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
     // Writing to a string cannot fail.
@@ -188,7 +193,7 @@ fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsD
     for &(name, value) in counts {
         line(text, name, value);
     }
-    line(text, "load", cfs.load);
+    line(text, "load", weight(names, cfs.load));
     let [removed_load, removed_util, removed_runnable] = cfs.removed;
     if names <= Names::V3 {
         line(text, "runnable_load_avg", cfs.avg.load_avg);
@@ -216,7 +221,7 @@ fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsD
     line(text, "se->exec_start", ms_text(se.exec_start as i64));
     line(text, "se->vruntime", ms_text(se.vruntime));
     line(text, "se->sum_exec_runtime", ms_text(se.sum_exec_runtime as i64));
-    line(text, "se->load.weight", se.weight);
+    line(text, "se->load.weight", weight(names, se.weight));
     if names > Names::V3 {
         line(text, "se->avg.load_avg", se.avg.load_avg);
         line(text, "se->avg.util_avg", se.avg.util_avg);
@@ -386,12 +391,12 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
         ("nr_failed_migrations_hot", u64::from(task.migrations.hot)),
         ("nr_forced_migrations", u64::from(task.migrations.forced)),
         ("nr_wakeups", counts.wakeups),
-        ("nr_wakeups_sync", 0),
+        ("nr_wakeups_sync", u64::from(task.wakeups.sync)),
         ("nr_wakeups_migrate", counts.wakeups_migrate),
         ("nr_wakeups_local", counts.wakeups_local),
         ("nr_wakeups_remote", counts.wakeups - counts.wakeups_local),
-        ("nr_wakeups_affine", 0),
-        ("nr_wakeups_affine_attempts", 0),
+        ("nr_wakeups_affine", u64::from(task.wakeups.affine)),
+        ("nr_wakeups_affine_attempts", u64::from(task.wakeups.affine_attempts)),
         ("nr_wakeups_passive", 0),
         ("nr_wakeups_idle", 0),
     ] {
@@ -403,7 +408,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     number(&mut text, "nr_switches", switches as i64);
     number(&mut text, "nr_voluntary_switches", counts.voluntary as i64);
     number(&mut text, "nr_involuntary_switches", counts.involuntary as i64);
-    number(&mut text, "se.load.weight", se.weight as i64);
+    number(&mut text, "se.load.weight", weight(names, se.weight) as i64);
     if names <= Names::V3 {
         number(&mut text, "se.avg.load_avg_contrib", se.avg.load_avg as i64);
     } else {

@@ -70,6 +70,8 @@ pub(crate) struct Task {
     pub(crate) wait_count: u64,
     state: State,
     since: u64,
+    /// Since when it is runnable and does not run, with runtime or without.
+    queued: u64,
     moved: bool,
     /// Under SCHED_DEADLINE, without runtime: it is on no run queue.
     throttled: bool,
@@ -189,6 +191,7 @@ impl SchedStat {
             State::Waiting | State::Throttled | State::Running => return,
         }
         (task.state, task.since) = (if task.throttled { State::Throttled } else { State::Waiting }, at);
+        task.queued = at;
         let moved = std::mem::take(&mut task.moved);
         if new {
             return;
@@ -216,16 +219,18 @@ impl SchedStat {
                 PrevState::Sleeping | PrevState::Dead => (State::Sleeping, true),
                 PrevState::Blocked => (State::Blocked, true),
             };
-            (task.state, task.since) = (new, at);
+            (task.state, task.since, task.queued) = (new, at, at);
             task.voluntary += u64::from(voluntary);
             task.involuntary += u64::from(!voluntary);
         }
         let mut delay = 0;
         if let Running::Task(id) = next {
             let task = self.of(id);
-            delay = at - task.since.min(at);
+            let waited = at - task.since.min(at);
+            // `sched_info` knows nothing of runtimes: all the time that it was runnable and did not run is its run delay.
+            delay = at - task.queued.min(at);
             // What it waited for its runtime is over.
-            task.waited(if task.state == State::Throttled { 0 } else { delay });
+            task.waited(if task.state == State::Throttled { 0 } else { waited });
             task.throttled = false;
             (task.state, task.since) = (State::Running, at);
         }
@@ -346,6 +351,7 @@ mod tests {
         }
         let task = &stat.tasks[0];
         assert_eq!((task.wait_sum, task.wait_max, task.wait_count), (5 + 7 + 3, 7, 5));
+        assert_eq!(stat.cpus[0].run_delay, 5 + (107 - 40) + (300 - 160));
         assert_eq!((task.sum_sleep, task.sleep_max, task.sum_block), (30, 30, 0));
         assert_eq!((task.wait_start(), task.sleep_start(), task.block_start()), (0, 0, 310));
         stat.event(350, cpu, &Event::Wakeup { task: id, target: cpu });

@@ -19,6 +19,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -414,6 +415,22 @@ impl Cpusets {
         self.update(&looked_at, populated);
     }
 
+    /// Writes to the files of several groups: first all `cpuset.cpus`, then all `cpuset.cpus.partition`, each in order. What follows is
+    /// found once: it is the same as after one write at a time, as long as there are neither tasks nor partitions before.
+    pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
+        for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
+            let set = self.enter(group.0);
+            if let Some(cpus) = cpus {
+                set.cpus = Some(cpus).filter(|cpus| !cpus.is_empty()).map(|cpus| Arc::new(cpus.clone()));
+            }
+            if let Some(partition) = *partition {
+                set.partition = partition;
+            }
+        }
+        let all = files.iter().map(|(group, ..)| group.0).collect();
+        self.update(&all, populated);
+    }
+
     /// A write to `cpuset.cpus.partition`.
     pub(crate) fn write_partition(&mut self, group: GroupId, partition: Partition, populated: &Populated) {
         let set = self.enter(group.0);
@@ -450,7 +467,16 @@ impl Cpusets {
         let mut given: BTreeMap<u32, CpuMask> = [(ROOT, CpuMask::all(self.nr_cpus))].into();
         let mut root = CpuMask::all(self.nr_cpus);
         let ids: Vec<u32> = self.sets.keys().copied().collect();
-        let anew = |id: u32| looked_at.iter().any(|&above| self.is_within(id, above));
+        let anew = |mut id: u32| {
+            while !looked_at.contains(&id) {
+                if id == ROOT {
+                    return false;
+                }
+                id = self.parents.get(id as usize).copied().unwrap_or(ROOT);
+            }
+            true
+        };
+        let asked = self.asked();
         // Above before below; and who has his CPUs already before who may get some.
         let mut in_turn: Vec<(u32, bool, u32)> = ids.iter().map(|&id| (self.depth(id), anew(id), id)).collect();
         in_turn.sort_unstable();
@@ -460,7 +486,7 @@ impl Cpusets {
                 continue;
             }
             let invalid = match self.parent_fault(set) {
-                None if anew => self.fault(id, set, &given[&set.parent], &left[&set.parent], populated),
+                None if anew => self.fault(id, set, &asked, &given[&set.parent], &left[&set.parent], populated),
                 None => set.invalid,
                 fault => fault,
             };
@@ -500,6 +526,20 @@ impl Cpusets {
         }
     }
 
+    /// Of each CPU, below each group that any partition is in, how many of its children ask for it.
+    fn asked(&self) -> BTreeMap<u32, Vec<u32>> {
+        let partitions = self.sets.values().filter(|set| set.partition != Partition::Member);
+        let mut asked: BTreeMap<u32, Vec<u32>> = partitions.map(|set| (set.parent, vec![0; self.nr_cpus])).collect();
+        for set in self.sets.values() {
+            if let (Some(counts), Some(cpus)) = (asked.get_mut(&set.parent), &set.cpus) {
+                for cpu in cpus.iter().filter(|cpu| cpu.index() < self.nr_cpus) {
+                    counts[cpu.index()] += 1;
+                }
+            }
+        }
+        asked
+    }
+
     /// What a partition's parent lacks.
     fn parent_fault(&self, set: &Cpuset) -> Option<Invalid> {
         if set.parent == ROOT {
@@ -513,10 +553,20 @@ impl Cpusets {
     }
 
     /// What keeps a partition, whose parent is one, from being valid. The parent was `given` CPUs, of which these are `left`.
-    fn fault(&self, id: u32, set: &Cpuset, given: &CpuMask, left: &CpuMask, populated: &Populated) -> Option<Invalid> {
+    /// [Asked](Self::asked) for are these.
+    fn fault(
+        &self,
+        id: u32,
+        set: &Cpuset,
+        asked: &BTreeMap<u32, Vec<u32>>,
+        given: &CpuMask,
+        left: &CpuMask,
+        populated: &Populated,
+    ) -> Option<Invalid> {
         let Some(cpus) = &set.cpus else { return Some(Invalid::Empty) };
-        let mut siblings = self.sets.iter().filter(|&(&other, it)| other != id && it.parent == set.parent);
-        if siblings.any(|(_, other)| other.asks_for(cpus)) {
+        let counts = asked.get(&set.parent).map_or(&[][..], Vec::as_slice);
+        // One of them is itself.
+        if cpus.iter().any(|cpu| counts.get(cpu.index()).is_some_and(|&count| count > 1)) {
             return Some(Invalid::NotExclusive);
         }
         if !cpus.intersects(given) {

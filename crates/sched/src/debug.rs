@@ -19,7 +19,7 @@ use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
 use crate::shared::{Config, Shared};
 use crate::task::SchedPolicy;
-pub use crate::task::{Migrations, TaskState};
+pub use crate::task::{Migrations, TaskState, Wakeups};
 use crate::tunables::Tunables;
 use crate::uclamp;
 
@@ -237,6 +237,8 @@ pub struct TaskDebug {
     pub se: Option<EntityDebug>,
     /// What balancers did not move it for.
     pub migrations: Migrations,
+    /// How its wakeups were.
+    pub wakeups: Wakeups,
     /// A deadline task's: what is left of its runtime, which may be less than nothing, and when its deadline is.
     pub dl: Option<(i64, u64)>,
 }
@@ -286,6 +288,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             },
             se: entity(rq, index),
             migrations: task.migrations,
+            wakeups: task.wakeups,
             dl: task.deadline().filter(|_| task.policy == SchedPolicy::Deadline).map(|se| (se.runtime, se.deadline)),
         })
         .collect();

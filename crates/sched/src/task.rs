@@ -142,6 +142,17 @@ pub struct Migrations {
     pub forced: u32,
 }
 
+/// How its wakeups were: counters of `/proc/PID/sched`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wakeups {
+    /// Its waker was about to sleep (`nr_wakeups_sync`).
+    pub sync: u32,
+    /// The waker's CPU and its own last one were compared (`nr_wakeups_affine_attempts`).
+    pub affine_attempts: u32,
+    /// The waker's won (`nr_wakeups_affine`).
+    pub affine: u32,
+}
+
 /// A task. Lives in the arena of one run queue and moves between run queues by value.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
@@ -196,6 +207,7 @@ pub struct Task<P: Policy> {
     pub wakee_flip_decay: u64,
     /// What balancers did not move it for.
     pub(crate) migrations: Migrations,
+    pub(crate) wakeups: Wakeups,
     /// Neighbours on the list it is on: the run queue's of movable tasks, or that of its real-time priority.
     pub(crate) before: u32,
     pub(crate) after: u32,

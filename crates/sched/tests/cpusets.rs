@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use vruntime_sched::class::deadline::{DlAttrs, SchedError, to_ratio};
 use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
@@ -424,4 +425,54 @@ fn a_group_whose_cpus_were_all_given_away_takes_no_task() {
     machine.sched().move_group(task, b).unwrap();
     machine.obey();
     assert_eq!(machine.allowed(task), Some(vec![2, 3]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Setting all cpusets up at once is as setting them up one after another.
+    #[test]
+    fn all_at_once_is_as_one_after_another(
+        name in prop::sample::select(vec!["6.1", "6.6", "6.12"]),
+        isolated in prop::collection::vec(1u32..8, 0..2),
+        files in prop::collection::vec((any::<u8>(), prop::option::of(any::<u8>()), 0usize..4), 1..12),
+    ) {
+        let mut machines = [0, 1].map(|_| Machine::new(name, 8, &isolated));
+        let mut groups = vec![GroupId::ROOT];
+        for (parent, ..) in &files {
+            // Most are children of the root, where there is something to share.
+            let parent = if *parent < 150 { GroupId::ROOT } else { groups[*parent as usize % groups.len()] };
+            let [one, other] = machines.each_mut().map(|machine| machine.group(parent));
+            prop_assert_eq!(one, other);
+            groups.push(one);
+        }
+        let cpus = |bits: u8| (0..8).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect::<CpuMask>();
+        let files: Vec<(GroupId, Option<CpuMask>, Option<Partition>)> = groups[1..]
+            .iter()
+            .zip(&files)
+            // Few CPUs each, so that some partitions are valid.
+            .map(|(&group, &(_, bits, kind))| {
+                (group, bits.map(|bits| cpus(bits & bits.rotate_left(3))), Partition::ALL.get(kind).map(|it| it.1))
+            })
+            .collect();
+        let [at_once, in_turn] = &mut machines;
+        at_once.sched().create_cpusets(&files).unwrap();
+        for (group, cpus, _) in &files {
+            if let Some(cpus) = cpus {
+                in_turn.sched().set_group_cpus(*group, Some(cpus)).unwrap();
+            }
+        }
+        for (group, _, partition) in &files {
+            if let Some(partition) = partition {
+                in_turn.sched().set_group_partition(*group, *partition).unwrap();
+            }
+        }
+        for &group in &groups {
+            prop_assert_eq!(at_once.shared.cpuset(group), in_turn.shared.cpuset(group), "{:?}", group);
+        }
+        prop_assert_eq!(at_once.shared.root_domains(), in_turn.shared.root_domains());
+        for cpu in (0..8).map(CpuId) {
+            prop_assert_eq!(at_once.shared.domains.describe(cpu), in_turn.shared.domains.describe(cpu));
+        }
+    }
 }

@@ -74,15 +74,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// A group without CPUs that is to have tasks.
     pub(crate) fn create_cpusets(&mut self) -> Result<(), Error> {
         let workload = self.workload;
-        for group in 1..workload.groups.len() {
-            let cpuset = &workload.groups[group].cpuset;
-            self.write_cpuset(0, group, cpuset.cpus.as_deref(), None);
-        }
-        for group in 1..workload.groups.len() {
-            let kind = workload.groups[group].cpuset.partition;
-            if kind != program::Partition::Member {
-                self.write_cpuset(0, group, None, Some(kind));
-            }
+        // One at a time, thousands of partitions would build as many root domains thousands of times.
+        let files = workload.groups.iter().zip(&self.groups).skip(1).filter_map(|(group, &id)| {
+            let cpus = group.cpuset.cpus.as_ref().map(|cpus| cpus.iter().copied().map(CpuId).collect::<CpuMask>());
+            let kind = Some(group.cpuset.partition).filter(|kind| *kind != program::Partition::Member);
+            (cpus.is_some() || kind.is_some()).then(|| (id, cpus, kind.map(partition)))
+        });
+        let files: Vec<_> = files.collect();
+        // Which CPUs there are has been checked.
+        if let Err(error) = sched!(self, 0).create_cpusets(&files) {
+            self.note_cpuset(format!("the cpusets are refused, as in Linux: {error}"));
         }
         self.tell_cpusets();
         let homeless = |task: &&program::Task| {

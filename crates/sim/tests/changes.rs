@@ -267,6 +267,76 @@ fn any_change() -> impl Strategy<Value = Changed> {
     ]
 }
 
+/// Twelve tasks that work, and most of them sleep, in three groups and two sessions.
+fn dozen() -> Vec<Task> {
+    let one = |index: u64| {
+        let mut ops = vec![Op::Run { work: (1 + index) * 300 * US }];
+        if !index.is_multiple_of(3) {
+            ops.push(Op::Sleep { time: index * 200 * US });
+        }
+        let mut task = task(&format!("t{index}"), vec![phase(ops, Repeat::Forever)]);
+        task.settings.group = Some(index as usize % 3);
+        task.session = [None, Some(0), Some(1)][index as usize / 4];
+        task
+    };
+    (0..12).map(one).collect()
+}
+
+/// What a job leaves of its runtime: see `deadline.rs`.
+const SPARE: u64 = 2048;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Design, invariant 6, while everything else changes: deadline tasks that one CPU can serve miss nothing on however many there are at
+    /// any time. For at every instant at which a job waits that is due by d, its CPU at least runs one that is due by d; so what is done of
+    /// such jobs since there was last none is the time since then, and what was asked for by d is no more (Liu & Layland, JACM 1973). Of
+    /// the four CPUs each has a fair server of 5 % from 6.12 on, and these may all run before the job in turn.
+    #[test]
+    fn deadlines_that_one_cpu_can_keep_are_kept_whatever_else_changes(
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        jobs in prop::collection::vec((1u64..=10, 4u64..=30), 1..8),
+        changes in prop::collection::vec((0..200 * MS, any_change()), 0..30),
+        hotplug in hotplug(4, 200 * MS),
+    ) {
+        let promised = |what: &Changed| matches!(what, Changed::Tasks { settings: Settings { policy: Some(Policy::Deadline { .. }), .. }, .. });
+        let mut changes: Vec<(u64, Changed)> = changes.into_iter().filter(|(_, what)| !promised(what)).collect();
+        changes.sort_by_key(|(at, _)| *at);
+        let mut tasks = dozen();
+        for task in &mut tasks {
+            task.session = None;
+        }
+        // Together 75 % of a CPU, or nearly.
+        let parts: u64 = jobs.iter().map(|(part, _)| part).sum();
+        let jobs: Vec<(u64, u64)> = jobs.iter().map(|&(part, ms)| (750 * part * ms * MS / parts / 1000, ms * MS)).collect();
+        for (number, &(runtime, period)) in jobs.iter().enumerate() {
+            let work = runtime - SPARE;
+            let ops = vec![Op::Timer { timer: number, period, mode: TimerMode::Absolute }, Op::Run { work }];
+            let mut job = task(&format!("d{number}"), vec![phase(ops, Repeat::Forever)]);
+            job.settings.policy = Some(Policy::Deadline { runtime, deadline: period, period, reclaim: false, overrun: false });
+            tasks.push(job);
+        }
+        let changes = changes.into_iter().filter(|(_, what)| !matches!(what, Changed::Session { .. }));
+        let mut workload = grouped(tasks, changes.collect());
+        workload.timers = (0..jobs.len()).map(|number| Timer::new(format!("timer{number}"))).collect();
+        workload.hotplug = hotplug;
+        let (log, notes) = {
+            let mut log = Log::default();
+            let config = Config { duration: Some(200 * MS), ..exact(kernel, "pack:2 core:2") };
+            let notes = simulate(&workload, &config, &mut log).unwrap().notes;
+            (log, notes)
+        };
+        prop_assert!(!notes.iter().any(|note| note.contains("CPU") && note.contains("promised")), "{:?}", notes);
+        for (number, &(_, period)) in jobs.iter().enumerate() {
+            let done = log.loops(&format!("d{number}"));
+            let late = (1u64..).zip(&done).find(|(job, (at, _))| *at > (job + 1) * period);
+            prop_assert_eq!(late, None, "d{}", number);
+            let due = (200 * MS / period).saturating_sub(1);
+            prop_assert!(done.len() as u64 >= due, "d{}: {} jobs of {} are done", number, done.len(), due);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -279,17 +349,7 @@ proptest! {
         hotplug in hotplug(4, 60 * MS),
     ) {
         changes.sort_by_key(|(at, _)| *at);
-        let tasks = (0..12_u64).map(|index| {
-            let mut ops = vec![Op::Run { work: (1 + index) * 300 * US }];
-            if index % 3 > 0 {
-                ops.push(Op::Sleep { time: index * 200 * US });
-            }
-            let mut task = task(&format!("t{index}"), vec![phase(ops, Repeat::Forever)]);
-            task.settings.group = Some(index as usize % 3);
-            task.session = [None, Some(0), Some(1)][index as usize / 4];
-            task
-        });
-        let mut workload = grouped(tasks.collect(), changes);
+        let mut workload = grouped(dozen(), changes);
         workload.hotplug = hotplug;
         workload.sessions = ["one", "two"].map(|name| Session { name: name.to_owned(), nice: 0 }).into();
         let config = Config { autogroup, duration: Some(60 * MS), ..exact(kernel, "pack:2 core:2") };

@@ -460,6 +460,38 @@ fn a_hog_that_reclaims_has_what_others_leave() {
     assert!((930..=955).contains(&ran(true)), "{}", ran(true));
 }
 
+/// Where the machine is not the papers' GRUB: what a task has run since it was last looked at goes at the rate of that moment, though the
+/// rate may have changed in between, as in the kernel. Two halves of a CPU. `first` works for 1.95 ms and is inactive from its 0-lag time
+/// on, 8 - 2.05 * 8/4 = 3.9 ms, until it wakes at 9.03. By the book `second` has 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left then, which
+/// last until 12.845 ms: with a tick every 100 us that is seen at 12.9. With one every ms all it ran between 3 and 4 ms goes at the
+/// half, which is 0.45 ms too little, and all between 9 and 10 ms at the whole, 0.015 too much: it lasts until 13.28, seen at 14.
+#[test]
+fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
+    let reclaiming = |name: &str, runtime: u64, ops: Vec<Op>| {
+        let (runtime, deadline) = (runtime * US, 2 * runtime * US);
+        let mut task = once(name, ops);
+        task.settings.policy =
+            Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: true, overrun: false });
+        task
+    };
+    let first = vec![Op::Run { work: 1_950 * US }, Op::Sleep { time: 7_080 * US }, Op::Run { work: MS }];
+    let first = reclaiming("first", 4_000, first);
+    let second = reclaiming("second", 8_330, vec![Op::Run { work: 50 * MS }]);
+    for (hz, seen) in [(10_000, 12_900 * US), (1000, 14 * MS)] {
+        let mut config = machine("6.6", 1, 16);
+        config.machine.hz = hz;
+        // More than the period: no limit and no admission control. So Umax = 1, and the two have all of it.
+        config.kernel.set("sched_rt_runtime_us", 2_000_000).unwrap();
+        let mut log = Log::default();
+        simulate(&workload(vec![first.clone(), second.clone()]), &config, &mut log).unwrap();
+        let throttled = log.pick(|at, event| match event {
+            Event::Deadline { task, what: DeadlineEvent::Throttle } if task == log.of("second") => Some(at),
+            _ => None,
+        });
+        assert_eq!(throttled, [seen], "{hz} Hz: {:?}", spans(&log));
+    }
+}
+
 /// The fair server can be given more, or nothing.
 #[test]
 fn the_fair_server_is_tunable() {

@@ -19,9 +19,11 @@ const LEAST_US: u64 = 1000;
 pub(crate) fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));
+    // `500m` is half a CPU here, and never minutes.
+    let time = |text: &str| if text.trim_end().ends_with('m') { None } else { parse_duration(text).ok() };
     let (quota, period) = if let Some((quota, period)) = text.split_once('/') {
-        (Some(parse_duration(quota).ok()?), parse_duration(period).ok()?)
-    } else if let Some(quota) = millicores(text).or_else(|| cpus(text)).or_else(|| parse_duration(text).ok()) {
+        (Some(time(quota)?), time(period)?)
+    } else if let Some(quota) = millicores(text).or_else(|| cpus(text)).or_else(|| time(text)) {
         (Some(quota), DEFAULT_PERIOD_NS)
     } else {
         let mut words = text.split_whitespace();
@@ -88,6 +90,9 @@ mod tests {
             "99999999999999999999",
             "max max",
             "20ms 100ms",
+            // Half a CPU has no period of its own, and half an hour is none.
+            "500m/100ms",
+            "0.00000001m",
         ] {
             assert_eq!(cpu_max(text), None, "{text}");
         }

@@ -3,9 +3,19 @@
 /// The longest time a file may name, ns: 10^12 us, as in rt-app files.
 pub(crate) const MAX_TIME_NS: u64 = crate::rtapp::MAX_TIME_US as u64 * 1000;
 
-const UNITS: [(&str, u64); 5] = [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const UNITS: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
 
-/// Nanoseconds of a time such as `5s`, `1.5ms`, `300us` or `20ns`; why not, if it is none.
+/// Nanoseconds of a time such as `1h`, `10min` (`10m`), `5s`, `1.5ms`, `300us` or `20ns`; why not, if it is none. A limit's `500m` is
+/// half a CPU, and is read where limits are.
 ///
 /// # Errors
 /// There is no number, no unit or an unknown one, or the time is above 10^12 us or not a whole number of nanoseconds.
@@ -14,13 +24,12 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = (&text[..split], text[split..].trim_start());
     if number.is_empty() {
-        return Err("a time is a number and a unit: 5s, 1.5ms, 300us, 20ns".to_owned());
+        return Err("a time is a number and a unit: 10min, 5s, 1.5ms, 300us, 20ns".to_owned());
     }
     let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(match unit {
             "" => format!("a time needs its unit: {number}s, {number}ms, {number}us or {number}ns"),
-            "m" | "min" | "h" => format!("minutes and hours are not known here; write seconds instead of `{unit}`"),
-            _ => format!("`{unit}` is not a unit of time; s, ms, us and ns are"),
+            _ => format!("`{unit}` is not a unit of time; h, min (or m), s, ms, us and ns are"),
         });
     };
     scaled(number, *scale).filter(|ns| *ns <= MAX_TIME_NS).ok_or_else(|| {
@@ -59,9 +68,25 @@ mod tests {
         assert_eq!(parse_duration("0.1 us"), Ok(100));
         assert_eq!(parse_duration("2.50us"), Ok(2_500));
         assert_eq!(parse_duration("7ns"), Ok(7));
-        for wrong in
-            ["", "5", "s", "1.5ns", "1.2.3s", ".s", "-1s", "1e3s", "99999999999999999999s", "1000001s", "5 min"]
-        {
+        assert_eq!(parse_duration("5min"), Ok(300_000_000_000));
+        assert_eq!(parse_duration("5m"), parse_duration("5min"));
+        assert_eq!(parse_duration("1.5 h"), Ok(5_400_000_000_000));
+        assert_eq!(parse_duration("0.1min"), Ok(6_000_000_000));
+        for wrong in [
+            "",
+            "5",
+            "s",
+            "1.5ns",
+            "1.2.3s",
+            ".s",
+            "-1s",
+            "1e3s",
+            "99999999999999999999s",
+            "1000001s",
+            "278h",
+            "5M",
+            "1h5m",
+        ] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }

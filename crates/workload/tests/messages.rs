@@ -155,7 +155,7 @@ fn scenarios() {
                 "[scenario]\nkernal = \"6.12\"\n",
                 "kernel = 6.12\n",
                 "duration = 5\n",
-                "duration = \"5 min\"\n",
+                "duration = \"5 days\"\n",
                 "hz = 0\n",
                 "preempt = \"volontary\"\n",
                 "costs = 3\n",

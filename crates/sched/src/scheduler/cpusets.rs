@@ -76,6 +76,33 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
+    /// Writes to the files of several groups at once: first every `cpuset.cpus` (an empty set empties it), then every
+    /// `cpuset.cpus.partition`, in this order, parents before their children. For a machine that is being set up: as long as there are
+    /// neither tasks nor partitions the same comes of it as of one write at a time, but root domains are built once.
+    ///
+    /// # Errors
+    ///
+    /// For the root group, and for a CPU that the machine does not have. Nothing is changed then.
+    pub fn create_cpusets(
+        &mut self,
+        files: &[(GroupId, Option<CpuMask>, Option<Partition>)],
+    ) -> Result<(), CpusetError> {
+        let nr_cpus = self.shared.nr_cpus();
+        for (group, cpus, _) in files {
+            if *group == GroupId::ROOT {
+                return Err(CpusetError::Root);
+            }
+            if let Some(cpu) = cpus.iter().flat_map(CpuMask::iter).find(|cpu| cpu.index() >= nr_cpus) {
+                return Err(CpusetError::NoSuchCpu { cpu, nr_cpus });
+            }
+        }
+        if !files.is_empty() {
+            let populated = self.populated();
+            self.change_cpusets(|cpusets| cpusets.write_all(files, &populated));
+        }
+        Ok(())
+    }
+
     fn change_cpusets(&mut self, change: impl FnOnce(&mut Cpusets)) {
         let change = self.shared.change_cpusets(change);
         self.update_cpumasks(&change);

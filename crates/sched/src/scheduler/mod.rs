@@ -28,7 +28,7 @@ use crate::loadavg::{self, LoadAvg};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
-use crate::task::{Migrations, NIL, SchedPolicy, Task, TaskAttrs, TaskState};
+use crate::task::{Migrations, NIL, SchedPolicy, Task, TaskAttrs, TaskState, Wakeups};
 use crate::uclamp::TaskUclamp;
 use crate::weight;
 
@@ -299,6 +299,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             last_ran: 0,
             recent_used_cpu: on,
             migrations: Migrations::default(),
+            wakeups: Wakeups::default(),
             last_wakee: None,
             wakee_flips: 0,
             wakee_flip_decay: 0,

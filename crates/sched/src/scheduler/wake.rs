@@ -52,6 +52,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return false;
         }
         if !wake.fork {
+            rq.tasks[index].wakeups.sync += u32::from(wake.sync);
             self.host.event(self.now, on, &Event::Waking { task });
         }
         rq.update_clock(self.now, self.shared);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::deadline::{DlAttrs, Donor, SchedError};
 use vruntime_sched::class::rt::RtLimit;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
@@ -10,11 +11,12 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::Task;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpusetError, Host, HotplugError, Kernel, Limit, Partition, Policy, Rq, SchedAttr, SchedPolicy,
-    Scheduler, Shared, TaskAttrs, Timer, Topology, kernel,
+    Boost, CpuMask, CpusetError, Host, HotplugError, Kernel, Limit, NextTask, Partition, Policy, Rq, SchedAttr,
+    SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel,
 };
 
 use crate::calls::{Call, mask_of, policy_of};
+use crate::lags;
 
 /// A host that does at once what it is asked to do.
 #[derive(Default)]
@@ -24,6 +26,7 @@ pub(crate) struct Wishes {
     timers: BTreeMap<Timer, u64>,
     /// Who was moved by whom, since it was looked at last.
     pub(crate) moves: Vec<(MigrateCause, CpuId, CpuId)>,
+    throttled: u64,
     /// Where tasks may run, if that was told.
     pub(crate) told: BTreeMap<TaskId, Option<CpuMask>>,
 }
@@ -42,8 +45,10 @@ impl Host for Wishes {
         };
     }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
-        if let Event::Migrate { from, to, cause, .. } = *event {
-            self.moves.push((cause, from, to));
+        match *event {
+            Event::Migrate { from, to, cause, .. } => self.moves.push((cause, from, to)),
+            Event::Throttle { .. } => self.throttled += 1,
+            _ => {}
         }
     }
     fn affinity(&mut self, _at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -64,7 +69,7 @@ pub(crate) struct Bench<P: Policy> {
     promised: bool,
 }
 
-impl<P: Policy<Tunables = Knobs>> Bench<P> {
+impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn new(topology: Topology, name: &str, isolated: u8) -> Self {
         Self::under(topology, kernel(name).unwrap(), isolated)
     }
@@ -373,7 +378,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
     fn give_up(&mut self, cpu: u8, state: PrevState) {
         let cpu = self.cpu(cpu);
         if let Some(task) = self.rqs[cpu.index()].running().task() {
-            let next = self.with(|s| s.schedule(cpu, state));
+            let next = self.schedule(cpu, state);
             if state == PrevState::Sleeping {
                 self.asleep.insert(task);
             }
@@ -384,12 +389,23 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         }
     }
 
+    /// Whoever is picked among the fair tasks is owed time: see [`lags`].
+    fn schedule(&mut self, cpu: CpuId, state: PrevState) -> NextTask {
+        let throttled = self.wishes.throttled;
+        let next = self.with(|s| s.schedule(cpu, state));
+        let fair = next.next.task().is_some_and(|task| self.find(task).kind() == ClassKind::Fair);
+        if fair && self.wishes.throttled == throttled {
+            lags::check_picked(&self.rqs[cpu.index()]);
+        }
+        next
+    }
+
     fn went_idle(&mut self, cpu: CpuId, next: Running) {
         match next {
             Running::Idle => self.with(|s| s.tick_stopped(cpu)),
             Running::Stopper => {
                 self.with(|s| s.stopper_work(cpu));
-                let next = self.with(|s| s.schedule(cpu, PrevState::Sleeping));
+                let next = self.schedule(cpu, PrevState::Sleeping);
                 self.went_idle(cpu, next.next);
             }
             Running::Task(_) => {}
@@ -399,7 +415,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
     fn obey(&mut self) {
         for _ in 0..1000 {
             if let Some(cpu) = self.wishes.resched.pop() {
-                let next = self.with(|s| s.schedule(cpu, PrevState::Preempted));
+                let next = self.schedule(cpu, PrevState::Preempted);
                 self.went_idle(cpu, next.next);
             } else if let Some(cpu) = self.wishes.kicks.pop() {
                 self.with(|s| s.nohz_balance(cpu));

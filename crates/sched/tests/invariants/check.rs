@@ -10,8 +10,9 @@ use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{CpuMask, Partition, Policy, invariants};
 
 use crate::bench::Bench;
+use crate::lags;
 
-impl<P: Policy<Tunables = Knobs>> Bench<P> {
+impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     /// Root domains, cpusets and where tasks may run: each follows from what was written.
     pub(crate) fn check_cpusets(&mut self) {
         let online = self.shared.online();
@@ -109,6 +110,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         self.check_cpusets();
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
+            lags::check_sums(rq);
             if let Running::Task(task) = rq.running() {
                 assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which nobody woke", rq.cpu);
             }

@@ -3,6 +3,8 @@
 mod bench;
 mod calls;
 mod check;
+#[path = "../lags/mod.rs"]
+mod lags;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -76,7 +78,7 @@ proptest! {
         isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        fn all<P: Policy<Tunables = Knobs>>(topology: Topology, name: &str, isolated: u8, calls: &[Call]) {
+        fn all<P: Policy<Tunables = Knobs> + 'static>(topology: Topology, name: &str, isolated: u8, calls: &[Call]) {
             let mut bench = Bench::<P>::new(topology, name, isolated);
             for call in calls {
                 bench.apply(call);

@@ -148,7 +148,7 @@ impl<'a, 'p> Fields<'a, 'p> {
     pub(super) fn duration_in(&mut self, key: &str, value: &Value<'_>) -> Option<u64> {
         let DeValue::String(text) = value.get_ref() else {
             let message = format!("`{key}` is {}", noun(value.get_ref()));
-            let help = "a time is a string with its unit: \"5s\", \"1.5ms\", \"300us\", \"20ns\"";
+            let help = "a time is a string with its unit: \"10min\", \"5s\", \"1.5ms\", \"300us\", \"20ns\"";
             self.bad(value.span(), message, "expected a time", help);
             return None;
         };

@@ -39,6 +39,9 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         let common = shared.domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             target = wake_affine(rq, shared, domain, task, on, wake);
+            let wakeups = &mut rq.tasks[task].wakeups;
+            wakeups.affine_attempts += 1;
+            wakeups.affine += u32::from(target == on);
         }
     }
     select_idle_sibling(rq, shared, task, target)

@@ -1,4 +1,5 @@
-//! Where real-time tasks are throttled: a task that is held back by that waits for the end of a period, not for a CPU.
+//! Where the tasks of a group are throttled, its real-time ones or those its limit is for: a task that is held back by that waits for the
+//! end of a period, not for a CPU.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +7,10 @@ use vruntime_trace::{CpuId, GroupId};
 
 /// The throttlings that last, of a CPU and a group: since when, nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RtThrottles(BTreeMap<(u32, u32), u64>);
+pub(crate) struct Throttles(BTreeMap<(u32, u32), u64>);
 
-impl RtThrottles {
-    /// The real-time tasks of a group have used up what they may have of `cpu`.
+impl Throttles {
+    /// The tasks of a group have used up what they may have of `cpu`.
     pub(crate) fn begin(&mut self, at: u64, cpu: CpuId, group: GroupId) {
         self.0.entry((cpu.0, group.0)).or_insert(at);
     }
@@ -25,7 +26,7 @@ impl RtThrottles {
         self.0.is_empty()
     }
 
-    /// Whether the real-time tasks of `group` are held back on `cpu`: it is throttled there, or one above it is.
+    /// Whether the tasks of `group` are held back on `cpu`: it is throttled there, or one above it is.
     pub(crate) fn hold(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
         let mut at = Some(group).filter(|_| !self.is_empty());
         while let Some(group) = at {

@@ -1,0 +1,132 @@
+//! Who of those who wait waits for a CPU, and not for the end of a period: of real-time bandwidth, or of his group's limit.
+
+use std::collections::BTreeSet;
+
+use vruntime_trace::{CpuId, GroupId, SchedPolicy, TaskId};
+
+use super::Collector;
+use crate::accounts::{Group, State, Task};
+use crate::conservation::Conservation;
+use crate::throttles::Throttles;
+
+/// What is held back now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Holds {
+    /// Where real-time tasks are throttled.
+    pub(super) rt: Throttles,
+    /// Where groups have used up their limits.
+    limits: Throttles,
+    /// Tasks that were held back when somebody looked.
+    tasks: BTreeSet<TaskId>,
+}
+
+impl Holds {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.rt.is_empty() && self.limits.is_empty()
+    }
+
+    /// Whether a task is held back on a CPU. The limit of its group is none for a real-time or deadline task.
+    #[inline]
+    fn hold(&self, task: &Task, cpu: CpuId, groups: &[Group]) -> bool {
+        let throttles = if task.realtime {
+            &self.rt
+        } else if task.policy == SchedPolicy::Deadline {
+            return false;
+        } else {
+            &self.limits
+        };
+        let parent = |group: u32| groups.get(group as usize).and_then(|group| group.parent);
+        !throttles.is_empty() && throttles.hold(cpu.0, task.group, parent)
+    }
+}
+
+/// A task begins to wait on a CPU: for the CPU, if nothing else holds it back.
+#[inline]
+pub(super) fn waits(
+    watch: &mut Conservation,
+    at: u64,
+    (id, task): (TaskId, &Task),
+    cpu: CpuId,
+    groups: &[Group],
+    holds: &mut Holds,
+) {
+    if holds.hold(task, cpu, groups) {
+        watch.moves(id, cpu);
+        holds.tasks.insert(id);
+    } else if !task.throttled {
+        watch.waits(at, id, cpu);
+    }
+}
+
+impl Collector {
+    /// What a task waits for may be another thing now: a CPU, or the end of a period.
+    #[inline]
+    pub(super) fn look_again(&mut self, id: TaskId) {
+        if !self.holds.is_empty() {
+            self.watch_anew(id);
+        }
+    }
+
+    fn watch_anew(&mut self, id: TaskId) {
+        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
+        let Some(task) = tasks.get_mut(id.index()) else { return };
+        if matches!(task.state, State::Waiting | State::Woken) {
+            let cpu = watch.cpu(id);
+            if holds.hold(task, cpu, groups) {
+                watch.runs(*now, id, &mut task.account);
+                holds.tasks.insert(id);
+            } else {
+                waits(watch, *now, (id, task), cpu, groups, holds);
+            }
+        }
+    }
+
+    /// For all that wait on a CPU, held back or not.
+    fn watch_all_anew(&mut self, cpu: CpuId) {
+        let Some(watch) = &mut self.conservation else { return };
+        let mut here: Vec<TaskId> = watch.waiting().collect();
+        here.retain(|&task| watch.cpu(task) == cpu);
+        self.holds.tasks.retain(|&task| {
+            let elsewhere = watch.cpu(task) != cpu;
+            if !elsewhere {
+                here.push(task);
+            }
+            elsewhere
+        });
+        for task in here {
+            self.watch_anew(task);
+        }
+    }
+
+    /// The limit of a group is used up on a CPU, or there is more of it.
+    #[cold]
+    pub(super) fn throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
+        if begins {
+            self.holds.limits.begin(at, cpu, group);
+        } else {
+            self.holds.limits.end(at, cpu, group);
+        }
+        self.watch_all_anew(cpu);
+    }
+
+    /// The real-time tasks of a group are throttled on a CPU, or no longer.
+    #[cold]
+    pub(super) fn rt_throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
+        self.ensure_group(group);
+        if begins {
+            self.holds.rt.begin(at, cpu, group);
+            self.groups[group.index()].nr_rt_throttled += 1;
+        } else if let Some(ns) = self.holds.rt.end(at, cpu, group) {
+            self.rt_was_throttled(cpu, group, ns);
+        }
+        self.watch_all_anew(cpu);
+    }
+
+    pub(super) fn rt_was_throttled(&mut self, cpu: CpuId, group: GroupId, ns: u64) {
+        self.groups[group.index()].rt_throttled_ns += ns;
+        if group == GroupId::ROOT {
+            self.cpu_mut(cpu).result.rt_throttled_ns += ns;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! EEVDF's promises (design: invariant 3) on a machine of several CPUs on which anything may change at any time.
+//!
+//! - On every queue of every CPU, throttled or not, what the entities are owed adds up to nothing, to rounding: always.
+//! - Who is picked is owed time, or owes none, and so is every group above him on its queue: at every pick. (Where the predecessor's
+//!   group has used up its limit it leaves its queue after the pick, in the same switch, as in the kernel; then the average is another.)
+//! - Who joins a queue brings with him no more than two of his slices, or a tick if that is more, of what he is owed or owes.
+//! - Between two changes of a queue that has tasks only (somebody joins or leaves, a weight or a slice is another), nobody's debt grows
+//!   beyond a slice of his own and a tick, and who owed more at the change owes no more than then. The one who has the CPU at the change
+//!   may end his request first, and owes that much more.
+//!
+//! A change itself may make anybody owe more: who joins or leaves with a lag of his own moves the average, and the others' lags with
+//! it. And a group's entity changes its weight with every tick, so of queues with groups the last rule says nothing.
+
+#![allow(dead_code)] // each test binary uses some of it
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::invariants::{Standing, standings};
+use vruntime_sched::{Policy, Rq};
+
+/// How all stand, by queue; nothing under a policy other than EEVDF.
+fn queues<P: Policy + 'static>(rq: &Rq<P>) -> Option<BTreeMap<GroupId, Vec<Standing>>> {
+    let rq = (rq as &dyn Any).downcast_ref::<Rq<Eevdf>>()?;
+    let mut queues: BTreeMap<GroupId, Vec<Standing>> = BTreeMap::new();
+    for standing in standings(rq) {
+        queues.entry(standing.queue).or_default().push(standing);
+    }
+    Some(queues)
+}
+
+/// What is owed on each queue adds up to nothing.
+pub(crate) fn check_sums<P: Policy + 'static>(rq: &Rq<P>) {
+    for (queue, all) in queues(rq).into_iter().flatten() {
+        let weight: i128 = all.iter().map(|standing| i128::from(standing.weight)).sum();
+        let owed: i128 = all.iter().map(|standing| i128::from(standing.lag) * i128::from(standing.weight)).sum();
+        // The average is rounded down by less than 1 ns.
+        assert!(-weight < owed && owed <= 0, "CPU {} {queue:?}: they are owed {owed}, weigh {weight}: {all:?}", rq.cpu);
+    }
+}
+
+/// Whoever was picked just now is owed time, and so is every group above him.
+pub(crate) fn check_picked<P: Policy + 'static>(rq: &Rq<P>) {
+    let Some(queues) = queues(rq) else { return };
+    for standing in queues.values().flatten().filter(|standing| standing.running) {
+        assert!(standing.eligible, "CPU {}: picked, though it is owed nothing: {standing:?} of {queues:?}", rq.cpu);
+    }
+}
+
+/// A task as it was when its queue changed last.
+#[derive(Clone, Debug)]
+struct Base {
+    weight: u64,
+    slice_ns: u64,
+    /// What it owed then, or when it was first seen off the CPU since, ns of CPU time.
+    debt: i128,
+    /// It has had the CPU ever since.
+    runs: bool,
+}
+
+/// The queues that have tasks only, since each changed last.
+#[derive(Debug, Default)]
+pub(crate) struct Debts(BTreeMap<(CpuId, GroupId), BTreeMap<TaskId, Base>>);
+
+/// What it owes, in CPU time, and how far that is rounded.
+fn debt(standing: &Standing) -> (i128, i128) {
+    let weight = i128::from(standing.weight);
+    (-i128::from(standing.lag) * weight / 1024, weight / 1024 + 1)
+}
+
+impl Debts {
+    /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one instant.
+    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, tick_ns: u64) {
+        let Some(queues) = queues(rq) else { return };
+        self.0.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));
+        for (queue, all) in queues {
+            let key = (rq.cpu, queue);
+            let Some(tasks) = all.iter().map(|standing| standing.task).collect::<Option<Vec<TaskId>>>() else {
+                self.0.remove(&key);
+                continue;
+            };
+            let known = self.0.entry(key).or_default();
+            let is_known = |task: &TaskId, standing: &Standing| {
+                known.get(task).map(|base| (base.weight, base.slice_ns)) == Some((standing.weight, standing.slice_ns))
+            };
+            let fresh: Vec<&Standing> =
+                tasks.iter().zip(&all).filter(|(task, standing)| !is_known(task, standing)).map(|it| it.1).collect();
+            if fresh.is_empty() && known.len() == all.len() {
+                for (task, standing) in tasks.iter().zip(&all) {
+                    let base = known.get_mut(task).unwrap();
+                    let (owes, rounding) = debt(standing);
+                    let own = i128::from(standing.slice_ns + tick_ns);
+                    let most = if base.runs { base.debt.max(0) + own } else { base.debt.max(own) };
+                    assert!(
+                        owes <= most + rounding,
+                        "it owes {owes}, {most} at most: {standing:?} of {all:?}, {known:?}"
+                    );
+                    if base.runs && !standing.running {
+                        (base.runs, base.debt) = (false, owes);
+                    }
+                }
+                continue;
+            }
+            if let [standing] = fresh[..]
+                && known.len() + 1 == all.len()
+                && !known.contains_key(&standing.task.unwrap())
+            {
+                let (owes, rounding) = debt(standing);
+                let most = i128::from((2 * standing.slice_ns).max(tick_ns)) + rounding;
+                assert!(owes.abs() <= most, "it came owing {owes}: {standing:?} of {all:?}");
+            }
+            let base = |standing: &Standing| Base {
+                weight: standing.weight,
+                slice_ns: standing.slice_ns,
+                debt: debt(standing).0,
+                runs: standing.running,
+            };
+            *known = tasks.into_iter().zip(all.iter().map(base)).collect();
+        }
+    }
+}

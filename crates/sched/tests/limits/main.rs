@@ -1,0 +1,152 @@
+//! CPU limits on a small machine with a clock: no group uses more than its limit lets it (design: invariant 5), whatever is
+//! nested in what, and however limits, groups, affinities and the CPUs themselves change; and a group that wants all it may have gets it.
+//! And what EEVDF promises (invariant 3) meanwhile: see `lags`.
+
+mod bench;
+#[path = "../lags/mod.rs"]
+mod lags;
+mod random;
+
+use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::event::Running;
+use vruntime_sched::{Limit, PolicyKind, kernel};
+
+use bench::{Bench, MS};
+
+fn limit(quota: u64, period: u64) -> Limit {
+    Limit::new(quota, period, 0).unwrap()
+}
+
+/// Runs `$body` with `$bench` made for each kernel.
+macro_rules! for_each_kernel {
+    ($bench:ident = ($cpus:expr, $parents:expr), $name:ident, $body:block) => {
+        for $name in ["6.1", "6.6", "6.12", "6.18"] {
+            if kernel($name).unwrap().policy == PolicyKind::Cfs {
+                #[allow(unused_mut)]
+                let mut $bench = Bench::<Cfs>::new($cpus, $name, $parents);
+                $body
+            } else {
+                #[allow(unused_mut)]
+                let mut $bench = Bench::<Eevdf>::new($cpus, $name, $parents);
+                $body
+            }
+        }
+    };
+}
+
+/// Within `percent` of what is expected.
+fn close(used: u64, expected: u64, percent: u64) -> bool {
+    used.abs_diff(expected) * 100 <= expected * percent
+}
+
+#[test]
+fn a_group_that_wants_more_gets_its_quota_and_no_more() {
+    for_each_kernel!(bench = (2, &[0]), name, {
+        bench.limit(1, Some(limit(30 * MS, 100 * MS)));
+        for cpu in 0..4 {
+            bench.fork(1, cpu);
+        }
+        bench.fork(0, 0);
+        let start = bench.now;
+        bench.run_until(start + 2_000 * MS);
+        let stat = bench.stat(1);
+        // The first period may be a short one; it has a whole quota all the same.
+        assert!((19..=20).contains(&stat.nr_periods), "{name}: {stat:?}");
+        let (used, quotas) = (bench.used(1), stat.nr_periods * 30 * MS);
+        assert!((quotas..=quotas + 30 * MS + bench.overrun()).contains(&used), "{name}: {used} ns, {stat:?}");
+        assert!(stat.nr_throttled >= stat.nr_periods - 1, "{name}: {stat:?}");
+        assert!(bench.wishes.throttled > 0 && stat.throttled_ns > 0, "{name}: {stat:?}");
+    });
+}
+
+#[test]
+fn a_quota_of_more_than_its_tasks_can_use_changes_nothing() {
+    for_each_kernel!(bench = (2, &[0]), name, {
+        bench.limit(1, Some(limit(220 * MS, 100 * MS)));
+        bench.fork(1, 0);
+        bench.fork(1, 1);
+        let start = bench.now;
+        bench.run_until(start + 1_000 * MS);
+        assert_eq!((bench.used(1), bench.wishes.throttled), (2_000 * MS, 0), "{name}");
+    });
+}
+
+/// The parent's limit binds: two children with more than half of it each share it.
+#[test]
+fn nested_quotas_add_up() {
+    for_each_kernel!(bench = (4, &[0, 1, 1, 1]), name, {
+        bench.limit(1, Some(limit(100 * MS, 100 * MS)));
+        bench.limit(2, Some(limit(20 * MS, 100 * MS)));
+        bench.limit(3, Some(limit(90 * MS, 50 * MS)));
+        for cpu in 0..4 {
+            bench.fork(2, cpu);
+            bench.fork(3, cpu);
+            bench.fork(4, cpu);
+        }
+        let start = bench.now;
+        bench.run_until(start + 3_000 * MS);
+        let used = [1, 2, 3, 4].map(|group| bench.used(group));
+        assert!(close(used[0], 3_000 * MS, 5), "{name}: {used:?}");
+        assert_eq!(used[1] + used[2] + used[3], used[0], "{name}");
+        // The first child has more than its quota allows only by what it may overrun.
+        assert!(used[1] <= 600 * MS + bench.overrun(), "{name}: {used:?}");
+        assert!(used[2] > used[1] && used[3] > used[1], "{name}: {used:?}");
+    });
+}
+
+/// 6.1 counts a CPU's throttled time from when its queue was taken off; all do when a task waits there.
+#[test]
+fn throttled_time_is_that_of_the_cpus_that_wait() {
+    for_each_kernel!(bench = (1, &[0]), name, {
+        bench.limit(1, Some(limit(25 * MS, 100 * MS)));
+        bench.fork(1, 0);
+        let start = bench.now;
+        bench.run_until(start + 1_050 * MS);
+        let stat = bench.stat(1);
+        // Throttled at the tick after 25 ms, let go at the next period.
+        let (used, throttled) = (bench.used(1), stat.throttled_ns);
+        assert!(close(used + throttled, 1_000 * MS, 10), "{name}: used {used}, throttled {throttled}");
+    });
+}
+
+#[test]
+fn a_limit_that_is_taken_away_lets_go_at_once() {
+    for_each_kernel!(bench = (1, &[0, 1]), name, {
+        bench.limit(1, Some(limit(MS, 1_000 * MS)));
+        bench.fork(2, 0);
+        let start = bench.now;
+        bench.run_until(start + 500 * MS);
+        assert!(bench.used(1) <= MS + bench.overrun(), "{name}");
+        assert_eq!(bench.rqs[0].running(), Running::Idle, "{name}");
+        bench.limit(1, None);
+        assert!(bench.rqs[0].running() != Running::Idle, "{name}");
+        let before = bench.used(1);
+        bench.run_until(start + 900 * MS);
+        assert_eq!(bench.used(1) - before, 400 * MS, "{name}");
+    });
+}
+
+#[test]
+fn what_was_saved_is_used_in_a_burst() {
+    for_each_kernel!(bench = (1, &[0]), name, {
+        bench.limit(1, Some(Limit::new(20 * MS, 100 * MS, 20 * MS).unwrap()));
+        let task = bench.fork(1, 0);
+        bench.toggle(task);
+        // Short work, so that the timer runs and saves up.
+        let start = bench.now;
+        for step in 1..=10 {
+            bench.toggle(task);
+            bench.run_until(start + step * 50 * MS - 49 * MS);
+            bench.toggle(task);
+            bench.run_until(start + step * 50 * MS);
+        }
+        let before = bench.used(1);
+        bench.toggle(task);
+        bench.run_until(start + 950 * MS);
+        let used = bench.used(1) - before;
+        // 450 ms: four or five periods of 20 ms and once 20 ms more.
+        assert!((100 * MS..=130 * MS).contains(&used), "{name}: {used}");
+        let stat = bench.stat(1);
+        assert!(stat.nr_bursts >= 1 && stat.burst_ns >= 10 * MS, "{name}: {stat:?}");
+    });
+}
