@@ -5,6 +5,8 @@
 
 use vruntime_trace::{MigrateCause, TaskState};
 
+use super::cgroups::{Cgroups, Told};
+
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
 /// The largest NR_CPUS of any architecture.
@@ -84,6 +86,8 @@ pub(crate) enum What {
     Lost,
     /// The CPU comes or goes.
     Online(bool),
+    /// Something of groups, or of what tasks weigh: nothing of who is where. Analyses are told it by itself.
+    Told(Told),
     /// Anything else: only its time counts.
     Other,
 }
@@ -189,9 +193,12 @@ pub(crate) struct World {
     moved_by: i64,
     /// It has, since the last step.
     jumped: bool,
+    /// The next task that is met has another's pid.
+    again: bool,
     /// Any `sched_waking`, and any `sched_stat_runtime`.
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
+    pub(crate) cgroups: Cgroups,
 }
 
 impl World {
@@ -214,6 +221,7 @@ impl World {
         if self.by_pid[slot] == 0 {
             self.tasks.push(Task { pid, ..Task::default() });
             self.by_pid[slot] = self.tasks.len() as u32;
+            self.cgroups.meets(self.tasks.len() as u32 - 1, pid, std::mem::take(&mut self.again));
         }
         let index = self.by_pid[slot] - 1;
         let task = &mut self.tasks[index as usize];
@@ -231,6 +239,7 @@ impl World {
             && self.tasks[*slot as usize - 1].span.state != State::Unknown
         {
             *slot = 0;
+            self.again = true;
         }
         self.task(pid, comm)
     }
@@ -420,7 +429,11 @@ impl World {
                 }
             }
             What::Charged { .. } => self.has_charges = true,
+            What::Told(told) => self.cgroups.apply(told),
             What::Fork { child } => {
+                if let On::Task(parent) = by {
+                    self.cgroups.inherits(child, parent);
+                }
                 let span = self.state(child);
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
