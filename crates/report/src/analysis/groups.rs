@@ -121,11 +121,8 @@ fn by_prio(prio: i32, policy: SchedPolicy, nice: i8) -> (SchedPolicy, u8, i8) {
 
 impl Analysis for GroupUse {
     fn step(&mut self, step: &Step, world: &World) {
-        self.know(world);
         let at = world.elapsed();
-        if self.shares.due(at) && self.groups.len() > 1 {
-            self.shares.cut(at, &self.tasks, &self.groups);
-        }
+        self.passes(at, world);
         if let What::Fork { child } = step.what {
             self.change(at);
             if let Some(book) = self.book(child, world) {
@@ -137,9 +134,17 @@ impl Analysis for GroupUse {
         }
     }
 
-    fn told(&mut self, told: Told, world: &World) {
+    /// Cut where the run's own results are: at the first event, of any kind, once it is due.
+    fn passes(&mut self, at: u64, world: &World) {
         self.know(world);
+        if self.shares.due(at) && self.groups.len() > 1 {
+            self.shares.cut(at, &self.tasks, &self.groups);
+        }
+    }
+
+    fn told(&mut self, told: Told, world: &World) {
         let at = world.elapsed();
+        self.passes(at, world);
         match told {
             Told::Moved { task, group } => {
                 let Some(book) = self.book(task, world) else { return };

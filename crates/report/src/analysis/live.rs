@@ -128,6 +128,9 @@ impl Sink for Analyses {
     }
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if self.world.cgroups.wanted {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.passes(at, &self.world));
+        }
         let changed = self.holds.hears(at, cpu, event);
         let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
         if let Some(what) = what {

@@ -154,6 +154,8 @@ trait Analysis: fmt::Debug + Send + Sync {
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
     /// Of a task that waits: whether it is for something else than a CPU. Told as long as anybody is held back.
     fn held(&mut self, _task: u32, _held: bool, _world: &World) {}
+    /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
+    fn passes(&mut self, _at: u64, _world: &World) {}
     /// Of groups, and of what tasks weigh.
     fn told(&mut self, _told: Told, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
