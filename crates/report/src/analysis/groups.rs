@@ -77,8 +77,8 @@ impl GroupUse {
         let Some(mut book) = self.book(change.task, world) else { return };
         if change.was.state == State::Gone && change.now.state != State::Gone {
             // A pid that came again: who had it before is dead, and stays so.
-            let Task { group, nice, policy, rt_priority, .. } = self.tasks[book];
-            self.tasks.push(Task { group, nice, policy, rt_priority, ..Task::default() });
+            let Task { nice, policy, rt_priority, group, .. } = self.tasks[book];
+            self.tasks.push(Task { nice, policy, rt_priority, group, ..Task::default() });
             book = self.tasks.len() - 1;
             self.books[change.task as usize] = self.tasks.len() as u32;
         }

@@ -193,8 +193,6 @@ pub(crate) struct World {
     moved_by: i64,
     /// It has, since the last step.
     jumped: bool,
-    /// The next task that is met has another's pid.
-    again: bool,
     /// Any `sched_waking`, and any `sched_stat_runtime`.
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
@@ -210,6 +208,11 @@ impl World {
 
     /// The index of the task with this pid, which has this name from now on. None for pids no Linux gives, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
+        self.meet(pid, comm, false)
+    }
+
+    /// `again`: if it is met for the first time, its pid was another's before.
+    fn meet(&mut self, pid: i32, comm: &[u8], again: bool) -> Option<u32> {
         if !(1..=MAX_PID).contains(&pid) {
             self.faults.impossible += u64::from(pid != 0 && pid != -1);
             return None;
@@ -221,7 +224,7 @@ impl World {
         if self.by_pid[slot] == 0 {
             self.tasks.push(Task { pid, ..Task::default() });
             self.by_pid[slot] = self.tasks.len() as u32;
-            self.cgroups.meets(self.tasks.len() as u32 - 1, pid, std::mem::take(&mut self.again));
+            self.cgroups.meets(self.tasks.len() as u32 - 1, pid, again);
         }
         let index = self.by_pid[slot] - 1;
         let task = &mut self.tasks[index as usize];
@@ -234,14 +237,15 @@ impl World {
     /// A task that was just forked: not the one that had its pid before.
     pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
+        let mut again = false;
         if let Some(slot) = slot
             && *slot > 0
             && self.tasks[*slot as usize - 1].span.state != State::Unknown
         {
             *slot = 0;
-            self.again = true;
+            again = true;
         }
-        self.task(pid, comm)
+        self.meet(pid, comm, again)
     }
 
     /// Who that is on a CPU.

@@ -171,16 +171,13 @@ fn marks_tell_exactly() {
 /// As many groups as there are lines cost neither time nor memory without end.
 #[test]
 fn groups_without_end_are_left_out() {
-    let mut text = String::new();
-    for group in 0..70_000_u32 {
-        text += &format!(
-            "  a-7 [000] 0.{group:06}: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/g{group} pid=7 comm=a\n"
-        );
-    }
-    let deep = "/x".repeat(300);
-    text += &format!(
-        "  a-7 [000] 0.080000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path={deep} pid=7 comm=a\n"
-    );
+    let attach = |at: u32, path: String| {
+        format!(
+            "  a-7 [000] 0.{at:06}: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path={path} pid=7 comm=a\n"
+        )
+    };
+    let mut text: String = (0..70_000).map(|group| attach(group, format!("/g{group}"))).collect();
+    text += &attach(80_000, "/x".repeat(300));
     let analyses = analyse(&BOTH, &AnalysisOptions::default(), &text);
     assert_eq!(analyses.tables()[0].rows.len(), 1 << 16);
     // The root is one of them.
