@@ -5,6 +5,9 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
+#[path = "trace/groups.rs"]
+mod groups;
+
 /// Recordings of a real kernel, beside the readers' tests.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
 

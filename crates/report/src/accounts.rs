@@ -80,6 +80,28 @@ pub(crate) struct Group {
     pub(crate) rt_throttled_ns: u64,
 }
 
+impl Group {
+    /// A group of the usual weight, without a limit.
+    pub(crate) fn new(path: String, parent: Option<u32>) -> Self {
+        Self {
+            path,
+            parent,
+            weight: 100,
+            nice: None,
+            idle: false,
+            guarantee: None,
+            cpu_ns: 0,
+            system_ns: 0,
+            run_delay_ns: 0,
+            switches: 0,
+            limit: None,
+            cpuset: None,
+            nr_rt_throttled: 0,
+            rt_throttled_ns: 0,
+        }
+    }
+}
+
 /// A CPU's book.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpu {

@@ -198,22 +198,7 @@ impl Collector {
         for missing in self.groups.len()..=id.index() {
             let path = if missing == 0 { "/".to_owned() } else { format!("/group-{missing}") };
             let parent = (missing > 0).then_some(GroupId::ROOT.0);
-            self.groups.push(Group {
-                path,
-                parent,
-                weight: 100,
-                nice: None,
-                idle: false,
-                guarantee: None,
-                cpu_ns: 0,
-                system_ns: 0,
-                run_delay_ns: 0,
-                switches: 0,
-                limit: None,
-                cpuset: None,
-                nr_rt_throttled: 0,
-                rt_throttled_ns: 0,
-            });
+            self.groups.push(Group::new(path, parent));
         }
     }
 
@@ -530,15 +515,11 @@ impl Sink for Collector {
                 self.throttle(at, cpu, group, true);
             }
             Event::Unthrottle { group, ns } => {
-                self.limit(group).throttled_ns += ns;
+                self.limit(group).unthrottled(ns);
                 self.throttle(at, cpu, group, false);
             }
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
-                let limit = self.limit(group);
-                limit.nr_periods += u64::from(periods);
-                limit.nr_throttled += if throttled { u64::from(periods) } else { 0 };
-                limit.nr_bursts += u64::from(burst > 0);
-                limit.burst_ns += burst;
+                self.limit(group).period(periods, throttled, burst);
             }
             Event::Exit { task } => {
                 self.psi.ends(at, task);

@@ -58,7 +58,7 @@ mod throttles;
 mod units;
 mod violation;
 
-pub use analysis::{Analyses, AnalysisKind, AnalysisOptions};
+pub use analysis::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_table};
 pub use cputime::CpuTimes;

@@ -269,6 +269,21 @@ pub struct LimitResult {
     pub burst_ns: u64,
 }
 
+impl LimitResult {
+    /// The group was throttled on a CPU for so many nanoseconds.
+    pub(crate) fn unthrottled(&mut self, ns: u64) {
+        self.throttled_ns = self.throttled_ns.saturating_add(ns);
+    }
+
+    /// Periods have ended, with the group throttled on some CPU or not, and so many nanoseconds used above the quota.
+    pub(crate) fn period(&mut self, periods: u32, throttled: bool, burst: u64) {
+        self.nr_periods = self.nr_periods.saturating_add(periods.into());
+        self.nr_throttled = self.nr_throttled.saturating_add(if throttled { periods.into() } else { 0 });
+        self.nr_bursts += u64::from(burst > 0);
+        self.burst_ns = self.burst_ns.saturating_add(burst);
+    }
+}
+
 /// One line of `/proc/pressure/cpu` or `cpu.pressure`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {

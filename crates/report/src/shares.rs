@@ -61,6 +61,11 @@ impl Shares {
         at >= self.until
     }
 
+    /// When the last cut was.
+    pub(crate) fn last(&self) -> u64 {
+        self.from
+    }
+
     /// Cuts at `at`, before something changes, if the last cut was long enough ago.
     pub(crate) fn change(&mut self, at: u64, tasks: &[Task], groups: &[Group]) {
         if groups.len() > 1 && at.saturating_sub(self.from) > LEAST_PER_TASK * tasks.len() as u64 {

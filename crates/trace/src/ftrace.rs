@@ -5,13 +5,14 @@ use std::io::{self, Write};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
-use crate::names::{Names, Who};
+use crate::names::{Names, Who, printable};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
 mod marks;
 mod recorded;
 
+pub use marks::Mark;
 pub use recorded::RecordedText;
 
 use marks::Site;
@@ -22,8 +23,9 @@ use marks::Site;
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
 /// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
 /// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
-/// with nice 0) and each change; what becomes of deadlines; changes of groups. Balancing, overheads and ends of loops are not
-/// written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
+/// with nice 0) and each change; what becomes of deadlines; weights and limits of groups, those that they begin with and each change;
+/// what limits do ([`Mark`] reads them all). A task that is born into another group than that of who forks it is attached to it at
+/// once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid), or a [recording's](Self::with_identities).
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
@@ -45,6 +47,8 @@ pub struct FtraceWriter<W> {
     out: Output<W>,
     names: Names,
     nanoseconds: bool,
+    /// The latest time seen.
+    now: u64,
 }
 
 impl<W: Write> FtraceWriter<W> {
@@ -56,7 +60,7 @@ impl<W: Write> FtraceWriter<W> {
             push_number(buffer, u64::from(cpus), 1);
             buffer.push(b'\n');
         });
-        Self { out, names: Names::default(), nanoseconds: false }
+        Self { out, names: Names::default(), nanoseconds: false, now: 0 }
     }
 
     /// Prints times to the nanosecond, as `trace-cmd report -t` does; without, they are rounded to the microsecond.
@@ -88,20 +92,23 @@ impl<W: Write> FtraceWriter<W> {
     }
 
     fn line(&mut self, at: u64, cpu: CpuId, event: &Event) {
-        let Self { out, names, nanoseconds } = self;
+        let Self { out, names, nanoseconds, .. } = self;
         let names = &*names;
         let site = Site { names, nanoseconds: *nanoseconds, at, cpu };
         out.write(|buffer| match *event {
-            Event::Fork { parent, child: born } => {
+            Event::Fork { parent: forker, child: born } => {
                 start(buffer, names, *nanoseconds, at, cpu, b"sched_process_fork:   ");
                 // The tasks a workload begins with have no parent of its own: whoever runs there started them.
-                let parent = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
+                let parent = forker.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
                 let child = names.task(born);
                 push_field(buffer, b"comm=", parent.comm);
                 push_signed(buffer, b" pid=", parent.pid);
                 push_field(buffer, b" child_comm=", child.comm);
                 push_signed(buffer, b" child_pid=", child.pid);
                 buffer.push(b'\n');
+                if let Some(group) = names.born_into(cpu, forker, born) {
+                    site.attach(buffer, born, group);
+                }
                 site.birth(buffer, born);
             }
             Event::Exit { task } => {
@@ -142,18 +149,7 @@ impl<W: Write> FtraceWriter<W> {
                 push_number(buffer, u64::from(to.0), 1);
                 buffer.push(b'\n');
             }
-            Event::MoveGroup { task, group } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"cgroup_attach_task:   ");
-                let (who, path) = (names.task(task), names.path(group));
-                push_field(buffer, b"dst_root=0 dst_id=", &[]);
-                push_number(buffer, u64::from(group.0) + 1, 1);
-                push_field(buffer, b" dst_level=", &[]);
-                push_number(buffer, group_level(path), 1);
-                push_field(buffer, b" dst_path=", path.as_bytes());
-                push_signed(buffer, b" pid=", who.pid);
-                push_field(buffer, b" comm=", who.comm);
-                buffer.push(b'\n');
-            }
+            Event::MoveGroup { task, group } => site.attach(buffer, task, group),
             Event::PiSetprio { task, old, new } => {
                 start(buffer, names, *nanoseconds, at, cpu, b"sched_pi_setprio:     ");
                 let who = names.task(task);
@@ -173,12 +169,14 @@ impl<W: Write> FtraceWriter<W> {
             }
             Event::CpuDown => push_cpuhp(buffer, names, *nanoseconds, at, cpu, false),
             Event::CpuUp => push_cpuhp(buffer, names, *nanoseconds, at, cpu, true),
-            Event::SetNice { .. } | Event::SetPolicy { .. } | Event::Deadline { .. } => site.mark(buffer, event),
-            Event::Throttle { .. }
+            Event::SetNice { .. }
+            | Event::SetPolicy { .. }
+            | Event::Deadline { .. }
+            | Event::Throttle { .. }
             | Event::Unthrottle { .. }
-            | Event::RtThrottle { .. }
+            | Event::BandwidthPeriod { .. } => site.mark(buffer, event),
+            Event::RtThrottle { .. }
             | Event::RtUnthrottle { .. }
-            | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::HLoad { .. }
             | Event::Overhead { .. }
@@ -192,7 +190,8 @@ impl<W: Write> FtraceWriter<W> {
 impl<W: Write> FtraceWriter<W> {
     /// A line of somebody's who is no task, on the first CPU.
     fn print(&mut self, at: u64, text: &str) {
-        let Self { out, names, nanoseconds } = self;
+        self.now = self.now.max(at);
+        let Self { out, names, nanoseconds, .. } = self;
         if let Err(error) = names.admit_cpu(CpuId(0)) {
             out.fail(error);
             return;
@@ -207,19 +206,22 @@ impl<W: Write> FtraceWriter<W> {
 
 impl<W: Write> Sink for FtraceWriter<W> {
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
-        if let Err(error) = self.names.announce_group(id, info) {
-            self.out.fail(error);
+        match self.names.announce_group(id, info) {
+            // The root has neither weight nor limit.
+            Ok(()) if id == GroupId::ROOT => {}
+            Ok(()) => self.print(self.now, &printable(&info.settings())),
+            Err(error) => self.out.fail(error),
         }
     }
 
     fn group_changed(&mut self, at: u64, _id: GroupId, info: &GroupInfo<'_>) {
-        self.print(at, &info.settings());
+        self.print(at, &printable(&info.settings()));
     }
 
     fn cpuset(&mut self, at: u64, _id: GroupId, info: &CpusetInfo<'_>) {
         // What groups begin with is no change.
         if at > 0 {
-            self.print(at, &info.settings());
+            self.print(at, &printable(&info.settings()));
         }
     }
 
@@ -232,6 +234,7 @@ impl<W: Write> Sink for FtraceWriter<W> {
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         match self.names.admit(cpu, event) {
             Ok(()) => {
+                self.now = self.now.max(at);
                 self.line(at, cpu, event);
                 self.names.observe(cpu, event);
             }

@@ -18,7 +18,7 @@ pub mod read;
 mod sink;
 
 pub use event::{CPU_IDLE_EXIT, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
-pub use ftrace::{FtraceWriter, RecordedText};
+pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
 pub use names::{stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};

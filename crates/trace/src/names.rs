@@ -64,6 +64,7 @@ struct Task {
     rt_priority: u8,
     /// The `prio` that priority inheritance has given it.
     lent: Option<i16>,
+    group: GroupId,
     /// `task_cpu()`: the CPU it is on or was on last.
     cpu: CpuId,
 }
@@ -95,7 +96,7 @@ pub(crate) struct Names {
 }
 
 /// A name that cannot break a line of text: control characters become `?`.
-fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -126,6 +127,7 @@ impl Names {
             task.comm = Bytes::from(printable(name));
         }
         task.tgid = known.and_then(|known| known.tgid);
+        task.group = info.group;
         (task.nice, task.policy, task.rt_priority) = (info.nice, info.policy, info.rt_priority);
         Ok(())
     }
@@ -313,6 +315,18 @@ impl Names {
         self.tasks[task.index()].cpu
     }
 
+    /// The group `task` is in.
+    pub(crate) fn group(&self, task: TaskId) -> GroupId {
+        self.tasks[task.index()].group
+    }
+
+    /// The group a task is born into, if it is not that of who forks it: what a workload begins with is forked by whoever runs there.
+    pub(crate) fn born_into(&self, cpu: CpuId, parent: Option<TaskId>, child: TaskId) -> Option<GroupId> {
+        let parent = parent.map_or_else(|| self.current(cpu), Running::Task).task();
+        let group = self.group(child);
+        (group != parent.map_or(GroupId::ROOT, |parent| self.group(parent))).then_some(group)
+    }
+
     /// The path of `group`; the root's for one never announced.
     pub(crate) fn path(&self, group: GroupId) -> &str {
         self.groups.get(group.index()).filter(|path| !path.is_empty()).map_or("/", String::as_str)
@@ -334,6 +348,7 @@ impl Names {
                     self.tasks[task.index()].cpu = cpu;
                 }
             }
+            Event::MoveGroup { task, group } => self.tasks[task.index()].group = group,
             Event::SetNice { task, nice } => self.tasks[task.index()].nice = nice,
             Event::SetPolicy { task, policy, rt_priority } => {
                 let task = &mut self.tasks[task.index()];

@@ -40,7 +40,7 @@ pub struct GroupInfo<'a> {
     pub nice: Option<i8>,
 }
 
-impl GroupInfo<'_> {
+impl<'a> GroupInfo<'a> {
     /// Its path and what can be changed of it, as it stands in cgroup v2's files (times in microseconds): `/web cpu.weight=300
     /// cpu.max=50000 100000`.
     pub fn settings(&self) -> String {
@@ -54,6 +54,35 @@ impl GroupInfo<'_> {
             Some((quota, period)) => format!("{} {weight} cpu.max={} {}", self.path, quota / 1000, period / 1000),
             None => format!("{} {weight} cpu.max=max", self.path),
         }
+    }
+
+    /// Reads what [`GroupInfo::settings`] writes; none if it is something else. The weight of a group that has a nice value, a guarantee
+    /// or is idle is 100, for that does not count.
+    pub fn from_settings(text: &'a str) -> Option<Self> {
+        // A path may have anything in it, so it is read from the end.
+        let (rest, max) = text.rsplit_once(" cpu.max=")?;
+        let max = if max == "max" {
+            None
+        } else {
+            let (quota, period) = max.split_once(' ')?;
+            let ns = |us: &str| us.parse::<u64>().ok()?.checked_mul(1000).filter(|&ns| ns > 0);
+            Some((ns(quota)?, ns(period)?))
+        };
+        let (path, word) = rest.rsplit_once(' ')?;
+        if !path.starts_with('/') {
+            return None;
+        }
+        let info = Self { path, weight: 100, max, ..Self::default() };
+        let (key, value) = word.split_once('=')?;
+        Some(match key {
+            "cpu.weight" => Self { weight: value.parse().ok().filter(|weight| (1..=10_000).contains(weight))?, ..info },
+            "cpu.idle" if value == "1" => Self { idle: true, ..info },
+            "nice" => Self { nice: Some(value.parse().ok().filter(|nice| (-20..=19).contains(nice))?), ..info },
+            "guarantee" => {
+                Self { guarantee: Some(value.parse().ok().filter(|&percent: &u32| percent <= 100)?), ..info }
+            }
+            _ => return None,
+        })
     }
 }
 

@@ -130,13 +130,16 @@ fn is_perfetto(event: &Event) -> bool {
     is_traced(event) && !matches!(event, Event::PiSetprio { .. })
 }
 
-/// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes of deadlines.
+/// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes of deadlines, what groups may
+/// and what their limits do.
 fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
     let (mut policies, mut nices) = (BTreeMap::new(), BTreeMap::new());
     let mut marks = 0;
     for (at, (_, _, event)) in events.iter().enumerate() {
         // The tasks with names are announced one before each of the first events.
         if at < names {
+            // Each announces a group as well, which says what it may; the root may anything.
+            marks += usize::from(at % 5 != 0);
             nices.insert(TaskId(at as u32), (at % 40) as i8 - 20);
             policies.insert(TaskId(at as u32), SchedPolicy::Normal);
         }
@@ -153,11 +156,36 @@ fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
                 nices.insert(task, nice);
                 marks += 1;
             }
-            Event::Deadline { .. } => marks += 1,
+            Event::Deadline { .. }
+            | Event::Throttle { .. }
+            | Event::Unthrottle { .. }
+            | Event::BandwidthPeriod { .. } => marks += 1,
             _ => {}
         }
     }
     marks
+}
+
+/// Of each event, whether it is the birth of a task into another group than that of who forks it: that is a tracepoint more.
+fn births(names: usize, events: &[(u64, CpuId, Event)]) -> Vec<bool> {
+    let (mut groups, mut current) = (BTreeMap::new(), BTreeMap::new());
+    let births = events.iter().enumerate().map(|(at, (_, cpu, event))| {
+        if at < names {
+            groups.insert(TaskId(at as u32), GroupId(at as u32 % 5));
+        }
+        let of = |task: Option<TaskId>| task.and_then(|task| groups.get(&task).copied()).unwrap_or(GroupId::ROOT);
+        match *event {
+            Event::Fork { parent, child } => {
+                let running = current.get(cpu).copied().unwrap_or(Running::Idle);
+                return of(Some(child)) != of(parent.or(running.task()));
+            }
+            Event::MoveGroup { task, group } => drop(groups.insert(task, group)),
+            Event::Switch { next, .. } => drop(current.insert(*cpu, next)),
+            _ => {}
+        }
+        false
+    });
+    births.collect()
 }
 
 /// How many tracepoints it is: a CPU that comes or goes enters a step and leaves it.
@@ -199,7 +227,9 @@ proptest! {
             now = now.saturating_add(step);
             (now, cpu, event)
         }).collect();
+        let births = births(names.len(), &events);
         let traced: usize = events.iter().filter(|event| is_traced(&event.2)).map(|event| tracepoints(&event.2)).sum();
+        let traced = traced + births.iter().filter(|&&birth| birth).count();
 
         let mut perfetto = PerfettoWriter::new(Vec::new());
         feed(&mut perfetto, &names, &events);
@@ -216,7 +246,8 @@ proptest! {
             }
         }
         let kept = |(_, cpu, event): &&(u64, CpuId, Event)| is_perfetto(event) && cpu.0 < 1024;
-        prop_assert_eq!(read, events.iter().filter(kept).map(|event| tracepoints(&event.2)).sum::<usize>());
+        let born = events.iter().zip(&births).filter(|((_, cpu, _), birth)| **birth && cpu.0 < 1024).count();
+        prop_assert_eq!(read, born + events.iter().filter(kept).map(|event| tracepoints(&event.2)).sum::<usize>());
         // Encoding what was decoded gives as many bytes: no field was lost or unknown.
         prop_assert_eq!(trace.encoded_len(), bytes.len());
 

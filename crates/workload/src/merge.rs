@@ -53,6 +53,8 @@ struct Offsets {
     semaphores: usize,
     timers: usize,
     pipes: usize,
+    queues: usize,
+    completions: usize,
     processes: u32,
     /// The new number of each of its groups.
     groups: Vec<usize>,
@@ -94,6 +96,8 @@ impl Merged {
             semaphores: into.semaphores.len(),
             timers: into.timers.len(),
             pipes: into.pipes.len(),
+            queues: into.wait_queues.len(),
+            completions: into.completions.len(),
             processes: self.processes,
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
@@ -120,6 +124,9 @@ impl Merged {
             }),
         );
         into.pipes.extend(added.pipes.iter().cloned());
+        // A scenario's own tasks name theirs in common (`Merged::queues`), and come without.
+        into.wait_queues.extend(added.wait_queues.iter().cloned());
+        into.completions.extend(added.completions.iter().cloned());
         let last = added.tasks.iter().filter_map(|task| task.process).max();
         self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
@@ -165,13 +172,8 @@ impl Workload {
     /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration and end are the whole's; the other's
     /// objects stay its own, groups of the same path are one (with what the other says of them), and whoever of its tasks has a name that is
     /// taken gets a number to it.
-    ///
-    /// # Panics
-    /// Both have wait queues or completions; no trace has.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {
-        let shares = |workload: &Self| !(workload.wait_queues.is_empty() && workload.completions.is_empty());
-        assert!(!(shares(&self) && shares(other)), "queues of two workloads would be mixed up");
         let mut merged = Merged::new();
         let mut sessions = Vec::new();
         let (mut changes, mut hotplug) = (Vec::new(), Vec::new());
@@ -206,14 +208,11 @@ impl Workload {
         hotplug.sort_by_key(|plug| plug.at);
         changes.sort_by_key(|change| change.at);
         let Merged { workload, groups, .. } = merged;
-        let choose = |ours: Vec<String>, theirs: &[String]| if ours.is_empty() { theirs.to_vec() } else { ours };
         Self {
             groups: groups.into_groups(),
             sessions,
             hotplug,
             changes,
-            wait_queues: choose(self.wait_queues, &other.wait_queues),
-            completions: choose(self.completions, &other.completions),
             duration: self.duration,
             stop: self.stop,
             ..workload
@@ -287,6 +286,14 @@ impl Offsets {
             Op::Fork(task) => Op::Fork(task + self.tasks),
             Op::PipeWrite { pipe, bytes } => Op::PipeWrite { pipe: pipe + self.pipes, bytes },
             Op::PipeRead { pipe, bytes } => Op::PipeRead { pipe: pipe + self.pipes, bytes },
+            Op::WaitEvent { queue, mode, timeout } => Op::WaitEvent { queue: queue + self.queues, mode, timeout },
+            Op::WakeUp { queue, nr, events, sync } => Op::WakeUp { queue: queue + self.queues, nr, events, sync },
+            Op::WaitForCompletion { completion, timeout } => {
+                Op::WaitForCompletion { completion: completion + self.completions, timeout }
+            }
+            Op::Complete(completion) => Op::Complete(completion + self.completions),
+            Op::CompleteAll(completion) => Op::CompleteAll(completion + self.completions),
+            Op::ReinitCompletion(completion) => Op::ReinitCompletion(completion + self.completions),
             Op::Run { .. }
             | Op::Runtime { .. }
             | Op::Sleep { .. }
@@ -296,14 +303,7 @@ impl Offsets {
             | Op::Io { .. }
             | Op::MemRun(_)
             | Op::Yield
-            | Op::Exec
-            // Only the scenario's own tasks have these, and they share what it names.
-            | Op::WaitEvent { .. }
-            | Op::WakeUp { .. }
-            | Op::WaitForCompletion { .. }
-            | Op::Complete(_)
-            | Op::CompleteAll(_)
-            | Op::ReinitCompletion(_) => op.clone(),
+            | Op::Exec => op.clone(),
         }
     }
 }
@@ -352,5 +352,34 @@ mod tests {
         assert_eq!((both.tasks[1].session, both.sessions.len()), (Some(1), 2));
         assert!(both.kernel_threads.contains(&1));
         assert!(matches!(both.changes[1].what, Changed::Group { group: 3, .. }), "{:?}", both.changes);
+    }
+
+    /// Nobody is woken by another's queue of the same name.
+    #[test]
+    fn two_neighbours_have_wait_queues_of_their_own() {
+        let ops = vec![
+            Op::WaitEvent { queue: 0, mode: crate::program::WaitMode::Shared, timeout: None },
+            Op::WakeUp { queue: 0, nr: 1, events: 1, sync: false },
+            Op::WaitForCompletion { completion: 0, timeout: Some(3) },
+            Op::Complete(0),
+            Op::CompleteAll(0),
+            Op::ReinitCompletion(0),
+        ];
+        let mut with = one("a", "/x", 30);
+        let phase = Phase { ops: ops.clone(), ..with.tasks[0].phases[0].clone() };
+        with.tasks[0].phases = Arc::from([phase]);
+        (with.wait_queues, with.completions) = (vec!["q".to_owned()], vec!["c".to_owned()]);
+        let both = one("t", "/", 1).beside(&with).beside(&with);
+        assert_eq!((both.wait_queues.len(), both.completions.len()), (2, 2));
+        assert_eq!(both.tasks[1].phases[0].ops, ops);
+        let second = [
+            Op::WaitEvent { queue: 1, mode: crate::program::WaitMode::Shared, timeout: None },
+            Op::WakeUp { queue: 1, nr: 1, events: 1, sync: false },
+            Op::WaitForCompletion { completion: 1, timeout: Some(3) },
+            Op::Complete(1),
+            Op::CompleteAll(1),
+            Op::ReinitCompletion(1),
+        ];
+        assert_eq!(both.tasks[2].phases[0].ops, second);
     }
 }

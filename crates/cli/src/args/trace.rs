@@ -27,7 +27,7 @@ pub(crate) enum TraceCommand {
             vruntime trace info trace.txt --json | jq .events_by_name"
     )]
     Info(TraceInfo),
-    /// Who waited how long, and for whom; idle CPUs beside waiting tasks; run queues; migrations
+    /// Who waited how long, and for whom; idle CPUs beside waiting tasks; run queues; migrations; groups
     #[command(
         long_about = "Reads a trace of any kind that `vruntime trace info` reads, and analyses it in one pass:\n\n  \
                       latency             delays from runnable to running, as `perf sched latency` prints them\n  \
@@ -37,13 +37,18 @@ pub(crate) enum TraceCommand {
                       idle-while-waiting  who waited while another CPU was idle that could have run him\n  \
                       runqueue            runnable tasks on each CPU, over time\n  \
                       migrations          migrations by cause\n  \
+                      groups              what task groups used, and what they were entitled to\n  \
+                      throttling          what the limits of groups did\n  \
                       critical-path:TASK  what a task did, and in its sleeps those who at last woke it\n\n\
-                      Without a word: latency, antagonists, idle-while-waiting, runqueue and migrations. The same words go \
-                      after `vruntime run --analyse`.",
+                      Without a word: latency, antagonists, idle-while-waiting, runqueue and migrations; with --cgroups also \
+                      groups and throttling. The same words go after `vruntime run --analyse`.\n\nWhich task was in which \
+                      group, with what weight and limit, the text traces of vruntime's own runs tell; of a recorded machine \
+                      --cgroups does.",
         after_long_help = "Examples:\n  \
             vruntime trace analyse trace.dat\n  \
             vruntime trace analyse perf.data latency --each-task --all\n  \
             vruntime trace analyse perf.data critical-path:Compositor\n  \
+            vruntime trace analyse perf.data groups throttling --cgroups cgroups.txt\n  \
             vruntime trace analyse trace.txt antagonists --json | jq .tables.antagonists"
     )]
     Analyse(TraceAnalyse),
@@ -71,6 +76,10 @@ pub(crate) struct TraceAnalyse {
     /// A row for each task, rather than for all tasks of one name
     #[arg(long)]
     pub(crate) each_task: bool,
+    /// The task groups of the machine it was recorded on, for groups and throttling: which thread was in which, with what weights and
+    /// limits, as a line of shell writes it there (docs/replay.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cgroups: Option<PathBuf>,
     /// Show so many rows of each table
     #[arg(long, value_name = "N", default_value = "25")]
     pub(crate) rows: usize,

@@ -1,9 +1,12 @@
 //! Analyses as they are asked for on the command line.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use miette::miette;
-use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};
+use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
+use vruntime_trace::GroupInfo;
+use vruntime_workload::recorded::{CGROUPS_COMMAND, Cgroups};
 
 /// One word: `latency`, or `critical-path:TASK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +44,62 @@ pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions) -> miette::R
             help = "`vruntime trace info TRACE --all` lists all tasks of a trace",
             "there is no task with the name or pid `{task}`"
         )),
-        _ => Ok(()),
+        _ => match analyses.lacks() {
+            Some((kind, why)) => {
+                let help = format!(
+                    "say it with --cgroups FILE, which this writes on the machine, best just before the trace is recorded:\n\
+                     {CGROUPS_COMMAND}\nOf a run of vruntime, the text trace has all of it (trace.txt of `run --out DIR`)"
+                );
+                Err(miette!(help = help, "`{kind}` cannot be told: {why}"))
+            }
+            None => Ok(()),
+        },
+    }
+}
+
+/// The groups of a machine, as it wrote them down.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    cgroups: Cgroups,
+    /// The nice values of its autogroups, by number.
+    sessions: BTreeMap<u64, i8>,
+}
+
+impl From<Cgroups> for Machine {
+    fn from(cgroups: Cgroups) -> Self {
+        let sessions = cgroups.sessions().collect();
+        Self { cgroups, sessions }
+    }
+}
+
+/// What an autogroup is called among the groups.
+const AUTOGROUP: &str = "/autogroup-";
+
+impl MachineGroups for Machine {
+    fn hierarchy(&self) -> i32 {
+        self.cgroups.hierarchy()
+    }
+
+    fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String> {
+        // Autogroups are for tasks of the root.
+        let session = || self.cgroups.session(thread).filter(|_| self.cgroups.autogroup());
+        let path = match cgroup.or_else(|| self.cgroups.of(thread)) {
+            Some(path) => self.cgroups.task_group(path),
+            None => session().map(|_| "/")?,
+        };
+        Some(match session() {
+            Some((id, _)) if path == "/" => format!("{AUTOGROUP}{id}"),
+            _ => path.to_owned(),
+        })
+    }
+
+    fn settings(&self, group: &str) -> Option<GroupInfo<'static>> {
+        if let Some(group) = self.cgroups.settings(group) {
+            let max = group.max.map(|limit| (limit.quota, limit.period));
+            return Some(GroupInfo { weight: group.weight, idle: group.idle, max, ..GroupInfo::default() });
+        }
+        let nice = *self.sessions.get(&group.strip_prefix(AUTOGROUP)?.parse().ok()?)?;
+        Some(GroupInfo { weight: 100, nice: Some(nice), ..GroupInfo::default() })
     }
 }
 

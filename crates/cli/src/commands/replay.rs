@@ -379,7 +379,7 @@ fn contents(path: &Path) -> miette::Result<Vec<u8>> {
 }
 
 /// What `--cgroups` names.
-pub(super) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
+pub(crate) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
     let bytes = contents(path)?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)
 }

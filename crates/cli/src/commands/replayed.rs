@@ -1,6 +1,6 @@
 //! What a trace's records mean to a replay: their times and what happened. The fuzz target `replay` has this file, too.
 
-use vruntime_trace::{Named, Record, TaskState, Tracepoint, Wakeup};
+use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
 use vruntime_workload::recorded::{self, Left, What};
 
 /// No machine schedules nothing for so long: the clock has jumped.
@@ -71,6 +71,10 @@ pub(crate) fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
         Tracepoint::CgroupAttach { task, dst_root, dst_path, .. } if !dst_path.is_empty() => {
             What::Attached { task: named(*task), hierarchy: *dst_root, path: dst_path }
         }
+        Tracepoint::Print { text } => match Mark::read(text)? {
+            Mark::Group(GroupInfo { path, weight, idle, max, .. }) => What::Group { path, weight, idle, max },
+            _ => return None,
+        },
         Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
         Tracepoint::CpuFrequency { cpu_id, khz } => What::Frequency { cpu: *cpu_id, khz: *khz },
         Tracepoint::Lost { .. } => What::Lost,

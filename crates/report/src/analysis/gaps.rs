@@ -66,7 +66,7 @@ impl Gaps {
 
     /// Takes the next step, as recorded.
     pub(super) fn add(&mut self, step: Step) {
-        if step.cpu < MAX_CPUS {
+        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_)) {
             self.look(&step);
         }
         if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {

@@ -5,6 +5,7 @@ use vruntime_trace::{
     stopper_pid, task_pid,
 };
 
+use super::cgroups::{Settings, Told};
 use super::world::{On, State, Step, What};
 use super::{Analyses, Analysis};
 use crate::holds::Changed;
@@ -46,6 +47,16 @@ impl Analyses {
             Event::Exit { .. } => What::Exit,
             Event::CpuDown => What::Online(false),
             Event::CpuUp => What::Online(true),
+            Event::MoveGroup { task, group } => What::Told(Told::Moved { task: self.who(task)?, group: group.0 }),
+            Event::SetPolicy { task, policy, rt_priority } => {
+                What::Told(Told::Policy { task: self.who(task)?, policy, rt_priority })
+            }
+            Event::SetNice { task, nice } => What::Told(Told::Nice { task: self.who(task)?, nice }),
+            Event::Throttle { .. } => What::Told(Told::Throttled),
+            Event::Unthrottle { group, ns } => What::Told(Told::Unthrottled { group: group.0, ns }),
+            Event::BandwidthPeriod { group, periods, throttled, burst } => {
+                What::Told(Told::Period { group: group.0, periods, throttled, burst })
+            }
             // Events the kernel has no tracepoint for change nobody's state.
             _ => return None,
         })
@@ -53,6 +64,12 @@ impl Analyses {
 }
 
 impl Analyses {
+    fn tell(&mut self, at: u64, told: Told) {
+        if self.world.cgroups.wanted {
+            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Told(told) });
+        }
+    }
+
     /// What a task waits for, if it waits.
     fn tell_held(&mut self, id: TaskId) {
         let Some(task) = self.who(id) else { return };
@@ -79,12 +96,23 @@ impl Sink for Analyses {
 
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
         self.holds.group(id, info.parent);
+        let cgroups = &mut self.world.cgroups;
+        cgroups.exact = true;
+        cgroups.announce(id.0, info.path, info.parent.map(|parent| parent.0), Settings::from(info));
+    }
+
+    fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+        self.tell(at, Told::Group { group: id.0, settings: Settings::from(info) });
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         self.holds.task(id, info.group, info.policy.is_rt());
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
             self.world.set_class(task, info.class);
+            let at = self.world.elapsed();
+            self.tell(at, Told::Moved { task, group: info.group.0 });
+            self.tell(at, Told::Policy { task, policy: info.policy, rt_priority: info.rt_priority });
+            self.tell(at, Told::Nice { task, nice: info.nice });
             if self.replayed {
                 self.world.set_recorded(task, info.name, info.class);
             }
@@ -100,6 +128,9 @@ impl Sink for Analyses {
     }
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if self.world.cgroups.wanted {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.passes(at, &self.world));
+        }
         let changed = self.holds.hears(at, cpu, event);
         let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
         if let Some(what) = what {

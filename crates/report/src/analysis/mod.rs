@@ -20,8 +20,10 @@
 
 mod antagonists;
 mod bins;
+mod cgroups;
 mod critical;
 mod gaps;
+mod groups;
 mod idle_waiting;
 mod latency;
 mod live;
@@ -30,18 +32,22 @@ mod overview;
 mod recorded;
 mod runqueue;
 mod said;
+mod throttling;
 mod timehist;
 mod world;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
 use crate::holds::Holds;
-use world::{Step, World};
+pub use cgroups::MachineGroups;
+use cgroups::Told;
+use world::{Step, What, World};
 
 /// What there is to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,13 +66,17 @@ pub enum AnalysisKind {
     RunQueue,
     /// Migrations by cause.
     Migrations,
+    /// What groups used, and what they were entitled to.
+    Groups,
+    /// What the limits of groups did.
+    Throttling,
     /// What one task, and those who woke it, did.
     CriticalPath,
 }
 
 impl AnalysisKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Latency,
         Self::TimeHist,
         Self::Summary,
@@ -74,12 +84,19 @@ impl AnalysisKind {
         Self::IdleWhileWaiting,
         Self::RunQueue,
         Self::Migrations,
+        Self::Groups,
+        Self::Throttling,
         Self::CriticalPath,
     ];
 
     /// Those that say what matters in a page or less, without being told more.
     pub const USUAL: [Self; 5] =
         [Self::Latency, Self::Antagonists, Self::IdleWhileWaiting, Self::RunQueue, Self::Migrations];
+
+    /// Whether it needs to know of groups.
+    pub const fn is_of_groups(self) -> bool {
+        matches!(self, Self::Groups | Self::Throttling)
+    }
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -91,6 +108,8 @@ impl AnalysisKind {
             Self::IdleWhileWaiting => "idle-while-waiting",
             Self::RunQueue => "runqueue",
             Self::Migrations => "migrations",
+            Self::Groups => "groups",
+            Self::Throttling => "throttling",
             Self::CriticalPath => "critical-path",
         }
     }
@@ -135,7 +154,15 @@ trait Analysis: fmt::Debug + Send + Sync {
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
     /// Of a task that waits: whether it is for something else than a CPU. Told as long as anybody is held back.
     fn held(&mut self, _task: u32, _held: bool, _world: &World) {}
+    /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
+    fn passes(&mut self, _at: u64, _world: &World) {}
+    /// Of groups, and of what tasks weigh.
+    fn told(&mut self, _told: Told, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
+    /// What to know before trusting it: how many, and of what.
+    fn note(&self) -> Option<(u64, &'static str)> {
+        None
+    }
     fn tables(&self, world: &World) -> Vec<DataTable>;
     /// For a terminal, with so many rows of each table.
     fn text(&self, world: &World, rows: usize) -> String {
@@ -173,12 +200,16 @@ impl Analyses {
                 AnalysisKind::IdleWhileWaiting => Box::new(idle_waiting::IdleWaiting::new(options)),
                 AnalysisKind::RunQueue => Box::new(runqueue::RunQueues::new(options)),
                 AnalysisKind::Migrations => Box::new(migrations::Migrations::new(options)),
+                AnalysisKind::Groups => Box::new(groups::GroupUse::new(options)),
+                AnalysisKind::Throttling => Box::new(throttling::Throttling::new(options)),
                 AnalysisKind::CriticalPath => Box::new(critical::CriticalPath::new(options)),
             };
             chosen.push((kind, analysis));
         }
+        let mut world = World::default();
+        world.cgroups.wanted = chosen.iter().any(|(kind, _)| kind.is_of_groups());
         Self {
-            world: World::default(),
+            world,
             gaps: gaps::Gaps::default(),
             holds: Holds::default(),
             chosen,
@@ -194,6 +225,28 @@ impl Analyses {
         self
     }
 
+    /// The trace is of a machine of whose groups that is known.
+    #[must_use]
+    pub fn with_groups(mut self, groups: Arc<dyn MachineGroups>) -> Self {
+        self.world.cgroups.set_machine(groups);
+        self
+    }
+
+    /// Of the analyses asked for, one that cannot say anything because nothing is known of groups, or of their limits: its name, and what
+    /// is not known. To be asked after the end.
+    pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
+        let cgroups = &self.world.cgroups;
+        self.chosen.iter().find_map(|&(kind, _)| match kind {
+            AnalysisKind::Groups | AnalysisKind::Throttling if !cgroups.known() => {
+                Some((kind, "nothing tells in which groups its tasks were"))
+            }
+            AnalysisKind::Throttling if !cgroups.settings_known() => {
+                Some((kind, "nothing tells the limits of its groups"))
+            }
+            _ => None,
+        })
+    }
+
     /// What the charts of a page are made of; none without [`Analyses::with_overview`].
     pub(crate) fn overview_json(&self) -> Option<Value> {
         self.overview.as_ref().map(|overview| overview.json(&self.world))
@@ -201,10 +254,9 @@ impl Analyses {
 
     /// The next event of a recorded trace.
     pub fn add(&mut self, record: &Record<'_>) {
-        if let Some(step) = recorded::step(&mut self.world, record) {
-            self.gaps.add(step);
-            self.let_go(false);
-        }
+        let Self { world, gaps, .. } = self;
+        recorded::steps(world, record, |step| gaps.add(step));
+        self.let_go(false);
     }
 
     fn let_go(&mut self, all: bool) {
@@ -215,7 +267,12 @@ impl Analyses {
 
     fn step(&mut self, step: &Step) {
         let step = Step { at: self.world.time(step.at), ..*step };
-        if self.world.apply(&step) {
+        if !self.world.apply(&step) {
+            return;
+        }
+        if let What::Told(told) = step.what {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.told(told, &self.world));
+        } else {
             for (_, analysis) in &mut self.chosen {
                 analysis.step(&step, &self.world);
             }
@@ -277,7 +334,10 @@ impl Analyses {
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
             (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
+            (self.world.cgroups.refused, "mentions of groups beyond the first 65536, which are left out"),
         ];
+        let notes = self.chosen.iter().filter_map(|(_, analysis)| analysis.note());
+        let told: Vec<(u64, &str)> = told.into_iter().chain(notes).collect();
         told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect()
     }
 

@@ -1,14 +1,81 @@
 //! Records of a trace as steps.
 
-use vruntime_trace::{Named, Record, Tracepoint, Wakeup};
+use vruntime_trace::{Mark, Named, Record, Tracepoint, Wakeup};
 
+use super::cgroups::{Settings, Told};
 use super::world::{On, Step, What, World};
 
 /// `prio` of real-time and deadline tasks is below this.
 const MAX_RT_PRIO: i32 = 100;
 
-/// What a record is to the analyses; none if it is no event.
-pub(super) fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
+/// What a record is to the analyses: nothing if it is no event. What it says of groups and priorities comes first.
+pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
+    if let Some(step) = step(world, record) {
+        if world.cgroups.wanted {
+            let told = |what| Step { by: On::Unknown, irq: false, what: What::Told(what), ..step };
+            groups(world, record, |what| add(told(what)));
+        }
+        add(step);
+    }
+}
+
+/// What it says of groups, and of what tasks weigh.
+fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
+    let mut prio = |world: &mut World, task: Named<'_>, prio: i32| {
+        // Where the scheduler tells of policies itself, priorities that are lent are not mistaken for own ones.
+        if !world.cgroups.exact
+            && let Some(task) = world.task(task.pid, task.comm)
+            && world.cgroups.new_prio(task, prio)
+        {
+            tell(Told::Prio { task, prio });
+        }
+    };
+    match record.point {
+        Tracepoint::Switch { prev, prev_prio, next, next_prio, .. } => {
+            prio(world, prev, prev_prio);
+            prio(world, next, next_prio);
+        }
+        Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => {
+            prio(world, wakeup.task, wakeup.prio);
+        }
+        Tracepoint::CgroupAttach { task, dst_root, dst_path, .. } => {
+            let path = String::from_utf8_lossy(dst_path);
+            if let Some(group) = world.cgroups.moved_to(task.pid, dst_root, &path)
+                && let Some(task) = world.task(task.pid, task.comm)
+            {
+                tell(Told::Moved { task, group });
+            }
+        }
+        Tracepoint::Print { text } => {
+            if let Some(mark) = Mark::read(text)
+                && let Some(told) = mark_told(world, &mark)
+            {
+                tell(told);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
+    // Only the traces of our runs have marks of groups, and they have them from the beginning on.
+    world.cgroups.exact |= matches!(mark, Mark::Group(_));
+    Some(match *mark {
+        Mark::Policy { pid, policy, rt_priority } => Told::Policy { task: world.task(pid, b"")?, policy, rt_priority },
+        Mark::Nice { pid, nice } => Told::Nice { task: world.task(pid, b"")?, nice },
+        Mark::Group(ref info) => {
+            Told::Group { group: world.cgroups.intern(info.path)?, settings: Settings::from(info) }
+        }
+        Mark::Throttle { .. } => Told::Throttled,
+        Mark::Unthrottle { path, ns } => Told::Unthrottled { group: world.cgroups.intern(path)?, ns },
+        Mark::Period { path, periods, throttled, burst } => {
+            Told::Period { group: world.cgroups.intern(path)?, periods, throttled, burst }
+        }
+        _ => return None,
+    })
+}
+
+fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
     let mut named = |task: Named<'_>| world.task(task.pid, task.comm);
     // What perf tells of tasks is no event: it has no time of its own.
     if record.name.starts_with(b"PERF_RECORD_") {

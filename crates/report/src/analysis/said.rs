@@ -37,6 +37,8 @@ impl Analyses {
             of("antagonists").and_then(antagonist),
             of("idle_while_waiting").map(idle),
             of("migrations").and_then(migrations),
+            of("group_usage").and_then(groups),
+            of("throttling").and_then(throttling),
         ];
         parts.into_iter().flatten().collect()
     }
@@ -110,4 +112,25 @@ fn migrations(table: &DataTable) -> Option<String> {
     let (cause, share) = (text(table, 0, "cause")?, number(table, 0, "share")?);
     let least = if table.title == FROM_SWITCHES { "at least " } else { "" };
     Some(format!("There were {least}{total} migrations, {} % of them by cause {cause}.", percent(share)))
+}
+
+fn groups(table: &DataTable) -> Option<String> {
+    let short = |row: usize| -number(table, row, "difference_ns").unwrap_or(0.0);
+    let row = (1..table.rows.len()).max_by(|&a, &b| short(a).total_cmp(&short(b)))?;
+    let (name, of) = (text(table, row, "group")?, number(table, row, "of_entitled")?);
+    Some(format!("Of the groups {name} fell short most: it had {} % of the CPU time it was entitled to.", percent(of)))
+}
+
+fn throttling(table: &DataTable) -> Option<String> {
+    let told = cell(table, 0, "nr_throttled").is_some();
+    let (times, share) = if told { ("nr_throttled", "throttled") } else { ("used_up", "used_up_share") };
+    let of = |row: usize| number(table, row, share).unwrap_or(0.0);
+    let row = (0..table.rows.len()).max_by(|&a, &b| of(a).total_cmp(&of(b)))?;
+    let name = text(table, row, "group")?;
+    Some(match (number(table, row, times)?, told) {
+        (0.0, true) => "No group was throttled.".to_owned(),
+        (0.0, false) => "No group used up its limit.".to_owned(),
+        (_, true) => format!("{name} was throttled in {} % of its periods.", percent(of(row))),
+        (_, false) => format!("{name} used up its limit in {} % of its periods.", percent(of(row))),
+    })
 }

@@ -411,3 +411,5 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between are nobody's: {rows}");
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
+
+mod groups;

@@ -5,6 +5,8 @@
 
 use vruntime_trace::{MigrateCause, TaskState};
 
+use super::cgroups::{Cgroups, Told};
+
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
 /// The largest NR_CPUS of any architecture.
@@ -84,6 +86,8 @@ pub(crate) enum What {
     Lost,
     /// The CPU comes or goes.
     Online(bool),
+    /// Something of groups, or of what tasks weigh: nothing of who is where. Analyses are told it by itself.
+    Told(Told),
     /// Anything else: only its time counts.
     Other,
 }
@@ -192,6 +196,7 @@ pub(crate) struct World {
     /// Any `sched_waking`, and any `sched_stat_runtime`.
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
+    pub(crate) cgroups: Cgroups,
 }
 
 impl World {
@@ -203,6 +208,11 @@ impl World {
 
     /// The index of the task with this pid, which has this name from now on. None for pids no Linux gives, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
+        self.meet(pid, comm, false)
+    }
+
+    /// `again`: if it is met for the first time, its pid was another's before.
+    fn meet(&mut self, pid: i32, comm: &[u8], again: bool) -> Option<u32> {
         if !(1..=MAX_PID).contains(&pid) {
             self.faults.impossible += u64::from(pid != 0 && pid != -1);
             return None;
@@ -214,6 +224,7 @@ impl World {
         if self.by_pid[slot] == 0 {
             self.tasks.push(Task { pid, ..Task::default() });
             self.by_pid[slot] = self.tasks.len() as u32;
+            self.cgroups.meets(self.tasks.len() as u32 - 1, pid, again);
         }
         let index = self.by_pid[slot] - 1;
         let task = &mut self.tasks[index as usize];
@@ -226,13 +237,15 @@ impl World {
     /// A task that was just forked: not the one that had its pid before.
     pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
+        let mut again = false;
         if let Some(slot) = slot
             && *slot > 0
             && self.tasks[*slot as usize - 1].span.state != State::Unknown
         {
             *slot = 0;
+            again = true;
         }
-        self.task(pid, comm)
+        self.meet(pid, comm, again)
     }
 
     /// Who that is on a CPU.
@@ -420,7 +433,11 @@ impl World {
                 }
             }
             What::Charged { .. } => self.has_charges = true,
+            What::Told(told) => self.cgroups.apply(told),
             What::Fork { child } => {
+                if let On::Task(parent) = by {
+                    self.cgroups.inherits(child, parent);
+                }
                 let span = self.state(child);
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }

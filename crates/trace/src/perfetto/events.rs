@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use vruntime_sched::event::Event;
-use vruntime_sched::ids::CpuId;
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
 use super::proto::{
     CgroupAttachTask, CpuFrequency, CpuhpEnter, CpuhpExit, FtraceEventKind, SchedMigrateTask, SchedProcessExit,
@@ -14,7 +14,7 @@ use crate::ftrace::{cpuhp, group_level};
 use crate::names::Who;
 
 /// The second tracepoint of a CPU that comes or goes: the step ends in the instant in which it begins.
-pub(super) fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
+fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
     let online = match event {
         Event::CpuDown => false,
         Event::CpuUp => true,
@@ -25,6 +25,30 @@ pub(super) fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
 }
 
 impl<W: Write> PerfettoWriter<W> {
+    /// A task is in that group from now on.
+    fn attach(&self, task: TaskId, group: GroupId) -> FtraceEventKind {
+        let (who, path) = (self.names.task(task), self.names.path(group));
+        FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
+            dst_root: Some(0),
+            dst_id: Some(group.0 as i32 + 1),
+            pid: Some(who.pid),
+            comm: Some(who.comm.clone()),
+            dst_level: Some(group_level(path) as i32),
+            dst_path: Some(path.to_owned()),
+        })
+    }
+
+    /// What follows `event` in the same instant: the step of a CPU that comes or goes ends, a task that is born into another group than
+    /// that of who forks it comes there.
+    pub(super) fn after(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
+        match *event {
+            Event::Fork { parent, child } => {
+                self.names.born_into(cpu, parent, child).map(|group| self.attach(child, group))
+            }
+            _ => step_exit(cpu, event),
+        }
+    }
+
     /// The tracepoint `event` is; none if the kernel has no such one.
     #[inline]
     pub(super) fn tracepoint(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
@@ -77,17 +101,7 @@ impl<W: Write> PerfettoWriter<W> {
                     prio: Some(who.prio),
                 })
             }
-            Event::MoveGroup { task, group } => {
-                let (who, path) = (names.task(task), names.path(group));
-                FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
-                    dst_root: Some(0),
-                    dst_id: Some(group.0 as i32 + 1),
-                    pid: Some(who.pid),
-                    comm: Some(who.comm.clone()),
-                    dst_level: Some(group_level(path) as i32),
-                    dst_path: Some(path.to_owned()),
-                })
-            }
+            Event::MoveGroup { task, group } => self.attach(task, group),
             Event::CpuFrequency { khz } => {
                 FtraceEventKind::CpuFrequency(CpuFrequency { state: Some(khz), cpu_id: Some(cpu.0) })
             }

@@ -20,7 +20,6 @@ mod tracks;
 pub use self::recorded::RecordedPerfetto;
 
 use self::counters::{GroupUse, RunQueues};
-use self::events::step_exit;
 use self::packets::{Bundles, write_packet};
 use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
@@ -251,7 +250,7 @@ impl<W: Write> PerfettoWriter<W> {
             _ => [None, None],
         };
         let timestamp = self.stamp(at, cpu, tasks);
-        let left = step_exit(cpu, event);
+        let after = self.after(cpu, event);
         let event = FtraceEvent {
             timestamp: Some(timestamp),
             pid: Some(pid.unsigned_abs()),
@@ -259,8 +258,8 @@ impl<W: Write> PerfettoWriter<W> {
             ..FtraceEvent::default()
         };
         self.bundles.push(&mut self.out, cpu, &event);
-        if let Some(left) = left {
-            self.bundles.push(&mut self.out, cpu, &FtraceEvent { event: Some(left), ..event });
+        if let Some(after) = after {
+            self.bundles.push(&mut self.out, cpu, &FtraceEvent { event: Some(after), ..event });
         }
     }
 

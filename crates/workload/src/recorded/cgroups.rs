@@ -184,8 +184,28 @@ impl Cgroups {
         }
     }
 
+    /// Weight and limit of a task group, and its clamps and cpuset; none: the file does not say them.
+    pub fn settings(&self, path: &str) -> Option<Group> {
+        self.groups.get(path)?;
+        let mut groups = GroupTree::new();
+        let index = groups.ensure(path);
+        self.give(&mut groups);
+        Some(groups.get_mut(index).clone())
+    }
+
+    /// The number of the autogroup of a thread's process, and its nice value; none: it is in none, or the file does not say it.
+    pub fn session(&self, thread: i32) -> Option<(u64, i8)> {
+        let Autogroup { id, nice } = self.autogroup_of(thread, None)??;
+        Some((id, nice))
+    }
+
+    /// All autogroups that any process is in: number and nice value.
+    pub fn sessions(&self) -> impl Iterator<Item = (u64, i8)> + '_ {
+        self.autogroups.values().map(|autogroup| (autogroup.id, autogroup.nice))
+    }
+
     /// The number of the hierarchy whose groups schedule.
-    pub(super) fn hierarchy(&self) -> i32 {
+    pub fn hierarchy(&self) -> i32 {
         self.hierarchy
     }
 
@@ -259,7 +279,7 @@ impl Cgroups {
 
     /// The task group of who is in that cgroup. A cgroup without weights, as v2 has them where the `cpu` controller is not enabled, is none:
     /// its tasks compete in the next one above. Where nothing is known of weights, every cgroup is taken for one.
-    pub(super) fn task_group<'a>(&self, path: &'a str) -> &'a str {
+    pub fn task_group<'a>(&self, path: &'a str) -> &'a str {
         let mut path = path;
         while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {
             path = above(path);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use arrivals::Guess;
 
-use super::placing::Move;
+use super::placing::{Marked, Move};
 use super::{Counts, Event, Left, Named, What};
 
 /// Who ended a sleep, as far as the trace tells.
@@ -236,6 +236,8 @@ pub(super) struct Lives {
     pub(super) highest_khz: Vec<u32>,
     /// One of those was raised after another had been told.
     pub(super) raised: bool,
+    /// What marks say of groups.
+    pub(super) groups: Vec<Marked>,
     pub(super) counts: Counts,
 }
 
@@ -309,6 +311,7 @@ impl Lives {
                 let path = String::from_utf8_lossy(path).into_owned();
                 self.threads[thread].moves.push(Move { at, hierarchy, path });
             }
+            What::Group { path, weight, idle, max } => self.groups.push(Marked::new(at, path, weight, idle, max)),
             What::Frequency { cpu, khz } => self.clocked(cpu, khz),
             What::Lost => {
                 self.counts.losses += 1;

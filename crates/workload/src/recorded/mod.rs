@@ -118,6 +118,17 @@ pub enum What<'a> {
         /// The group's path in it.
         path: &'a [u8],
     },
+    /// What a mark of a run of ours says: a group of the hierarchy 0 has this weight and this limit from now on.
+    Group {
+        /// Its absolute path.
+        path: &'a str,
+        /// `cpu.weight`.
+        weight: u32,
+        /// `cpu.idle`.
+        idle: bool,
+        /// `cpu.max`: quota and period, nanoseconds; none: no limit.
+        max: Option<(u64, u64)>,
+    },
     /// `cpu_frequency`.
     Frequency {
         /// The CPU.

@@ -1,12 +1,14 @@
 //! The task groups a trace's threads were in: those the machine says ([`super::cgroups`]), and those to which `cgroup_attach_task` moved them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
 use super::cgroups::Cgroups;
 use super::lives::Thread;
+use super::rules::{Limits, limit};
 use crate::groups::{GroupTree, normalize_path};
-use crate::program::{Change, Changed, Settings, Workload};
+use crate::limit::{PERIOD_NS, QUOTA_NS};
+use crate::program::{Bandwidth, Change, Changed, CpuMax, GroupChange, Settings, Workload};
 
 /// A thread moved to another group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,26 +18,61 @@ pub(super) struct Move {
     pub(super) path: String,
 }
 
+/// What a mark says of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Marked {
+    at: u64,
+    path: String,
+    limits: Limits,
+}
+
+impl Marked {
+    pub(super) fn new(at: u64, path: &str, weight: u32, idle: bool, max: Option<(u64, u64)>) -> Self {
+        let max = max.map_or(CpuMax::Unlimited, |(quota, period)| {
+            let quota = quota.clamp(*QUOTA_NS.start(), *QUOTA_NS.end());
+            let period = period.clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
+            CpuMax::Limited(Bandwidth { quota, period, burst: 0 })
+        });
+        // What an idle group would weigh does not count.
+        let weight = (!idle).then_some(weight);
+        Self { at, path: path.to_owned(), limits: Limits { weight, idle: Some(idle), max: Some(max) } }
+    }
+}
+
+/// What is known of groups besides who was moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said<'a> {
+    /// By the machine.
+    pub(super) cgroups: Option<&'a Cgroups>,
+    /// By marks in the trace; what the machine says goes before.
+    pub(super) marked: &'a [Marked],
+}
+
 /// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks, and the machine has so many CPUs. Returns the
 /// last cgroup of each thread, if anything is known of cgroups at all.
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
-    cgroups: Option<&Cgroups>,
+    Said { cgroups, marked }: Said<'_>,
     cpus: usize,
     workload: &mut Workload,
     counts: &mut Counts,
 ) -> Vec<Option<String>> {
     let moves = moves(threads, cgroups);
-    if cgroups.is_none() && moves.iter().all(Vec::is_empty) {
+    if cgroups.is_none() && marked.is_empty() && moves.iter().all(Vec::is_empty) {
         return vec![None; threads.len()];
     }
     let first = first_groups(threads, cgroups, &moves);
     let task_group = |path| cgroups.map_or(path, |cgroups| cgroups.task_group(path));
     let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
     let mut last = Vec::with_capacity(threads.len());
+    let changes = if cgroups.is_none() { give(marked, &mut groups) } else { Vec::new() };
     for (index, moves) in moves.iter().enumerate() {
-        let path = first[index].as_deref().unwrap_or("/");
+        // Whoever is moved before he does anything has done nothing elsewhere.
+        let begins = threads[index].stretches.first().map_or(0, |first| first.woken);
+        let (early, moves) = moves.split_at(moves.partition_point(|(at, _)| *at <= begins));
+        let first = early.last().map(|(_, path)| path.as_str()).or(first[index].as_deref());
+        let path = first.unwrap_or("/");
         let end = moves.last().map_or(path, |(_, path)| path);
         last.push(Some(end.to_owned()));
         let Some(task) = numbers[index] else { continue };
@@ -47,7 +84,7 @@ pub(super) fn place(
         }
         let path = task_group(path);
         counts.grouped += u64::from(path != "/");
-        counts.ungrouped += u64::from(first[index].is_none());
+        counts.ungrouped += u64::from(first.is_none());
         if path != "/" {
             workload.tasks[task].settings.group = Some(groups.ensure(path));
         }
@@ -62,12 +99,35 @@ pub(super) fn place(
             workload.changes.push(Change { at: *at, what });
         }
     }
+    workload.changes.extend(changes);
     workload.changes.sort_by_key(|change| change.at);
     if let Some(cgroups) = cgroups {
         cgroups.give(&mut groups);
     }
     workload.groups = groups.into_groups();
     last
+}
+
+/// Makes the groups that marks tell of, with what is first said of each; what is said later are changes.
+fn give(marked: &[Marked], groups: &mut GroupTree) -> Vec<Change> {
+    // Whether each is idle, which is only written where it changes: old kernels have no such file.
+    let (mut changes, mut seen) = (Vec::new(), BTreeMap::new());
+    for one in marked {
+        let Ok(path) = normalize_path(&one.path) else { continue };
+        if path == "/" {
+            continue;
+        }
+        let group = groups.ensure(&path);
+        let Limits { weight, idle, max } = one.limits;
+        match seen.insert(group, idle) {
+            None => limit(groups, group, one.limits),
+            Some(was) => {
+                let to = GroupChange { weight, idle: idle.filter(|_| was != idle), max, ..GroupChange::default() };
+                changes.push(Change { at: one.at, what: Changed::Group { group, to } });
+            }
+        }
+    }
+    changes
 }
 
 /// When each thread was moved, in the hierarchy that schedules, and where to.
@@ -124,11 +184,28 @@ pub(super) fn inherited<T: Clone>(
 }
 
 /// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from all for a while.
-pub(super) fn held_by_groups(threads: &[Thread], cgroups: Option<&Cgroups>, cpus: usize) -> Vec<bool> {
-    let Some(cgroups) = cgroups else { return vec![false; threads.len()] };
-    let moves = moves(threads, Some(cgroups));
-    let first = first_groups(threads, Some(cgroups), &moves);
-    let holds = |path: &str| cgroups.confines(path, cpus) || cgroups.limits(path);
+pub(super) fn held_by_groups(
+    threads: &[Thread],
+    cgroups: Option<&Cgroups>,
+    marked: &[Marked],
+    cpus: usize,
+) -> Vec<bool> {
+    if cgroups.is_none() && marked.is_empty() {
+        return vec![false; threads.len()];
+    }
+    let moves = moves(threads, cgroups);
+    let first = first_groups(threads, cgroups, &moves);
+    let has_limit = |one: &&Marked| matches!(one.limits.max, Some(CpuMax::Limited(_)));
+    let limited: BTreeSet<&str> = marked.iter().filter(has_limit).map(|one| one.path.as_str()).collect();
+    let below = |path: &str| {
+        limited
+            .iter()
+            .any(|&group| path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    };
+    let holds = |path: &str| match cgroups {
+        Some(cgroups) => cgroups.confines(path, cpus) || cgroups.limits(path),
+        None => below(path),
+    };
     let moved = |index: usize| moves[index].iter().map(|(_, path)| path.as_str());
     (0..threads.len()).map(|index| first[index].as_deref().into_iter().chain(moved(index)).any(holds)).collect()
 }

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
-use super::placing::Allowed;
+use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, How, Recorded, Thread};
 use super::{clocks, placing};
@@ -18,7 +18,7 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of what the threads did.
 pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges, how: &How) -> Recorded {
-    let Lives { threads, mut counts, .. } = lives;
+    let Lives { threads, groups: marked, mut counts, .. } = lives;
     // The simulated machine has stoppers of its own, and they do the migrations of the replay.
     let left_out = |comm: &str| comm.starts_with("migration/");
     let kept: Vec<bool> = threads
@@ -55,7 +55,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
-    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), busy_ns.len());
+    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
     let mut builder = Builder {
         threads: &threads,
         kept: &kept,
@@ -98,7 +98,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         counts.affinities += u64::from(numbers[index].is_some() && builder.narrowed(index).is_some());
         if numbers[index].is_some() {
             counts.confined += u64::from(confined.as_ref().is_some_and(|(_, known)| !known));
-            counts.throttled += u64::from(how.cgroups.is_none() && builder.throttled(index));
+            counts.throttled += u64::from(how.cgroups.is_none() && marked.is_empty() && builder.throttled(index));
             counts.endless += u64::from(endless[index]);
             counts.deadline += u64::from(thread.stretches.iter().any(|stretch| stretch.prio < 0));
             let mut name = format!("{}-{}", thread.comm, thread.pid);
@@ -144,7 +144,8 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         });
     }
     builder.rhythms.clear();
-    let cgroups = placing::place(&threads, &numbers, how.cgroups.as_ref(), busy_ns.len(), &mut workload, &mut counts);
+    let said = Said { cgroups: how.cgroups.as_ref(), marked: &marked };
+    let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
     for ((told, thread), cgroup) in told.iter_mut().zip(threads).zip(cgroups) {
         told.cgroup = cgroup;
         told.latencies = thread.latencies;

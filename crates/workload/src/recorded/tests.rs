@@ -356,6 +356,39 @@ fn moved() -> Recorder {
     script.recorder
 }
 
+/// In a trace of ours: what groups may is told by marks, and who is born into one is moved there before he does anything.
+#[test]
+fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
+    let (shell, web) = (task(5, "shell"), task(6, "web"));
+    let mut script = Script::default();
+    let limit = Some((20 * MS, 100 * MS));
+    script.event(0, 0, What::Group { path: "/web", weight: 300, idle: false, max: limit });
+    script.event(0, 0, What::Group { path: "/web/idle", weight: 100, idle: true, max: None });
+    script.wake(0, 0, shell).switch(MS, 0, Left::Runnable, Some(shell));
+    script.event(2 * MS, 0, What::Fork { parent: shell, child: web });
+    script.event(2 * MS, 0, What::Attached { task: web, hierarchy: 0, path: b"/web" });
+    script.event(3 * MS, 0, What::WokenNew { task: web, prio: 120 });
+    script.switch(4 * MS, 0, Left::Sleeping, Some(web));
+    script.event(5 * MS, 0, What::Group { path: "/web", weight: 50, idle: false, max: None });
+    script.switch(9 * MS, 0, Left::Sleeping, None);
+    let recorded = script.recorder.finish(&Charges::default());
+    let groups = &recorded.workload.groups;
+    let told: Vec<_> = groups
+        .iter()
+        .skip(1)
+        .map(|group| (group.path.as_str(), group.weight, group.idle, group.max.map(|max| (max.quota, max.period))))
+        .collect();
+    assert_eq!(told, [("/web", 300, false, limit), ("/web/idle", 100, true, None)]);
+    let of: Vec<Option<usize>> = recorded.workload.tasks.iter().map(|task| task.settings.group).collect();
+    assert_eq!(of, [None, Some(1)]);
+    assert_eq!(recorded.threads[1].cgroup.as_deref(), Some("/web"));
+    assert_eq!((recorded.counts.moves, recorded.counts.grouped), (0, 1));
+    let [change] = &recorded.workload.changes[..] else { panic!("{:?}", recorded.workload.changes) };
+    let crate::program::Changed::Group { group: 1, to } = &change.what else { panic!("{change:?}") };
+    assert_eq!((change.at, to.weight, to.idle), (5 * MS, Some(50), None));
+    assert_eq!(to.max, Some(crate::program::CpuMax::Unlimited));
+}
+
 #[test]
 fn tasks_are_in_the_groups_their_threads_were_in() {
     let cgroups = Cgroups::read("cgroups.txt", GROUPS).unwrap();

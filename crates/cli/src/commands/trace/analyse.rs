@@ -1,13 +1,16 @@
-//! `vruntime trace analyse`: what a trace says of delays, of who caused them, of idle CPUs and migrations.
+//! `vruntime trace analyse`: what a trace says of delays, of who caused them, of idle CPUs, migrations and groups.
+
+use std::sync::Arc;
 
 use miette::miette;
 use serde_json::json;
-use vruntime_report::Analyses;
+use vruntime_report::{Analyses, AnalysisKind};
 
 use super::{COUNTS_FOR_TIME, ROUND, explain, open};
 use crate::args::TraceAnalyse;
-use crate::commands::analyses::{asked, check};
+use crate::commands::analyses::{Machine, asked, check};
 use crate::commands::html;
+use crate::commands::replay::cgroups;
 use crate::places::Places;
 use crate::{Ended, interrupt, output, tables};
 
@@ -17,9 +20,21 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if arguments.reports.html.is_some() && arguments.what.is_empty() {
         chosen = html::watch(Some(chosen));
     }
-    let (kinds, options) = chosen;
+    let (mut kinds, options) = chosen;
+    let machine = arguments.cgroups.as_deref().map(cgroups).transpose()?;
+    if machine.is_some() {
+        if arguments.what.is_empty() {
+            kinds.extend([AnalysisKind::Groups, AnalysisKind::Throttling]);
+        } else if !kinds.iter().any(|kind| kind.is_of_groups()) {
+            let help = "ask for groups or throttling, too, or leave --cgroups out";
+            return Err(miette!(help = help, "nothing that is asked for is about groups, of which --cgroups tells"));
+        }
+    }
     let mut events = open(&arguments.file)?;
     let mut analyses = Analyses::new(&kinds, &options);
+    if let Some(cgroups) = machine {
+        analyses = analyses.with_groups(Arc::new(Machine::from(cgroups)));
+    }
     if arguments.reports.html.is_some() {
         analyses = analyses.with_overview();
     }

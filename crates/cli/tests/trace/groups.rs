@@ -1,0 +1,231 @@
+//! What traces say of task groups.
+
+use serde_json::Value;
+
+use super::*;
+
+const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
+const CGROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups-cgroups.txt");
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&well(arguments, b"")).expect("it prints JSON")
+}
+
+/// A row of a table, by the group's path.
+fn row<'a>(tables: &'a Value, table: &str, group: &str) -> &'a Value {
+    let rows = tables[table].as_array().unwrap_or_else(|| panic!("{table} is in {tables}"));
+    let row = rows.iter().find(|row| row["group"] == group || row["path"] == group);
+    row.unwrap_or_else(|| panic!("{group} is in {table}: {tables}"))
+}
+
+/// Linux 6.18 on two CPUs: six spinners in groups of 200, 50 and 100, the last with a limit of 20 ms in 100 ms.
+#[test]
+fn a_recorded_machine_says_its_groups_besides() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let arguments = ["trace", "analyse", RECORDED, "groups", "throttling", "--cgroups", CGROUPS];
+    let tables = json(&[&arguments[..], &["--json", "--tables", &out]].concat())["tables"].take();
+    let of = |group: &str, key: &str| row(&tables, "group_usage", group)[key].as_f64().expect("it is known");
+    // The kernel kept what the weights say of them, to two points.
+    for (group, weight, tasks) in [("/vr-web", 200.0, 3.0), ("/vr-batch", 50.0, 2.0), ("/vr-capped", 100.0, 1.0)] {
+        assert_eq!((of(group, "weight"), of(group, "tasks")), (weight, tasks), "{group}");
+        assert!((of(group, "cpu") - of(group, "entitled")).abs() < 0.025, "{group}: {tables}");
+    }
+    assert!((of("/", "cpu") - 2.0).abs() < 0.01, "both CPUs were busy: {tables}");
+    assert!(
+        (of("/vr-capped", "cpu") - 0.2).abs() < 0.002 && (of("/vr-capped", "limit") - 0.2).abs() < 1e-9,
+        "{tables}"
+    );
+    // By its `cpu.stat` it was throttled in 57 of 59 periods, for 3.24 s; half of them are in these three seconds.
+    let capped = row(&tables, "throttling", "/vr-capped");
+    let number = |key: &str| capped[key].as_f64().expect("it is known");
+    assert_eq!((number("quota_ns"), number("period_ns"), number("periods")), (2e7, 1e8, 29.0), "{capped}");
+    assert!((number("used") - 1.0).abs() < 0.01, "{capped}");
+    assert!(number("throttled_least_ns") <= 1.62e9 && 1.62e9 <= number("throttled_most_ns"), "{capped}");
+    let text = well(&arguments, b"");
+    assert!(text.contains("a recording tells neither of throttling"), "{text}");
+    for table in ["group_usage", "throttling"] {
+        let csv = std::fs::read_to_string(format!("{out}/{table}.csv")).expect("it is written");
+        assert!(csv.starts_with("group,") && csv.contains("/vr-capped"), "{csv}");
+    }
+    // Without a word, all that is usual and these two.
+    let usual = json(&["trace", "analyse", RECORDED, "--cgroups", CGROUPS, "--json"])["tables"].take();
+    assert_eq!(usual["group_usage"], tables["group_usage"]);
+    assert!(usual["latency"].is_array() && usual["throttling"].is_array());
+}
+
+#[test]
+fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
+    let told = fails(&["trace", "analyse", "perf.data", "groups"], b"");
+    for part in
+        ["`groups` cannot be told", "in which groups its tasks were", "--cgroups FILE", "find /proc", "trace.txt"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    // Who is moved is known, what the groups may is not.
+    let moved =
+        b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
+    assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("nothing tells their weights and limits"));
+    let told = fails(&["trace", "analyse", "-", "throttling"], moved);
+    assert!(told.contains("nothing tells the limits of its groups"), "{told}");
+    let told = fails(&["trace", "analyse", RECORDED, "latency", "--cgroups", CGROUPS], b"");
+    assert!(told.contains("nothing that is asked for is about groups"), "{told}");
+    let told = fails(&["trace", "analyse", RECORDED, "groups", "--cgroups", "nowhere.txt"], b"");
+    assert!(told.contains("cannot read nowhere.txt"), "{told}");
+}
+
+const SCENARIO: &str = r#"
+machine = "4"
+kernel = "6.12"
+duration = "2s"
+seed = 1
+
+[groups."/web"]
+weight = 300
+
+[groups."/web/api"]
+weight = 50
+
+[groups."/capped"]
+weight = 100
+max = "20ms/100ms"
+
+[groups."/batch"]
+idle = true
+
+[[task]]
+name = "server"
+instance = 3
+group = "/web"
+run = "3ms"
+sleep = "1ms"
+
+[[task]]
+name = "api"
+instance = 2
+group = "/web/api"
+nice = 3
+run = "2ms"
+
+[[task]]
+name = "capped"
+instance = 2
+group = "/capped"
+run = "1ms"
+
+[[task]]
+name = "batch"
+instance = 3
+group = "/batch"
+policy = "SCHED_IDLE"
+run = "1ms"
+
+[[task]]
+name = "rt"
+policy = "SCHED_FIFO"
+priority = 10
+run = "1ms"
+sleep = "9ms"
+
+[[task]]
+name = "shell"
+run = "5ms"
+sleep = "5ms"
+
+[[change]]
+at = "1s"
+group = "/web"
+weight = 50
+
+[[change]]
+at = "1500ms"
+task = "shell"
+group = "/web/api"
+"#;
+
+/// What a run says of its groups, what its analyses say while it goes on, and what is read from the traces it leaves.
+#[test]
+fn a_run_its_analyses_and_its_traces_agree_about_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("s.toml"), SCENARIO).unwrap();
+    let (scenario, out) = (path("s.toml"), path("out"));
+    let words = ["--analyse", "groups,throttling", "--tables"];
+    let run = json(&[&["run", &scenario, "--out", &out, "--json"], &words[..], &[&path("tables")]].concat());
+    let live = &run["observed"][0]["analyses"]["tables"];
+    let results = std::fs::read_to_string(path("tables/groups.csv")).expect("it is written");
+    let mut lines = results.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+    let head = lines.next().expect("it has a head");
+    let own: Vec<Vec<&str>> = lines.collect();
+    assert_eq!(own.len(), 5, "{results}");
+    // As they are, to the nanosecond.
+    for own in &own {
+        let of = |key: &str| own[head.iter().position(|column| *column == key).expect("it has the column")];
+        let (usage, group) = (row(live, "group_usage", of("group")), of("group"));
+        // The root has no weight.
+        let keys = ["weight", "tasks", "cpu_ns", "entitled_ns", "run_delay_ns"];
+        for key in keys.into_iter().skip(usize::from(group == "/")) {
+            assert_eq!(usage[key].to_string(), of(key), "{key} of {group}");
+        }
+        if of("quota_ns").is_empty() {
+            continue;
+        }
+        let limit = row(live, "throttling", group);
+        for key in ["quota_ns", "period_ns", "nr_periods", "nr_throttled", "throttled_ns", "nr_bursts", "burst_ns"] {
+            assert_eq!(limit[key].to_string(), of(key), "{key} of {group}");
+        }
+        assert!(limit["nr_throttled"].as_u64().is_some_and(|times| times > 15), "{limit}");
+    }
+    // A trace ends with its last event, and the text has microseconds.
+    let text = format!("{out}/trace.txt");
+    let read = json(&["trace", "analyse", &text, "groups", "throttling", "--json"]);
+    let missing = 2_000_000_000 - read["elapsed_ns"].as_u64().expect("it has a length");
+    assert!(missing < 4_000_000, "there is a tick at least so often: {missing}");
+    let read = &read["tables"];
+    assert_eq!(live["throttling"], read["throttling"]);
+    for own in live["group_usage"].as_array().expect("it is a table") {
+        let read = row(read, "group_usage", own["group"].as_str().expect("it has a path"));
+        for key in ["weight", "limit", "tasks"] {
+            assert_eq!(own[key], read[key], "{key}: {own}");
+        }
+        for key in ["cpu_ns", "entitled_ns"] {
+            let (own, read) = (own[key].as_u64().expect("a time"), read[key].as_u64().expect("a time"));
+            // Four CPUs, and no switch is off by more than the rounding.
+            let off = 4 * missing + 4_000_000 / 1000;
+            assert!(own.abs_diff(read) <= off, "{key}: {own} and {read}, {off}");
+        }
+    }
+    // What is converted says the same, in another format, too.
+    for to in ["converted.txt", "converted.pftrace"] {
+        well(&["trace", "convert", &text, &path(to)], b"");
+        let converted = json(&["trace", "analyse", &path(to), "groups", "throttling", "--json"]);
+        assert_eq!(&converted["tables"], read, "{to}");
+    }
+    // The Perfetto trace of a run tells who is in which group, and no weights.
+    let perfetto = format!("{out}/trace.perfetto-trace");
+    let usage = json(&["trace", "analyse", &perfetto, "groups", "--json"])["tables"].take();
+    let (own, read) = (row(live, "group_usage", "/capped"), row(&usage, "group_usage", "/capped"));
+    let ns = |row: &Value| row["cpu_ns"].as_u64().expect("a time");
+    assert!(ns(own).abs_diff(ns(read)) <= 4 * missing, "{own} {read}");
+    assert!(read["entitled_ns"].is_null(), "{read}");
+}
+
+/// The text trace of a run is replayed in the groups it had, with their weights and limits.
+#[test]
+fn a_run_with_groups_is_replayed_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("s.toml"), SCENARIO).unwrap();
+    let run = json(&["run", &path("s.toml"), "--out", &path("out"), "--json", "--analyse", "groups"]);
+    let live = &run["observed"][0]["analyses"]["tables"];
+    let replay = json(&["replay", &path("out/trace.txt"), "--recorded-kernel", "6.12", "--as-recorded", "--json"]);
+    let capped = row(&replay, "groups", "/capped");
+    let cpu = |value: &Value| value.as_f64().expect("a time") / 2e9;
+    assert!((cpu(&capped["replayed"]["cpu_ns"]) - 0.2).abs() < 0.02, "{capped}");
+    assert!(capped["replayed"]["nr_throttled"].as_u64().is_some_and(|times| times > 15), "{capped}");
+    for group in ["/", "/web", "/batch"] {
+        let (own, again) = (row(live, "group_usage", group), row(&replay, "groups", group));
+        let (own, again) = (cpu(&own["cpu_ns"]), cpu(&again["replayed"]["cpu_ns"]));
+        assert!((own - again).abs() < 0.25, "{group}: {own} and {again} CPUs");
+    }
+}

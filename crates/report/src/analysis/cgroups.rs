@@ -1,0 +1,258 @@
+//! Which task is in which group, and what the groups may: told by a run of ours, by the marks in a trace of one, by `cgroup_attach_task`,
+//! and by what a machine said of itself ([`MachineGroups`]). A task nothing is said of is in the group of who forked it, else in the root.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use vruntime_trace::{GroupInfo, SchedPolicy};
+
+/// So many groups are told apart; tasks of later ones count where they were before.
+const MAX_GROUPS: usize = 1 << 16;
+/// Cgroups lie at most so deep that anybody asks for one by its path: deeper ones are passed over.
+const MAX_DEPTH: usize = 256;
+
+/// What is known of the task groups of a recorded machine besides its trace. Paths are absolute, `/` is the root.
+pub trait MachineGroups: fmt::Debug + Send + Sync {
+    /// The hierarchy whose groups schedule, as `cgroup_attach_task` numbers them; 0 is cgroup v2.
+    fn hierarchy(&self) -> i32;
+    /// The task group of a thread: of one that is in this cgroup from now on; without it, of one that was there when the machine was
+    /// asked, none if it was not.
+    fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
+    /// Weight and limit of a task group; none: nothing is said of them. Path and parent do not count.
+    fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
+}
+
+/// What a group may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) weight: u32,
+    pub(crate) idle: bool,
+    pub(crate) guarantee: Option<u32>,
+    pub(crate) nice: Option<i8>,
+    pub(crate) max: Option<(u64, u64)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { weight: 100, idle: false, guarantee: None, nice: None, max: None }
+    }
+}
+
+impl From<&GroupInfo<'_>> for Settings {
+    fn from(info: &GroupInfo<'_>) -> Self {
+        let &GroupInfo { weight, idle, guarantee, nice, max, .. } = info;
+        Self { weight, idle, guarantee, nice, max }
+    }
+}
+
+/// What is said of groups, and of what tasks weigh in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A task is in another group from now on.
+    Moved {
+        task: u32,
+        group: u32,
+    },
+    /// Of a recording: the kernel's `prio` of a task is another now.
+    Prio {
+        task: u32,
+        prio: i32,
+    },
+    Policy {
+        task: u32,
+        policy: SchedPolicy,
+        rt_priority: u8,
+    },
+    Nice {
+        task: u32,
+        nice: i8,
+    },
+    /// A group may this from now on.
+    Group {
+        group: u32,
+        settings: Settings,
+    },
+    /// A group has used up its limit on a CPU.
+    Throttled,
+    Unthrottled {
+        group: u32,
+        ns: u64,
+    },
+    Period {
+        group: u32,
+        periods: u32,
+        throttled: bool,
+        burst: u64,
+    },
+}
+
+/// A group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) path: String,
+    pub(crate) parent: Option<u32>,
+    /// None: nobody has said it.
+    pub(crate) settings: Option<Settings>,
+}
+
+/// All groups, and who is in them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cgroups {
+    /// Somebody asks for them.
+    pub(crate) wanted: bool,
+    /// The root first, parents before their children.
+    rows: Vec<Row>,
+    paths: BTreeMap<String, u32>,
+    /// The group of each task; none: nothing says it.
+    of: Vec<Option<u32>>,
+    /// The last `prio` of each task.
+    prios: Vec<i32>,
+    machine: Option<Arc<dyn MachineGroups>>,
+    /// The scheduler itself tells: a run of ours, or the marks in its trace.
+    pub(crate) exact: bool,
+    /// Mentions of groups beyond those that are told apart.
+    pub(crate) refused: u64,
+}
+
+impl Cgroups {
+    /// What the recorded machine said.
+    pub(crate) fn set_machine(&mut self, machine: Arc<dyn MachineGroups>) {
+        self.machine = Some(machine);
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Whether anything is known of groups at all.
+    pub(crate) fn known(&self) -> bool {
+        self.exact || self.machine.is_some() || self.rows.len() > 1
+    }
+
+    /// Whether their weights and limits are, of any.
+    pub(crate) fn settings_known(&self) -> bool {
+        self.exact || self.rows.iter().any(|row| row.settings.is_some())
+    }
+
+    /// The group of a task.
+    pub(crate) fn of(&self, task: u32) -> u32 {
+        self.said_of(task).unwrap_or(0)
+    }
+
+    /// The same, if anything says it.
+    pub(crate) fn said_of(&self, task: u32) -> Option<u32> {
+        self.of.get(task as usize).copied().flatten()
+    }
+
+    fn put(&mut self, task: u32, group: Option<u32>) {
+        if task as usize >= self.of.len() {
+            self.of.resize(task as usize + 1, None);
+        }
+        self.of[task as usize] = group;
+    }
+
+    /// A group of a run of ours, which numbers them.
+    pub(crate) fn announce(&mut self, id: u32, path: &str, parent: Option<u32>, settings: Settings) {
+        if id as usize >= MAX_GROUPS {
+            self.refused += 1;
+            return;
+        }
+        if id as usize >= self.rows.len() {
+            self.rows.resize_with(id as usize + 1, Row::default);
+        }
+        let parent = parent.filter(|&parent| parent < id).or((id > 0).then_some(0));
+        self.rows[id as usize] = Row { path: path.to_owned(), parent, settings: (id > 0).then_some(settings) };
+    }
+
+    /// The number of a group, by its path; those above it are there then, too. None: there are too many.
+    pub(crate) fn intern(&mut self, path: &str) -> Option<u32> {
+        if let Some(&known) = self.paths.get(path) {
+            return Some(known);
+        }
+        if self.rows.is_empty() {
+            self.rows.push(Row { path: "/".to_owned(), ..Row::default() });
+        }
+        let names = || path.split('/').filter(|name| !name.is_empty());
+        if names().nth(MAX_DEPTH).is_some() {
+            self.refused += 1;
+            return None;
+        }
+        let (mut group, mut above) = (0, String::new());
+        for name in names() {
+            above.push('/');
+            above.push_str(name);
+            group = match self.paths.get(above.as_str()) {
+                Some(&known) => known,
+                None if self.rows.len() >= MAX_GROUPS => {
+                    self.refused += 1;
+                    return None;
+                }
+                None => {
+                    let settings = self.machine.as_ref().and_then(|machine| machine.settings(&above));
+                    let settings = settings.as_ref().map(Settings::from);
+                    self.rows.push(Row { path: above.clone(), parent: Some(group), settings });
+                    let new = self.rows.len() as u32 - 1;
+                    self.paths.insert(above.clone(), new);
+                    new
+                }
+            };
+        }
+        Some(group)
+    }
+
+    /// A task is met for the first time: as the machine said, it is in a group. `again`: its pid was another's before, of whom the machine
+    /// spoke.
+    pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
+        if self.wanted && !again {
+            let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));
+            let group = group.and_then(|path| self.intern(&path));
+            self.put(task, group);
+        }
+    }
+
+    /// Where a thread is that is moved to a cgroup of this hierarchy; none if that does not schedule.
+    pub(super) fn moved_to(&mut self, pid: i32, hierarchy: i32, cgroup: &str) -> Option<u32> {
+        // Some kernels told the group's name and not its path.
+        if !cgroup.starts_with('/') {
+            return None;
+        }
+        match self.machine.clone() {
+            Some(machine) if machine.hierarchy() == hierarchy => {
+                machine.group_of(pid, Some(cgroup)).and_then(|path| self.intern(&path))
+            }
+            None if hierarchy == 0 => self.intern(cgroup),
+            _ => None,
+        }
+    }
+
+    /// Whether that is another priority than the task had before.
+    pub(super) fn new_prio(&mut self, task: u32, prio: i32) -> bool {
+        const NOT_KNOWN: i32 = i32::MIN;
+        if task as usize >= self.prios.len() {
+            self.prios.resize(task as usize + 1, NOT_KNOWN);
+        }
+        std::mem::replace(&mut self.prios[task as usize], prio) != prio
+    }
+
+    /// Takes note.
+    pub(super) fn apply(&mut self, told: Told) {
+        match told {
+            Told::Moved { task, group } => self.put(task, Some(group)),
+            Told::Group { group, settings } => {
+                if let Some(row) = self.rows.get_mut(group as usize) {
+                    row.settings = Some(settings);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A task is forked: it is where its parent is, unless something else was said of it.
+    pub(super) fn inherits(&mut self, child: u32, parent: u32) {
+        if self.wanted && self.said_of(child).is_none() {
+            let group = self.said_of(parent);
+            self.put(child, group);
+        }
+    }
+}

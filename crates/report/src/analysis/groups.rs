@@ -1,0 +1,252 @@
+//! What each group used, and what it was entitled to: the computation of a run's own results ([`Shares`]), fed with what the events tell of
+//! tasks' states.
+//!
+//! A task of which nothing is known wants nothing then. The stopper threads (`migration/N`) are no group's: they belong to the machine.
+
+use super::cgroups::{Settings, Told};
+use super::world::{Change, State, Step, What, World};
+use super::{Analysis, Options};
+use crate::accounts::{Group, State as Booked, Task};
+use crate::data::{DataTable, Kind};
+use crate::groups::group_results;
+use crate::results::{GroupResult, LimitResult};
+use crate::shares::Shares;
+use vruntime_trace::SchedPolicy;
+
+/// Nanoseconds between two cuts at least, for each group: so that a trace with many groups is analysed in time.
+const LEAST_PER_GROUP: u64 = 20;
+
+/// The analysis.
+#[derive(Debug, Default)]
+pub(super) struct GroupUse {
+    tasks: Vec<Task>,
+    /// The book of each task, plus one; 0: it has none yet.
+    books: Vec<u32>,
+    groups: Vec<Group>,
+    shares: Shares,
+    results: Vec<GroupResult>,
+    /// Tasks that ran, and of which nothing says in which group.
+    ungrouped: u64,
+}
+
+/// In place of a task's book: it has none.
+const NONE: u32 = u32::MAX;
+
+impl GroupUse {
+    pub(super) fn new(_options: &Options) -> Self {
+        Self::default()
+    }
+
+    /// Groups that are new have books, too.
+    fn know(&mut self, world: &World) {
+        for row in world.cgroups.rows().iter().skip(self.groups.len()) {
+            let mut group = Group::new(row.path.clone(), row.parent);
+            set(&mut group, row.settings.unwrap_or_default());
+            self.groups.push(group);
+        }
+        if self.groups.is_empty() {
+            self.groups.push(Group::new("/".to_owned(), None));
+        }
+    }
+
+    /// The book of a task.
+    fn book(&mut self, task: u32, world: &World) -> Option<usize> {
+        if task as usize >= self.books.len() {
+            self.books.resize(task as usize + 1, 0);
+        }
+        let book = &mut self.books[task as usize];
+        if *book == 0 {
+            *book = if world.comm(task).starts_with("migration/") {
+                NONE
+            } else {
+                self.tasks.push(Task { group: world.cgroups.of(task), ..Task::default() });
+                self.tasks.len() as u32
+            };
+        }
+        (*book != NONE).then(|| *book as usize - 1)
+    }
+
+    /// What a task or group weighs is about to change.
+    fn change(&mut self, at: u64) {
+        if at.saturating_sub(self.shares.last()) >= LEAST_PER_GROUP * self.groups.len() as u64 {
+            self.shares.change(at, &self.tasks, &self.groups);
+        }
+    }
+
+    fn enter(&mut self, at: u64, change: &Change, world: &World) {
+        let Some(mut book) = self.book(change.task, world) else { return };
+        if change.was.state == State::Gone && change.now.state != State::Gone {
+            // A pid that came again: who had it before is dead, and stays so.
+            let Task { nice, policy, rt_priority, group, .. } = self.tasks[book];
+            self.tasks.push(Task { nice, policy, rt_priority, group, ..Task::default() });
+            book = self.tasks.len() - 1;
+            self.books[change.task as usize] = self.tasks.len() as u32;
+        }
+        let state = match change.now.state {
+            State::Unknown => Booked::Unborn,
+            State::Running => Booked::Running,
+            State::Waiting if change.now.woken => Booked::Woken,
+            State::Waiting => Booked::Waiting,
+            State::Asleep => Booked::Sleeping,
+            State::Gone => Booked::Dead,
+        };
+        let task = &mut self.tasks[book];
+        if state != Booked::Unborn {
+            task.be_born(at);
+        }
+        if task.state == Booked::Running && state != Booked::Running {
+            self.groups[task.group as usize].switches += 1;
+        }
+        task.enter(at, state, &mut self.groups);
+    }
+}
+
+fn set(group: &mut Group, settings: Settings) {
+    (group.weight, group.idle) = (settings.weight, settings.idle);
+    (group.nice, group.guarantee) = (settings.nice, settings.guarantee);
+    group.limit = settings.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
+}
+
+/// Policy, real-time priority and nice value of a task, by what they were and the kernel's `prio`.
+fn by_prio(prio: i32, policy: SchedPolicy, nice: i8) -> (SchedPolicy, u8, i8) {
+    match prio {
+        ..0 => (SchedPolicy::Deadline, 0, nice),
+        0..100 => (SchedPolicy::Fifo, (99 - prio) as u8, nice),
+        _ => {
+            let fair = matches!(policy, SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle);
+            (if fair { policy } else { SchedPolicy::Normal }, 0, (prio - 120).clamp(-20, 19) as i8)
+        }
+    }
+}
+
+impl Analysis for GroupUse {
+    fn step(&mut self, step: &Step, world: &World) {
+        let at = world.elapsed();
+        self.passes(at, world);
+        if let What::Fork { child } = step.what {
+            self.change(at);
+            if let Some(book) = self.book(child, world) {
+                self.tasks[book].group = world.cgroups.of(child);
+            }
+        }
+        for change in &world.changes {
+            self.enter(at, change, world);
+        }
+    }
+
+    /// Cut where the run's own results are: at the first event, of any kind, once it is due.
+    fn passes(&mut self, at: u64, world: &World) {
+        self.know(world);
+        if self.shares.due(at) && self.groups.len() > 1 {
+            self.shares.cut(at, &self.tasks, &self.groups);
+        }
+    }
+
+    fn told(&mut self, told: Told, world: &World) {
+        let at = world.elapsed();
+        self.passes(at, world);
+        match told {
+            Told::Moved { task, group } => {
+                let Some(book) = self.book(task, world) else { return };
+                self.change(at);
+                let task = &mut self.tasks[book];
+                let state = task.state;
+                task.enter(at, state, &mut self.groups);
+                task.group = group;
+            }
+            Told::Prio { task, .. } | Told::Policy { task, .. } | Told::Nice { task, .. } => {
+                let Some(book) = self.book(task, world) else { return };
+                let Task { policy, rt_priority, nice, .. } = self.tasks[book];
+                let new = match told {
+                    Told::Prio { prio, .. } => by_prio(prio, policy, nice),
+                    Told::Policy { policy, rt_priority, .. } => (policy, rt_priority, nice),
+                    Told::Nice { nice, .. } => (policy, rt_priority, nice),
+                    _ => return,
+                };
+                if new != (policy, rt_priority, nice) {
+                    self.change(at);
+                    let task = &mut self.tasks[book];
+                    (task.policy, task.rt_priority, task.nice) = new;
+                }
+            }
+            Told::Group { group, settings } => {
+                self.change(at);
+                if let Some(group) = self.groups.get_mut(group as usize) {
+                    set(group, settings);
+                }
+            }
+            Told::Throttled | Told::Unthrottled { .. } | Told::Period { .. } => {}
+        }
+    }
+
+    fn finish(&mut self, world: &World) {
+        self.know(world);
+        let at = world.elapsed();
+        for task in &mut self.tasks {
+            let state = task.state;
+            task.enter(at, state, &mut self.groups);
+        }
+        self.shares.cut(at, &self.tasks, &self.groups);
+        self.results = group_results(&self.groups, &self.tasks, &self.shares.entitled(self.groups.len()));
+        if !world.cgroups.exact {
+            let books = (0..).zip(&self.books).filter(|&(_, &book)| book != 0 && book != NONE);
+            let ran = books.filter(|&(_, &book)| self.tasks[book as usize - 1].account.cpu_ns > 0);
+            self.ungrouped = ran.filter(|&(task, _)| world.cgroups.said_of(task).is_none()).count() as u64;
+        }
+    }
+
+    fn note(&self) -> Option<(u64, &'static str)> {
+        let known = self.results.len() > 1 && self.ungrouped > 0;
+        known.then_some((
+            self.ungrouped,
+            "tasks that ran, and of which nothing says in which group they were: taken to be in the root",
+        ))
+    }
+
+    fn tables(&self, world: &World) -> Vec<DataTable> {
+        if !world.cgroups.known() {
+            return Vec::new();
+        }
+        let weighed = world.cgroups.settings_known();
+        let columns = [
+            ("group", "Group", Kind::Text),
+            ("weight", "Weight", Kind::Count),
+            ("limit", "Limit", Kind::Share),
+            ("tasks", "Tasks", Kind::Count),
+            ("cpu_ns", "CPU time", Kind::Nanoseconds),
+            ("cpu", "CPU", Kind::Share),
+            ("entitled_ns", "Entitled to", Kind::Nanoseconds),
+            ("entitled", "Entitled", Kind::Share),
+            ("difference_ns", "Difference", Kind::Nanoseconds),
+            ("of_entitled", "Of it", Kind::Share),
+            ("run_delay_ns", "Waited", Kind::Nanoseconds),
+        ];
+        let title = if weighed {
+            "Groups, those below them included, and what they were entitled to; 100 % is one CPU all along"
+        } else {
+            "Groups, those below them included; nothing tells their weights and limits, nor therefore what they were entitled to"
+        };
+        let mut table = DataTable::new("group_usage", title, &columns);
+        let elapsed = world.elapsed();
+        let part = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
+        for (group, row) in self.results.iter().zip(world.cgroups.rows()) {
+            let entitled = weighed.then_some(group.entitled_ns);
+            let difference = entitled.map(|entitled| group.cpu_ns as i64 - entitled as i64);
+            let max = group.limit.and_then(|limit| limit.max);
+            table.push(vec![
+                group.path.as_str().into(),
+                row.settings.map(|_| group.weight).into(),
+                max.and_then(|(quota, period)| part(quota, period)).into(),
+                group.tasks.into(),
+                group.cpu_ns.into(),
+                part(group.cpu_ns, elapsed).into(),
+                entitled.into(),
+                entitled.and_then(|entitled| part(entitled, elapsed)).into(),
+                difference.into(),
+                entitled.and_then(|entitled| part(group.cpu_ns, entitled)).into(),
+                group.run_delay_ns.into(),
+            ]);
+        }
+        vec![table]
+    }
+}

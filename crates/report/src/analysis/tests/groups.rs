@@ -1,0 +1,190 @@
+//! Groups of recordings, and of traces of ours.
+
+use std::collections::BTreeMap;
+
+use vruntime_trace::GroupInfo;
+
+use super::*;
+
+const BOTH: [AnalysisKind; 2] = [AnalysisKind::Groups, AnalysisKind::Throttling];
+
+/// A machine that has said of its threads in which group they are.
+#[derive(Debug, Default)]
+struct Said {
+    threads: BTreeMap<i32, &'static str>,
+    groups: BTreeMap<&'static str, GroupInfo<'static>>,
+}
+
+impl MachineGroups for Said {
+    fn hierarchy(&self) -> i32 {
+        4
+    }
+    fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String> {
+        cgroup.or_else(|| self.threads.get(&thread).copied()).map(str::to_owned)
+    }
+    fn settings(&self, group: &str) -> Option<GroupInfo<'static>> {
+        self.groups.get(group).cloned()
+    }
+}
+
+fn weighing(weight: u32, max: Option<(u64, u64)>) -> GroupInfo<'static> {
+    GroupInfo { weight, max, ..GroupInfo::default() }
+}
+
+fn analyse_with(said: Said, text: &str) -> Analyses {
+    let mut reader = TextReader::new(text.as_bytes());
+    let mut analyses = Analyses::new(&BOTH, &AnalysisOptions::default()).with_groups(Arc::new(said));
+    while let Some(record) = reader.next_record().expect("it is a trace") {
+        analyses.add(&record);
+    }
+    analyses.end();
+    analyses
+}
+
+/// `a` of a group that weighs 300 and `b` of one that weighs 100 want all of a CPU, and share it half and half for 400 ms.
+fn halves() -> String {
+    let mut text = switch(0, 0, IDLE, "R", A);
+    text += &wake("sched_wakeup_new", 0, 0, A, B, 0);
+    for round in 0..20_u64 {
+        let at = round * 20_000;
+        text += &switch(0, at + 10_000, A, "R", B);
+        text += &switch(0, at + 20_000, B, "R", A);
+    }
+    text
+}
+
+#[test]
+fn what_groups_used_is_set_against_what_they_were_entitled_to() {
+    let said = Said {
+        threads: [(7, "/heavy"), (8, "/light/below")].into(),
+        groups: [("/heavy", weighing(300, None)), ("/light", weighing(100, None))].into(),
+    };
+    let analyses = analyse_with(said, &halves());
+    let tables = analyses.tables();
+    let cells = |key: &str| ["/", "/heavy", "/light", "/light/below"].map(|path| cell(&tables[0], path, key));
+    assert_eq!(cells("cpu_ns"), [400, 200, 200, 200].map(|ms| Value::from(ms * 1_000_000)));
+    assert_eq!(cells("weight"), [Value::Null, 300.into(), 100.into(), Value::Null]);
+    let entitled = cells("entitled_ns").map(|ns| ns.as_f64().expect("it is told") / 1e6);
+    for (entitled, expected) in entitled.into_iter().zip([400.0, 300.0, 100.0, 100.0]) {
+        assert!((entitled - expected).abs() < 0.01, "{entitled} for {expected}");
+    }
+    assert_eq!(cells("run_delay_ns")[1], 200_000_000, "it waits for ten milliseconds of each round");
+    assert!(tables[1].rows.is_empty(), "none has a limit");
+    assert_eq!(analyses.lacks(), None);
+    let said = analyses.sentences();
+    assert!(said.iter().any(|line| line.contains("/heavy fell short most: it had 66.67 %")), "{said:?}");
+}
+
+#[test]
+fn without_weights_there_is_no_entitlement_and_without_groups_nothing() {
+    let attach = |pid: u32, root: u32| {
+        format!(
+            "  a-7 [000] 0.000000: cgroup_attach_task: dst_root={root} dst_id=5 dst_level=1 dst_path=/web pid={pid} comm=x\n"
+        )
+    };
+    let analyses = analyse(&BOTH, &AnalysisOptions::default(), &(attach(7, 0) + &attach(8, 3) + &halves()));
+    let table = &analyses.tables()[0];
+    assert_eq!(cell(table, "/web", "cpu_ns"), 200_000_000, "another hierarchy is not what schedules");
+    assert_eq!((cell(table, "/web", "entitled_ns"), cell(table, "/web", "tasks")), (Value::Null, 1.into()));
+    assert_eq!(analyses.lacks().map(|(kind, _)| kind), Some(AnalysisKind::Throttling));
+    assert!(analyses.notes().iter().any(|note| note.contains("taken to be in the root: 1")), "{:?}", analyses.notes());
+    let analyses = analyse(&BOTH, &AnalysisOptions::default(), &halves());
+    assert_eq!(analyses.lacks().map(|(kind, _)| kind), Some(AnalysisKind::Groups));
+    assert!(analyses.tables().is_empty());
+}
+
+/// Whoever is forked is where his parent is then; who is moved takes his further use with him, and so does a new weight.
+#[test]
+fn groups_are_inherited_and_left() {
+    let mut text = switch(0, 0, IDLE, "R", A);
+    text += "  a-7 [000] 0.010000: cgroup_attach_task: dst_root=4 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
+    text += "  a-7 [000] 0.020000: sched_process_fork: comm=a pid=7 child_comm=b child_pid=8\n";
+    text += &wake("sched_wakeup_new", 0, 20_000, A, B, 0);
+    text += &switch(0, 30_000, A, "S", B);
+    text += "  b-8 [000] 0.035000: cgroup_attach_task: dst_root=4 dst_id=1 dst_level=0 dst_path=/ pid=8 comm=b\n";
+    text += &switch(0, 40_000, B, "X", IDLE);
+    let said = Said { groups: [("/web", weighing(100, None))].into(), ..Said::default() };
+    let analyses = analyse_with(said, &text);
+    let table = &analyses.tables()[0];
+    assert_eq!(cell(table, "/web", "cpu_ns"), 25_000_000);
+    assert_eq!(cell(table, "/", "cpu_ns"), 40_000_000);
+    assert_eq!(cell(table, "/", "entitled_ns"), 40_000_000);
+    assert!(analyses.notes().is_empty(), "{:?}", analyses.notes());
+}
+
+/// 20 ms in 100 ms: `a` runs for 20 ms and waits for 80, on a CPU that is idle then or that `c` has.
+#[test]
+fn a_recorded_limit_shows_in_what_is_used_of_it() {
+    let mut text = String::new();
+    for period in 0..10_u64 {
+        let (at, other) = (period * 100_000, if period < 5 { IDLE } else { C });
+        text += &switch(0, at, other, if period < 6 { "R" } else { "S" }, A);
+        if period == 5 {
+            text += &wake("sched_wakeup_new", 0, at + 1, A, C, 0);
+        } else if period > 5 {
+            text += &wake("sched_wakeup", 0, at + 1, A, C, 0);
+        }
+        let next = if period < 5 { IDLE } else { C };
+        text += &switch(0, at + 20_000, A, "R+", next);
+    }
+    text += &switch(0, 1_000_000, C, "S", A);
+    text += &switch(0, 1_010_000, A, "S", IDLE);
+    text += &wake("sched_waking", 1, 1_350_000, B, C, 0);
+    let said = Said {
+        threads: [(7, "/capped/below")].into(),
+        groups: [("/capped", weighing(100, Some((20_000_000, 100_000_000))))].into(),
+    };
+    let analyses = analyse_with(said, &text);
+    let table = &analyses.tables()[1];
+    assert_eq!(table.rows.len(), 1, "a group below has no limit of its own");
+    let of = |key: &str| cell(table, "/capped", key);
+    assert_eq!((of("periods"), of("used_up")), (11.into(), 10.into()), "{}", table.json());
+    let used = of("used").as_f64().expect("it is known");
+    assert!((used - 210.0 / 220.0).abs() < 1e-9 && of("most_used") == 1.0, "{}", table.json());
+    // Four waits of 80 ms and the one before C came, which lasted as long, are on an idle CPU.
+    assert_eq!((of("throttled_least_ns"), of("throttled_most_ns")), (400_000_000.into(), 800_000_000.into()));
+}
+
+/// In a trace of ours the scheduler tells it itself, and policies are those it tells, whatever is lent.
+#[test]
+fn marks_tell_exactly() {
+    let print = |at: &str, text: &str| format!("  <idle>-0 [000] {at}: print: {text}\n");
+    let mut text = print("0.000000", "/capped cpu.weight=100 cpu.max=20000 100000");
+    text += &print("0.000000", "/calm cpu.idle=1 cpu.max=max");
+    text += "  <idle>-0 [000] 0.000000: cgroup_attach_task: dst_root=0 dst_id=2 dst_level=1 dst_path=/capped pid=7 comm=a\n";
+    text += &halves();
+    text += &switch(0, 405_000, A, "S", IDLE);
+    text += &print("0.410000", "cpu_bandwidth: what=throttle path=/capped");
+    text += &print("0.420000", "cpu_bandwidth: what=unthrottle throttled_ns=7000 path=/capped");
+    text += &print("0.420000", "cpu_bandwidth: what=period periods=3 throttled=1 burst_ns=5 path=/capped");
+    text += &print("0.430000", "cpu_bandwidth: what=period periods=1 throttled=0 burst_ns=0 path=/capped");
+    let analyses = analyse(&BOTH, &AnalysisOptions::default(), &text);
+    let tables = analyses.tables();
+    let of = |key: &str| cell(&tables[1], "/capped", key);
+    assert_eq!((of("nr_periods"), of("nr_throttled"), of("throttled_ns")), (4.into(), 3.into(), 7000.into()));
+    assert_eq!((of("nr_bursts"), of("burst_ns"), of("quota_ns")), (1.into(), 5.into(), 20_000_000.into()));
+    assert_eq!((cell(&tables[0], "/calm", "weight"), cell(&tables[0], "/calm", "tasks")), (0.into(), 0.into()));
+    assert!(cell(&tables[0], "/capped", "of_entitled").as_f64().is_some_and(|of| of > 1.5), "{}", tables[0].json());
+    assert!(analyses.notes().is_empty(), "{:?}", analyses.notes());
+}
+
+/// As many groups as there are lines cost neither time nor memory without end.
+#[test]
+fn groups_without_end_are_left_out() {
+    let attach = |at: u32, path: String| {
+        format!(
+            "  a-7 [000] 0.{at:06}: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path={path} pid=7 comm=a\n"
+        )
+    };
+    let mut text: String = (0..70_000).map(|group| attach(group, format!("/g{group}"))).collect();
+    text += &attach(80_000, "/x".repeat(300));
+    let analyses = analyse(&BOTH, &AnalysisOptions::default(), &text);
+    assert_eq!(analyses.tables()[0].rows.len(), 1 << 16);
+    // The root is one of them.
+    let refused = 70_000 - (1 << 16) + 1 + 1;
+    assert!(
+        analyses.notes().iter().any(|note| note.ends_with(&format!("left out: {refused}"))),
+        "{:?}",
+        analyses.notes()
+    );
+}

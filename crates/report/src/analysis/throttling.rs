@@ -1,0 +1,360 @@
+//! What the limits of groups did. A run of ours tells it, and so does its text trace. The kernel has no event for it: of a recording there is
+//! how much of its quota a group used in each period, and bounds for how long it was throttled.
+//!
+//! A task that is runnable on an idle CPU for 1 ms or more waits for no CPU, so its group is throttled there: that is the lower bound.
+//! The upper one is all time in which tasks of the group waited on a CPU and none of it ran there, since others had it, or nobody. Both are
+//! summed over CPUs, as `throttled_usec` of `cpu.stat` is. When the kernel's periods begin is not known; those here are counted from the
+//! beginning of the trace, so a group may have used up the kernel's and only most of ours.
+
+use std::collections::BTreeMap;
+
+use super::cgroups::Told;
+use super::world::{On, State, Step, World};
+use super::{Analysis, Options};
+use crate::data::{DataTable, Kind};
+use crate::results::LimitResult;
+
+/// Shorter waits on an idle CPU are wakeups on their way.
+const LEAST_NS: u64 = 1_000_000;
+/// A period counts as used up from this part of the quota on, percent: where ours begins in the midst of the kernel's, it may have a little less.
+const USED_UP: u128 = 95;
+
+/// What one group with a limit used, period by period.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    quota: u64,
+    period: u64,
+    /// When the period that goes on began, and up to when it is counted.
+    from: u64,
+    since: u64,
+    /// Tasks of it on CPUs, and all that are runnable.
+    running: u64,
+    runnable: u64,
+    used: u64,
+    /// Anything of it ran or waited.
+    active: bool,
+    periods: u64,
+    used_up: u64,
+    used_in_all: u64,
+    most: u64,
+}
+
+impl Use {
+    fn new((quota, period): (u64, u64), at: u64) -> Self {
+        Self {
+            quota,
+            period: period.max(1),
+            from: at,
+            since: at,
+            running: 0,
+            runnable: 0,
+            used: 0,
+            active: false,
+            periods: 0,
+            used_up: 0,
+            used_in_all: 0,
+            most: 0,
+        }
+    }
+
+    fn spend(&mut self, to: u64) {
+        let passed = to.saturating_sub(self.since);
+        self.used = self.used.saturating_add(self.running.saturating_mul(passed));
+        self.active |= passed > 0 && self.runnable > 0;
+        self.since = to;
+    }
+
+    /// So many periods end, all like this one.
+    fn close(&mut self, count: u64) {
+        if self.active {
+            self.periods += count;
+            let all = u128::from(self.used) * 100 >= u128::from(self.quota) * USED_UP;
+            self.used_up += if all { count } else { 0 };
+            self.used_in_all = self.used_in_all.saturating_add(self.used.saturating_mul(count));
+            self.most = self.most.max(self.used);
+        }
+        (self.used, self.active) = (0, false);
+        self.from += count * self.period;
+    }
+
+    fn advance(&mut self, at: u64) {
+        if at >= self.from + self.period {
+            self.spend(self.from + self.period);
+            self.close(1);
+            let whole = at.saturating_sub(self.from) / self.period;
+            if whole > 0 {
+                // Nothing changed all the while.
+                self.spend(self.from + self.period);
+                self.close(whole);
+                self.since = self.from;
+            }
+        }
+        self.spend(at);
+    }
+}
+
+/// A group with a limit on one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    running: u32,
+    waiting: u32,
+    /// Since when tasks wait there and the CPU is idle; and since when they do and none of the group runs there.
+    beside_idle: Option<u64>,
+    held: Option<u64>,
+}
+
+/// Where a task counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    group: u32,
+    state: State,
+    cpu: u32,
+}
+
+/// The analysis.
+#[derive(Debug, Default)]
+pub(super) struct Throttling {
+    /// What the scheduler told, by group.
+    told: Vec<Option<LimitResult>>,
+    /// Of a recording: what each group with a limit used, and for how long it was throttled, at least and at most.
+    uses: BTreeMap<u32, Use>,
+    bounds: BTreeMap<u32, (u64, u64)>,
+    /// By CPU and group.
+    places: BTreeMap<(u32, u32), Place>,
+    tasks: Vec<Counted>,
+    known: usize,
+}
+
+impl Throttling {
+    pub(super) fn new(_options: &Options) -> Self {
+        Self::default()
+    }
+
+    fn limit(&mut self, group: u32) -> &mut LimitResult {
+        if group as usize >= self.told.len() {
+            self.told.resize(group as usize + 1, None);
+        }
+        self.told[group as usize].get_or_insert_default()
+    }
+
+    /// A group has this limit from now on.
+    fn limited(&mut self, at: u64, group: u32, max: Option<(u64, u64)>) {
+        if max.is_some() || self.told.get(group as usize).is_some_and(Option::is_some) {
+            self.limit(group).max = max;
+        }
+        match (self.uses.get_mut(&group), max) {
+            (Some(it), Some((quota, period))) => {
+                it.advance(at);
+                if it.period != period.max(1) {
+                    // The one that goes on is none.
+                    (it.period, it.from, it.used, it.active) = (period.max(1), at, 0, false);
+                }
+                it.quota = quota;
+            }
+            (Some(it), None) => {
+                it.advance(at);
+                it.quota = u64::MAX;
+            }
+            (None, Some(max)) => {
+                self.uses.insert(group, Use::new(max, at));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn know(&mut self, world: &World) {
+        let rows = world.cgroups.rows();
+        let at = world.elapsed();
+        for (group, row) in rows.iter().enumerate().skip(std::mem::replace(&mut self.known, rows.len())) {
+            if let Some(max) = row.settings.and_then(|settings| settings.max) {
+                self.limited(at, group as u32, Some(max));
+            }
+        }
+    }
+
+    /// A task counts elsewhere from now on.
+    fn put(&mut self, at: u64, task: u32, now: Counted, world: &World) {
+        if task as usize >= self.tasks.len() {
+            self.tasks.resize(task as usize + 1, Counted::default());
+        }
+        let was = std::mem::replace(&mut self.tasks[task as usize], now);
+        if was == now || self.uses.is_empty() {
+            return;
+        }
+        for (it, comes) in [(was, false), (now, true)] {
+            let runs = match it.state {
+                State::Running => true,
+                State::Waiting => false,
+                State::Unknown | State::Asleep | State::Gone => continue,
+            };
+            let mut above = Some(it.group);
+            while let Some(group) = above {
+                above = world.cgroups.rows().get(group as usize).and_then(|row| row.parent);
+                let Some(used) = self.uses.get_mut(&group) else { continue };
+                used.advance(at);
+                let place = self.places.entry((it.cpu, group)).or_default();
+                let count = if runs { &mut place.running } else { &mut place.waiting };
+                // Those that were runnable before their group had a limit have not been counted.
+                if comes {
+                    *count += 1;
+                    (used.runnable, used.running) = (used.runnable + 1, used.running + u64::from(runs));
+                } else if *count > 0 {
+                    *count -= 1;
+                    used.runnable = used.runnable.saturating_sub(1);
+                    used.running = used.running.saturating_sub(u64::from(runs));
+                }
+            }
+        }
+        for cpu in [was.cpu, now.cpu] {
+            self.settle(at, cpu, world.cpus().get(cpu as usize).is_some_and(|row| row.on == On::Idle));
+        }
+    }
+
+    /// What holds now on a CPU.
+    fn settle(&mut self, at: u64, cpu: u32, idle: bool) {
+        for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
+            let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {
+                if goes_on {
+                    since.get_or_insert(at);
+                    return 0;
+                }
+                since.take().map_or(0, |since| at.saturating_sub(since))
+            };
+            let beside_idle = ended(&mut place.beside_idle, place.waiting > 0 && idle);
+            let held = ended(&mut place.held, place.waiting > 0 && place.running == 0);
+            if beside_idle >= LEAST_NS || held > 0 {
+                let (least, most) = self.bounds.entry(group).or_default();
+                *least += if beside_idle >= LEAST_NS { beside_idle } else { 0 };
+                *most += held;
+            }
+        }
+    }
+
+    fn told_table(&self, world: &World) -> DataTable {
+        let columns = [
+            ("group", "Group", Kind::Text),
+            ("quota_ns", "Quota", Kind::Nanoseconds),
+            ("period_ns", "Period", Kind::Nanoseconds),
+            ("limit", "Limit", Kind::Share),
+            ("nr_periods", "Periods", Kind::Count),
+            ("nr_throttled", "Throttled", Kind::Count),
+            ("throttled", "Of them", Kind::Share),
+            ("throttled_ns", "For", Kind::Nanoseconds),
+            ("nr_bursts", "Bursts", Kind::Count),
+            ("burst_ns", "Burst", Kind::Nanoseconds),
+        ];
+        let title = "Groups with a limit, and how often and for how long it throttled them (summed over CPUs)";
+        let mut table = DataTable::new("throttling", title, &columns);
+        for (limit, row) in self.told.iter().zip(world.cgroups.rows()) {
+            let Some(limit) = limit else { continue };
+            table.push(vec![
+                row.path.as_str().into(),
+                limit.max.map(|(quota, _)| quota).into(),
+                limit.max.map(|(_, period)| period).into(),
+                limit.max.and_then(|(quota, period)| ratio(quota, period)).into(),
+                limit.nr_periods.into(),
+                limit.nr_throttled.into(),
+                ratio(limit.nr_throttled, limit.nr_periods).into(),
+                limit.throttled_ns.into(),
+                limit.nr_bursts.into(),
+                limit.burst_ns.into(),
+            ]);
+        }
+        table
+    }
+}
+
+fn ratio(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+impl Analysis for Throttling {
+    fn step(&mut self, _step: &Step, world: &World) {
+        if world.cgroups.exact {
+            return;
+        }
+        self.know(world);
+        let at = world.elapsed();
+        if let Some((cpu, _)) = world.cpu_was {
+            self.settle(at, cpu, world.cpus()[cpu as usize].on == On::Idle);
+        }
+        for change in &world.changes {
+            let now = Counted { group: world.cgroups.of(change.task), state: change.now.state, cpu: change.now.cpu };
+            self.put(at, change.task, now, world);
+        }
+    }
+
+    fn told(&mut self, told: Told, world: &World) {
+        let at = world.elapsed();
+        self.know(world);
+        match told {
+            Told::Moved { task, group } if !world.cgroups.exact => {
+                let was = self.tasks.get(task as usize).copied().unwrap_or_default();
+                self.put(at, task, Counted { group, ..was }, world);
+            }
+            Told::Group { group, settings } => self.limited(at, group, settings.max),
+            Told::Unthrottled { group, ns } => self.limit(group).unthrottled(ns),
+            Told::Period { group, periods, throttled, burst } => self.limit(group).period(periods, throttled, burst),
+            Told::Moved { .. } | Told::Prio { .. } | Told::Policy { .. } | Told::Nice { .. } | Told::Throttled => {}
+        }
+    }
+
+    fn finish(&mut self, world: &World) {
+        self.know(world);
+        let at = world.elapsed();
+        self.uses.values_mut().for_each(|it| it.advance(at));
+        let cpus: Vec<u32> = self.places.keys().map(|&(cpu, _)| cpu).collect();
+        for place in self.places.values_mut() {
+            place.waiting = 0;
+        }
+        for cpu in cpus {
+            self.settle(at, cpu, false);
+        }
+    }
+
+    fn tables(&self, world: &World) -> Vec<DataTable> {
+        if !world.cgroups.settings_known() {
+            return Vec::new();
+        }
+        if world.cgroups.exact {
+            return vec![self.told_table(world)];
+        }
+        let columns = [
+            ("group", "Group", Kind::Text),
+            ("quota_ns", "Quota", Kind::Nanoseconds),
+            ("period_ns", "Period", Kind::Nanoseconds),
+            ("limit", "Limit", Kind::Share),
+            ("periods", "Periods", Kind::Count),
+            ("used_up", "Used up", Kind::Count),
+            ("used_up_share", "Of them", Kind::Share),
+            ("used", "Used of it", Kind::Share),
+            ("most_used", "At most", Kind::Share),
+            ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),
+            ("throttled_most_ns", "At most", Kind::Nanoseconds),
+        ];
+        let title = "Groups with a limit, and in how many periods they used 95 % of the quota or more: a recording tells neither of \
+                     throttling nor when periods begin, so they are counted from its start";
+        let mut table = DataTable::new("throttling", title, &columns);
+        for (group, it) in &self.uses {
+            let Some(row) = world.cgroups.rows().get(*group as usize) else { continue };
+            let max = row.settings.and_then(|settings| settings.max);
+            let quota = max.map(|(quota, _)| quota);
+            let (least, most) = self.bounds.get(group).copied().unwrap_or_default();
+            let of_quota = |used: f64| quota.filter(|&quota| quota > 0).map(|quota| used / quota as f64);
+            table.push(vec![
+                row.path.as_str().into(),
+                quota.into(),
+                max.map(|(_, period)| period).into(),
+                max.and_then(|(quota, period)| ratio(quota, period)).into(),
+                it.periods.into(),
+                it.used_up.into(),
+                ratio(it.used_up, it.periods).into(),
+                ratio(it.used_in_all, it.periods).and_then(of_quota).into(),
+                of_quota(it.most as f64).into(),
+                least.into(),
+                most.into(),
+            ]);
+        }
+        vec![table]
+    }
+}
