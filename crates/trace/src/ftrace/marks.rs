@@ -311,7 +311,9 @@ mod tests {
             Event::Unthrottle { group, ns: 1_234 },
             Event::BandwidthPeriod { group, periods: 2, throttled: true, burst: 9 },
         ];
-        events.iter().for_each(|event| writer.event(7_000, cpu, event));
+        for event in &events {
+            writer.event(7_000, cpu, event);
+        }
         let text = writer.finish_writing().expect("nothing fails in memory");
 
         let (pid, path) = (1000, limited.path);
