@@ -149,6 +149,11 @@ impl Discipline for CfsOrder {
     fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se {
         let queue = &rq.class.groups[cfs].cfs;
         let curr = queue.curr.filter(|&curr| rq.se(curr).on_rq);
+        if queue.nr_queued == 1
+            && let Some(only) = curr
+        {
+            return only;
+        }
         let before = |a: Se, b: Se| (rq.se(a).vruntime.wrapping_sub(rq.se(b).vruntime) as i64) < 0;
         let first = queue.timeline.first().map(Se::from_raw);
         let left = match (first, curr) {
