@@ -441,15 +441,15 @@ impl<T: Tunables> Policy for O1<T> {
         }
         let this = &mut rq.tasks[next].class;
         this.activated = Activated::Not;
-        if let Some(rc) = rq.class.cpu_rc
+        // Most run in the tick in which they were activated: for them no more is looked up.
+        if rq.class.cpu_rc.is_some()
             && let Some(since) = this.last_activated.take()
+            && now / rules.tick_ns > since
+            && let Some(rc) = rq.class.cpu_rc
         {
-            let waited = (now / rules.tick_ns).saturating_sub(since);
-            if waited > 0 {
-                let slice = this.last_slice;
-                let class = class_of(shared, rq.tasks[next].group);
-                rc.detect_hungry(class, rq.cpu, shared.nr_online() as u64, slice, waited);
-            }
+            let (slice, waited) = (this.last_slice, now / rules.tick_ns - since);
+            let class = class_of(shared, rq.tasks[next].group);
+            rc.detect_hungry(class, rq.cpu, shared.nr_online() as u64, slice, waited);
         }
         Some(next)
     }
