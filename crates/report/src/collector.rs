@@ -332,10 +332,7 @@ impl Collector {
     }
 
     fn migrate(&mut self, id: TaskId, to: CpuId, cause: MigrateCause) {
-        if let Some(watch) = &mut self.conservation {
-            watch.moves(id, to);
-        }
-        self.look_again(id);
+        self.moves(id, to);
         let counted = cause != MigrateCause::Fork;
         let task = self.task_mut(id);
         task.account.migrations += u64::from(counted);

@@ -378,6 +378,41 @@ fn tables_of_a_small_run() {
     insta::assert_snapshot!(text);
 }
 
+/// How near the idle CPU was is told from where the task waited, not from where its group's limit awaits it.
+#[test]
+fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
+    const MS: u64 = 1_000_000;
+    let pair = |cpus: std::ops::Range<u32>, ms: u64| vruntime_trace::DomainInfo {
+        span: cpus.clone().map(CpuId).collect(),
+        members: cpus.map(CpuId).collect(),
+        interval_ns: ms * MS,
+        ..vruntime_trace::DomainInfo::default()
+    };
+    let run = |limited: bool| {
+        let mut c = Collector::new(4);
+        // With a tick more: 4 ms within a pair, 8 between them.
+        c.machine(&MachineInfo { cpus: 4, tick_ns: MS, domains: &[pair(0..2, 3), pair(2..4, 3), pair(0..4, 7)] });
+        groups(&mut c);
+        let hogs = [0, 1, 2].map(|id| task(&mut c, id, "hog", "hog", 0));
+        task(&mut c, 3, "waiter", "waiter", 1);
+        for (cpu, hog) in hogs.into_iter().enumerate() {
+            switch(&mut c, 0, CpuId(cpu as u32), IDLE, PrevState::Preempted, hog);
+        }
+        if limited {
+            c.event(0, CpuId(2), &Event::Throttle { group: GroupId(1) });
+        }
+        fork(&mut c, 0, CPU1, 3);
+        // CPU 3 idles; at 6 ms a task that waits on CPU 2 has waited too long beside it, one that waits on CPU 1 has not.
+        let cause = MigrateCause::Affinity;
+        c.event(6 * MS, CpuId(2), &Event::Migrate { task: TaskId(3), from: CPU1, to: CpuId(2), cause });
+        switch(&mut c, 6 * MS, CpuId(2), hogs[2], PrevState::Sleeping, Running::Task(TaskId(3)));
+        c.finish(7 * MS);
+        c.into_results().tasks[3].account.idle_waits.total_ns
+    };
+    assert_eq!(run(false), 2 * MS, "it went on waiting on CPU 2");
+    assert_eq!(run(true), 0);
+}
+
 #[test]
 fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     let mut c = Collector::new(2);

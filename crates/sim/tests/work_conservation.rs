@@ -464,7 +464,7 @@ proptest! {
     ) {
         let (results, _) = observe(tasks, &config(machine, "6.12", Costs::default(), hz, seed));
         let most = results.conservation.unwrap().most_interval_ns;
-        prop_assert!(results.account.idle_waits.worst_ns <= 30 * most, "{:?}", results.conservation);
+        prop_assert!(results.account.idle_waits.worst_ns <= 3 * most, "{:?}", results.conservation);
     }
 }
 

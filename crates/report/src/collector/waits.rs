@@ -68,6 +68,23 @@ impl Collector {
         }
     }
 
+    /// A task is on another CPU. If it is held back there, its wait ended where it was.
+    #[inline]
+    pub(super) fn moves(&mut self, id: TaskId, to: CpuId) {
+        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
+        if holds.is_empty() {
+            watch.moves(id, to);
+            return;
+        }
+        if let Some(task) = tasks.get_mut(id.index())
+            && holds.hold(task, to, groups)
+        {
+            watch.runs(*now, id, &mut task.account);
+        }
+        watch.moves(id, to);
+        self.watch_anew(id);
+    }
+
     fn watch_anew(&mut self, id: TaskId) {
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
         let Some(task) = tasks.get_mut(id.index()) else { return };
