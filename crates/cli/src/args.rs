@@ -413,6 +413,10 @@ pub(crate) struct Fidelity {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "SUITE", default_value = "quick", requires = "record")]
     pub(crate) suite: Suite,
+    /// With --record: run this instead of the suite, an rt-app file or one in the form of a recording; can be repeated
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "FILE", requires = "record", conflicts_with = "scenario")]
+    pub(crate) with: Vec<PathBuf>,
     /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or host
     #[arg(long, value_name = "COSTS")]
     pub(crate) costs: Option<String>,

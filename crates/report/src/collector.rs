@@ -25,7 +25,7 @@ use crate::results::{
 };
 use crate::shares::Shares;
 use crate::violation::cpu_list;
-use waits::{Holds, waits};
+use waits::{Bound, Holds, waits};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
@@ -257,7 +257,7 @@ impl Collector {
         if let Some(watch) = conservation
             && prev == Running::Idle
         {
-            watch.gets_busy(at, cpu);
+            watch.gets_busy(at, cpu, |task, cpu| holds.hold(&tasks[task.index()], cpu, groups));
         }
         if let Running::Task(id) = prev {
             let task = &mut tasks[id.index()];
@@ -296,7 +296,8 @@ impl Collector {
                 task.detail(id.index(), classes).wakeup_latency.record(waited);
             }
             if let Some(watch) = conservation {
-                watch.runs(at, id, &mut task.account);
+                let bound = Bound::from(&*task);
+                watch.runs(at, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
             }
         }
         if let Some(watch) = conservation
@@ -343,13 +344,14 @@ impl Collector {
 
     fn end_of_life(&mut self, at: u64, id: TaskId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation, .. } = self;
+        let Self { tasks, groups, conservation, holds, .. } = self;
         let task = &mut tasks[id.index()];
         // A running task announces its exit, then runs until it is switched out for good.
         if task.state != State::Running {
             task.enter(at, State::Dead, groups);
             if let Some(watch) = conservation {
-                watch.runs(at, id, &mut task.account);
+                let bound = Bound::from(&*task);
+                watch.runs(at, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
             }
         }
     }
@@ -363,14 +365,19 @@ impl Sink for Collector {
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         self.task_mut(task);
-        if let Some(watch) = &mut self.conservation {
-            watch.affinity(at, task, cpus, &mut self.tasks[task.index()].account);
+        let Self { tasks, groups, conservation, holds, .. } = self;
+        if let Some(watch) = conservation {
+            let it = &mut tasks[task.index()];
+            let bound = Bound::from(&*it);
+            watch.affinity(at, task, cpus, &mut it.account, |cpu| holds.hold(bound, cpu, groups));
         }
     }
 
     fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
-        if let Some(watch) = &mut self.conservation {
-            watch.root_domains(at, roots, isolated);
+        let Self { tasks, groups, conservation, holds, .. } = self;
+        if let Some(watch) = conservation {
+            let barred = |task: TaskId, cpu| holds.hold(&tasks[task.index()], cpu, groups);
+            watch.root_domains(at, roots, isolated, barred);
         }
     }
 
@@ -436,6 +443,7 @@ impl Sink for Collector {
             // Of an affinity that changes `Sink::affinity` tells.
             Event::Waking { .. } | Event::AffinityLost { .. } => {}
             Event::PiSetprio { task, new, .. } => {
+                self.limits_change(task);
                 self.task_mut(task).realtime = (0..99).contains(&new);
                 self.look_again(task);
             }
@@ -443,10 +451,11 @@ impl Sink for Collector {
             Event::RtUnthrottle { group } => self.rt_throttle(at, cpu, group, false),
             Event::CpuDown | Event::CpuUp => {
                 let idle = self.cpu_mut(cpu).running == Running::Idle;
-                if let Some(watch) = &mut self.conservation {
+                let Self { tasks, groups, conservation, holds, .. } = self;
+                if let Some(watch) = conservation {
                     match event {
                         Event::CpuUp => watch.comes(at, cpu, idle),
-                        _ => watch.goes(at, cpu),
+                        _ => watch.goes(at, cpu, |task, cpu| holds.hold(&tasks[task.index()], cpu, groups)),
                     }
                 }
             }
@@ -532,6 +541,7 @@ impl Sink for Collector {
             }
             Event::SetPolicy { task, policy, rt_priority } => {
                 self.shares.change(at, &self.tasks, &self.groups);
+                self.limits_change(task);
                 let it = self.task_mut(task);
                 (it.policy, it.rt_priority, it.realtime) = (policy, rt_priority, policy.is_rt());
                 if policy == SchedPolicy::Deadline {
@@ -543,7 +553,7 @@ impl Sink for Collector {
             Event::MoveGroup { task, group } => {
                 self.psi.moves(at, task, group);
                 self.shares.change(at, &self.tasks, &self.groups);
-                self.task_mut(task);
+                self.limits_change(task);
                 self.ensure_group(group);
                 let Self { tasks, groups, .. } = self;
                 let it = &mut tasks[task.index()];
@@ -567,7 +577,7 @@ impl Sink for Collector {
         for (cpu, group, ns) in self.holds.rt.finish(self.now) {
             self.rt_was_throttled(CpuId(cpu), GroupId(group), ns);
         }
-        let Self { tasks, groups, cpus, now, conservation, .. } = self;
+        let Self { tasks, groups, cpus, now, conservation, holds, .. } = self;
         for (id, task) in tasks.iter_mut().enumerate() {
             let state = task.state;
             task.enter(*now, state, groups);
@@ -575,7 +585,8 @@ impl Sink for Collector {
             // What was announced may not have been spent when the run ended.
             task.account.system_ns = task.account.system_ns.min(task.account.cpu_ns);
             if let Some(watch) = conservation {
-                watch.runs(*now, TaskId(id as u32), &mut task.account);
+                let bound = Bound::from(&*task);
+                watch.runs(*now, TaskId(id as u32), &mut task.account, |cpu| holds.hold(bound, cpu, groups));
             }
         }
         for cpu in cpus {

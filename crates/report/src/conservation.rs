@@ -9,6 +9,9 @@
 //! A wait and an idle interval overlap until the first of the two ends; only then is there anything to look at, and only
 //! if it was longer than the shortest balance interval. Waiting tasks and idle CPUs are each kept in order of their
 //! beginning, so that only those long enough are looked at: every other event costs a list's push or removal.
+//!
+//! Where the limit of a task's group is used up, the task could not run, however idle that CPU is. The collector knows of limits:
+//! it says of a pair when it begins to be barred and when it is free again, and is asked whether it is barred now.
 
 use std::collections::BTreeMap;
 
@@ -110,6 +113,8 @@ pub(crate) struct Conservation {
     pub(crate) range: (u64, u64),
     /// Of waits that are still going on: the times that were too long, apart from each other and in order.
     excess: BTreeMap<u32, Vec<(u64, u64)>>,
+    /// Of a task that waits and a CPU where it was barred since it began to: until when.
+    freed: BTreeMap<(u32, u32), u64>,
     pub(crate) worst: Option<WorstIdleWait>,
 }
 
@@ -132,19 +137,26 @@ impl Conservation {
         for cpu in 0..info.cpus {
             idle.begin(cpu, 0);
         }
-        let (waiting, waiters, excess) = (Since::default(), Vec::new(), BTreeMap::new());
+        let (waiting, waiters) = (Since::default(), Vec::new());
+        let (excess, freed) = (BTreeMap::new(), BTreeMap::new());
         let (offline, roots) = (CpuMask::new(), Vec::new());
         let range = (least, most);
-        Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, worst: None })
+        Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
     /// From `at` on there are these root domains, and these CPUs are isolated: an idle CPU is none for those who wait elsewhere.
     #[cold]
-    pub(crate) fn root_domains(&mut self, at: u64, domains: &[CpuMask], isolated: &CpuMask) {
+    pub(crate) fn root_domains(
+        &mut self,
+        at: u64,
+        domains: &[CpuMask],
+        isolated: &CpuMask,
+        barred: impl Fn(TaskId, CpuId) -> bool,
+    ) {
         // What was idle up to now was so for others.
         let idle: Vec<usize> = self.idle.iter().map(|(cpu, _)| cpu).collect();
         for cpu in idle {
-            self.gets_busy(at, CpuId(cpu as u32));
+            self.gets_busy(at, CpuId(cpu as u32), &barred);
             self.idle.begin(cpu, at);
         }
         let number = |cpu: CpuId| domains.iter().position(|domain| domain.contains(cpu)).map(|number| number as u32);
@@ -190,13 +202,30 @@ impl Conservation {
         CpuId(self.waiter(task).cpu)
     }
 
-    /// A task that waited, if it did, waits no more.
+    /// A task that waited, if it did, waits no more. It has been `barred` from some CPUs up to now.
     #[inline]
-    pub(crate) fn runs(&mut self, at: u64, task: TaskId, account: &mut Account) {
+    pub(crate) fn runs(&mut self, at: u64, task: TaskId, account: &mut Account, barred: impl Fn(CpuId) -> bool) {
         let Some(since) = self.waiting.end(task.index()) else { return };
         if at.saturating_sub(since) > self.range.0 {
-            self.long_wait(at, task, since, account);
+            self.long_wait(at, task, since, account, barred);
         }
+        while let Some((&pair, _)) = self.freed.range((task.0, 0)..=(task.0, u32::MAX)).next() {
+            self.freed.remove(&pair);
+        }
+    }
+
+    /// From now on a task that waits could not run on `cpu`.
+    pub(crate) fn is_barred(&mut self, at: u64, task: TaskId, cpu: CpuId) {
+        let begin_of =
+            |list: &Since, index: usize| list.nodes.get(index).filter(|node| node.listed).map(|node| node.since);
+        if let (Some(waits), Some(idle)) = (begin_of(&self.waiting, task.index()), begin_of(&self.idle, cpu.index())) {
+            self.overlap(at, task, waits, cpu, idle);
+        }
+    }
+
+    /// From now on a task that waits could run on `cpu` again.
+    pub(crate) fn is_freed(&mut self, at: u64, task: TaskId, cpu: CpuId) {
+        self.freed.insert((task.0, cpu.0), at);
     }
 
     /// A CPU goes idle.
@@ -207,19 +236,19 @@ impl Conservation {
         }
     }
 
-    /// A CPU has something to do.
+    /// A CPU has something to do. Some tasks have been `barred` from it up to now.
     #[inline]
-    pub(crate) fn gets_busy(&mut self, at: u64, cpu: CpuId) {
+    pub(crate) fn gets_busy(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
         let Some(since) = self.idle.end(cpu.index()) else { return };
         if at.saturating_sub(since) > self.range.0 {
-            self.long_idle(at, cpu, since);
+            self.long_idle(at, cpu, since, barred);
         }
     }
 
     /// A CPU goes offline: whatever it does from now on, it is not idle.
     #[cold]
-    pub(crate) fn goes(&mut self, at: u64, cpu: CpuId) {
-        self.gets_busy(at, cpu);
+    pub(crate) fn goes(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
+        self.gets_busy(at, cpu, barred);
         if cpu.index() < self.chains.len() {
             self.offline.insert(cpu);
         }
@@ -235,9 +264,16 @@ impl Conservation {
     }
 
     /// The CPUs a task may run on change: a wait begins anew.
-    pub(crate) fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>, account: &mut Account) {
+    pub(crate) fn affinity(
+        &mut self,
+        at: u64,
+        task: TaskId,
+        cpus: Option<&CpuMask>,
+        account: &mut Account,
+        barred: impl Fn(CpuId) -> bool,
+    ) {
         let waits = self.waiting.nodes.get(task.index()).is_some_and(|node| node.listed);
-        self.runs(at, task, account);
+        self.runs(at, task, account, barred);
         self.waiter(task).allowed = cpus.cloned().map(Box::new);
         if waits {
             self.waiting.begin(task.index(), at);
@@ -252,22 +288,27 @@ impl Conservation {
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    #[cold]
-    fn long_wait(&mut self, at: u64, task: TaskId, since: u64, account: &mut Account) {
+    /// From when on a task that waits since `waits` has waited too long beside a CPU that is idle since `idle`, and might run there but
+    /// for limits; if it has by now.
+    fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
-        let mut found: Option<u64> = None;
-        for (cpu, idle_since) in self.idle.iter() {
-            let begin = idle_since.max(since);
-            if at.saturating_sub(begin) <= self.range.0 {
-                break;
-            }
-            let too_long = begin + self.interval(cpu, waiter.cpu);
-            let allowed = || waiter.allowed.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32)));
-            if too_long < at && self.together(cpu, waiter.cpu) && allowed() {
-                found = Some(found.map_or(too_long, |earliest| earliest.min(too_long)));
-            }
+        let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);
+        let begin = waits.max(idle).max(freed) + self.interval(cpu.index(), waiter.cpu);
+        let allowed = || waiter.allowed.as_ref().is_none_or(|mask| mask.contains(cpu));
+        (begin < at && self.together(cpu.index(), waiter.cpu) && allowed()).then_some(begin)
+    }
+
+    fn overlap(&mut self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) {
+        if let Some(begin) = self.too_long(at, task, waits, cpu, idle) {
+            add(self.excess.entry(task.0).or_default(), begin, at);
         }
-        if let Some(begin) = found {
+    }
+
+    #[cold]
+    fn long_wait(&mut self, at: u64, task: TaskId, since: u64, account: &mut Account, barred: impl Fn(CpuId) -> bool) {
+        let long = self.idle.iter().take_while(|&(_, idle)| at.saturating_sub(idle.max(since)) > self.range.0);
+        let beside = long.map(|(cpu, idle)| (CpuId(cpu as u32), idle)).filter(|&(cpu, _)| !barred(cpu));
+        if let Some(begin) = beside.filter_map(|(cpu, idle)| self.too_long(at, task, since, cpu, idle)).min() {
             add(self.excess.entry(task.0).or_default(), begin, at);
         }
         let Some(parts) = self.excess.remove(&task.0) else { return };
@@ -282,17 +323,12 @@ impl Conservation {
     }
 
     #[cold]
-    fn long_idle(&mut self, at: u64, cpu: CpuId, since: u64) {
-        for (task, waits_since) in self.waiting.iter() {
-            let begin = waits_since.max(since);
-            if at.saturating_sub(begin) <= self.range.0 {
-                break;
-            }
-            let waiter = &self.waiters[task];
-            let too_long = begin + self.interval(cpu.index(), waiter.cpu);
-            let allowed = || waiter.allowed.as_ref().is_none_or(|mask| mask.contains(cpu));
-            if too_long < at && self.together(cpu.index(), waiter.cpu) && allowed() {
-                add(self.excess.entry(task as u32).or_default(), too_long, at);
+    fn long_idle(&mut self, at: u64, cpu: CpuId, since: u64, barred: impl Fn(TaskId, CpuId) -> bool) {
+        let long = self.waiting.iter().take_while(|&(_, waits)| at.saturating_sub(waits.max(since)) > self.range.0);
+        let long: Vec<(TaskId, u64)> = long.map(|(task, waits)| (TaskId(task as u32), waits)).collect();
+        for (task, waits) in long {
+            if !barred(task, cpu) {
+                self.overlap(at, task, waits, cpu, since);
             }
         }
     }

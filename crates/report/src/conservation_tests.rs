@@ -22,7 +22,7 @@ fn watch() -> Conservation {
     let mut watch = Conservation::new(&MachineInfo { cpus: 4, tick_ns: 2 * MS, domains: &domains }).unwrap();
     assert_eq!(watch.range, (6 * MS, 10 * MS));
     for cpu in 0..4 {
-        watch.gets_busy(0, CpuId(cpu));
+        watch.gets_busy(0, CpuId(cpu), |_, _| false);
     }
     watch
 }
@@ -34,15 +34,18 @@ fn waits(account: &Account) -> (u64, u64, u64) {
 
 const TASK: TaskId = TaskId(0);
 
+/// Where a limit bars a task.
+const NOWHERE: fn(CpuId) -> bool = |_| false;
+
 #[test]
 fn a_wait_counts_from_a_balance_interval_after_both_began() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.waits(MS, TASK, CpuId(0));
     watch.goes_idle(3 * MS, CpuId(1));
-    watch.runs(9 * MS, TASK, &mut account);
+    watch.runs(9 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0), "exactly the interval is not beyond it");
     watch.waits(10 * MS, TASK, CpuId(0));
-    watch.runs(17 * MS, TASK, &mut account);
+    watch.runs(17 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 1, 1));
     assert_eq!(watch.worst, Some(WorstIdleWait { task: 0, cpu: 0, since: 10 * MS, at: 17 * MS, ns: MS }));
 }
@@ -52,10 +55,10 @@ fn farther_cpus_have_longer_intervals() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.goes_idle(0, CpuId(3));
     watch.waits(0, TASK, CpuId(0));
-    watch.runs(10 * MS, TASK, &mut account);
+    watch.runs(10 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
     watch.waits(10 * MS, TASK, CpuId(0));
-    watch.runs(30 * MS, TASK, &mut account);
+    watch.runs(30 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 10, 10));
 }
 
@@ -67,10 +70,10 @@ fn idle_intervals_that_end_first_add_up_without_counting_twice() {
     watch.goes_idle(0, CpuId(1));
     watch.goes_idle(0, CpuId(3));
     watch.goes_idle(5 * MS, CpuId(2));
-    watch.gets_busy(10 * MS, CpuId(1));
-    watch.gets_busy(17 * MS, CpuId(2));
-    watch.gets_busy(20 * MS, CpuId(3));
-    watch.runs(40 * MS, TASK, &mut account);
+    watch.gets_busy(10 * MS, CpuId(1), |_, _| false);
+    watch.gets_busy(17 * MS, CpuId(2), |_, _| false);
+    watch.gets_busy(20 * MS, CpuId(3), |_, _| false);
+    watch.runs(40 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 14, 14));
     assert!(watch.excess.is_empty());
 }
@@ -79,14 +82,14 @@ fn idle_intervals_that_end_first_add_up_without_counting_twice() {
 fn cpus_that_affinity_forbids_do_not_count() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.goes_idle(0, CpuId(1));
-    watch.affinity(0, TASK, Some(&mask([0, 2])), &mut account);
+    watch.affinity(0, TASK, Some(&mask([0, 2])), &mut account, NOWHERE);
     watch.waits(0, TASK, CpuId(0));
-    watch.runs(50 * MS, TASK, &mut account);
+    watch.runs(50 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
     // A wait begins anew where the affinity changes: 8 ms, of which 2 are too many.
     watch.waits(60 * MS, TASK, CpuId(0));
-    watch.affinity(70 * MS, TASK, None, &mut account);
-    watch.runs(78 * MS, TASK, &mut account);
+    watch.affinity(70 * MS, TASK, None, &mut account, NOWHERE);
+    watch.runs(78 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 2, 2));
 }
 
@@ -95,8 +98,8 @@ fn its_own_cpu_counts_too() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.goes_idle(0, CpuId(0));
     watch.waits(2 * MS, TASK, CpuId(0));
-    watch.gets_busy(10 * MS, CpuId(0));
-    watch.runs(10 * MS, TASK, &mut account);
+    watch.gets_busy(10 * MS, CpuId(0), |_, _| false);
+    watch.runs(10 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 2, 2));
 }
 
@@ -122,15 +125,15 @@ fn what_ends_was_listed_in_order() {
 fn a_cpu_that_is_offline_is_not_idle() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.goes_idle(0, CpuId(1));
-    watch.goes(2 * MS, CpuId(1));
+    watch.goes(2 * MS, CpuId(1), |_, _| false);
     // What still ran there has left.
     watch.goes_idle(3 * MS, CpuId(1));
     watch.waits(0, TASK, CpuId(0));
-    watch.runs(50 * MS, TASK, &mut account);
+    watch.runs(50 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
     watch.comes(60 * MS, CpuId(1), true);
     watch.waits(50 * MS, TASK, CpuId(0));
-    watch.runs(70 * MS, TASK, &mut account);
+    watch.runs(70 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 4, 4), "from when it came, an interval later");
 }
 
@@ -138,19 +141,41 @@ fn a_cpu_that_is_offline_is_not_idle() {
 #[test]
 fn root_domains_are_apart() {
     let (mut watch, mut account) = (watch(), Account::default());
-    watch.root_domains(0, &[mask(0..2), mask(2..4)], &CpuMask::new());
+    watch.root_domains(0, &[mask(0..2), mask(2..4)], &CpuMask::new(), |_, _| false);
     watch.goes_idle(0, CpuId(3));
     watch.waits(0, TASK, CpuId(0));
-    watch.runs(100 * MS, TASK, &mut account);
+    watch.runs(100 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
     // From now on one is isolated; the rest is one again, and the wait counts from then on.
     watch.waits(100 * MS, TASK, CpuId(0));
     watch.goes_idle(100 * MS, CpuId(2));
-    watch.root_domains(150 * MS, &[mask(0..3)], &mask(3..4));
-    watch.runs(180 * MS, TASK, &mut account);
+    watch.root_domains(150 * MS, &[mask(0..3)], &mask(3..4), |_, _| false);
+    watch.runs(180 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 20, 20));
-    watch.gets_busy(180 * MS, CpuId(2));
+    watch.gets_busy(180 * MS, CpuId(2), |_, _| false);
     watch.waits(200 * MS, TASK, CpuId(0));
-    watch.runs(300 * MS, TASK, &mut account);
+    watch.runs(300 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 20, 20), "only the isolated CPU was idle");
+}
+
+/// While a task is barred from an idle CPU it could not have run there; what it waits for from then on counts anew.
+#[test]
+fn a_cpu_where_a_limit_is_used_up_does_not_count() {
+    let (mut watch, mut account) = (watch(), Account::default());
+    watch.goes_idle(0, CpuId(1));
+    watch.waits(0, TASK, CpuId(0));
+    watch.is_barred(8 * MS, TASK, CpuId(1));
+    watch.is_freed(20 * MS, TASK, CpuId(1));
+    watch.is_barred(25 * MS, TASK, CpuId(1));
+    watch.is_freed(40 * MS, TASK, CpuId(1));
+    watch.runs(47 * MS, TASK, &mut account, NOWHERE);
+    assert_eq!(waits(&account), (1, 3, 3), "6 to 8, and 46 to 47");
+    assert!(watch.freed.is_empty() && watch.excess.is_empty());
+    watch.waits(50 * MS, TASK, CpuId(0));
+    watch.runs(90 * MS, TASK, &mut account, |cpu| cpu == CpuId(1));
+    assert_eq!(waits(&account), (1, 3, 3), "barred all along");
+    watch.waits(100 * MS, TASK, CpuId(0));
+    watch.gets_busy(190 * MS, CpuId(1), |task, cpu| (task, cpu) == (TASK, CpuId(1)));
+    watch.runs(190 * MS, TASK, &mut account, NOWHERE);
+    assert_eq!(waits(&account), (1, 3, 3));
 }

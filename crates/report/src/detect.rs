@@ -326,7 +326,30 @@ impl Detector {
             let wanting: u32 = self.wider[set].iter().map(|&mask| self.wanting[mask as usize]).sum();
             wanting.min(self.spare[set])
         };
-        sets.map(of).max().unwrap_or(0)
+        let most = sets.map(of).max().unwrap_or(0);
+        if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
+    }
+
+    /// The same, no less than it is, where limits bar tasks from some CPUs: as many tasks as could run on any of the spare ones, or as
+    /// many of those as any could run on.
+    fn wasted_within_limits(&self) -> u32 {
+        let cpus = (0u32..).map(CpuId).zip(&self.cpus);
+        let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();
+        let mut wanting = 0;
+        for (id, task) in (0u32..).map(TaskId).zip(&self.tasks) {
+            if task.state != State::Waiting || self.cpus[task.cpu as usize].idle_since.is_some() {
+                continue;
+            }
+            let mask = &self.masks[task.mask as usize];
+            let mut could = false;
+            for (cpu, used) in &mut spare {
+                if mask.as_ref().is_none_or(|mask| mask.contains(*cpu)) && !self.holds.hold(id, *cpu) {
+                    (could, *used) = (true, true);
+                }
+            }
+            wanting += u32::from(could);
+        }
+        wanting.min(spare.iter().filter(|(_, used)| *used).count() as u32)
     }
 
     /// Time goes on to `at`, through the ends of windows.

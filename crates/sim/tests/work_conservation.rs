@@ -1,13 +1,14 @@
 //! Work conservation (design.md, invariant 4): no CPU stays idle for longer than a balance interval while a task that may
 //! run there waits elsewhere; every wait beyond it is counted and reported.
 //!
-//! Two properties over random machines and workloads. What the report counts is what a slow and simple reckoning from the
-//! events finds, whatever happens. And where nothing ties tasks to CPUs, 6.12 keeps a bound.
+//! Over random machines and workloads: what the report counts is what a slow and simple reckoning from the events finds, whatever
+//! happens; and where nothing ties tasks to CPUs, 6.12 keeps bounds (of tasks alike, of any weight, with CPUs that come and go, and with
+//! groups and limits that change).
 //!
-//! Both hold while CPUs come and go, tasks change their groups and groups their weights and limits. A CPU that is offline is not idle. A
+//! All that holds while CPUs come and go, tasks change their groups and groups their weights and limits. A CPU that is offline is not idle. A
 //! task whose group, or one above it, has used up its limit on the CPU where it is waits for no CPU; it does, from then on, when there
-//! is more of the limit, when it is moved to a CPU where some is left, or to another group. And a wait begins anew when the CPUs change
-//! that the task may run on.
+//! is more of the limit, when it is moved to a CPU where some is left, or to another group. Nor could it have run on an idle CPU where
+//! that limit is used up. And a wait begins anew when the CPUs change that the task may run on, or its group while any limit is used up.
 
 mod support;
 
@@ -34,6 +35,8 @@ struct Span {
     /// The CPU that is idle; the CPUs waited on, each from an event on.
     cpus: Vec<(When, CpuId)>,
     allowed: Option<CpuMask>,
+    /// Of the task that waits.
+    group: GroupId,
 }
 
 /// What is known of a task.
@@ -56,6 +59,8 @@ struct Reckoning {
     parents: Vec<Option<GroupId>>,
     /// Whose limits are used up where.
     throttled: BTreeSet<(CpuId, GroupId)>,
+    /// And where they were.
+    throttlings: Vec<(CpuId, GroupId, When, Option<When>)>,
     /// Of each CPU: who runs, and whether it is online.
     cpus: Vec<(Running, bool)>,
     end: u64,
@@ -63,8 +68,8 @@ struct Reckoning {
 }
 
 impl Reckoning {
-    fn open(spans: &mut Vec<Span>, at: When, cpu: CpuId, allowed: Option<CpuMask>) {
-        spans.push(Span { begin: at.0, end: None, cpus: vec![(at, cpu)], allowed });
+    fn open(spans: &mut Vec<Span>, at: When, cpu: CpuId, allowed: Option<CpuMask>, group: GroupId) {
+        spans.push(Span { begin: at.0, end: None, cpus: vec![(at, cpu)], allowed, group });
     }
 
     fn close(spans: &mut [Span], at: When) {
@@ -73,10 +78,30 @@ impl Reckoning {
         }
     }
 
+    /// A group and those above it.
+    fn chain(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        std::iter::successors(Some(group), |group| self.parents[group.index()])
+    }
+
     /// A limit keeps the task from running on that CPU.
     fn held(&self, task: TaskId, cpu: CpuId) -> bool {
-        let above = std::iter::successors(Some(self.tasks[task.index()].group), |group| self.parents[group.index()]);
-        above.into_iter().any(|group| self.throttled.contains(&(cpu, group)))
+        self.chain(self.tasks[task.index()].group).any(|group| self.throttled.contains(&(cpu, group)))
+    }
+
+    /// What is left of a time after those in which the limit of a group, or of one above it, was used up on a CPU.
+    fn unbarred(&self, begin: u64, end: When, cpu: CpuId, group: GroupId) -> Vec<(u64, When)> {
+        let mut left = vec![(begin, end)];
+        for &(_, barred, from, until) in self.throttlings.iter().filter(|throttling| throttling.0 == cpu) {
+            if self.chain(group).any(|above| above == barred) {
+                let cut = |&(begin, end): &(u64, When)| {
+                    let before = (begin, end.min(from));
+                    let after = until.map(|until| (begin.max(until.0), end));
+                    [Some(before), after].into_iter().flatten().filter(|(begin, end)| *begin < end.0)
+                };
+                left = left.iter().flat_map(cut).collect();
+            }
+        }
+        left
     }
 
     /// Something about a task, or what holds it back, is new.
@@ -86,7 +111,7 @@ impl Reckoning {
         let spans = &mut self.waits[task.index()];
         match (waits, spans.last_mut().filter(|span| span.end.is_none())) {
             (None, _) => Self::close(spans, at),
-            (Some(cpu), None) => Self::open(spans, at, cpu, known.allowed),
+            (Some(cpu), None) => Self::open(spans, at, cpu, known.allowed, known.group),
             (Some(cpu), Some(span)) => {
                 if span.cpus.last().unwrap().1 != cpu {
                     span.cpus.push((at, cpu));
@@ -110,7 +135,7 @@ impl Reckoning {
         let spans = &mut self.idle[cpu.index()];
         let open = spans.last().is_some_and(|span| span.end.is_none());
         if idle && !open {
-            Self::open(spans, at, cpu, None);
+            Self::open(spans, at, cpu, None, GroupId::ROOT);
         } else if !idle {
             Self::close(spans, at);
         }
@@ -128,16 +153,14 @@ impl Reckoning {
                 }
                 let last = (self.end, u64::MAX);
                 let until = wait.end.unwrap_or(last).min(idle.end.unwrap_or(last));
-                if until.0 <= wait.begin.max(idle.begin) {
-                    continue;
-                }
-                // Where it waits when one of the two ends tells how far apart they are.
-                let here = wait.cpus.iter().rev().find(|(from, _)| *from <= until).unwrap().1;
-                let shared = self.domains.iter().find(|(span, _)| span.contains(cpu) && span.contains(here)).unwrap().1;
-                let interval = (shared.div_ceil(self.tick) + 1) * self.tick;
-                let begin = wait.begin.max(idle.begin) + interval;
-                if begin < until.0 {
-                    parts.push((begin, until.0));
+                for (begin, until) in self.unbarred(wait.begin.max(idle.begin), until, cpu, wait.group) {
+                    // Where it waits when one of the two ends tells how far apart they are.
+                    let here = wait.cpus.iter().rev().find(|(from, _)| *from <= until).unwrap().1;
+                    let shared = self.domains.iter().find(|(span, _)| span.contains(cpu) && span.contains(here));
+                    let interval = (shared.unwrap().1.div_ceil(self.tick) + 1) * self.tick;
+                    if begin + interval < until.0 {
+                        parts.push((begin + interval, until.0));
+                    }
                 }
             }
             parts.sort_unstable();
@@ -187,14 +210,22 @@ impl Sink for Reckoning {
             }
             Event::MoveGroup { task, group } => {
                 self.tasks[task.index()].group = group;
+                if !self.throttled.is_empty() {
+                    Self::close(&mut self.waits[task.index()], at);
+                }
                 self.settle(at, task);
             }
             Event::Throttle { group } => {
                 self.throttled.insert((cpu, group));
+                self.throttlings.push((cpu, group, at, None));
                 self.settle_all(at);
             }
             Event::Unthrottle { group, .. } => {
                 self.throttled.remove(&(cpu, group));
+                let same = |it: &&mut (CpuId, GroupId, When, Option<When>)| (it.0, it.1) == (cpu, group);
+                if let Some(last) = self.throttlings.iter_mut().rev().find(same) {
+                    last.3 = last.3.or(Some(at));
+                }
                 self.settle_all(at);
             }
             Event::CpuDown | Event::CpuUp => {

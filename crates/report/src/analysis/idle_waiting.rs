@@ -5,7 +5,7 @@
 //! CPU the task waits on is idle itself: it is being woken for it. Where a task may run, simulated runs tell. Recordings do
 //! not: there it *could* run where it has been seen by the end of the wait, and *might* elsewhere, kernel threads that
 //! belong to a CPU (`name/N`) excepted. Nor do recordings tell that a task is held back by its group's limit or by its own runtime
-//! as a deadline task, which counts as a wait there; simulated runs do.
+//! as a deadline task, which counts as a wait there; simulated runs do, and there no task could run on a CPU where that limit is used up.
 
 use vruntime_trace::CpuMask;
 
@@ -64,6 +64,9 @@ impl IdleWaiting {
 
     /// A wait and an idle interval overlapped.
     fn overlap(&mut self, task: u32, cpu: usize, begin: u64, end: u64, world: &World) {
+        if world.is_held(task, cpu as u32) {
+            return;
+        }
         let cpu = vruntime_trace::CpuId(cpu as u32);
         let told = self.told;
         let it = self.task(task);
@@ -191,6 +194,15 @@ impl Analysis for IdleWaiting {
             self.wait_ends(at, task, world);
         } else {
             self.waiting.begin(task as usize, at);
+        }
+    }
+
+    fn limits_change(&mut self, cpu: u32, world: &World) {
+        // What was idle up to now was so under the old limits.
+        let idle = self.idle.iter().any(|(idle, _)| idle == cpu as usize);
+        self.idle_ends(world.elapsed(), cpu as usize, world);
+        if idle {
+            self.idle.begin(cpu as usize, world.elapsed());
         }
     }
 

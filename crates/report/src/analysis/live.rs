@@ -75,7 +75,7 @@ impl Analyses {
         let Some(task) = self.who(id) else { return };
         let span = self.world.state(task);
         if span.state == State::Waiting {
-            let held = self.holds.hold(id, CpuId(span.cpu));
+            let held = self.world.is_held(task, span.cpu);
             for (_, analysis) in &mut self.chosen {
                 analysis.held(task, held, &self.world);
             }
@@ -95,7 +95,7 @@ impl Sink for Analyses {
     }
 
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
-        self.holds.group(id, info.parent);
+        self.world.held.holds.group(id, info.parent);
         let cgroups = &mut self.world.cgroups;
         cgroups.exact = true;
         cgroups.announce(id.0, info.path, info.parent.map(|parent| parent.0), Settings::from(info));
@@ -106,8 +106,9 @@ impl Sink for Analyses {
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
-        self.holds.task(id, info.group, info.policy.is_rt());
+        self.world.held.holds.task(id, info.group, info.policy.is_rt());
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
+            self.world.held.announce(task, id);
             self.world.set_class(task, info.class);
             let at = self.world.elapsed();
             self.tell(at, Told::Moved { task, group: info.group.0 });
@@ -131,16 +132,24 @@ impl Sink for Analyses {
         if self.world.cgroups.wanted {
             self.chosen.iter_mut().for_each(|(_, analysis)| analysis.passes(at, &self.world));
         }
-        let changed = self.holds.hears(at, cpu, event);
+        let limits = matches!(
+            event,
+            Event::Throttle { .. } | Event::Unthrottle { .. } | Event::RtThrottle { .. } | Event::RtUnthrottle { .. }
+        );
+        if limits {
+            self.step(&Step { at: at as i64, cpu: cpu.0, by: On::Unknown, irq: false, what: What::Other });
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.limits_change(cpu.0, &self.world));
+        }
+        let changed = self.world.held.holds.hears(at, cpu, event);
         let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
         if let Some(what) = what {
             let by = self.world.cpus().get(cpu.index()).map_or(On::Idle, |row| row.on);
             self.step(&Step { at: at as i64, cpu: cpu.0, by, irq: false, what });
         }
         match (changed, event) {
-            (Changed::On(_), _) => (0..self.holds.tasks()).for_each(|task| self.tell_held(TaskId(task))),
+            (Changed::On(_), _) => (0..self.world.held.holds.tasks()).for_each(|task| self.tell_held(TaskId(task))),
             (Changed::Task(task), _) => self.tell_held(task),
-            _ if self.holds.is_empty() => {}
+            _ if self.world.held.holds.is_empty() => {}
             (
                 _,
                 &(Event::Switch { prev: Running::Task(task), .. }

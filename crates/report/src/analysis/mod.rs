@@ -24,6 +24,7 @@ mod cgroups;
 mod critical;
 mod gaps;
 mod groups;
+mod held;
 mod idle_waiting;
 mod latency;
 mod live;
@@ -44,7 +45,6 @@ use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
-use crate::holds::Holds;
 pub use cgroups::MachineGroups;
 use cgroups::Told;
 use world::{Step, What, World};
@@ -154,6 +154,8 @@ trait Analysis: fmt::Debug + Send + Sync {
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
     /// Of a task that waits: whether it is for something else than a CPU. Told as long as anybody is held back.
     fn held(&mut self, _task: u32, _held: bool, _world: &World) {}
+    /// What may be had of a CPU is about to change for some tasks: told of runs of ours.
+    fn limits_change(&mut self, _cpu: u32, _world: &World) {}
     /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
     fn passes(&mut self, _at: u64, _world: &World) {}
     /// Of groups, and of what tasks weigh.
@@ -176,8 +178,6 @@ trait Analysis: fmt::Debug + Send + Sync {
 pub struct Analyses {
     world: World,
     gaps: gaps::Gaps,
-    /// Of a run of ours.
-    holds: Holds,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
     overview: Option<Box<overview::Overview>>,
     /// As [`AnalysisOptions::replayed`].
@@ -208,14 +208,7 @@ impl Analyses {
         }
         let mut world = World::default();
         world.cgroups.wanted = chosen.iter().any(|(kind, _)| kind.is_of_groups());
-        Self {
-            world,
-            gaps: gaps::Gaps::default(),
-            holds: Holds::default(),
-            chosen,
-            overview: None,
-            replayed: options.replayed,
-        }
+        Self { world, gaps: gaps::Gaps::default(), chosen, overview: None, replayed: options.replayed }
     }
 
     /// Watches for the charts of a [`Page`](crate::Page) as well.

@@ -6,6 +6,7 @@
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Told};
+use super::held::Held;
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
@@ -197,6 +198,8 @@ pub(crate) struct World {
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
     pub(crate) cgroups: Cgroups,
+    /// Of a run of ours.
+    pub(super) held: Held,
 }
 
 impl World {

@@ -9,6 +9,21 @@ use crate::accounts::{Group, State, Task};
 use crate::conservation::Conservation;
 use crate::throttles::Throttles;
 
+/// What of a task says which limits are for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    group: u32,
+    policy: SchedPolicy,
+    realtime: bool,
+}
+
+impl From<&Task> for Bound {
+    #[inline]
+    fn from(task: &Task) -> Self {
+        Self { group: task.group, policy: task.policy, realtime: task.realtime }
+    }
+}
+
 /// What is held back now.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
@@ -28,7 +43,11 @@ impl Holds {
 
     /// Whether a task is held back on a CPU. The limit of its group is none for a real-time or deadline task.
     #[inline]
-    fn hold(&self, task: &Task, cpu: CpuId, groups: &[Group]) -> bool {
+    pub(super) fn hold(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let task: Bound = task.into();
         let throttles = if task.realtime {
             &self.rt
         } else if task.policy == SchedPolicy::Deadline {
@@ -77,12 +96,25 @@ impl Collector {
             return;
         }
         if let Some(task) = tasks.get_mut(id.index())
-            && holds.hold(task, to, groups)
+            && holds.hold(&*task, to, groups)
         {
-            watch.runs(*now, id, &mut task.account);
+            let bound = Bound::from(&*task);
+            watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
         }
         watch.moves(id, to);
         self.watch_anew(id);
+    }
+
+    /// Other limits than before are about to be for a task: its wait is over, and [`Collector::look_again`] lets it begin anew.
+    #[inline]
+    pub(super) fn limits_change(&mut self, id: TaskId) {
+        self.task_mut(id);
+        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
+        if !holds.is_empty() {
+            let task = &mut tasks[id.index()];
+            let bound = Bound::from(&*task);
+            watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+        }
     }
 
     fn watch_anew(&mut self, id: TaskId) {
@@ -90,8 +122,9 @@ impl Collector {
         let Some(task) = tasks.get_mut(id.index()) else { return };
         if matches!(task.state, State::Waiting | State::Woken) {
             let cpu = watch.cpu(id);
-            if holds.hold(task, cpu, groups) {
-                watch.runs(*now, id, &mut task.account);
+            if holds.hold(&*task, cpu, groups) {
+                let bound = Bound::from(&*task);
+                watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
                 holds.tasks.insert(id);
             } else {
                 waits(watch, *now, (id, task), cpu, groups, holds);
@@ -119,10 +152,30 @@ impl Collector {
     /// The limit of a group is used up on a CPU, or there is more of it.
     #[cold]
     pub(super) fn throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
+        let barred = self.barred(cpu);
         if begins {
             self.holds.limits.begin(at, cpu, group);
         } else {
             self.holds.limits.end(at, cpu, group);
+        }
+        self.throttled(at, cpu, &barred);
+    }
+
+    /// Of all tasks that wait for a CPU: whether they are held back on this one.
+    fn barred(&self, cpu: CpuId) -> Vec<(TaskId, bool)> {
+        let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return Vec::new() };
+        watch.waiting().map(|task| (task, holds.hold(&tasks[task.index()], cpu, groups))).collect()
+    }
+
+    /// Who is held back on a CPU is not who was.
+    fn throttled(&mut self, at: u64, cpu: CpuId, before: &[(TaskId, bool)]) {
+        let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return };
+        for &(task, was) in before {
+            match (was, holds.hold(&tasks[task.index()], cpu, groups)) {
+                (false, true) => watch.is_barred(at, task, cpu),
+                (true, false) => watch.is_freed(at, task, cpu),
+                _ => {}
+            }
         }
         self.watch_all_anew(cpu);
     }
@@ -131,13 +184,14 @@ impl Collector {
     #[cold]
     pub(super) fn rt_throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
         self.ensure_group(group);
+        let barred = self.barred(cpu);
         if begins {
             self.holds.rt.begin(at, cpu, group);
             self.groups[group.index()].nr_rt_throttled += 1;
         } else if let Some(ns) = self.holds.rt.end(at, cpu, group) {
             self.rt_was_throttled(cpu, group, ns);
         }
-        self.watch_all_anew(cpu);
+        self.throttled(at, cpu, &barred);
     }
 
     pub(super) fn rt_was_throttled(&mut self, cpu: CpuId, group: GroupId, ns: u64) {

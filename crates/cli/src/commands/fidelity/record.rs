@@ -3,7 +3,7 @@
 mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -89,7 +89,11 @@ const NOT_QUICK: [&str; 2] = ["five-on-2", "tree-1cpu"];
 pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miette::Result<bool> {
     let host = vruntime_linux::describe();
     let added = super::json_files(&ADDED);
-    let suite = suite(known.iter().chain(&added), &host, fidelity.suite, fidelity.scenario.as_deref())?;
+    let suite = if fidelity.with.is_empty() {
+        suite(scenarios(known.iter().chain(&added))?, &host, fidelity.suite, fidelity.scenario.as_deref())?
+    } else {
+        suite(own(&fidelity.with)?, &host, Suite::Full, None)?
+    };
     if suite.is_empty() {
         return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
     }
@@ -130,9 +134,56 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     Ok(true)
 }
 
+/// The scenarios of files of the suite, with the names of the files.
+fn scenarios<'a>(files: impl Iterator<Item = &'a (String, Vec<u8>)>) -> miette::Result<Vec<(String, ScenarioFile)>> {
+    let read = |(file, bytes): &(String, Vec<u8>)| {
+        let scenario =
+            serde_json::from_slice(bytes).into_diagnostic().wrap_err_with(|| format!("{file} is no recording"))?;
+        Ok((file.clone(), scenario))
+    };
+    files.map(read).collect()
+}
+
+/// The user's own: rt-app files, and what is in the form of a recording (groups with limits beside the workload).
+fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
+    #[derive(Deserialize)]
+    struct Own {
+        name: Option<String>,
+        #[serde(default)]
+        groups: Value,
+        workload: Box<RawValue>,
+    }
+    let mut own: Vec<(String, ScenarioFile)> = Vec::new();
+    for path in paths {
+        let file = path.display().to_string();
+        let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {file}"))?;
+        let plain = |error: serde_json::Error| {
+            let help = "a recording holds an rt-app file as plain JSON: no comments, no commas before closing brackets, no TOML";
+            miette!(help = help, "{file}: {error}")
+        };
+        let has_workload = serde_json::from_slice::<Value>(&bytes).map_err(plain)?.get("workload").is_some();
+        let Own { name, groups, workload } = if has_workload {
+            serde_json::from_slice(&bytes).map_err(plain)?
+        } else {
+            Own { name: None, groups: Value::Null, workload: serde_json::from_slice(&bytes).map_err(plain)? }
+        };
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = name.or(stem).unwrap_or_else(|| "own".to_owned());
+        if name.contains('/') {
+            return Err(miette!(help = "it becomes a file's name", "{file}: `{name}` is no name for a scenario"));
+        }
+        if let Some((other, _)) = own.iter().find(|(_, scenario)| scenario.name == name) {
+            let help = "rename one of them: recordings are files of these names";
+            return Err(miette!(help = help, "{other} and {file} are both called `{name}`"));
+        }
+        own.push((file, ScenarioFile { name, cpus: 1, suite: None, groups, workload }));
+    }
+    Ok(own)
+}
+
 /// The scenarios that fit, each with this machine's own description and nothing observed yet.
-fn suite<'a>(
-    files: impl Iterator<Item = &'a (String, Vec<u8>)>,
+fn suite(
+    scenarios: Vec<(String, ScenarioFile)>,
     host: &Host,
     extent: Suite,
     part: Option<&str>,
@@ -140,9 +191,7 @@ fn suite<'a>(
     let (smp, cpus) = smp_of(&host.topology);
     let mut suite = BTreeMap::new();
     let mut larger = BTreeSet::new();
-    for (file, bytes) in files {
-        let scenario: ScenarioFile =
-            serde_json::from_slice(bytes).into_diagnostic().wrap_err_with(|| format!("{file} is no recording"))?;
+    for (file, scenario) in scenarios {
         let name = scenario.name.clone();
         let wanted = match part {
             Some(part) => name.contains(part),
@@ -326,7 +375,7 @@ mod tests {
                 preempt: told,
                 ..Host::default()
             };
-            let suite = suite(added.iter(), &host, Suite::Full, None).expect("all can be read");
+            let suite = suite(scenarios(added.iter()).unwrap(), &host, Suite::Full, None).expect("all can be read");
             for (name, mut file) in suite {
                 file.duration_s = 1;
                 let text = file.text().expect("it is JSON");
@@ -337,13 +386,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn own_files_are_scenarios() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+            folder.path().join(name)
+        };
+        let app = write("app.json", r#"{"tasks": {"a": {"run": 1, "sleep": 2, "run": 3}}}"#);
+        let limited =
+            write("x.json", r#"{"name": "limited", "groups": {"q": {"max": [1, 2]}}, "workload": {"tasks": {}}}"#);
+        let own_files = own(&[app.clone(), limited]).unwrap();
+        let seen: Vec<_> = own_files.iter().map(|(_, it)| (it.name.as_str(), it.groups.to_string())).collect();
+        assert_eq!(seen, [("app", "null".to_owned()), ("limited", r#"{"q":{"max":[1,2]}}"#.to_owned())]);
+        // What is named twice stays.
+        assert_eq!(own_files[0].1.workload.get(), r#"{"tasks": {"a": {"run": 1, "sleep": 2, "run": 3}}}"#);
+        let refused = |paths: &[PathBuf]| own(paths).err().expect("it is refused").to_string();
+        let again = write("again.json", r#"{"name": "app", "workload": {}}"#);
+        assert!(refused(&[app, again]).ends_with("again.json are both called `app`"));
+        let path = write("path.json", r#"{"name": "../app", "workload": {}}"#);
+        assert!(refused(&[path]).ends_with("`../app` is no name for a scenario"));
+        let commented = write("commented.json", "{ /* a hog */ }");
+        assert!(refused(&[commented]).contains("commented.json: key must be a string at line 1 column 3"));
+    }
+
     /// Every scenario of the suite can be recorded, and what is recorded can be read and simulated.
     #[test]
     fn the_suite_is_whole() {
         let host =
             Host { kernel: "6.12.1".to_owned(), topology: "pack:1 core:2".to_owned(), hz: 250, ..Host::default() };
         let added = super::super::json_files(&ADDED);
-        let suite = suite(added.iter(), &host, Suite::Full, None).expect("all can be read");
+        let suite = suite(scenarios(added.iter()).unwrap(), &host, Suite::Full, None).expect("all can be read");
         assert_eq!(suite.len(), added.len());
         for (name, mut file) in suite {
             file.duration_s = 1;
