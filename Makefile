@@ -89,7 +89,7 @@ fuzz: FUZZ_LIMIT = -max_total_time=$(FUZZ_SECONDS)
 fuzz: setup
 	@if ! rustup toolchain list 2>/dev/null | grep -q nightly; then \
 		echo "no nightly toolchain (rustup toolchain install nightly): the plain tests read the corpus instead"; \
-		$(CARGO) test -p vruntime-workload -p vruntime-trace --test hostile; \
+		$(CARGO) test -p vruntime-workload -p vruntime-trace -p vruntime --test hostile; \
 		exit; \
 	fi; \
 	command -v c++ >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y g++; } || exit 1; \

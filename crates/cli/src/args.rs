@@ -35,7 +35,7 @@ use crate::commands::Experiment;
         vruntime kernels                                   what there is to choose from\n  \
         vruntime fidelity                                  how true the simulator is to real kernels\n  \
         vruntime reproduce all                             published experiments, run again\n\n\
-        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something or `reproduce` did not show all it must, 130 after Ctrl-C (the run stops and \
+        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something, `diff` compared traces that differ or `reproduce` did not show all it must, 130 after Ctrl-C (the run stops and \
         prints what it has).\n\n\
         Environment: NO_COLOR switches colours off; they are only ever used on a terminal."
 )]
@@ -97,7 +97,7 @@ pub(crate) enum Command {
                       migrations           a factor of 2, or 10\n  \
                       nr_throttled         10 %, of each group with a limit: periods in which it was throttled\n  \
                       throttled_usec       15 %, of each group with a limit: for how long, summed over CPUs\n\n\
-                      Scenarios that need what the simulator does not offer yet are listed and left out. The last \
+                      Recordings that cannot be simulated are listed first, with the reason, and not counted. The last \
                       line is `inside N of M cells`."
     )]
     Fidelity(Fidelity),

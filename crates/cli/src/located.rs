@@ -108,8 +108,7 @@ fn about(error: &Error) -> Option<About<'_>> {
             Some(About { parts: vec![Part::Hotplug(*at)], key: "cpu" })
         }
         Error::ChangeOrder { at } => Some(About { parts: vec![Part::Change(*at)], key: "at" }),
-        Error::Unsupported { who, .. }
-        | Error::TooOld { who, .. }
+        Error::TooOld { who, .. }
         | Error::OutOfRange { who, .. }
         | Error::NoSuchCpu { who, .. }
         | Error::BadLimit { who, .. } => named(who),

@@ -1,5 +1,7 @@
 //! The command as users meet it: what it prints, where, and how it ends.
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
 mod support;
 
 use std::fs;
@@ -12,14 +14,37 @@ fn digest(arguments: &[&str], run: usize) -> String {
     json(arguments)["observed"][run]["digest"].as_str().expect("a digest is text").to_owned()
 }
 
+/// Of the command, and of every one that its help names, and of those that theirs name.
 #[test]
 fn help_of_every_command() {
-    for command in ["", "run", "compare", "kernels", "machines", "fidelity", "completions"] {
-        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|argument| !argument.is_empty()).collect();
+    let (mut asked, mut names) = (vec![Vec::new()], Vec::new());
+    while let Some(command) = asked.pop() {
+        let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
         let help = well(&arguments);
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
-        insta::assert_snapshot!(format!("help-{command}"), help);
+        let name = command.join("-");
+        insta::assert_snapshot!(format!("help-{name}"), help);
+        names.push(name);
+        let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
+        for line in listed.lines().take_while(|line| !line.is_empty()) {
+            // What a command is for may need more lines than one.
+            let word = line
+                .strip_prefix("  ")
+                .and_then(|line| line.split_whitespace().next().filter(|_| !line.starts_with(' ')));
+            if let Some(word) = word.filter(|word| *word != "help") {
+                asked.push([&command[..], &[word.to_owned()]].concat());
+            }
+        }
     }
+    names.sort();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let kept = fs::read_dir(folder).expect("there are snapshots").flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().expect("a name in UTF-8");
+        Some(name.strip_prefix("cli__help-")?.strip_suffix(".snap")?.to_owned())
+    });
+    let mut kept: Vec<String> = kept.collect();
+    kept.sort();
+    assert_eq!(names, kept, "a snapshot for each");
 }
 
 #[test]
@@ -192,9 +217,19 @@ fn comparisons_tell_what_differs() {
 /// Every kernel only ever runs tasks that have been woken, on the busiest workload we ship.
 #[test]
 fn nobody_runs_asleep() {
-    let demo = "../../../../scenarios/demo/demo.toml";
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
-        let run = json(&["run", demo, "--kernel", kernel, "--repeat", "3", "--json"]);
+    let demo = data("../../../../scenarios/demo/demo.toml");
+    let folder = tempfile::tempdir().unwrap();
+    // Kernels before groups run it without them.
+    let without = folder.path().join("demo.toml");
+    let kept = |line: &&str| !["[groups.", "weight = ", "group = "].iter().any(|start| line.starts_with(start));
+    let beside = format!("rtapp = \"{}/", demo.parent().unwrap().display());
+    let text = fs::read_to_string(&demo).unwrap().replace("rtapp = \"", &beside);
+    fs::write(&without, text.lines().filter(kept).collect::<Vec<&str>>().join("\n")).unwrap();
+    let kernels: Vec<&str> = vruntime_sched::kernels::kernels().iter().map(|kernel| kernel.name).collect();
+    assert!(kernels.contains(&"2.6.15") && kernels.contains(&"6.18"), "{kernels:?}");
+    for kernel in kernels {
+        let demo = if kernel.starts_with("2.6.") { &without } else { &demo };
+        let run = json(&["run", demo.to_str().unwrap(), "--kernel", kernel, "--repeat", "3", "--json"]);
         for observed in run["observed"].as_array().unwrap() {
             assert_eq!(observed["machine"]["unexplained_switches"], 0, "{kernel}, seed {}", observed["seed"]);
             assert_eq!(observed["notes"], serde_json::json!([]), "{kernel}, seed {}", observed["seed"]);
@@ -472,12 +507,13 @@ fn tables_fit_the_terminal() {
     let shell = |columns: u16| {
         let command = Command::cargo_bin("vruntime").expect("cargo has built it");
         let line = format!("stty cols {columns}; {} kernels --features 6.12", command.get_program().to_string_lossy());
-        let output = std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).output();
-        output.ok().filter(|output| output.status.success()).map(|output| text(&output.stdout))
+        let output = std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).output().ok()?;
+        assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
+        Some(text(&output.stdout))
     };
     for columns in [80, 100] {
         let Some(text) = shell(columns) else {
-            eprintln!("skipped: there is no `script` here");
+            skip::skip("there is no `script`");
             return;
         };
         assert!(text.contains("base_slice_ns"), "{text}");

@@ -38,15 +38,17 @@ fn errors_in_files_without_line_breaks_show_what_is_near_them() {
     let xml = file("machine.xml", &format!("<topology><object type=\"Machine\">{wide}<object type=\"X\" </topology>"));
     let yml = file("plat_info.yml", &format!("a: [{wide}}}"));
     let beat = data("beat.json").display().to_string();
-    for named in [&machine, &xml, &yml] {
-        of_one_line(&["run", &beat, "--machine", named], "");
+    for (named, place) in
+        [(&machine, "machine.toml:1:100014]"), (&xml, "machine.xml:1:100041]"), (&yml, "plat_info.yml:1:99995]")]
+    {
+        of_one_line(&["run", &beat, "--machine", named], place);
     }
     let rules = file("rules.toml", &format!("rule = [{wide}{{ nothing = 3 }}]\n"));
     let groups = file("groups", &format!("/proc/7/task/7/cgroup:{}\n", "x".repeat(99_990)));
     let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
-    of_one_line(&["replay", &trace, "--map", &rules], "");
-    of_one_line(&["replay", &trace, "--map", &format!("{wide}x: y")], "");
-    of_one_line(&["replay", &trace, "--cgroups", &groups], "");
+    of_one_line(&["replay", &trace, "--map", &rules], "rules.toml:1:100001]");
+    of_one_line(&["replay", &trace, "--map", &format!("{wide}x: y")], "[the rule:1:99994]");
+    of_one_line(&["replay", &trace, "--cgroups", &groups], "groups:1:23]");
 }
 
 #[test]

@@ -112,3 +112,37 @@ fn pids_in_common_go_before_the_order() {
     let (code, out, err) = diff(&a, &(line(1.0, 91, 92) + &line(1.004, 92, 93)), &[]);
     assert_eq!(code, Some(0), "{out}{err}");
 }
+
+/// Ctrl-C while a trace is read that has no end.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it() {
+    use std::io::Write;
+    use std::process::{Command as Process, Stdio};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let some = trace(&[("two", 1.0), ("one", 1.004)]);
+    fs::write(folder.path().join("b.txt"), &some).expect("a file");
+    let mut child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .current_dir(folder.path())
+        .args(["diff", "-", "b.txt"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let lines = some.repeat(1000);
+    // More than any pipe holds: it reads.
+    for _ in 0..20 {
+        input.write_all(lines.as_bytes()).expect("it reads");
+    }
+    let interrupt = Process::new("kill").args(["-INT", &child.id().to_string()]).status().expect("there is kill");
+    assert!(interrupt.success());
+    // Far more than it reads between two looks: it goes away before that is over.
+    let gone = (0..2000).any(|_| input.write_all(lines.as_bytes()).is_err());
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(gone, "it went on");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{output:?}");
+}

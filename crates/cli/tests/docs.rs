@@ -1,53 +1,132 @@
-//! What the documents print is what the command prints: each block that begins with `$ vruntime run` or `compare` and a
-//! scenario of this repository is run, and each of its lines has to be among those it prints. Others that a block
-//! leaves out may be there.
+//! What the documents print is what the command prints: each command of theirs that can be run here is run, and each line below it has to be
+//! among those it prints, in this order. Others that a document leaves out may be there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+/// What is shown to be refused: the page, the command, and what is told on standard error.
+const REFUSED: [(&str, &str); 1] = [("historical.md", "run scenarios/demo/demo.toml --kernel 2.6.22")];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The command of a block and the lines below it, if it is one command of those that can be run here.
-fn command(block: &str) -> Option<(Vec<&str>, Vec<&str>)> {
-    let mut lines = block.lines();
-    let arguments: Vec<&str> = lines.next()?.strip_prefix("$ vruntime ")?.split_whitespace().collect();
-    let printed: Vec<&str> = lines.map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let plain = matches!(arguments.first(), Some(&("run" | "compare"))) && arguments.get(1)?.starts_with("scenarios/");
-    // Benchmarks print their own command lines.
-    let one = !printed.iter().any(|line| line.starts_with("$ vruntime"));
-    (plain && one && !printed.is_empty()).then_some((arguments, printed))
+/// A command of a document, and the lines below it.
+struct Shown {
+    page: String,
+    arguments: Vec<String>,
+    printed: Vec<String>,
+}
+
+impl Shown {
+    fn command(&self) -> String {
+        self.arguments.join(" ")
+    }
+
+    /// The folder in which it can be run: it has the file that is named first. None if that file is the reader's own, or if what comes
+    /// of it is this machine's.
+    fn folder(&self) -> Option<PathBuf> {
+        let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let (file, rest) = match words[..] {
+            ["run" | "compare" | "replay", file, ref rest @ ..]
+            | ["trace", "analyse" | "info", file, ref rest @ ..] => (file, rest),
+            _ => return None,
+        };
+        if rest.windows(2).any(|pair| pair == ["--machine", "host"]) {
+            return None;
+        }
+        // A scenario of this repository that is not there is a mistake of the document's, and told by the command.
+        let ours = file.starts_with("scenarios/").then(root);
+        let folders = ["crates/cli/tests/data", "../shared/traces"].map(|folder| root().join(folder));
+        ours.or_else(|| folders.into_iter().find(|folder| folder.join(file).exists()))
+    }
+}
+
+/// The commands that the blocks of a page show behind a `$`.
+fn shown(page: &Path) -> Vec<Shown> {
+    let text = fs::read_to_string(page).expect("a document is text");
+    let page = page.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8").to_owned();
+    let mut found: Vec<Shown> = Vec::new();
+    // The language of the block that a line is in, and whether a command of ours stands above it there.
+    let (mut language, mut ours) = (None, false);
+    for line in text.lines() {
+        if let Some(tag) = line.strip_prefix("```") {
+            language = if language.is_some() { None } else { Some(tag.to_owned()) };
+            ours = false;
+            continue;
+        }
+        // Where a block is no dialogue with a shell, benchmarks print command lines of their own.
+        let prompt = language.as_ref().map(|tag| if tag == "console" { "$ " } else { "$ vruntime " });
+        let Some(prompt) = prompt else { continue };
+        if line.starts_with(prompt) {
+            let arguments = line.strip_prefix("$ vruntime ");
+            ours = arguments.is_some();
+            let Some(arguments) = arguments else { continue };
+            // What stands behind it is for people.
+            let arguments = arguments.split("  #").next().unwrap_or_default();
+            let arguments = arguments.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect();
+            found.push(Shown { page: page.clone(), arguments, printed: Vec::new() });
+        } else if let Some(shown) = found.last_mut().filter(|_| ours && !line.trim().is_empty() && line != "...") {
+            shown.printed.push(line.trim_end().to_owned());
+        }
+    }
+    found
 }
 
 #[test]
 fn documents_print_what_the_command_prints() {
-    let mut checked = 0;
     let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs"))
         .expect("there are documents")
         .filter_map(|entry| Some(entry.ok()?.path()).filter(|path| path.extension().is_some_and(|kind| kind == "md")))
+        .chain([root().join("README.md")])
         .collect();
     pages.sort();
+    let all: String = pages.iter().map(|page| fs::read_to_string(page).expect("a document is text")).collect();
+    let (mut of_scenarios, mut refused, mut beside) = (0, Vec::new(), Vec::new());
     let mut stale = String::new();
-    for page in pages {
-        let text = fs::read_to_string(&page).expect("a document is text");
-        for (arguments, printed) in text.split("```\n").filter_map(command) {
-            checked += 1;
-            let mut vruntime = Command::cargo_bin("vruntime").expect("cargo has built it");
-            let output = vruntime.current_dir(root()).args(&arguments).output().expect("it runs");
-            if !output.status.success() {
-                // What is refused is told on standard error, as wide as the terminal is.
-                continue;
-            }
-            let output = String::from_utf8_lossy(&output.stdout).into_owned();
-            let found: Vec<&str> = output.lines().map(str::trim_end).collect();
-            for line in printed.iter().filter(|line| !found.contains(line)) {
-                stale.extend([&page.display().to_string(), ": ", &arguments.join(" "), ": ", line, "\n"]);
+    for shown in pages.iter().flat_map(|page| shown(page)) {
+        let Some(folder) = shown.folder() else { continue };
+        let command = shown.command();
+        let of = (shown.page.as_str(), command.as_str());
+        let mut vruntime = Command::cargo_bin("vruntime").expect("cargo has built it");
+        // What is refused is told as wide as the terminal is.
+        vruntime.current_dir(&folder).env("NO_COLOR", "1").env("COLUMNS", "80").args(&shown.arguments);
+        let output = vruntime.output().expect("it runs");
+        let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
+        let expected = if REFUSED.contains(&of) { (Some(1), &err) } else { (Some(0), &out) };
+        assert_eq!(output.status.code(), expected.0, "{of:?}: {err}");
+        let mut found = expected.1.lines().map(str::trim_end);
+        for line in &shown.printed {
+            if !found.by_ref().any(|found| found == line) {
+                stale.extend([&shown.page, ": ", &command, ": ", line, "\n"]);
+                // So that the lines behind it are looked for, too.
+                found = expected.1.lines().map(str::trim_end);
             }
         }
+        if REFUSED.contains(&of) {
+            refused.push((shown.page.clone(), command));
+        } else if shown.arguments.iter().any(|word| word.starts_with("scenarios/")) {
+            of_scenarios += 1;
+        } else {
+            beside.push(shown.arguments[0].clone());
+        }
     }
-    assert!(checked >= 5, "only {checked} blocks were found");
-    assert!(stale.is_empty(), "lines of documents that the command does not print:\n{stale}");
+    assert!(stale.is_empty(), "lines of documents that the command does not print, or not in this order:\n{stale}");
+    assert_eq!(refused.len(), REFUSED.len(), "{refused:?}");
+    let commands = all.lines().filter(|line| {
+        ["run", "compare"].iter().any(|verb| line.starts_with(&format!("$ vruntime {verb} scenarios/")))
+            && !line.contains("--machine host")
+    });
+    assert_eq!(of_scenarios + refused.len(), commands.count(), "all commands of scenarios are run");
+    // Recordings: one of this crate's, and one that stays outside of the repository.
+    if beside == ["trace"] && !root().join("../shared/traces/lisa-juno6-rtapp.txt").exists() {
+        skip::skip("there is no ../shared/traces/lisa-juno6-rtapp.txt");
+        return;
+    }
+    assert_eq!(beside, ["trace", "replay"]);
 }

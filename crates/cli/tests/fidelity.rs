@@ -20,10 +20,11 @@ fn fidelity_closes_with_the_count() {
 #[test]
 fn fidelity_of_a_folder_is_that_of_the_copy_within() {
     let folder = "../../../../fidelity/ground-truth";
-    assert_eq!(well(&["fidelity", folder]), well(&["fidelity"]));
+    let table = well(&["fidelity"]);
+    assert_eq!(well(&["fidelity", folder]), table);
+    assert!(table.starts_with("kernel "), "none of them is refused: {table}");
 }
 
-/// A scenario that is refused must not take the runs of the next one with it.
 #[test]
 fn repeats_judge_the_same_cells() {
     let count = |table: &str| table.lines().last().unwrap().split(' ').nth(3).map(str::to_owned);
@@ -33,11 +34,62 @@ fn repeats_judge_the_same_cells() {
     assert!(count(&once).is_some_and(|cells| cells != "0"), "{once}");
 }
 
+/// A recording that is refused is told and not counted, and does not take the runs of the next one with it.
 #[test]
-fn scenarios_not_offered_yet_are_listed_and_not_counted() {
-    let table = well(&["fidelity", "--kernel", "6.1", "--scenario", "rt-mix"]);
-    assert!(table.contains("not offered yet") || table.contains("OUTSIDE") || table.contains("inside"), "{table}");
-    assert!(table.lines().last().unwrap().starts_with("inside "), "{table}");
+fn what_is_refused_is_listed_and_not_counted() {
+    let good = std::fs::read_to_string("../../fidelity/ground-truth/linux-6.18/three-hogs.json").unwrap();
+    let edited = |name: &str, from: &str, to: &str| {
+        assert!(good.contains(from), "{from}: {good}");
+        good.replace(from, to).replace("\"three-hogs\"", &format!("\"{name}\""))
+    };
+    let (few, cpus) = ("\"cpus\": [\n     0\n    ]", "\"cpus\": [\n     9\n    ]");
+    let refused = [
+        (
+            "linux-6.18/a-ninth-cpu.json",
+            edited("a-ninth-cpu", few, cpus),
+            "6.18 a-ninth-cpu: refused: task `a` is to run on CPU 9, but the machine has 2 CPU(s), 0 to 1",
+        ),
+        (
+            "linux-2.6/ancient.json",
+            edited("ancient", "\"kernel\": \"6.18.44\"", "\"kernel\": \"2.4.20\""),
+            "2.4 ancient: this version has no kernel 2.4",
+        ),
+        (
+            "linux-6.18/no-machine.json",
+            edited("no-machine", "\"cpus\": 2,", "\"cpus\": 99999,"),
+            "6.18 no-machine: refused: the machine would have more than 8192 CPUs",
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let write = |file: &str, text: &str| {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("linux-6.18/three-hogs.json", &good);
+    let judge = ["fidelity", folder.path().to_str().unwrap(), "--repeat", "3"];
+    let alone = well(&judge);
+    assert!(alone.starts_with("kernel "), "{alone}");
+    for (file, text, _) in &refused {
+        write(file, text);
+    }
+    let table = well(&judge);
+    let (told, rest) = table.split_once("\n\n").expect("a line of its own");
+    assert_eq!(rest, alone, "the others are judged as they are alone");
+    assert_eq!(told.lines().count(), refused.len(), "{told}");
+    for (_, _, why) in &refused {
+        assert!(told.lines().any(|line| line == *why), "{why}: {told}");
+    }
+    let output = vruntime(&[&judge[..], &["--json"]].concat());
+    let cells: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(cells.as_array().map(Vec::len), Some(9));
+    let notes = text(&output.stderr);
+    assert!(refused.iter().all(|(_, _, why)| notes.contains(&format!("note: {why}"))), "{notes}");
+    // With none that can be simulated there is nothing to count.
+    std::fs::remove_file(folder.path().join("linux-6.18/three-hogs.json")).unwrap();
+    assert!(well(&judge).ends_with("\ninside 0 of 0 cells\n"));
+    // What the user names himself is no recording's fault.
+    assert!(fails(&["fidelity", "--costs", "none-such"]).contains("profile"));
 }
 
 #[test]

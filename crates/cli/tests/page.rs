@@ -8,6 +8,9 @@ use std::process::Command;
 
 use assert_cmd::Command as Tested;
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/demo.toml");
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
 
@@ -27,7 +30,7 @@ fn load(page: &Path, dark: bool) -> Option<String> {
         .chain(names)
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()));
     let Some(browser) = browser else {
-        eprintln!("skipped: there is no Chromium here (apt-get install chromium, or set CHROMIUM)");
+        skip::skip("there is no Chromium (apt-get install chromium, or set CHROMIUM)");
         return None;
     };
     let profile = tempfile::tempdir().unwrap();

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 #[path = "replay/groups.rs"]
 mod groups;
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 /// Recordings of a real kernel, beside the readers' tests.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
@@ -74,13 +76,6 @@ fn permille(json: &Value, name: &str, run: &str) -> u64 {
     let tasks = json["tasks"].as_array().expect("it has tasks");
     let task = tasks.iter().find(|task| task["name"] == name).unwrap_or_else(|| panic!("{name} is there: {json}"));
     task[run]["cpu_ns"].as_u64().expect("a number") * 1000 / json["duration_ns"]["recorded"].as_u64().expect("a number")
-}
-
-#[test]
-fn help() {
-    let help = well(&["replay", "--help"], b"");
-    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
-    insta::assert_snapshot!("help-replay", help);
 }
 
 #[test]
@@ -176,7 +171,7 @@ fn wakeups_can_keep_their_times() {
 fn spinners_of_a_real_kernel_get_their_shares() {
     let path = format!("{SHARED}/own-618-2cpu-nice.script.txt");
     if !Path::new(&path).exists() {
-        eprintln!("skipped: {path} is not here");
+        skip::skip("there is no ../shared/traces/own-618-2cpu-nice.script.txt");
         return;
     }
     let replay = json(&["replay", &path, "--json", "--map", "spin: nice=0", "--costs", "vm"], b"");
@@ -324,7 +319,7 @@ fn what_cannot_be_replayed_for_other_reasons() {
 fn a_big_little_machine_and_a_symmetric_one() {
     let (trace, machine) = (format!("{SHARED}/lisa-juno6-rtapp.txt"), format!("{SHARED}/lisa-juno6.plat_info.yml"));
     if !Path::new(&trace).exists() {
-        eprintln!("skipped: {trace} is not here");
+        skip::skip("there is no ../shared/traces/lisa-juno6-rtapp.txt");
         return;
     }
     let arguments = ["replay", &trace, "--recorded-machine", &machine, "--machine", "6", "--json"];

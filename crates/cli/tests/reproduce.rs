@@ -15,11 +15,6 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("it prints UTF-8")
 }
 
-#[test]
-fn help() {
-    insta::assert_snapshot!("help-reproduce", text(vruntime(&["reproduce", "--help"]).stdout));
-}
-
 /// What is simulated is the same everywhere, so its claims hold everywhere.
 #[test]
 fn simulated_experiments_show_what_they_must() {

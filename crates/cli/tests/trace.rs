@@ -31,20 +31,6 @@ fn fails(arguments: &[&str], input: &[u8]) -> String {
 }
 
 #[test]
-fn help() {
-    for (name, arguments) in [
-        ("trace", &["trace", "--help"][..]),
-        ("trace-info", &["trace", "info", "--help"]),
-        ("trace-convert", &["trace", "convert", "--help"]),
-        ("trace-analyse", &["trace", "analyse", "--help"]),
-    ] {
-        let help = well(arguments, b"");
-        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
-        insta::assert_snapshot!(format!("help-{name}"), help);
-    }
-}
-
-#[test]
 fn what_is_in_a_trace() {
     insta::assert_snapshot!("info-ftrace", well(&["trace", "info", "ftrace-tgid.txt"], b""));
     let (text, binary) =

@@ -1,4 +1,5 @@
-//! Short runs on whatever machine this is: nothing is asserted that a busy machine, or one without root, may not give.
+//! Short runs on whatever machine this is: nothing is asserted that a busy machine, or one without root, may not give. Times have lower
+//! bounds; the one upper bound, [`HANGS`], tells a run that does not end from one that a busy machine holds up.
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use vruntime_workload::program::{
 };
 
 const MS: u64 = 1_000_000;
+/// What is to end at once, or after a tenth of a second, has not ended if it takes so long. What it waits for would take longer yet.
+const HANGS: u64 = 10_000 * MS;
 
 fn phase(repeat: Repeat, ops: Vec<Op>) -> Phase {
     Phase { name: "p".to_owned(), repeat, settings: Settings::default(), ops }
@@ -56,13 +59,12 @@ fn a_program_comes_to_its_end_and_is_measured() {
 
 #[test]
 fn hogs_end_with_the_run() {
-    let hog = |name| task(name, Repeat::Forever, vec![Op::Run { work: 1000 * MS }]);
-    let clock = task("clock", Repeat::Forever, vec![Op::Runtime { time: 1000 * MS }]);
+    let hog = |name| task(name, Repeat::Forever, vec![Op::Run { work: 60_000 * MS }]);
+    let clock = task("clock", Repeat::Forever, vec![Op::Runtime { time: 60_000 * MS }]);
     let measured = of(&workload(vec![hog("a"), hog("b"), clock]), Some(100 * MS));
-    assert!((100 * MS..200 * MS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
+    assert!((100 * MS..HANGS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
     for task in &measured.tasks {
-        // Beyond the run's length comes what a hypervisor took, where the kernel is not told.
-        assert!(!task.ended && task.cpu_ns > 0 && task.cpu_ns <= 200 * MS, "{task:?}");
+        assert!(!task.ended && task.cpu_ns > 0, "{task:?}");
     }
     // They never sleep; when they have come to their end they do, until all have.
     let slept: u64 = measured.tasks.iter().map(|task| task.voluntary).sum();
@@ -93,8 +95,9 @@ fn a_resume_is_for_all_who_are_suspended() {
 #[test]
 fn whoever_waits_is_woken_by_the_end() {
     let long = Op::Sleep { time: 60_000 * MS };
-    let owner = |name, mutex| once(name, vec![Op::Lock(mutex), long.clone()]);
-    let blocked = |name, mutex| once(name, vec![Op::Sleep { time: 5 * MS }, Op::Lock(mutex)]);
+    // Mutexes are taken by their owners, however late a busy machine lets them begin: of each number, a semaphore tells.
+    let owner = |name, mutex| once(name, vec![Op::Lock(mutex), Op::SemPost(mutex), long.clone()]);
+    let blocked = |name, mutex| once(name, vec![Op::SemWait(mutex), Op::Lock(mutex)]);
     let mut all = workload(vec![
         once("suspended", vec![Op::Suspend { condition: 0, mutex: 0 }]),
         once("waiting", vec![Op::Lock(0), Op::Wait { condition: 1, mutex: 0 }]),
@@ -114,7 +117,7 @@ fn whoever_waits_is_woken_by_the_end() {
     all.mutexes = vec![mutex("a", false), mutex("b", false), mutex("c", true)];
     all.conditions = vec!["s".to_owned(), "c".to_owned()];
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
-    all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+    all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }; 3];
     let kinds = [Channel::Pipe, Channel::Pipe, Channel::Socket, Channel::Socket];
     all.pipes = kinds.map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
     let measured = of(&all, Some(50 * MS));
@@ -208,10 +211,11 @@ fn what_cannot_be_run_is_refused_before_anything_starts() {
 fn it_stops_when_asked_and_has_what_there_was() {
     let sleeper = task("s", Repeat::Forever, vec![Op::Run { work: MS }, Op::Sleep { time: MS }]);
     let options = Options { duration: Some(60_000 * MS), ..Options::default() };
+    // Not to judge by: somebody asks after a while.
     let began = std::time::Instant::now();
     let stopped = || began.elapsed() > std::time::Duration::from_millis(150);
     let measured = run(&workload(vec![sleeper]), &options, &stopped).expect("it runs");
-    assert!(measured.interrupted && measured.elapsed_ns < 10_000 * MS, "{measured:?}");
+    assert!(measured.interrupted && measured.elapsed_ns < HANGS, "{measured:?}");
     assert!(measured.tasks[0].loops > 0);
 }
 
@@ -269,20 +273,21 @@ fn processes_that_wait_are_woken_by_the_end() {
         once("waits", vec![Op::Lock(0), Op::Wait { condition: 0, mutex: 0 }]),
         once("reads", vec![Op::PipeRead { pipe: 0, bytes: 10 }]),
         task("writes", Repeat::Forever, vec![Op::PipeWrite { pipe: 1, bytes: 4096 }]),
-        once("owner", vec![Op::Lock(1), long.clone()]),
-        once("blocked", vec![Op::Sleep { time: 5 * MS }, Op::Lock(1)]),
+        once("owner", vec![Op::Lock(1), Op::SemPost(0), long.clone()]),
+        once("blocked", vec![Op::SemWait(0), Op::Lock(1)]),
         task("hog", Repeat::Forever, vec![Op::Run { work: 1000 * MS }]),
         once("sleeps", vec![long]),
     ]);
     let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
     all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
     all.conditions = vec!["c".to_owned()];
+    all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.pipes =
         [Channel::Pipe, Channel::Socket].map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
     let measured = of(&apart(all), Some(50 * MS));
     assert_eq!(measured.tasks.len(), 7, "{measured:?}");
     assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
-    assert!((50 * MS..10_000 * MS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
+    assert!((50 * MS..HANGS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
 }
 
 /// Processes are of this one's making, and threads of each other where the workload says so.

@@ -99,14 +99,6 @@ pub enum Error {
         /// Why it cannot be.
         error: GuaranteeError,
     },
-    /// Something the simulated scheduler does not do yet.
-    #[error("{who} asks for {what}, which this version does not simulate")]
-    Unsupported {
-        /// `task`, `group` and its name.
-        who: String,
-        /// What it asks for, in the kernel's words.
-        what: String,
-    },
     /// The kernel is older than what is asked of it.
     #[error("{who} asks for {what}, which Linux {kernel} does not have: it came with {since}; {mend}")]
     TooOld {

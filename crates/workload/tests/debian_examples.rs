@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use vruntime_workload::rtapp::{self, Options};
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 /// Every JSON file below `folder`.
 fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -22,6 +25,13 @@ fn every_example_is_read_and_every_part_is_named_as_one() {
     let mut files = Vec::new();
     json_files(Path::new("/usr/share/doc/rt-app/examples"), &mut files);
     files.sort();
+    // Images of Debian for containers install packages without their documents.
+    if files.is_empty() {
+        skip::skip("there are no examples of Debian's rt-app package in /usr/share/doc/rt-app/examples");
+        return;
+    }
+    let parts = files.iter().filter(|path| path.iter().any(|folder| folder == "merge")).count();
+    assert!(parts >= 6 && files.len() - parts >= 18, "{files:?}");
     for path in files {
         let bytes = fs::read(&path).expect("the file was just listed");
         let name = path.display().to_string();

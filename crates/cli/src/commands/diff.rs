@@ -11,10 +11,10 @@ use vruntime_report::{DataTable, Kind, grid};
 use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
-use super::trace::{explain, open};
+use super::trace::{ROUND, explain, open};
 use crate::args::Diff;
 use crate::places::Places;
-use crate::{Ended, output, tables};
+use crate::{Ended, interrupt, output, tables};
 
 /// One event, without its time: what two traces have in common or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,15 +91,15 @@ impl Names {
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     diff.tables.places(Places::default()).check()?;
     let mut names = Names::default();
-    let one = side(&diff.a, diff, &mut names)?;
-    let other = side(&diff.b, diff, &mut Names::beside(names))?;
+    let Some(one) = side(&diff.a, diff, &mut names)? else { return Ok(Ended::Interrupted) };
+    let Some(other) = side(&diff.b, diff, &mut Names::beside(names))? else { return Ok(Ended::Interrupted) };
     for (path, side) in [(&diff.a, &one), (&diff.b, &other)] {
         if side.events == 0 {
             let help = "leave --task and --cpu out; vruntime trace info tells what is in it";
             return Err(miette!(help = help, "{} has no event of the scheduler to compare", path.display()));
         }
     }
-    let lanes: Vec<Compared<'_>> = compare(&one, &other);
+    let Some(lanes) = compare(&one, &other) else { return Ok(Ended::Interrupted) };
     if let Some(folder) = &diff.tables.folder {
         tables::write(folder, diff.tables.format, "", &[table(&lanes)])?;
     }
@@ -111,13 +111,17 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     Ok(if lanes.iter().all(|lane| lane.first.is_none()) { Ended::Well } else { Ended::Detected })
 }
 
-/// Reads what is compared of a trace.
-fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Side> {
+/// Reads what is compared of a trace; none after Ctrl-C.
+fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Option<Side>> {
     let mut events: Box<dyn Events> = open(path)?;
     let mut side = Side::default();
-    let mut began = None;
+    let (mut began, mut count) = (None, 0_u64);
     let wanted = |name: &str| diff.task.is_empty() || diff.task.iter().any(|task| task == name);
     while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
+        count += 1;
+        if count.is_multiple_of(ROUND) && interrupt::asked() {
+            return Ok(None);
+        }
         let (involved, step) = match record.point {
             Tracepoint::Switch { prev, prev_state, next, .. } => {
                 let (prev, next) = (names.of(prev), names.of(next));
@@ -154,7 +158,7 @@ fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Side> {
             side.events += 1;
         }
     }
-    Ok(side)
+    Ok(Some(side))
 }
 
 /// One CPU of both.
@@ -172,7 +176,8 @@ struct Compared<'a> {
 
 static NOTHING: Lane = Lane { times: Vec::new(), steps: Vec::new() };
 
-fn compare<'a>(one: &'a Side, other: &'a Side) -> Vec<Compared<'a>> {
+/// All CPUs of both; none after Ctrl-C.
+fn compare<'a>(one: &'a Side, other: &'a Side) -> Option<Vec<Compared<'a>>> {
     let mut cpus: Vec<u32> = one.lanes.keys().chain(other.lanes.keys()).copied().collect();
     cpus.sort_unstable();
     cpus.dedup();
@@ -191,7 +196,7 @@ fn compare<'a>(one: &'a Side, other: &'a Side) -> Vec<Compared<'a>> {
             let first = ops.iter().find(|op| !matches!(op, DiffOp::Equal { .. }));
             let first = first.map(|op| (op.old_range().start, op.new_range().start));
             let shift_ns = shifts.get(shifts.len() / 2).copied().unwrap_or(0);
-            Compared { cpu, lanes, alike: shifts.len(), ops, first, shift_ns }
+            (!interrupt::asked()).then_some(Compared { cpu, lanes, alike: shifts.len(), ops, first, shift_ns })
         })
         .collect()
 }

@@ -48,6 +48,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         }
         files = on_disk(folder)?;
     }
+    let costs = fidelity.costs.as_deref().map(costs).transpose()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
@@ -72,7 +73,11 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             before.clone_into(&mut kernel);
         }
         notes.extend(plan::without_preempt(&recording).map(|note| format!("{kernel} {}: {note}", recording.name)));
-        scenarios.push(scenario(recording, &kernel, fidelity)?);
+        let name = recording.name.clone();
+        match scenario(recording, &kernel, fidelity, costs.as_ref()) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(error) => skipped.push(format!("{kernel} {name}: refused: {error}")),
+        }
     }
     if scenarios.is_empty() && skipped.is_empty() {
         let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
@@ -115,8 +120,10 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
                 let simulated: Vec<Observation> = runs.iter().map(|run| Observation::from(&run.results)).collect();
                 all.extend(cells(&scenario.recorded, &simulated));
             }
-            Err(Failure::Refused(error @ vruntime_sim::Error::Unsupported { .. })) => {
-                skipped.push(format!("{name}: not offered yet (next issue): {error}"));
+            // One that cannot be simulated takes nothing from the others. What to do about it, behind a semicolon, is not for recordings.
+            Err(Failure::Refused(error)) => {
+                let error = error.to_string();
+                skipped.push(format!("{name}: refused: {}", error.split("; ").next().unwrap_or_default()));
             }
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
@@ -207,7 +214,23 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
     text
 }
 
-fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miette::Result<Scenario> {
+/// The costs that the command line names.
+fn costs(text: &str) -> miette::Result<Costs> {
+    if let Some(measured) = machine_file::named(text)?.map(|file| file.costs()).transpose()?.flatten() {
+        return Ok(measured);
+    }
+    let help =
+        format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
+    Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))
+}
+
+/// The scenario that was recorded, and how it is to be simulated. What fails here is the recording's fault.
+fn scenario(
+    mut recording: Recording,
+    kernel: &str,
+    fidelity: &Fidelity,
+    costs: Option<&Costs>,
+) -> miette::Result<Scenario> {
     let workload = std::mem::take(&mut recording.workload);
     let confined: BTreeSet<Option<&[u32]>> = workload.tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
     let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
@@ -233,14 +256,8 @@ fn scenario(mut recording: Recording, kernel: &str, fidelity: &Fidelity) -> miet
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };
     let mut plan = plan::plan(&input, Some(kernel), None, &options)?;
-    if let Some(text) = &fidelity.costs {
-        let measured = machine_file::named(text)?.map(|file| file.costs()).transpose()?.flatten();
-        let help =
-            format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
-        plan.config.machine.costs = match measured {
-            Some(costs) => costs,
-            None => Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))?,
-        };
+    if let Some(costs) = costs {
+        plan.config.machine.costs = costs.clone();
     }
     Ok(Scenario { recorded, input, plan })
 }

@@ -18,7 +18,7 @@ use crate::{Ended, interrupt, output, tables};
 /// Tasks and events shown unless all are asked for.
 const SHOWN: usize = 15;
 /// Events between two looks for Ctrl-C.
-const ROUND: u64 = 1 << 16;
+pub(super) const ROUND: u64 = 1 << 16;
 /// Clocks such as `x86-tsc`, `counter` and `uptime`.
 pub(super) const COUNTS_FOR_TIME: &str = "times are counts of a clock without a unit, taken for nanoseconds";
 

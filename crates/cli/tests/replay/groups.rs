@@ -223,7 +223,8 @@ fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {
 #[test]
 fn what_a_machine_writes_down_of_its_groups_is_read() {
     if !Path::new("/proc/self/cgroup").exists() {
-        return; // a kernel without cgroups
+        skip::skip("this kernel has no cgroups");
+        return;
     }
     let folder = tempfile::tempdir().expect("there is room");
     let mut shell = Command::new("sh");
@@ -244,5 +245,9 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     let output = vruntime(&["replay", GROUPS, "--cgroups", file], b"");
     let told = String::from_utf8_lossy(&output.stderr);
     // Inside a container it may not see where it is.
-    assert!(output.status.success() || told.contains("outside of containers"), "{told}");
+    if told.contains("outside of containers") {
+        skip::skip("inside a container what the machine wrote down of its groups cannot be replayed");
+        return;
+    }
+    assert!(output.status.success(), "{told}");
 }

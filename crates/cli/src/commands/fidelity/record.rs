@@ -329,7 +329,13 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
+    use clap::Parser;
+
+    use super::super::Scenario;
     use super::*;
+    use crate::args::{Arguments, Command};
 
     #[test]
     fn topologies_are_qemus() {
@@ -418,6 +424,8 @@ mod tests {
         let added = super::super::json_files(&ADDED);
         let suite = suite(scenarios(added.iter()).unwrap(), &host, Suite::Full, None).expect("all can be read");
         assert_eq!(suite.len(), added.len());
+        let arguments = Arguments::try_parse_from(["vruntime", "fidelity"]).expect("it can be said");
+        let Command::Fidelity(fidelity) = arguments.command else { panic!("it is another command") };
         for (name, mut file) in suite {
             file.duration_s = 1;
             let text = file.text().expect("it is JSON");
@@ -428,6 +436,23 @@ mod tests {
                     true
                 });
             assert!(ran.is_ok(), "{name}: {ran:?}");
+            simulated(&name, recording, &fidelity);
+        }
+    }
+
+    /// As the command simulates it: all of its second, and nobody waits for what never comes before that is over.
+    fn simulated(name: &str, recording: recording::Recording, fidelity: &Fidelity) {
+        let Scenario { input, plan, .. } =
+            super::super::scenario(recording, "6.12", fidelity, None).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut digest = vruntime_trace::Digest::default();
+        let watch = &mut |_| ControlFlow::Continue(());
+        let ran = vruntime_sim::run_dyn(&input.workload, &plan.config, &mut digest, watch);
+        let outcome = ran.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!outcome.interrupted && outcome.end >= 1_000_000_000 && outcome.switches > 100, "{name}: {outcome:?}");
+        for note in &outcome.notes {
+            // Tasks end one by one behind the second, and leave others to wait for them.
+            let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(" ns")?.0.parse::<u64>().ok());
+            assert!(note.starts_with("the run ended at ") || since > Some(900_000_000), "{name}: {note}");
         }
     }
 }
