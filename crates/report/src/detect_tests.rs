@@ -87,9 +87,8 @@ fn turns_beside_idle_cpus_are_found_though_each_wait_is_short() {
 fn what_ends_within_a_window_is_balancing_at_work() {
     let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 85 * MS);
-    // Task b goes to CPU 0.
-    let state = detector.tasks[1].state;
-    assert_eq!(state, State::Running);
+    // Task a, which waits for b, goes to CPU 0.
+    assert_eq!([0, 1].map(|task: usize| detector.tasks[task].state), [State::Waiting, State::Running]);
     let migrate =
         Event::Migrate { task: TaskId(0), from: CpuId(2), to: CpuId(0), cause: vruntime_trace::MigrateCause::NohzIdle };
     detector.event(85 * MS, CpuId(0), &migrate);

@@ -154,8 +154,8 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
 }
 
 proptest! {
-    /// Full is part of some, some is no more than the time, a group's counts are those of its tasks, and the whole is what
-    /// the parts say.
+    /// Full is part of some, some is no more than the time, and what is counted of a group on a CPU, the whole machine's too, is what its
+    /// tasks and those of the groups in it are doing there.
     #[test]
     fn accounts_agree_with_the_tasks(calls in prop::collection::vec(call(), 1..200)) {
         let mut psi = machine(0, &[0; 6]);

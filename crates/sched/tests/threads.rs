@@ -10,16 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use generator::Generator;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::cfs_2007::Cfs2007;
-use vruntime_sched::class::deadline::DlAttrs;
+use vruntime_sched::class::deadline::{DlAttrs, SchedError};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::class::o1::O1;
-use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::class::rt::{RtLimit, RtLimitError};
+use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Limit, Partition, Policy, Rq, Rqs, SchedAttr,
+    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Kernel, Limit, Partition, Policy, Rq, Rqs, SchedAttr,
     SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
@@ -75,16 +76,21 @@ struct World<P: Policy> {
     shared: Shared<P>,
     mail: Vec<Mailbox>,
     clock: AtomicU64,
-    /// When the timer of real-time bandwidth goes off.
     alive: Mutex<Vec<TaskId>>,
     groups: Vec<GroupId>,
     pulls: AtomicU64,
+    /// When which timer goes off.
     timers: Mutex<BTreeMap<Timer, u64>>,
     throttled: AtomicU64,
     /// How often a CPU came or went.
     plugged: AtomicU64,
     /// How often there were several root domains afterwards.
     partitioned: AtomicU64,
+    /// Tasks that went to another CPU as they called exec.
+    execs: AtomicU64,
+    /// How often a group got a real-time limit, and ran into it.
+    rt_limits: AtomicU64,
+    rt_throttled: AtomicU64,
 }
 
 /// One CPU's connection to the others.
@@ -106,7 +112,9 @@ impl<P: Policy> Host for Wires<'_, P> {
     }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
         let count = match event {
+            Event::Migrate { cause: MigrateCause::Exec, .. } => &self.0.execs,
             Event::Migrate { .. } => &self.0.pulls,
+            Event::RtThrottle { group } if *group != GroupId::ROOT => &self.0.rt_throttled,
             Event::Throttle { .. } => &self.0.throttled,
             _ => return,
         };
@@ -115,7 +123,7 @@ impl<P: Policy> Host for Wires<'_, P> {
 }
 
 impl<P: Policy<Tunables = Knobs>> World<P> {
-    fn new(name: &str) -> Self {
+    fn new(mut kernel: Kernel) -> Self {
         let place = |cpu: u32| CpuPlace {
             core: cpu,
             cluster: cpu,
@@ -125,7 +133,6 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             capacity: if cpu == 3 { 700 } else { 1024 },
         };
         let topology = Topology::new((0..CPUS as u32).map(place).collect(), None).unwrap();
-        let mut kernel = kernel(name).unwrap();
         kernel.set("sched_rt_period_us", 50_000).unwrap();
         kernel.set("sched_rt_runtime_us", 30_000).unwrap();
         let config = Config::new(&kernel, &topology, 250);
@@ -142,6 +149,9 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             throttled: AtomicU64::new(0),
             plugged: AtomicU64::new(0),
             partitioned: AtomicU64::new(0),
+            execs: AtomicU64::new(0),
+            rt_limits: AtomicU64::new(0),
+            rt_throttled: AtomicU64::new(0),
         };
         for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true)] {
             let group = world.with(|s| s.new_group(world.groups[parent], weight, idle));
@@ -243,7 +253,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         }
         world.clock.fetch_add(self.random.below(400_000), Ordering::Relaxed);
         self.fire_timers();
-        match self.random.below(41) {
+        match self.random.below(45) {
             0..4 => {
                 let mut alive = world.alive.lock().unwrap();
                 if alive.len() >= TASKS {
@@ -331,6 +341,34 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 let group = world.groups[self.random.below(3) as usize + 1];
                 world.with(|s| s.set_group_bandwidth(group, limit));
             }
+            41 => {
+                if self.running.task().is_some() && world.with(|s| s.exec(cpu)) {
+                    self.schedule(PrevState::Preempted);
+                }
+            }
+            42 => {
+                let (min, max) = (self.random.below(513) as u32, 512 + self.random.below(513) as u32);
+                if let Some(task) = self.some_task() {
+                    world.with(|s| s.set_uclamp(task, Some(min), Some(max))).unwrap();
+                }
+            }
+            43 => {
+                let (min, max) = (self.random.below(1025) as u32, self.random.below(1025) as u32);
+                let group = world.groups[self.random.below(3) as usize + 1];
+                world.with(|s| s.set_group_uclamp(group, min, max)).unwrap();
+            }
+            44 if cpu == CpuId(0) => {
+                // One at a time, too: what a group may have hangs on what the others have.
+                let runtime = Some(self.random.below(4_000_000));
+                let limit = RtLimit { runtime, period: 10_000_000 + self.random.below(30_000_000) };
+                let group = world.groups[self.random.below(3) as usize + 1];
+                let done = world.with(|s| s.set_group_rt(group, limit));
+                // Nothing is too little for one with tasks, and some is more than those above have.
+                let off = matches!(done, Err(RtLimitError::Off));
+                assert_eq!(off, !world.shared.config.rt_group_sched);
+                assert!(off || matches!(done, Ok(()) | Err(RtLimitError::Sum { .. } | RtLimitError::Busy)), "{done:?}");
+                world.rt_limits.fetch_add(u64::from(done.is_ok()), Ordering::Relaxed);
+            }
             kind => {
                 let Some(task) = self.some_task() else { return };
                 let number = self.random.below(40);
@@ -343,7 +381,9 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                         let deadline = DlAttrs::new(200_000 + 10_000 * number, 4_000_000);
                         let policy = POLICIES[number as usize % POLICIES.len()];
                         let set = s.set_scheduler(task, SchedAttr { policy, deadline, ..SchedAttr::default() });
-                        assert!(set.is_ok() || policy == SchedPolicy::Deadline, "{set:?}");
+                        // Nor where a group may have no real-time tasks.
+                        let no_runtime = matches!(set, Err(SchedError::NoRtRuntime { .. })) && policy.is_rt();
+                        assert!(set.is_ok() || policy == SchedPolicy::Deadline || no_runtime, "{set:?}");
                     }
                     // Nor where partitions have taken a group all its CPUs.
                     38 => drop(s.move_group(task, group)),
@@ -362,8 +402,13 @@ fn round() -> u64 {
 }
 
 fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
+    drive_under::<P>(kernel(name).unwrap(), seed);
+}
+
+fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
     let seed = seed + 10_000 * round();
-    let world = World::<P>::new(name);
+    let (name, rt_groups) = (kernel.name, kernel.rt_group_sched);
+    let world = World::<P>::new(kernel);
     std::thread::scope(|threads| {
         for cpu in (0..CPUS as u32).map(CpuId) {
             let world = &world;
@@ -409,12 +454,15 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
         let rq = world.rqs[cpu.index()].lock().unwrap();
         found.extend(rq.tasks.iter().map(|(_, task)| task.id));
         // A throttled deadline task waits for its replenishment, not for the CPU.
-        let may_run = |task: &Task<P>| match task.kind() {
-            ClassKind::Rt => !rq.rt.throttled(),
+        let may_run = |index: u32, task: &Task<P>| match task.kind() {
+            ClassKind::Rt => !rq.rt.holds_back(index),
             ClassKind::Deadline => !task.deadline().is_some_and(|se| se.throttled),
             ClassKind::Fair => true,
         };
-        let waits = rq.tasks.iter().any(|(_, task)| task.on_rq && task.state == TaskState::Runnable && may_run(task));
+        let waits = rq
+            .tasks
+            .iter()
+            .any(|(index, task)| task.on_rq && task.state == TaskState::Runnable && may_run(index, task));
         assert!(rq.running() != Running::Idle || !waits, "CPU {cpu} idles before a waiting task");
         assert_eq!(rq.need_resched(), world.with_told(cpu), "CPU {cpu}: a reschedule was asked for and not passed on");
         let runnable = |task: &Task<P>| task.on_rq && task.state == TaskState::Runnable;
@@ -430,6 +478,12 @@ fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
     assert!(world.pulls.load(Ordering::Relaxed) > 100, "the test moves tasks about");
     assert!(world.plugged.load(Ordering::Relaxed) > 20, "CPUs come and go");
     assert!(world.partitioned.load(Ordering::Relaxed) > 20, "root domains come and go");
+    assert!(world.execs.load(Ordering::Relaxed) > 20, "tasks move as they call exec");
+    let rt = [&world.rt_limits, &world.rt_throttled].map(|count| count.load(Ordering::Relaxed));
+    assert!(
+        rt.iter().all(|&times| if rt_groups { times > 20 } else { times == 0 }),
+        "groups' real-time limits: {rt:?}"
+    );
 }
 
 impl<P: Policy> World<P> {
@@ -465,6 +519,22 @@ fn nothing_is_lost_under_the_kernels_before_groups() {
         drive::<O1>("2.6.15", 100 * seed);
         drive::<O1>("2.6.22", 100 * seed);
         drive::<Cfs2007>("2.6.23", 100 * seed);
+    }
+}
+
+/// With real-time scheduling of groups.
+#[test]
+fn nothing_is_lost_where_groups_have_real_time_limits() {
+    for seed in 0..2 {
+        for name in ["6.1", "6.12"] {
+            let mut kernel = kernel(name).unwrap();
+            kernel.rt_group_sched = true;
+            if name == "6.1" {
+                drive_under::<Cfs>(kernel, 100 * seed);
+            } else {
+                drive_under::<Eevdf>(kernel, 100 * seed);
+            }
+        }
     }
 }
 

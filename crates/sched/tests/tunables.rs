@@ -137,6 +137,7 @@ fn constants_and_knobs_schedule_alike() {
         assert_eq!(constants, values, "{name}");
     }
     let constants = events_of::<Fair<CfsOrder, Defaults>>("6.1", Defaults, 4);
+    assert!(constants.len() > 3000, "6.1: only {} events", constants.len());
     assert_eq!(constants, events_of::<Fair<CfsOrder, Knobs>>("6.1", knobs(), 4));
 }
 

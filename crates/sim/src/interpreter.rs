@@ -17,8 +17,8 @@ use crate::machine::{Machine, sched};
 use crate::program::{Attributes, Code, FOREVER};
 use crate::task::{NOBODY, Next};
 
-/// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there.
-pub(crate) const MAX_TASKS: usize = 1 << 22;
+/// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there. So many would take gigabytes, so tests stop earlier.
+pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
 
 /// Who has come round at one instant, and how often.
 #[derive(Clone, Copy, Debug)]
@@ -604,4 +604,47 @@ fn again(left: &mut u64) -> bool {
         *left -= 1;
     }
     *left > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use vruntime_trace::NoSink;
+    use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+
+    use super::*;
+    use crate::{Config, MachineSpec, parse_topology, run_dyn};
+
+    /// So many tasks, each of which goes through `ops` once.
+    fn run(tasks: usize, ops: Vec<Op>) -> Result<u64, Error> {
+        let phase = Phase { name: "p".to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops };
+        let task = Task {
+            name: "bomb".to_owned(),
+            class: "bomb".to_owned(),
+            start: Some(0),
+            slept_on: None,
+            session: None,
+            process: Some(0),
+            settings: Settings::default(),
+            phases: [phase].into(),
+            repeat: Repeat::Times(1),
+        };
+        let groups = vec![Group { path: "/".to_owned(), ..Group::default() }];
+        let workload = Workload { tasks: vec![task; tasks], groups, ..Workload::default() };
+        let spec = MachineSpec::new(parse_topology("2").unwrap());
+        let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
+        run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
+    }
+
+    /// Whoever forks without end is stopped, be his children alive or gone; as many as there may be are no more than that.
+    #[test]
+    fn who_needs_more_tasks_than_there_may_be_is_stopped() {
+        let stopped = |outcome| matches!(outcome, Err(Error::TooMany { limit: MAX_TASKS }));
+        let works = Op::Run { work: 1000 };
+        assert!(stopped(run(1, vec![Op::Fork(0), works.clone()])), "each forks one and ends");
+        assert!(stopped(run(1, vec![Op::Fork(0), Op::Fork(0), works.clone()])), "ever more are alive");
+        assert!(run(MAX_TASKS, vec![works.clone()]).is_ok());
+        assert!(stopped(run(MAX_TASKS + 1, vec![works])));
+    }
 }

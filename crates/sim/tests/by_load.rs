@@ -62,17 +62,17 @@ fn moves(name: &str, seed: u64) -> Moves {
     moves
 }
 
-/// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 95 of 100 of them by migration/N, and 20
-/// with the fix. A real 6.12 makes 3 to 7.
+/// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 691 of them by migration/N, and 20
+/// with the fix. Ours: 903 to 925, 814 to 825 of them by migration/N, and with the fix none, as those that do not compute stay where they
+/// are. (A real 6.12 makes 3 to 7.)
 #[test]
 fn spurious_migrations() {
     for seed in 0..5 {
         let before = moves("3.17", seed);
-        assert!(before.all() >= 300, "{:?}", before.0);
-        assert!(before.of(MigrateCause::Active) * 2 > before.all(), "most of them by migration/N: {:?}", before.0);
-        for (name, most) in [("3.18", 20), ("6.12", 10)] {
-            let after = moves(name, seed);
-            assert!(after.all() <= most, "{name}: {:?}", after.0);
+        assert!((880..=950).contains(&before.all()), "{:?}", before.0);
+        assert!((800..=840).contains(&before.of(MigrateCause::Active)), "by migration/N: {:?}", before.0);
+        for name in ["3.18", "6.12"] {
+            assert_eq!(moves(name, seed).0, BTreeMap::new(), "{name}");
         }
     }
 }

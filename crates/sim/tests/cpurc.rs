@@ -241,8 +241,8 @@ fn task_requeueing_helps_few_against_many() {
 }
 
 proptest! {
-    // Of random mixes one in a thousand is short of its guarantee by 2.0 to 2.6 points: always the same ones, then (`make unit` says
-    // this seed to all property tests; what it says goes before what is said here).
+    // Of random mixes one in two thousand is short of its guarantee by more than 2 points (docs/cpurc.md): always the same ones, then
+    // (`make unit` says this seed to all property tests; what it says goes before what is said here).
     #![proptest_config(ProptestConfig {
         cases: 100,
         rng_seed: RngSeed::Fixed(0x63_7075_7263),

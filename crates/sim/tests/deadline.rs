@@ -258,26 +258,55 @@ fn a_task_that_yields_goes_on_in_its_next_period() {
     assert!(misses(&log).is_empty());
 }
 
-fn misses(log: &Log) -> Vec<(TaskId, u64)> {
-    log.pick(|_, event| match event {
-        Event::Deadline { task, what: DeadlineEvent::Miss { late } } => Some((task, late)),
+/// When who was late by how much, nanoseconds.
+fn misses(log: &Log) -> Vec<(u64, TaskId, u64)> {
+    log.pick(|at, event| match event {
+        Event::Deadline { task, what: DeadlineEvent::Miss { late } } => Some((at, task, late)),
         _ => None,
     })
 }
 
-/// A task that needs more than its runtime is throttled, and its misses are told.
+/// A task that needs more than its runtime is throttled, and each job that ends after its deadline is told when it ends, with how
+/// late it is. Who is late for his next release never sleeps, so he has one job that never ends.
 #[test]
 fn an_overrun_is_throttled_and_the_miss_reported() {
-    let greedy = periodic("greedy", dl(2, 10), 0, 3 * MS);
-    let mut config = machine("6.12", 1, 45);
-    config.kernel.feature("HRTICK_DL").unwrap();
-    let mut log = Log::default();
-    simulate(&workload(vec![greedy]), &config, &mut log).unwrap();
-    // Released at 10: runs to 12, and from 20 to 21, one millisecond late.
-    assert_eq!(schedule(&log)[..2], [("greedy".to_owned(), 10, 12), ("greedy".to_owned(), 20, 22)]);
-    let throttled =
-        log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS));
-    assert_eq!(throttled[..2], [12, 22]);
+    let run = |release: u64| {
+        let ops =
+            vec![Op::Timer { timer: 0, period: release * MS, mode: TimerMode::Absolute }, Op::Run { work: 3 * MS }];
+        let mut greedy = task("greedy", vec![phase(ops, Repeat::Forever)]);
+        greedy.settings.policy = Some(policy(dl(2, 10)));
+        let mut config = machine("6.12", 1, 65);
+        config.kernel.feature("HRTICK_DL").unwrap();
+        let mut log = Log::default();
+        simulate(&workload(vec![greedy]), &config, &mut log).unwrap();
+        let throttled = log.pick(|at, event| {
+            matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS)
+        });
+        let spans: Vec<(u64, u64)> = schedule(&log).into_iter().map(|(_, from, to)| (from, to)).collect();
+        (spans, throttled, misses(&log))
+    };
+    // Released at 20: runs to 22, and from 30, its deadline, to 31: one millisecond late. And again each 20 ms.
+    let late = |at| (at * MS, TaskId(0), MS);
+    assert_eq!(
+        run(20),
+        (vec![(20, 22), (30, 31), (40, 42), (50, 51), (60, 62)], vec![22, 42, 62], vec![late(31), late(51)])
+    );
+    // Released at 10, and while it still works at 20.
+    let spans = vec![(10, 12), (20, 22), (30, 32), (40, 42), (50, 52), (60, 62)];
+    assert_eq!(run(10), (spans, vec![12, 22, 32, 42, 52, 62], vec![]));
+}
+
+/// A deadline before the end of the period that was never set has not passed: whoever comes to the class in the first moments of a run
+/// has his runtime at once, like everybody after him.
+#[test]
+fn nobody_waits_for_a_period_before_his_first() {
+    for start in [0, 1, 1_000, 3 * MS, 12 * MS, 40 * MS] {
+        let mut late = starting(once("late", vec![Op::Run { work: MS }]), start);
+        late.settings.policy = Some(policy(Dl { runtime: 2 * MS, deadline: 10 * MS, period: 20 * MS }));
+        let mut log = Log::default();
+        simulate(&workload(vec![late]), &machine("6.12", 1, 100), &mut log).unwrap();
+        assert_eq!(log.exit("late"), Some(start + MS));
+    }
 }
 
 /// Who asked for it is told each time its runtime is used up, at the nanosecond in which that is noticed: under a timer of its own
@@ -438,6 +467,7 @@ fn global_edf_is_late_as_it_should_be() {
     let sets = [Dl { runtime: work + SPARE, deadline: 10 * MS, period: 10 * MS }; 3];
     let late = tardiness(&sets, &machine("6.6", 2, 25)).unwrap();
     assert_eq!(late, [0, 0, 2 * work - 10 * MS]);
+    assert!(late[2] < bound(&sets, 2, 2), "{} ns", bound(&sets, 2, 2));
 }
 
 /// GRUB (sched-deadline.rst, section 2.3): a hog that may reclaim has what nobody else has reserved, up to 95 %; one that may

@@ -26,11 +26,19 @@ fn hackbench_says_all_and_ends() {
     for kernel in KERNELS {
         for command in ["hackbench -pipe 1 process 20", "hackbench 1 thread 20"] {
             let results = run_model(command, kernel, "4", None);
+            let mut senders = 0;
             for task in &results.tasks {
                 // A loop is counted for each phase gone through: waiting for the others, and each message or round of them.
-                let expected = if task.name.contains("sender") { 1 + 20 } else { 1 + 20 * 20 };
+                let sends = task.name.contains("sender");
+                let expected = if sends { 1 + 20 } else { 1 + 20 * 20 };
                 assert_eq!(task.account.loops, expected, "{kernel} {command}: {}", task.name);
+                senders += u32::from(sends);
             }
+            assert_eq!(
+                (senders, results.tasks.len()),
+                (20, 40),
+                "{kernel} {command}: a group is 20 senders and 20 receivers"
+            );
             assert!(results.elapsed_ns < 1_000 * MS, "{kernel}: {}", results.elapsed_ns);
         }
     }

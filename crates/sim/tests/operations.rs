@@ -4,6 +4,7 @@ mod support;
 
 use support::*;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
+use vruntime_sched::ids::TaskId;
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
@@ -224,14 +225,12 @@ fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
         (log.exit("a").unwrap() / US, log.exit("b").unwrap() / US)
     };
     let runtime = |us| Op::Runtime { time: us * US };
-    // `b` begins when it first comes onto the CPU; the other has it for a tick or so at the end.
-    let (a, b) = ends([runtime(20_000), runtime(20_000)]);
-    assert!((20_000..25_000).contains(&a) && (20_000..30_000).contains(&b), "{a} {b}");
+    // At 20 ms `b` has the CPU, and `a` comes back at the tick at 24. `b` began at 4 ms, when it first came onto the CPU.
+    assert_eq!(ends([runtime(20_000), runtime(20_000)]), (24_000, 24_000));
     let (a, b) = ends([run(20_000), run(20_000)]);
     assert_eq!(a.max(b), 40_000, "work takes as long as it takes");
-    // It comes back when the other's work is done.
-    let (a, b) = ends([runtime(5_000), run(10_000)]);
-    assert!(a < b && (5_000..15_000).contains(&a), "{a} {b}");
+    // At 5 ms the other has the CPU, up to the tick at 8: then `a` is done, and the other has all from there on.
+    assert_eq!(ends([runtime(5_000), run(10_000)]), (8_000, 14_000));
 }
 
 #[test]
@@ -299,25 +298,40 @@ fn an_interrupt_takes_along_every_timer_that_is_due() {
     assert_eq!(lateness(vec![urgent]), [0]);
 }
 
-/// An idle task's slice is protected as any other, up to 6.12 also from a waker that is owed time and is no idle one. 6.18 ends that
-/// protection: who still waits then owes time.
+/// An idle task's slice is protected as any other, up to 6.12 also from a waker that is owed time, has the earlier deadline and is no
+/// idle one. 6.18 ends that protection: who still waits then owes time or has the later deadline.
 #[test]
 fn an_idle_task_gives_way_at_once_from_6_18_on() {
-    let waits = |kernel: &str| {
+    // How often the waker was late, and how often though it was its turn as it woke.
+    let waits = |kernel: &str, ops: [Op; 2]| {
         let mut idle = task("idle", vec![phase(vec![run(10_000)], Repeat::Forever)]);
         idle.settings.policy = Some(Policy::Idle);
         let second = Task { name: "second".to_owned(), ..idle.clone() };
-        let mut waker = task("waker", vec![phase(vec![run(5_300), sleep(650)], Repeat::Forever)]);
+        let mut waker = task("waker", vec![phase(ops.to_vec(), Repeat::Forever)]);
         waker.settings.policy = Some(Policy::Other { nice: 19, slice: None });
+        let workload = workload(vec![idle, second, waker]);
+        let config = |debug_at| Config { duration: Some(2_000 * MS), debug_at, ..exact(kernel, "1") };
         let mut log = Log::default();
-        let config = Config { duration: Some(2_000 * MS), ..exact(kernel, "1") };
-        simulate(&workload(vec![idle, second, waker]), &config, &mut log).unwrap();
+        simulate(&workload, &config(None), &mut log).unwrap();
         let sleeps = log.sleeps("waker");
         assert!(sleeps.len() > 200);
-        sleeps.iter().filter(|(_, late)| *late > 0).count()
+        let late: Vec<u64> = sleeps.into_iter().filter(|(_, late)| *late > 0).map(|(at, late)| at - late + 1).collect();
+        let its_turn = |woken: &&u64| {
+            let outcome = simulate(&workload, &config(Some(**woken)), &mut NoSink).unwrap();
+            let cpu = &outcome.debug.unwrap().cpus[0];
+            let of = |id: TaskId| cpu.tasks.iter().find(|task| task.id == id).unwrap().se.unwrap();
+            let (waker, running) = (of(log.of("waker")), of(cpu.curr.task().unwrap()));
+            waker.eligible && waker.deadline < running.deadline
+        };
+        (late.len(), late.iter().filter(its_turn).count())
     };
-    assert!(waits("6.12") > 100, "{}", waits("6.12"));
-    assert!(waits("6.18") < 50, "{}", waits("6.18"));
+    for (ops, late) in [([run(5_300), sleep(650)], 24), ([run(3_300), sleep(3_000)], 67)] {
+        for kernel in ["6.6", "6.12"] {
+            let (_, wronged) = waits(kernel, ops.clone());
+            assert!(wronged > 5, "{kernel}: {wronged}");
+        }
+        assert_eq!(waits("6.18", ops), (late, 0));
+    }
 }
 
 #[test]

@@ -243,8 +243,8 @@ fn who_waits_for_ever_is_named() {
     assert!(notes.contains("task `t1` waits for completion `done`, since 0 ns"), "{notes}");
 }
 
-/// Whatever the mix of waits, wakeups and timeouts: nothing is lost. Each event brought is taken or left, each wait ends by an
-/// event or a timeout.
+/// Whatever the mix of waits, wakeups and timeouts: nothing is lost, and nothing is taken twice. Each event brought is taken or left,
+/// each wait ends by an event or a timeout.
 #[test]
 fn no_event_is_lost_among_many_waiters_and_wakers() {
     for seed in 0..40_u64 {
@@ -270,12 +270,17 @@ fn no_event_is_lost_among_many_waiters_and_wakers() {
             });
             tasks.push(once(&format!("k{waker}"), ops.collect()));
         }
+        // Long after all others are done, somebody takes what they left, and waits once more in vain.
+        let left = (0..=brought).map(|_| wait(Exclusive, Some(1))).collect();
+        tasks.push(starting(once("last", left), 1_000 * MS));
         let kernel = ["6.1", "6.6", "6.12", "6.18"][seed as usize % 4];
         let mut log = Log::default();
         let outcome = simulate(&workload(tasks), &exact(kernel, "pack:1 core:3"), &mut log).unwrap();
         assert_eq!(outcome.notes, Vec::<String>::new(), "everybody ends");
         let timeouts: usize = (0..24).map(|waiter| log.sleeps(&format!("w{waiter}")).len()).sum();
         let taken = 24 * 8 - timeouts as u64;
-        assert!(taken > 0 && timeouts > 0 && taken <= brought, "{taken} taken of {brought}, {timeouts} timeouts");
+        let left = brought + 1 - log.sleeps("last").len() as u64;
+        assert!(taken > 0 && timeouts > 0, "{taken} taken of {brought}, {timeouts} timeouts");
+        assert_eq!(taken + left, brought, "seed {seed}: {taken} taken, {left} left");
     }
 }

@@ -15,7 +15,7 @@ use vruntime_sched::{
     SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel,
 };
 
-use crate::calls::{Call, mask_of, policy_of};
+use crate::calls::{Call, mask_of, policy_of, some_of};
 use crate::lags;
 
 /// A host that does at once what it is asked to do.
@@ -290,16 +290,13 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 let nr_cpus = self.rqs.len();
                 let beyond: CpuMask = [CpuId(nr_cpus as u32)].into_iter().collect();
                 let no_such = CpusetError::NoSuchCpu { cpu: CpuId(nr_cpus as u32), nr_cpus };
-                let mask = if cpus < 20 { None } else { mask_of(cpus.max(160), nr_cpus) };
+                let refused = Err(if group == GroupId::ROOT { CpusetError::Root } else { no_such });
+                let mask = (cpus >= 20).then(|| some_of(cpus, nr_cpus));
                 let before = self.shared.cpuset(group);
-                let done = self.with(|s| {
-                    let _ = s.set_group_cpus(group, Some(&beyond)).map_err(|error| {
-                        assert!(error == no_such || error == CpusetError::Root);
-                    });
-                    s.set_group_cpus(group, mask.as_deref())
-                });
+                assert_eq!(self.with(|s| s.set_group_cpus(group, Some(&beyond))), refused);
+                let done = self.with(|s| s.set_group_cpus(group, mask.as_ref()));
                 match done {
-                    Ok(()) => assert_eq!(self.shared.cpuset(group).unwrap().cpus.as_ref(), mask.as_deref()),
+                    Ok(()) => assert_eq!(self.shared.cpuset(group).unwrap().cpus, mask),
                     Err(CpusetError::Root) => assert_eq!(group, GroupId::ROOT),
                     Err(CpusetError::Populated | CpusetError::Deadline { .. }) => {
                         assert_eq!(before, self.shared.cpuset(group));

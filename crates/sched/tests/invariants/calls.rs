@@ -80,14 +80,17 @@ pub(crate) fn policy_of(byte: u8) -> SchedPolicy {
     }
 }
 
+/// The CPUs a task may run on: most may run anywhere.
 pub(crate) fn mask_of(byte: u8, nr_cpus: usize) -> Option<Arc<CpuMask>> {
-    if byte < 160 {
-        return None;
-    }
+    (byte >= 160).then(|| Arc::new(some_of(byte, nr_cpus)))
+}
+
+/// One CPU or more. Each pattern of five CPUs is that of every 32nd number; the empty one stands for CPU 0.
+pub(crate) fn some_of(byte: u8, nr_cpus: usize) -> CpuMask {
     let mut mask: CpuMask =
         (0..nr_cpus as u32).filter(|cpu| ((u32::from(byte) * 37) >> (cpu % 5)) & 1 == 1).map(CpuId).collect();
     if mask.is_empty() {
         mask.insert(CpuId(0));
     }
-    Some(Arc::new(mask))
+    mask
 }

@@ -13,6 +13,9 @@ use vruntime_sched::{Limit, PolicyKind, kernel};
 
 use bench::{Bench, MS};
 
+/// Those that have limits.
+pub(crate) const KERNELS: [&str; 8] = ["3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18"];
+
 fn limit(quota: u64, period: u64) -> Limit {
     Limit::new(quota, period, 0).unwrap()
 }
@@ -20,7 +23,7 @@ fn limit(quota: u64, period: u64) -> Limit {
 /// Runs `$body` with `$bench` made for each kernel.
 macro_rules! for_each_kernel {
     ($bench:ident = ($cpus:expr, $parents:expr), $name:ident, $body:block) => {
-        for $name in ["6.1", "6.6", "6.12", "6.18"] {
+        for $name in KERNELS {
             if kernel($name).unwrap().policy == PolicyKind::Cfs {
                 #[allow(unused_mut)]
                 let mut $bench = Bench::<Cfs>::new($cpus, $name, $parents);

@@ -6,6 +6,7 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{CpuMask, Limit, Policy, PolicyKind, kernel};
 
+use crate::KERNELS;
 use crate::bench::{Bench, MS, US};
 
 #[derive(Clone, Debug)]
@@ -88,7 +89,7 @@ proptest! {
     #[test]
     fn no_group_uses_more_than_its_limit_and_lags_keep_their_bounds(
         cpus in 1u32..5,
-        name in prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(KERNELS.to_vec()),
         parents in prop::collection::vec(0usize..6, 1..6),
         steps in prop::collection::vec(step(), 1..120),
     ) {

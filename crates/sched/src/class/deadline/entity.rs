@@ -220,7 +220,9 @@ impl DlEntity {
 
     /// A deadline before the end of the period has passed, and the next period has not begun: it has to wait for that.
     pub(super) fn check_constrained(&mut self, now: u64) {
-        if self.deadline < now && now < self.next_period() && self.donor.is_none() && self.start_timer(now) {
+        // One that never ran has none; the kernel's clock has left the 0 of its deadline behind at boot, ours has not.
+        let passed = self.deadline > 0 && self.deadline < now;
+        if passed && now < self.next_period() && self.donor.is_none() && self.start_timer(now) {
             self.throttled = true;
             self.runtime = self.runtime.min(0);
         }
@@ -288,6 +290,9 @@ mod tests {
     fn a_constrained_task_keeps_its_deadline_and_gets_less_runtime() {
         let attrs = DlAttrs { runtime: 4 * MS, deadline: 8 * MS, period: 20 * MS, ..DlAttrs::default() };
         let mut server = DlEntity::new(attrs);
+        // It never ran, so no deadline of its has passed, however early it is.
+        server.check_constrained(MS);
+        assert!(!server.throttled);
         server.wake(MS);
         server.wake(7 * MS);
         assert_eq!((server.deadline, server.runtime), (9 * MS, MS as i64));

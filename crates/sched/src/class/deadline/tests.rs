@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-/// Time is counted in thousandths of the papers' unit, so that a unit is a millisecond.
+/// Time is counted in millionths of the papers' unit, so that a unit is a millisecond.
 const UNIT: u64 = 1_000_000;
 
 /// A CPU that runs jobs (release, execution time) by the rules, event by event.
