@@ -32,10 +32,10 @@ impl Shown {
     /// of it is this machine's.
     fn folder(&self) -> Option<PathBuf> {
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        let (file, rest) = match words[..] {
-            ["run" | "compare" | "replay", file, ref rest @ ..]
-            | ["trace", "analyse" | "info", file, ref rest @ ..] => (file, rest),
-            _ => return None,
+        let (["run" | "compare" | "replay", file, ref rest @ ..] | ["trace", "analyse" | "info", file, ref rest @ ..]) =
+            words[..]
+        else {
+            return None;
         };
         if rest.windows(2).any(|pair| pair == ["--machine", "host"]) {
             return None;
