@@ -269,6 +269,9 @@ impl Cgroups {
     }
 }
 
+/// For how long a group may be busy with threads that have ended, milliseconds.
+const LEAVING_MS: u32 = 200;
+
 impl Drop for Cgroups {
     fn drop(&mut self) {
         let (file, id) = if self.version == Version::V2 { ("cgroup.procs", "0") } else { ("tasks", "0") };
@@ -276,7 +279,15 @@ impl Drop for Cgroups {
         // will.
         let _back = fs::write(self.home.join(file), id);
         for folder in self.folders.iter().rev() {
-            let _removed = fs::remove_dir(folder);
+            // A thread that was joined may not have left yet: of 72 runs one left its group behind.
+            for _ in 0..LEAVING_MS {
+                match fs::remove_dir(folder) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                    _ => break,
+                }
+            }
         }
     }
 }
