@@ -363,6 +363,13 @@ fn what_is_printed_is_in_the_files() {
     assert!(left.is_empty(), "not printed: {left:?}\n{text}");
     assert!(text.contains("\nload average ") && text.contains("\nCPU pressure some avg10="), "{text}");
     assert_eq!(head("averages")[..4], ["load_1min", "load_5min", "load_15min", "some_avg10"]);
+    let wasted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/wasted-cores/missing-domains.toml");
+    let text = well(&["run", wasted, "--tables", &out], "");
+    let heads: Vec<&str> = IDLE_WAITS.iter().map(|(head, _)| *head).collect();
+    let printed = |line: &str| line.split("  ").map(str::trim).filter(|head| !head.is_empty()).eq(heads.iter().copied());
+    assert!(text.lines().any(printed), "{text}");
+    let written = head("idle_waits");
+    assert!(IDLE_WAITS.iter().all(|(_, key)| written.iter().any(|column| column == key)), "{written:?}");
     let text = well(&["run", SCENARIO, "--kernel", "3.10", "--tables", &out, "--duration", "100ms"], "");
     assert!(text.contains("\nweights of groups: computed "), "{text}");
     assert_eq!(head("group_weights"), ["updates", "groups", "idle"]);
