@@ -553,14 +553,15 @@ impl Sink for Collector {
             Event::MoveGroup { task, group } => {
                 self.psi.moves(at, task, group);
                 self.shares.change(at, &self.tasks, &self.groups);
-                self.limits_change(task);
+                // Limits of another group are for it from now on.
+                self.wait_ends(task);
                 self.ensure_group(group);
                 let Self { tasks, groups, .. } = self;
                 let it = &mut tasks[task.index()];
                 let state = it.state;
                 it.enter(at, state, groups);
                 it.group = group.0;
-                self.look_again(task);
+                self.watch_anew(task);
             }
         }
     }

@@ -8,7 +8,7 @@
 //! All that holds while CPUs come and go, tasks change their groups and groups their weights and limits. A CPU that is offline is not idle. A
 //! task whose group, or one above it, has used up its limit on the CPU where it is waits for no CPU; it does, from then on, when there
 //! is more of the limit, when it is moved to a CPU where some is left, or to another group. Nor could it have run on an idle CPU where
-//! that limit is used up. And a wait begins anew when the CPUs change that the task may run on, or its group while any limit is used up.
+//! that limit is used up. And a wait begins anew when the CPUs change that the task may run on, or its group.
 
 mod support;
 
@@ -153,7 +153,11 @@ impl Reckoning {
                 }
                 let last = (self.end, u64::MAX);
                 let until = wait.end.unwrap_or(last).min(idle.end.unwrap_or(last));
-                for (begin, until) in self.unbarred(wait.begin.max(idle.begin), until, cpu, wait.group) {
+                let begin = wait.begin.max(idle.begin);
+                if until.0 <= begin {
+                    continue;
+                }
+                for (begin, until) in self.unbarred(begin, until, cpu, wait.group) {
                     // Where it waits when one of the two ends tells how far apart they are.
                     let here = wait.cpus.iter().rev().find(|(from, _)| *from <= until).unwrap().1;
                     let shared = self.domains.iter().find(|(span, _)| span.contains(cpu) && span.contains(here));
@@ -210,9 +214,7 @@ impl Sink for Reckoning {
             }
             Event::MoveGroup { task, group } => {
                 self.tasks[task.index()].group = group;
-                if !self.throttled.is_empty() {
-                    Self::close(&mut self.waits[task.index()], at);
-                }
+                Self::close(&mut self.waits[task.index()], at);
                 self.settle(at, task);
             }
             Event::Throttle { group } => {

@@ -108,16 +108,22 @@ impl Collector {
     /// Other limits than before are about to be for a task: its wait is over, and [`Collector::look_again`] lets it begin anew.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
-        self.task_mut(id);
-        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
-        if !holds.is_empty() {
-            let task = &mut tasks[id.index()];
-            let bound = Bound::from(&*task);
-            watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+        if !self.holds.is_empty() {
+            self.wait_ends(id);
         }
     }
 
-    fn watch_anew(&mut self, id: TaskId) {
+    /// A task's wait is over, if it waits; [`Collector::watch_anew`] lets it begin anew.
+    pub(super) fn wait_ends(&mut self, id: TaskId) {
+        self.task_mut(id);
+        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
+        let task = &mut tasks[id.index()];
+        let bound = Bound::from(&*task);
+        watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+    }
+
+    /// A task waits from now on, if it waits and nothing else holds it back.
+    pub(super) fn watch_anew(&mut self, id: TaskId) {
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
         let Some(task) = tasks.get_mut(id.index()) else { return };
         if matches!(task.state, State::Waiting | State::Woken) {
