@@ -366,7 +366,8 @@ fn what_is_printed_is_in_the_files() {
     let wasted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/wasted-cores/missing-domains.toml");
     let text = well(&["run", wasted, "--tables", &out], "");
     let heads: Vec<&str> = IDLE_WAITS.iter().map(|(head, _)| *head).collect();
-    let printed = |line: &str| line.split("  ").map(str::trim).filter(|head| !head.is_empty()).eq(heads.iter().copied());
+    let printed =
+        |line: &str| line.split("  ").map(str::trim).filter(|head| !head.is_empty()).eq(heads.iter().copied());
     assert!(text.lines().any(printed), "{text}");
     let written = head("idle_waits");
     assert!(IDLE_WAITS.iter().all(|(_, key)| written.iter().any(|column| column == key)), "{written:?}");
