@@ -9,6 +9,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use serde::Deserialize;
 use vruntime_sim::{Costs, Preempt};
 use vruntime_workload::Source;
+use vruntime_workload::resident::Resident;
 
 use crate::output;
 
@@ -27,6 +28,9 @@ pub(crate) struct MachineFile {
     /// What migrations cost by working set. For people: the simulator charges one cost.
     #[serde(default)]
     migration: Migration,
+    /// What it runs besides any workload; nothing said: the threads of the kernel that the costs speak of.
+    #[serde(rename = "background")]
+    pub(crate) residents: Option<Vec<Resident>>,
 }
 
 /// What migrations cost, a working set each.
@@ -99,8 +103,8 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
 
 fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     let wrong = |span, message: &str| {
-        let help = "a machine file has [machine] with topology, capacities, hz, preempt, autogroup, [costs], and [migration] with kib, \
-                    extra_ns, again_ns; vruntime calibrate writes one";
+        let help = "a machine file has [machine] with topology, capacities, hz, preempt, autogroup, [costs], [[background]], and [migration] \
+                    with kib, extra_ns, again_ns; vruntime calibrate writes one";
         Source::new(name, text).error_at(span, message, "here", help)
     };
     let file: MachineFile =
@@ -140,7 +144,12 @@ fn described() -> miette::Result<MachineFile> {
     if host.preempt.is_none() {
         output::note(&format!("the preemption model is not known, and simulated as voluntary: {}", host.preempt_from));
     }
-    Ok(MachineFile { machine: machine(&host), costs: BTreeMap::new(), migration: Migration::default() })
+    Ok(MachineFile {
+        machine: machine(&host),
+        costs: BTreeMap::new(),
+        migration: Migration::default(),
+        residents: None,
+    })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -164,8 +173,11 @@ fn machine(host: &vruntime_linux::Host) -> Machine {
 pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     let host = &calibration.host;
     let this = machine(host);
+    // A list without tables has its place before all tables.
+    let nothing = calibration.residents.as_ref().is_some_and(Vec::is_empty);
+    let nothing = if nothing { "# Nothing else ran while this process slept.\nbackground = []\n\n" } else { "" };
     let mut text = format!(
-        "# Made by `vruntime calibrate` under Linux {}. For --machine: the path of this file, or `host`.\n\n[machine]\ntopology = \"{}\"\n",
+        "# Made by `vruntime calibrate` under Linux {}. For --machine: the path of this file, or `host`.\n\n{nothing}[machine]\ntopology = \"{}\"\n",
         host.kernel, this.topology
     );
     // Writing to a String cannot fail.
@@ -181,6 +193,9 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     for cost in &calibration.costs {
         let _ = writeln!(text, "{} = {} # {}", cost.name, cost.ns, cost.how);
     }
+    if let Some(residents) = &calibration.residents {
+        text.push_str(&background(residents));
+    }
     text.push_str(&migrations(&calibration.migrations));
     text.push_str(&timer_slacks(&calibration.timer_slacks));
     if !host.features.is_empty() {
@@ -190,6 +205,22 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
         let _ = writeln!(text, "# {name} = {value}");
     }
     text
+}
+
+/// What the machine runs besides, a table each.
+#[cfg(target_os = "linux")]
+fn background(residents: &[Resident]) -> String {
+    let of_a_cpu: f64 = residents.iter().map(|resident| 100.0 * resident.work as f64 / resident.period as f64).sum();
+    let rate: f64 = residents.iter().map(|resident| 1e9 / resident.period as f64).sum();
+    let lead = format!(
+        "\n# What else ran while this process slept, simulated with any workload: {rate:.1} wakeups a second, {of_a_cpu:.2} % of a CPU. Remove what\n\
+         # does not belong to the machine, or all for a machine that does nothing else.\n"
+    );
+    if residents.is_empty() {
+        return String::new(); // said above
+    }
+    let tables = toml::to_string(&BTreeMap::from([("background", residents)])).unwrap_or_default();
+    format!("{lead}{tables}")
 }
 
 /// What migrations cost, as columns.
@@ -253,6 +284,7 @@ mod tests {
             timer_slacks: [(50_000, 60_000), (1, 9_000)]
                 .map(|(ns, late)| TimerSlack { ns, least_late_ns: late - 1000, mean_late_ns: late })
                 .to_vec(),
+            residents: None,
             notes: Vec::new(),
         }
     }
@@ -276,6 +308,26 @@ mod tests {
             text.contains("of this process: none (a real-time one has none). ") && parse("m.toml", &text).is_ok(),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_else_runs_is_written_and_read_back() {
+        let resident = |name: &str, cpus| Resident {
+            name: name.to_owned(),
+            policy: vruntime_workload::program::Policy::Fifo { priority: 3 },
+            cpus,
+            period: 500_000_000,
+            work: 10_000_000,
+        };
+        let all = [None, Some(vec![]), Some(vec![resident("a \"b\"\u{7}", None), resident("c", Some(vec![0, 2]))])];
+        for residents in all {
+            let calibration = Calibration { residents: residents.clone(), ..calibration(None) };
+            let text = write(&calibration);
+            let file = parse("m.toml", &text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            assert_eq!(file.residents, residents, "{text}");
+            let said = "simulated with any workload: 4.0 wakeups a second, 4.00 % of a CPU";
+            assert_eq!(text.contains(said), residents.is_some_and(|residents| residents.len() == 2), "{text}");
+        }
     }
 
     #[test]

@@ -157,6 +157,8 @@ pub(crate) fn plan(
         // What kernel threads did is in the trace.
         (costs.kworker_ns, costs.rcu_ns) = (0, 0);
     }
+    let measured = file.as_ref().and_then(|file| file.residents.clone());
+    spec.residents = measured.or_else(|| recording.and_then(Recording::residents));
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
     let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));

@@ -67,7 +67,9 @@ fn a_calibrated_machine_can_be_simulated() {
     fs::create_dir(folder.path().join("machines")).unwrap();
     let (well, out, err) = vruntime(folder.path(), &["calibrate", "--out", "machines/mine.toml"]);
     assert!(well, "{err}");
-    for word in ["[machine]", "topology = ", "hz = ", "[costs]", "syscall_ns = ", "switch_ns = ", "fork_ns = "] {
+    for word in
+        ["[machine]", "topology = ", "hz = ", "[costs]", "syscall_ns = ", "switch_ns = ", "fork_ns = ", "background"]
+    {
         assert!(out.contains(word), "{word}: {out}");
     }
     assert!(err.contains("--machine machines/mine.toml"), "{err}");
@@ -98,4 +100,30 @@ fn a_machine_file_says_what_is_wrong_with_it() {
     assert!(refused("[machine]\ntopology = \"2\"\npreempt = \"often\"\n").contains("often"));
     assert!(refused("[machine]\ntopology = \"2\"\ncapacities = [1024]\n").contains("capacities"));
     assert!(refused("[machine").contains("m.toml"));
+    let besides = "[machine]\ntopology = \"2\"\n[[background]]\nname = \"d\"\nwork_ns = 1\n";
+    assert!(refused(besides).contains("missing field `period_ns`"));
+    let err = refused(&format!("{besides}period_ns = 5\nnice = 30\n"));
+    assert!(err.contains("`d` has nice 30: -20 to 19 are possible") && err.contains("m.toml:3"), "{err}");
+}
+
+/// What a machine does besides is a row of its own, and `real` tells what this one did.
+#[test]
+fn what_a_machine_does_besides_is_shown() {
+    let folder = folder();
+    let text = "[machine]\ntopology = \"1\"\n[[background]]\nname = \"d\"\nperiod_ns = 10_000_000\nwork_ns = 1_000_000\n\
+                [[background]]\nname = \"e\"\nperiod_ns = 20_000_000\nwork_ns = 1_000_000\npolicy = \"SCHED_FIFO\"\npriority = 5\n";
+    fs::write(folder.path().join("m.toml"), text).unwrap();
+    let run = ["run", "w.json", "--duration", "1s", "--machine", "m.toml", "--seed", "0"];
+    let (well, out, err) = vruntime(folder.path(), &run);
+    let row = out.lines().find(|line| line.starts_with("background x2")).unwrap_or_else(|| panic!("{out}{err}"));
+    let percent: f64 = row.split_whitespace().nth(2).and_then(|cpu| cpu.parse().ok()).unwrap();
+    assert!(well && (14.0..16.0).contains(&percent), "{out}");
+    assert!(!out.contains("kworker"), "{out}");
+    let (well, out, err) = vruntime(folder.path(), &["real", "w.json", "--duration", "100ms"]);
+    assert!(well, "{err}");
+    if out.contains("besides, other tasks took ") {
+        assert!(out.contains(" % of a CPU in ") && out.contains(" turns a second"), "{out}");
+    } else {
+        skip::skip("this kernel keeps no accounts of tasks (schedstats)");
+    }
 }

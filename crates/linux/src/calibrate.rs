@@ -10,9 +10,13 @@ mod probes;
 mod skip;
 
 use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use vruntime_workload::resident::Resident;
 
 use crate::error::Error;
 use crate::host::{self, Host};
+use crate::others::Look;
 use kthreads::Account;
 
 /// One cost: its name in the simulator, nanoseconds, and how it was found.
@@ -60,6 +64,8 @@ pub struct Calibration {
     /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the first missing if it
     /// has none.
     pub timer_slacks: Vec<TimerSlack>,
+    /// What the machine did while nothing was measured, from what took most CPU time on; none: the kernel keeps no accounts of tasks.
+    pub residents: Option<Vec<Resident>>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
@@ -71,7 +77,12 @@ const MESSAGE: usize = 100;
 /// The one that the simulator's cost stands for.
 const SIMULATED_SET: usize = 64 << 10;
 
-/// Measures. Takes about four seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
+/// How long it is watched what the machine does besides.
+const WATCH: Duration = Duration::from_secs(5);
+/// How often `stop` is asked meanwhile.
+const ASK: Duration = Duration::from_secs(1);
+
+/// Measures. Takes about nine seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
 /// somebody wants it to end.
 ///
 /// # Errors
@@ -88,8 +99,10 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     }
     this.time(cpus.first, host.hz, path)?;
     this.memory(cpus.first, cpus.other)?;
+    drop(cpus);
+    let residents = this.besides()?;
     let Measuring { costs, migrations, timer_slacks, notes, .. } = this;
-    Ok(Calibration { host, costs, migrations, timer_slacks, notes })
+    Ok(Calibration { host, costs, migrations, timer_slacks, residents, notes })
 }
 
 /// The CPUs that are measured on. The calling thread may go where it could before when this is dropped.
@@ -276,6 +289,24 @@ impl Measuring<'_> {
         );
         self.cost("irq_jitter_ns", sleep.mean_late - sleep.least_late, "how much later it returns on average");
         self.go_on()
+    }
+
+    /// Watches what runs while this process sleeps.
+    fn besides(&mut self) -> Result<Option<Vec<Resident>>, Error> {
+        let before = Look::now();
+        let begun = Instant::now();
+        while let Some(left) = WATCH.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+            std::thread::sleep(left.min(ASK));
+            self.go_on()?;
+        }
+        let this = std::process::id() as i32;
+        let found = before.since(&|process, _| process == this);
+        if found.is_none() {
+            self.notes.push(
+                "the kernel keeps no accounts of tasks (schedstats): what it does besides was not measured".to_owned(),
+            );
+        }
+        Ok(found)
     }
 
     fn memory(&mut self, cpu: usize, other: Option<usize>) -> Result<(), Error> {

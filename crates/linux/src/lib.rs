@@ -22,6 +22,7 @@ mod hogs;
 mod host;
 mod measured;
 mod objects;
+mod others;
 mod processes;
 mod program;
 mod run;

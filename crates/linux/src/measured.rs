@@ -1,6 +1,7 @@
 //! What the kernel gave.
 
 use vruntime_trace::LoopTimes;
+use vruntime_workload::resident::Resident;
 
 /// What came out of a run. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,9 @@ pub struct Measured {
     pub kernel: String,
     /// CPUs this process may run on.
     pub cpus: usize,
+    /// What else this machine ran meanwhile, this program's own waiting thread among it, from what took most CPU time on; none: its kernel keeps
+    /// no accounts of tasks (schedstats).
+    pub others: Option<Vec<Resident>>,
     /// What was left out, and why; what was cleaned up.
     pub notes: Vec<String>,
     /// It was stopped before its end.

@@ -63,6 +63,11 @@ impl Child {
         Ok(Self { pid: Pid::from_raw(child.map_err(failed)?), report })
     }
 
+    /// Its process id; none if it has ended.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.pid.map(|pid| pid.as_raw_nonzero().get())
+    }
+
     /// Whether any has ended. One call, as long as none has.
     pub(crate) fn any_is_gone(children: &mut [Self]) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::ftrace::Recording;
 use crate::measured::{Measured, TaskMeasured};
 use crate::objects::Objects;
+use crate::others::Look;
 use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, work};
@@ -28,8 +29,12 @@ const LEAD_EACH_NS: u64 = 200_000;
 /// The same if there are real-time tasks. The period of real-time bandwidth begins when the first of them is queued, which is when it is made
 /// one, and lasts a second: begun shortly before the start it would end in the middle of what it lets nobody have but fair tasks.
 const LEAD_REAL_TIME_NS: u64 = 300_000_000;
-/// How often it is looked whether somebody wants the run to stop. That takes a CPU from the workload's tasks.
+/// How often it is looked whether all are ready to begin.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked whether somebody wants the run to stop: that takes a CPU from the workload's tasks. A signal (Ctrl-C) ends the wait at
+/// once, and whoever handles it has so long to say so.
+const LOOK_DURING: Duration = Duration::from_secs(1);
+const HANDLING: Duration = Duration::from_millis(10);
 /// Threads beyond this are refused.
 pub(crate) const MAX_THREADS: usize = 30_000;
 /// Tasks that are processes of their own are threads of one if there are more than this.
@@ -368,8 +373,15 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
             None
         }
     });
+    let before = Look::now();
     let interrupted = last(&shared, begun.len() as u64, duration, &mut children, stopped);
     let over = work::now().min(shared.end());
+    let this = std::process::id() as i32;
+    let ours = |process: i32, thread: i32| {
+        let child = || children.iter().any(|child| child.pid() == Some(process));
+        if process == this { thread != this } else { child() }
+    };
+    let others = before.since(&ours);
     let trace = recording.and_then(|(recording, path)| match recording.finish(&path) {
         Ok(()) => Some(path),
         Err(error) => {
@@ -397,6 +409,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         groups,
         kernel,
         cpus: check::online(),
+        others,
         notes,
         interrupted,
         trace,
@@ -484,8 +497,11 @@ fn last(
             shared.change(change);
         }
         let next = changes.peek().map_or(u64::MAX, |change| start + change.at).min(end);
-        let wait = LOOK.min(Duration::from_nanos(next.saturating_sub(now)));
+        let wait = LOOK_DURING.min(Duration::from_nanos(next.saturating_sub(now)));
         shared.common.wait_until_done(wait);
+        if shared.common.live() > 0 && work::now() < now + wait.as_nanos() as u64 {
+            shared.common.wait_until_done(HANDLING);
+        }
     }
     shared.common.stop_all();
     interrupted

@@ -79,6 +79,8 @@ pub struct Config<T> {
     pub group_switches: bool,
     /// A new task may preempt its parent as any other waker would (EEVDF).
     pub forks_preempt: bool,
+    /// A task wakes where it slept as long as that CPU is used to less than so many percent; 0: off.
+    pub pack_pct: u32,
     /// Whether a CPU that runs a fair task is interrupted for another one.
     pub preemption: Preemption,
     /// How deadline tasks reclaim.
@@ -107,6 +109,7 @@ impl Config<Knobs> {
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
             forks_preempt: kernel.forks_preempt,
+            pack_pct: kernel.pack_pct,
             preemption: Preemption::Eager,
             grub: kernel.grub,
             rt_period_phase_ns: None,
@@ -130,6 +133,7 @@ impl Config<Knobs> {
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
             forks_preempt: self.forks_preempt,
+            pack_pct: self.pack_pct,
             preemption: self.preemption,
             grub: self.grub,
             rt_period_phase_ns: self.rt_period_phase_ns,

@@ -4,14 +4,18 @@
 //! any CPU has. A task that has a CPU for itself is preempted by it about once a second, and loads are never so even that balancing stands
 //! still. It keeps to whole seconds, three ticks apart from CPU to CPU (`round_jiffies`), whenever it gets its turn.
 //!
+//! Where somebody measured what a machine does besides ([`MachineSpec::residents`]), it does that instead: each resident wakes at a steady
+//! rate, from a moment drawn from the seed on, and works each time what it works on average. That real ones are uneven is not simulated.
+//!
 //! And `rcu_preempt`, if the workload forks: see [`crate::rcu`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
+use vruntime_workload::resident::Resident;
 
-use crate::costs::Costs;
+use crate::config::MachineSpec;
 use crate::cpu::NEVER;
 use crate::rng::Rng;
 
@@ -23,43 +27,70 @@ const SKEW_TICKS: u64 = 3;
 /// Class and name of the thread of grace periods.
 pub(crate) const RCU: &str = "rcu_preempt";
 
-/// The workload with the kernel threads of a machine of `cpus` CPUs, after the workload's own tasks. As it is if they cost nothing.
-pub(crate) fn with_kernel_threads<'a>(
+/// Class of what was measured.
+const RESIDENT: &str = "background";
+
+/// The workload with what a machine of `cpus` CPUs does besides, after the workload's own tasks. As it is if that is nothing.
+pub(crate) fn with_residents<'a>(
     workload: &'a Workload,
     cpus: usize,
-    costs: &Costs,
-    hz: u32,
+    spec: &MachineSpec,
     seed: u64,
 ) -> Cow<'a, Workload> {
     let forks = workload.tasks.iter().flat_map(|task| task.phases.iter()).any(|phase| phase.ops.iter().any(is_fork));
-    let rcu = forks && costs.rcu_ns > 0;
-    if costs.kworker_ns == 0 && !rcu {
+    let rcu = forks && spec.costs.rcu_ns > 0;
+    if spec.costs.kworker_ns == 0 && !rcu && spec.residents.is_none() {
         return Cow::Borrowed(workload);
     }
     let mut all = workload.clone();
-    let tick_ns = PERIOD_NS / u64::from(hz.max(1));
     let mut rng = Rng::new(seed ^ 0xbb67_ae85_84ca_a73b);
-    if costs.kworker_ns > 0 {
+    if let Some(residents) = &spec.residents {
+        for resident in residents.iter().filter(|resident| !(rcu && resident.name == RCU)) {
+            add_resident(resident, cpus, &mut all, &mut rng);
+        }
+    } else if spec.costs.kworker_ns > 0 {
+        let tick_ns = PERIOD_NS / u64::from(spec.hz.max(1));
         let first = rng.below(PERIOD_NS);
         for cpu in 0..cpus as u64 {
             let skew = cpu * SKEW_TICKS * tick_ns % PERIOD_NS;
-            let timer = all.timers.len();
             let start = (first + PERIOD_NS - skew) % PERIOD_NS;
-            let name = format!("kworker/{cpu}:0");
-            all.timers.push(Timer { name: name.clone(), start: Some(start) });
-            let beat = Op::Timer { timer, period: PERIOD_NS, mode: TimerMode::Relative };
-            let ops = vec![Op::Run { work: costs.kworker_ns }, beat];
-            let thread = thread(name, "kworker", ops);
-            let settings = Settings { cpus: Some(vec![cpu as u32]), ..thread.settings };
-            all.tasks.push(Task { start: Some(start), settings, ..thread });
+            let worker = thread(format!("kworker/{cpu}:0"), "kworker", Vec::new());
+            let settings = Settings { cpus: Some(vec![cpu as u32]), ..worker.settings };
+            add_periodic(Task { settings, ..worker }, start, PERIOD_NS, spec.costs.kworker_ns, &mut all);
         }
     }
     if rcu {
-        let ops = vec![Op::Run { work: costs.rcu_ns }, Op::Device { time: NEVER }];
+        let ops = vec![Op::Run { work: spec.costs.rcu_ns }, Op::Device { time: NEVER }];
         let slept_on = Some(rng.below(cpus as u64) as u32);
         all.tasks.push(Task { slept_on, ..thread(RCU.to_owned(), RCU, ops) });
     }
     Cow::Owned(all)
+}
+
+/// One that was measured, asleep on one of its CPUs. None if there are no such CPUs here.
+fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut Rng) {
+    let here = |cpus_of: &Vec<u32>| cpus_of.iter().copied().filter(|&cpu| (cpu as usize) < cpus).collect::<Vec<_>>();
+    let own = resident.cpus.as_ref().map(here);
+    let choices = own.clone().unwrap_or_else(|| (0..cpus as u32).collect());
+    if choices.is_empty() || resident.work == 0 {
+        return;
+    }
+    let period = resident.period.max(1);
+    let start = rng.below(period);
+    let slept_on = Some(choices[rng.below(choices.len() as u64) as usize]);
+    let task = thread(resident.name.clone(), RESIDENT, Vec::new());
+    let settings = Settings { policy: Some(resident.policy), cpus: own, ..task.settings };
+    add_periodic(Task { settings, slept_on, ..task }, start, period, resident.work, all);
+}
+
+/// A thread that works so long each period from `start` on.
+fn add_periodic(task: Task, start: u64, period: u64, work: u64, all: &mut Workload) {
+    let timer = all.timers.len();
+    all.timers.push(Timer { name: task.name.clone(), start: Some(start) });
+    let beat = Op::Timer { timer, period, mode: TimerMode::Relative };
+    let ops = vec![Op::Run { work }, beat];
+    let phases = Arc::from([Phase { ops, ..task.phases[0].clone() }]);
+    all.tasks.push(Task { start: Some(start), phases, ..task });
 }
 
 fn is_fork(op: &Op) -> bool {

@@ -3,6 +3,7 @@
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{CpuMask, Kernel, Topology};
+use vruntime_workload::resident::Resident;
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
@@ -37,6 +38,8 @@ pub struct MachineSpec {
     /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
     /// needed.
     pub host_cpus: Option<u32>,
+    /// What it runs besides the workload, as somebody measured it; none: the threads of the kernel that the costs speak of.
+    pub residents: Option<Vec<Resident>>,
 }
 
 impl MachineSpec {
@@ -53,6 +56,7 @@ impl MachineSpec {
             idle_states: Vec::new(),
             isolated: CpuMask::new(),
             host_cpus: None,
+            residents: None,
         }
     }
 }

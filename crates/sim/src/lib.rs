@@ -144,7 +144,7 @@ where
     // Without a known end they would keep a deadlocked run going for ever.
     let ends = config.duration.or(workload.duration).is_some();
     let whole = if ends {
-        background::with_kernel_threads(workload, shared.nr_cpus(), &spec.costs, spec.hz, config.seed)
+        background::with_residents(workload, shared.nr_cpus(), spec, config.seed)
     } else {
         Cow::Borrowed(workload)
     };

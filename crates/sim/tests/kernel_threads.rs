@@ -3,9 +3,11 @@
 mod support;
 
 use support::*;
-use vruntime_sched::event::Event;
+use vruntime_sched::event::{Event, Running};
+use vruntime_sched::ids::CpuId;
 use vruntime_sim::Config;
 use vruntime_workload::program::*;
+use vruntime_workload::resident::Resident;
 
 /// A machine whose kernel does nothing but what its threads do.
 fn machine(cpus: u32, hz: u32, set: &[(&str, u64)]) -> Config {
@@ -95,4 +97,60 @@ fn kernel_threads_keep_to_their_second() {
         );
         assert_eq!((first[0] + 1_000_000 - second[0]) % 1_000_000, 12_000, "{first:?} {second:?}");
     }
+}
+
+fn resident(name: &str, cpus: Option<Vec<u32>>, period: u64, work: u64) -> Resident {
+    Resident { name: name.to_owned(), policy: Policy::Other { nice: 0, slice: None }, cpus, period, work }
+}
+
+/// What was measured of a machine runs beside the workload, as often and as long, instead of the thread of each CPU.
+#[test]
+fn what_a_machine_does_besides_is_simulated_as_measured() {
+    let mut config = machine(2, 250, &[("kworker_ns", 10_000)]);
+    config.duration = Some(10_000 * MS);
+    config.seed = 7;
+    config.machine.residents = Some(vec![
+        resident("daemon", None, 100 * MS, 2 * MS),
+        resident("pinned", Some(vec![1, 9]), 250 * MS, MS),
+        resident("elsewhere", Some(vec![2, 3]), 100 * MS, MS),
+        resident("nothing", None, 100 * MS, 0),
+    ]);
+    let mut log = Log::default();
+    simulate(&workload(vec![hog("hog", 0), hog("hog2", 1)]), &config, &mut log).unwrap();
+    assert_eq!(&log.names[2..], ["daemon", "pinned"], "there are no CPUs for one, nor is there work for another");
+    let daemon = wakeups(&log, "daemon");
+    assert!((99..=101).contains(&daemon.len()), "{daemon:?}");
+    assert!(daemon.windows(2).all(|pair| pair[1] - pair[0] == 100_000), "{daemon:?}");
+    let turns = |name: &str| {
+        let wanted = Running::Task(log.of(name));
+        let ends = |event| match event {
+            Event::Switch { next, .. } if next == wanted => Some(true),
+            Event::Switch { prev, .. } if prev == wanted => Some(false),
+            _ => None,
+        };
+        let ends = log.events.iter().filter_map(|&(at, cpu, event)| Some((at, cpu, ends(event)?)));
+        ends.collect::<Vec<(u64, CpuId, bool)>>()
+    };
+    let pinned = turns("pinned");
+    assert!(pinned.len() >= 78 && pinned.iter().all(|(_, cpu, _)| cpu.0 == 1), "{pinned:?}");
+    // Without costs it works exactly what was measured, each time.
+    for turn in turns("daemon").chunks_exact(2) {
+        assert!(turn[0].2 && !turn[1].2 && turn[1].0 - turn[0].0 == 2 * MS, "{turn:?}");
+    }
+}
+
+/// A machine of which it was measured that it does nothing does nothing, and grace periods are simulated instead of measured.
+#[test]
+fn a_machine_can_do_nothing_besides() {
+    let names = |residents: Vec<Resident>, tasks: Vec<Task>| {
+        let mut config = machine(2, 250, &[("kworker_ns", 10_000), ("rcu_ns", 10_000)]);
+        config.machine.residents = Some(residents);
+        let mut log = Log::default();
+        simulate(&workload(tasks), &config, &mut log).unwrap();
+        log.names.into_iter().filter(|name| name.contains("kworker") || name.contains("rcu")).collect::<Vec<_>>()
+    };
+    let rcu = || vec![resident("rcu_preempt", None, 100 * MS, 10_000)];
+    assert!(names(Vec::new(), vec![hog("hog", 0)]).is_empty());
+    assert_eq!(names(rcu(), vec![hog("hog", 0)]), ["rcu_preempt"]);
+    assert_eq!(names(rcu(), forks(&[100])), ["rcu_preempt"]);
 }

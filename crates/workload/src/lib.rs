@@ -8,6 +8,8 @@
 //! | traces of real machines, event by event | [`recorded`] |
 //! | the classic benchmarks, by their command lines | [`model`] |
 //!
+//! What a machine does besides is a list of [`resident`]s.
+//!
 //! Each is translated to a [`program::Workload`]. What is wrong with a file is told as an [`Error`], with its place;
 //! what is wrong with a workload itself is found by [`check::check`].
 
@@ -24,6 +26,7 @@ mod plain;
 pub mod program;
 pub mod recorded;
 pub mod recording;
+pub mod resident;
 pub mod rtapp;
 pub mod scenario;
 mod suggest;

@@ -13,6 +13,7 @@ use crate::groups::{GroupTree, normalize_path};
 use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::model;
 use crate::program::{Bandwidth, Stop, Workload};
+use crate::resident::{self, Resident};
 use crate::rtapp::{self, Options};
 
 /// One recorded scenario.
@@ -40,6 +41,14 @@ pub struct Recording {
     pub workload: Workload,
     /// One entry a run.
     pub observed: Vec<Observed>,
+}
+
+impl Recording {
+    /// What else the machine ran, over all runs in which somebody looked; none: nobody did.
+    pub fn residents(&self) -> Option<Vec<Resident>> {
+        let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
+        (!looks.is_empty()).then(|| resident::average(&looks))
+    }
 }
 
 /// QEMU's `-smp`: sockets of cores of threads.
@@ -78,6 +87,8 @@ pub struct Observed {
     /// By group that has a limit; the path as in [`Workload::groups`].
     #[serde(default)]
     pub groups: BTreeMap<String, ObservedGroup>,
+    /// What else ran meanwhile; none: nobody looked.
+    pub others: Option<Vec<Resident>>,
 }
 
 /// What one task got.

@@ -15,6 +15,7 @@ use vruntime_report::fidelity::{
 use vruntime_sim::Costs;
 use vruntime_workload::SourceMap;
 use vruntime_workload::recording::{self, Observed, Recording};
+use vruntime_workload::resident::Resident;
 
 use crate::args::{Fidelity, Model};
 use crate::commands::html;
@@ -48,7 +49,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         }
         files = on_disk(folder)?;
     }
-    let costs = fidelity.costs.as_deref().map(costs).transpose()?;
+    let given = fidelity.costs.as_deref().map(given).transpose()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
@@ -74,7 +75,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         }
         notes.extend(plan::without_preempt(&recording).map(|note| format!("{kernel} {}: {note}", recording.name)));
         let name = recording.name.clone();
-        match scenario(recording, &kernel, fidelity, costs.as_ref()) {
+        match scenario(recording, &kernel, fidelity, given.as_ref()) {
             Ok(scenario) => scenarios.push(scenario),
             Err(error) => skipped.push(format!("{kernel} {name}: refused: {error}")),
         }
@@ -214,14 +215,24 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
     text
 }
 
+/// What the command line says of the machine instead of its kind.
+struct Given {
+    costs: Costs,
+    /// What it runs besides, for recordings that do not tell.
+    residents: Option<Vec<Resident>>,
+}
+
 /// The costs that the command line names.
-fn costs(text: &str) -> miette::Result<Costs> {
-    if let Some(measured) = machine_file::named(text)?.map(|file| file.costs()).transpose()?.flatten() {
-        return Ok(measured);
+fn given(text: &str) -> miette::Result<Given> {
+    if let Some(file) = machine_file::named(text)?
+        && let Some(costs) = file.costs()?
+    {
+        return Ok(Given { costs, residents: file.residents });
     }
     let help =
         format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
-    Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))
+    let costs = Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))?;
+    Ok(Given { costs, residents: None })
 }
 
 /// The scenario that was recorded, and how it is to be simulated. What fails here is the recording's fault.
@@ -229,7 +240,7 @@ fn scenario(
     mut recording: Recording,
     kernel: &str,
     fidelity: &Fidelity,
-    costs: Option<&Costs>,
+    given: Option<&Given>,
 ) -> miette::Result<Scenario> {
     let workload = std::mem::take(&mut recording.workload);
     let confined: BTreeSet<Option<&[u32]>> = workload.tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
@@ -256,8 +267,10 @@ fn scenario(
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };
     let mut plan = plan::plan(&input, Some(kernel), None, &options)?;
-    if let Some(costs) = costs {
-        plan.config.machine.costs = costs.clone();
+    if let Some(given) = given {
+        let machine = &mut plan.config.machine;
+        machine.costs = given.costs.clone();
+        machine.residents = machine.residents.take().or_else(|| given.residents.clone());
     }
     Ok(Scenario { recorded, input, plan })
 }

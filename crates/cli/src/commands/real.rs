@@ -13,6 +13,7 @@ use vruntime_report::{
 };
 use vruntime_trace::SchedPolicy;
 use vruntime_workload::program::Workload;
+use vruntime_workload::resident::Resident;
 
 use super::leave;
 use crate::args::Real;
@@ -107,10 +108,11 @@ fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
     let (Some(first), Some(of_first)) = (runs.first(), results.first()) else { return String::new() };
     let stopped = if runs.iter().any(|run| run.interrupted) { ", stopped by Ctrl-C" } else { "" };
     let mut text = format!(
-        "{name} under this machine's Linux {} on {} CPUs\n{:.3} s of real time{stopped}\n\n{}",
+        "{name} under this machine's Linux {} on {} CPUs\n{:.3} s of real time{stopped}\n{}\n{}",
         first.kernel,
         first.cpus,
         first.elapsed_ns as f64 / 1e9,
+        first.others.as_deref().map(besides).unwrap_or_default(),
         measured_table(of_first)
     );
     if results.len() > 1 {
@@ -121,6 +123,19 @@ fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
     text
 }
 
+/// What else the machine did, in a line.
+fn besides(others: &[Resident]) -> String {
+    /// So many are named.
+    const NAMED: usize = 3;
+    let percent = |resident: &Resident| 100.0 * resident.work as f64 / resident.period as f64;
+    let all: f64 = others.iter().map(percent).sum();
+    let rate: f64 = others.iter().map(|resident| 1e9 / resident.period as f64).sum();
+    let most: Vec<String> =
+        others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
+    let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
+    format!("besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}\n")
+}
+
 fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
     let observed = runs.iter().zip(results).map(|(run, results)| {
         let mut json = observed_json(results, 0, 0);
@@ -129,6 +144,7 @@ fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
             for absent in ["seed", "digest", "cpus", "machine"] {
                 fields.remove(absent);
             }
+            fields.insert("others".to_owned(), json!(run.others));
             fields.insert("notes".to_owned(), json!(run.notes));
             fields.insert("interrupted".to_owned(), json!(run.interrupted));
         }

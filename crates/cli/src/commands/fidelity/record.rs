@@ -324,7 +324,7 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
             (group.path.trim_start_matches('/'), value)
         })
         .collect();
-    json!({ "tasks": tasks, "groups": groups })
+    json!({ "tasks": tasks, "groups": groups, "others": measured.others })
 }
 
 #[cfg(test)]

@@ -30,6 +30,9 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     {
         return mask.first().unwrap_or(prev);
     }
+    if shared.config.pack_pct > 0 && rq.tasks[task].allowed(prev) && packs(shared, prev) {
+        return prev;
+    }
     let mut target = prev;
     if on != prev && rq.tasks[task].allowed(on) && shared.config.features.has(Feature::OldWakeNode) {
         // The previous CPU may be idle in another node: nobody looks there.
@@ -45,6 +48,13 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         }
     }
     select_idle_sibling(rq, shared, task, target)
+}
+
+/// Whether a CPU is used so little that who slept there wakes there ([`Kernel::as_of`](crate::Kernel::as_of)).
+#[inline(never)]
+fn packs<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, cpu: CpuId) -> bool {
+    let cpu = shared.cpu(cpu);
+    cpu.util() * 100 < u64::from(cpu.capacity()) * u64::from(shared.config.pack_pct)
 }
 
 /// `select_task_rq_fair` for a task that execs: the idlest CPU, as at fork, reckoned without the task itself.

@@ -1,0 +1,70 @@
+//! The releases of 6.18 that leave a task that wakes where it slept while that CPU is used little, as they were traced.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, MigrateCause};
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+/// 6.18 of that release on two CPUs of one cache.
+fn release(name: &str) -> Config {
+    let mut config = Config { duration: Some(2000 * MS), ..exact("6.18", "core:2") };
+    config.kernel.as_of(name);
+    config
+}
+
+fn forever(ops: Vec<Op>) -> Vec<Phase> {
+    vec![phase(ops, Repeat::Forever)]
+}
+
+/// Works so long and sleeps so long, in microseconds, on that CPU.
+fn works(name: &str, run: u64, sleep: u64, cpu: u32) -> Task {
+    pinned(task(name, forever(vec![Op::Run { work: run * 1000 }, Op::Sleep { time: sleep * 1000 }])), &[cpu])
+}
+
+/// A task that works 50 us and sleeps a millisecond: it is put on CPU 0 now and then, and may go where it likes twice after that.
+fn wanderer() -> Task {
+    let ops = || vec![Op::Run { work: 50_000 }, Op::Sleep { time: 950_000 }];
+    let mut home = phase(ops(), Repeat::Times(1));
+    home.settings.cpus = Some(vec![0]);
+    let mut away = phase(ops(), Repeat::Times(2));
+    away.settings.cpus = Some(vec![0, 1]);
+    Task { repeat: Repeat::Forever, ..task("w", vec![home, away]) }
+}
+
+/// When the wanderer moved because it woke, milliseconds.
+fn moves(log: &Log) -> Vec<u64> {
+    let wanderer = log.of("w");
+    log.pick(|at, event| match event {
+        Event::Migrate { task, cause: MigrateCause::Wakeup, .. } if task == wanderer => Some(at / MS),
+        _ => None,
+    })
+}
+
+fn run(release: &Config, others: Vec<Task>) -> Vec<u64> {
+    let mut log = Log::default();
+    simulate(&workload([vec![wanderer()], others].concat()), release, &mut log).unwrap();
+    moves(&log)
+}
+
+/// Beside 52 % of work on its CPU it stays, beside 75 % it goes whenever it may; other releases go to the idle CPU in both cases.
+#[test]
+fn a_task_leaves_a_cpu_that_is_used_much() {
+    let (cloud, debian) = (release("6.18.44"), release("6.18.15+deb13-cloud-amd64"));
+    let beside = |config: &Config, run_us: u64| run(config, vec![works("p", run_us, 2000 - run_us, 0)]).len();
+    assert!(beside(&cloud, 1040) <= 3, "{}", beside(&cloud, 1040));
+    let (little, much) = (beside(&debian, 1040), beside(&debian, 1500));
+    assert!(little > 100 && much > 200, "{little} {much}");
+    assert!(beside(&cloud, 1500) * 10 >= much * 9, "{} {much}", beside(&cloud, 1500));
+}
+
+/// Beside a hog it stays until the hog has brought the CPU to seven tenths: measured were 53 ms.
+#[test]
+fn a_task_leaves_a_hog_after_a_while() {
+    let hog = || Task { slept_on: Some(0), start: Some(500 * MS), ..works("hog", 1_000_000_000, 0, 0) };
+    let first = run(&release("6.18.44"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
+    assert!((546..=560).contains(&first), "{first}");
+    let first = run(&release("6.18.15"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
+    assert!(first <= 520, "as soon as a balance has counted idle CPUs: {first}");
+}
