@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde::Deserialize;
+use vruntime_sim::idle::IdleDepth;
 use vruntime_sim::{Costs, Preempt};
 use vruntime_workload::Source;
 use vruntime_workload::resident::Resident;
@@ -28,9 +29,22 @@ pub(crate) struct MachineFile {
     /// What migrations cost by working set. For people: the simulator charges one cost.
     #[serde(default)]
     migration: Migration,
+    /// What leaving idleness takes by how long it lasted.
+    #[serde(default)]
+    idle_exit: IdleExit,
     /// What it runs besides any workload; nothing said: the threads of the kernel that the costs speak of.
     #[serde(rename = "background")]
     pub(crate) residents: Option<Vec<Resident>>,
+}
+
+/// What leaving idleness takes beyond the cost `idle_exit_ns`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdleExit {
+    /// Idle for so many nanoseconds at least.
+    after_ns: Vec<u64>,
+    /// Nanoseconds more.
+    extra_ns: Vec<u64>,
 }
 
 /// What migrations cost, a working set each.
@@ -75,6 +89,12 @@ impl MachineFile {
         Ok(Some(costs))
     }
 
+    /// How much longer idle CPUs take to wake up.
+    pub(crate) fn idle_depths(&self) -> Vec<IdleDepth> {
+        let IdleExit { after_ns, extra_ns } = &self.idle_exit;
+        after_ns.iter().zip(extra_ns).map(|(&after_ns, &extra_ns)| IdleDepth { after_ns, extra_ns }).collect()
+    }
+
     /// The preemption model it names.
     pub(crate) fn preempt(&self) -> miette::Result<Option<Preempt>> {
         let Some(name) = &self.machine.preempt else { return Ok(None) };
@@ -103,8 +123,8 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
 
 fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     let wrong = |span, message: &str| {
-        let help = "a machine file has [machine] with topology, capacities, hz, preempt, autogroup, [costs], [[background]], and [migration] \
-                    with kib, extra_ns, again_ns; vruntime calibrate writes one";
+        let help = "vruntime calibrate writes such files: [machine] with topology, capacities, hz, preempt, autogroup, [costs], [[background]], \
+                    [idle_exit] with after_ns, extra_ns, and [migration] with kib, extra_ns, again_ns";
         Source::new(name, text).error_at(span, message, "here", help)
     };
     let file: MachineFile =
@@ -114,6 +134,12 @@ fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
         let at = text.find("[migration]").unwrap_or(0);
         let lists = "the lists of [migration] differ in length: each has a value a working set";
         return Err(wrong(at..at + "[migration]".len(), lists).into());
+    }
+    let IdleExit { after_ns, extra_ns } = &file.idle_exit;
+    if after_ns.len() != extra_ns.len() || !after_ns.is_sorted_by(|a, b| a < b) {
+        let at = text.find("[idle_exit]").unwrap_or(0);
+        let lists = "[idle_exit] has as many after_ns as extra_ns, from short times to long ones";
+        return Err(wrong(at..at + "[idle_exit]".len(), lists).into());
     }
     Ok(file)
 }
@@ -148,6 +174,7 @@ fn described() -> miette::Result<MachineFile> {
         machine: machine(&host),
         costs: BTreeMap::new(),
         migration: Migration::default(),
+        idle_exit: IdleExit::default(),
         residents: None,
     })
 }
@@ -196,6 +223,7 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     if let Some(residents) = &calibration.residents {
         text.push_str(&background(residents));
     }
+    text.push_str(&idle_exits(&calibration.idle_exits));
     text.push_str(&migrations(&calibration.migrations));
     text.push_str(&timer_slacks(&calibration.timer_slacks));
     if !host.features.is_empty() {
@@ -221,6 +249,26 @@ fn background(residents: &[Resident]) -> String {
     }
     let tables = toml::to_string(&BTreeMap::from([("background", residents)])).unwrap_or_default();
     format!("{lead}{tables}")
+}
+
+/// What leaving idleness takes, as columns.
+#[cfg(target_os = "linux")]
+fn idle_exits(measured: &[vruntime_linux::IdleExit]) -> String {
+    if measured.is_empty() {
+        return String::new();
+    }
+    let column = |name: &str, value: &dyn Fn(&vruntime_linux::IdleExit) -> u64| {
+        let values: Vec<String> = measured.iter().map(|exit| format!("{:>8}", value(exit))).collect();
+        format!("{name} = [{}]\n", values.join(", "))
+    };
+    [
+        "\n# A CPU that has been idle for so long takes so much longer than idle_exit_ns to wake up: how late sleeps of that length return on an\n\
+         # idle CPU beyond those on a busy one. Medians; where it is no longer than after a shorter time, there is no column.\n\
+         [idle_exit]\n",
+        &column("after_ns", &|exit| exit.after_ns),
+        &column("extra_ns", &|exit| exit.extra_ns),
+    ]
+    .concat()
 }
 
 /// What migrations cost, as columns.
@@ -284,6 +332,9 @@ mod tests {
             timer_slacks: [(50_000, 60_000), (1, 9_000)]
                 .map(|(ns, late)| TimerSlack { ns, least_late_ns: late - 1000, mean_late_ns: late })
                 .to_vec(),
+            idle_exits: [(1_000_000, 20_000), (3_000_000, 60_000)]
+                .map(|(after_ns, extra_ns)| vruntime_linux::IdleExit { after_ns, extra_ns })
+                .to_vec(),
             residents: None,
             notes: Vec::new(),
         }
@@ -295,6 +346,7 @@ mod tests {
         let file = parse("m.toml", &text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         assert_eq!(file.machine.preempt.as_deref(), Some("lazy"));
         assert_eq!(file.costs.get("migration_ns"), Some(&7), "{text}");
+        assert_eq!(file.idle_depths().last(), Some(&IdleDepth { after_ns: 3_000_000, extra_ns: 60_000 }), "{text}");
         let migration = file.migration;
         assert_eq!((migration.kib, migration.extra_ns), (vec![4, 4096], vec![10, 30_000]), "{text}");
         assert_eq!(migration.again_ns, [20, 400_000]);
@@ -346,5 +398,9 @@ mod tests {
         let error = parse("m.toml", text).unwrap_err();
         assert!(error.to_string().contains("differ in length"), "{error:?}");
         assert!(parse("m.toml", &text.replace("[1]", "[1, 2]")).is_ok());
+        let text = "[machine]\ntopology = \"2\"\n[idle_exit]\nafter_ns = [16, 4]\nextra_ns = [1, 2]\n";
+        let error = parse("m.toml", text).unwrap_err();
+        assert!(error.to_string().contains("from short times to long ones"), "{error:?}");
+        assert!(parse("m.toml", &text.replace("[16, 4]", "[4, 16]")).is_ok());
     }
 }

@@ -158,6 +158,7 @@ pub(crate) fn plan(
         (costs.kworker_ns, costs.rcu_ns) = (0, 0);
     }
     let measured = file.as_ref().and_then(|file| file.residents.clone());
+    spec.idle_depths = file.as_ref().map(MachineFile::idle_depths).unwrap_or_default();
     spec.residents = measured.or_else(|| recording.and_then(Recording::residents));
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;

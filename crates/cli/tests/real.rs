@@ -2,6 +2,9 @@
 //! without root, may not give.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -5,10 +5,6 @@
 
 mod kthreads;
 mod probes;
-#[cfg(test)]
-#[path = "../../../tests/skip.rs"]
-mod skip;
-
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -41,6 +37,15 @@ pub struct MigrationCost {
     pub again_ns: u64,
 }
 
+/// What leaving idleness takes after a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleExit {
+    /// A CPU has been idle for so long at least, nanoseconds.
+    pub after_ns: u64,
+    /// Nanoseconds beyond the cost `idle_exit_ns`.
+    pub extra_ns: u64,
+}
+
 /// How late sleeps return with a timer slack, on a CPU that has something to do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerSlack {
@@ -61,6 +66,9 @@ pub struct Calibration {
     pub costs: Vec<MeasuredCost>,
     /// What migrations cost, from small working sets to large ones; empty with one CPU.
     pub migrations: Vec<MigrationCost>,
+    /// What leaving idleness takes beyond the cost `idle_exit_ns`, from short times to long ones; only where it takes longer than after a
+    /// shorter time.
+    pub idle_exits: Vec<IdleExit>,
     /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the first missing if it
     /// has none.
     pub timer_slacks: Vec<TimerSlack>,
@@ -72,6 +80,10 @@ pub struct Calibration {
 
 /// Sizes of working sets, from what any cache of a core holds to what few do.
 const WORKING_SETS: [usize; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// Sleeps after which it is measured how late an idle CPU is, nanoseconds.
+const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
+/// Differences below this are noise, nanoseconds.
+const IDLE_NOISE: u64 = 2000;
 /// What is sent through a socket, as hackbench does, bytes.
 const MESSAGE: usize = 100;
 /// The one that the simulator's cost stands for.
@@ -90,8 +102,14 @@ const ASK: Duration = Duration::from_secs(1);
 pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let host = host::describe();
     let cpus = Cpus::take();
-    let mut this =
-        Measuring { stop, costs: Vec::new(), migrations: Vec::new(), timer_slacks: Vec::new(), notes: crate::clean() };
+    let mut this = Measuring {
+        stop,
+        costs: Vec::new(),
+        migrations: Vec::new(),
+        idle_exits: Vec::new(),
+        timer_slacks: Vec::new(),
+        notes: crate::clean(),
+    };
     let path = this.one_cpu(cpus.first)?;
     match cpus.other {
         Some(other) => this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?,
@@ -101,8 +119,8 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     this.memory(cpus.first, cpus.other)?;
     drop(cpus);
     let residents = this.besides()?;
-    let Measuring { costs, migrations, timer_slacks, notes, .. } = this;
-    Ok(Calibration { host, costs, migrations, timer_slacks, residents, notes })
+    let Measuring { costs, migrations, idle_exits, timer_slacks, notes, .. } = this;
+    Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, residents, notes })
 }
 
 /// The CPUs that are measured on. The calling thread may go where it could before when this is dropped.
@@ -148,6 +166,7 @@ struct Measuring<'a> {
     stop: &'a dyn Fn() -> bool,
     costs: Vec<MeasuredCost>,
     migrations: Vec<MigrationCost>,
+    idle_exits: Vec<IdleExit>,
     timer_slacks: Vec<TimerSlack>,
     notes: Vec<String>,
 }
@@ -288,7 +307,25 @@ impl Measuring<'_> {
             "how late it returns at least, beyond interrupt, switch and return",
         );
         self.cost("irq_jitter_ns", sleep.mean_late - sleep.least_late, "how much later it returns on average");
-        self.go_on()
+        self.go_on()?;
+        self.idle_exits(cpu, sleep.mean_late)
+    }
+
+    /// Sleeps on an idle CPU, which return later than on a busy one: by `idle_exit_ns`, and more the longer they were.
+    fn idle_exits(&mut self, cpu: usize, busy: u64) -> Result<(), Error> {
+        let Some(shallow) = self.costs.iter().find(|cost| cost.name == "idle_exit_ns").map(|cost| cost.ns) else {
+            return Ok(());
+        };
+        for after_ns in IDLE_FOR {
+            let Some(late) = probes::idle_sleep(cpu, after_ns) else { continue };
+            let extra_ns = late.saturating_sub(busy + shallow);
+            let before = self.idle_exits.last().map_or(0, |exit| exit.extra_ns);
+            if extra_ns >= before + IDLE_NOISE {
+                self.idle_exits.push(IdleExit { after_ns, extra_ns });
+            }
+            self.go_on()?;
+        }
+        Ok(())
     }
 
     /// Watches what runs while this process sleeps.
@@ -340,6 +377,7 @@ impl Measuring<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skip;
 
     #[test]
     fn costs_are_those_of_a_machine() {

@@ -26,11 +26,14 @@ mod others;
 mod processes;
 mod program;
 mod run;
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
 mod stat;
 mod sys;
 mod work;
 
-pub use calibrate::{Calibration, MeasuredCost, MigrationCost, TimerSlack, calibrate};
+pub use calibrate::{Calibration, IdleExit, MeasuredCost, MigrationCost, TimerSlack, calibrate};
 pub use error::Error;
 pub use host::{Host, describe, today};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};

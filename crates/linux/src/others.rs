@@ -115,14 +115,11 @@ fn each_task(mut visit: impl FnMut(&Task)) {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/skip.rs"]
-mod skip;
-
-#[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::skip;
 
     #[test]
     fn workers_of_a_pool_have_one_name() {

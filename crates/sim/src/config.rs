@@ -7,7 +7,7 @@ use vruntime_workload::resident::Resident;
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
-use crate::idle::IdleState;
+use crate::idle::{IdleDepth, IdleState};
 
 /// A machine: its shape and how fast its parts are.
 #[derive(Clone, Debug)]
@@ -33,6 +33,9 @@ pub struct MachineSpec {
     /// States an idle CPU can be in, from the shallowest to the deepest; none: leaving idleness always takes
     /// [`Costs::idle_exit_ns`].
     pub idle_states: Vec<IdleState>,
+    /// How much longer CPUs take to leave idleness by how long they have been idle, in the order of that; none: always
+    /// [`Costs::idle_exit_ns`].
+    pub idle_depths: Vec<IdleDepth>,
     /// CPUs that are isolated from the beginning (`isolcpus=domain`): load is not balanced to or from them. Not all.
     pub isolated: CpuMask,
     /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
@@ -54,6 +57,7 @@ impl MachineSpec {
             skew_tick: false,
             frequencies: None,
             idle_states: Vec::new(),
+            idle_depths: Vec::new(),
             isolated: CpuMask::new(),
             host_cpus: None,
             residents: None,

@@ -10,6 +10,7 @@ use vruntime_trace::Sink;
 use crate::costs::Costs;
 use crate::cpu::{Cpu, NOHZ, RESCHED};
 use crate::events::{Queue, Source};
+use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
 /// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of frequency, that of
@@ -50,6 +51,8 @@ pub(crate) struct Core<'a, S> {
     pub(crate) timers: Timers,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) costs: Costs,
+    /// What leaving idleness takes by how long it lasted.
+    pub(crate) idle_depths: Vec<IdleDepth>,
     /// The CPU whose code calls the scheduler.
     pub(crate) executing: CpuId,
     pub(crate) events: u64,
@@ -205,13 +208,14 @@ impl<S: Sink> Core<'_, S> {
     #[inline(never)]
     fn interrupt(&mut self, cpu: CpuId, why: u8, sent: u64) {
         let source = self.source(cpu.index(), IPI);
-        let this = &mut self.cpus[cpu.index()];
         let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
+        let exit = self.idle_exit(cpu.index(), at);
+        let this = &mut self.cpus[cpu.index()];
         // One that was sent later may overtake: its reasons are then all there are, as nobody acts on a kick who has something to run.
         if this.ipi == 0 || at < this.ipi_at {
             if this.sleeps_at(at) {
                 // It will find the CPU in its idle state: wake-up and interrupt are one event.
-                at = at.saturating_add(self.costs.idle_exit_ns + this.exit_latency);
+                at = at.saturating_add(exit);
                 this.awake_at = at;
             }
             this.ipi_at = at;

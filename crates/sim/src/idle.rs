@@ -13,6 +13,7 @@ use vruntime_sched::{Policy, Scheduler};
 use vruntime_trace::Sink;
 
 use crate::cpu::{IDLE, NEVER};
+use crate::host::Core;
 use crate::machine::{Machine, sched};
 
 /// A state an idle CPU can be in (`cpuidle_state`).
@@ -24,6 +25,16 @@ pub struct IdleState {
     pub exit_latency_ns: u64,
     /// It pays only for longer than this, nanoseconds.
     pub target_residency_ns: u64,
+}
+
+/// How much longer a CPU takes to leave idleness for having been idle for a while, whatever it had expected: what is seen from outside of the
+/// states of a host's CPUs under a virtual machine, of its polling before it gives a virtual CPU's CPU away, or of any governor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdleDepth {
+    /// It has been idle for this long at least, nanoseconds.
+    pub after_ns: u64,
+    /// What leaving takes beyond [`Costs::idle_exit_ns`](crate::Costs::idle_exit_ns), nanoseconds.
+    pub extra_ns: u64,
 }
 
 /// Why idle states make no sense.
@@ -108,6 +119,21 @@ impl Idle {
         if let Some((cpu, at)) = self.armed.remove(&task) {
             self.timers[cpu].remove(&(at, task));
         }
+    }
+}
+
+impl<S: Sink> Core<'_, S> {
+    /// What an idle CPU takes to wake up for an interrupt that arrives at `at`.
+    #[inline]
+    pub(crate) fn idle_exit(&self, cpu: usize, at: u64) -> u64 {
+        let this = &self.cpus[cpu];
+        let shallow = self.costs.idle_exit_ns + this.exit_latency;
+        if self.idle_depths.is_empty() {
+            return shallow;
+        }
+        let idle_for = at.saturating_sub(this.kernel_end);
+        let depth = self.idle_depths.iter().rfind(|depth| depth.after_ns <= idle_for);
+        shallow.saturating_add(depth.map_or(0, |depth| depth.extra_ns))
     }
 }
 

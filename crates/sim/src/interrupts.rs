@@ -32,10 +32,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return Some(NEVER);
         }
         let now = self.core.now;
+        self.core.cpus[cpu].settle(now);
+        let exit = self.core.idle_exit(cpu, now);
         let this = &mut self.core.cpus[cpu];
-        this.settle(now);
         if this.is_idle() && this.debt == 0 && !this.resched && this.awake_at != now {
-            let awake_at = now.saturating_add(self.core.costs.idle_exit_ns + this.exit_latency);
+            let awake_at = now.saturating_add(exit);
             if this.awake_at < now || this.awake_at > awake_at {
                 this.awake_at = awake_at;
             }

@@ -266,6 +266,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 timers: Timers::default(),
                 cpus: places.iter().map(|place| Cpu::new(place.capacity)).collect(),
                 costs: spec.costs.clone(),
+                idle_depths: spec.idle_depths.clone(),
                 executing: CpuId(0),
                 events: 0,
                 switches: 0,

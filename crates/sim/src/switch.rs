@@ -66,7 +66,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         if (prev == IDLE) != (curr == IDLE) {
             if curr == IDLE {
-                self.core.cpus[cpu].awake_at = NEVER;
+                let this = &mut self.core.cpus[cpu];
+                this.awake_at = NEVER;
+                // From the end of the switch on it is idle, or from now if that costs nothing.
+                this.kernel_end = this.kernel_end.max(self.core.now);
                 self.stop_tick(cpu);
             } else {
                 if self.idle.is_some() {

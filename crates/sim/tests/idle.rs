@@ -6,7 +6,7 @@ use support::*;
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::CpuId;
 use vruntime_sim::Config;
-use vruntime_sim::idle::IdleState;
+use vruntime_sim::idle::{IdleDepth, IdleState};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
@@ -119,4 +119,39 @@ fn a_wakeup_overtakes_a_kick() {
         let late = woken.iter().zip(runs.iter().skip(runs.len() - woken.len())).map(|(woken, runs)| runs - woken);
         assert_eq!(late.max(), Some(10 * US), "{kernel}");
     }
+}
+
+/// A CPU that has been idle for a while takes as long to wake up as was measured, whether its own timer or another CPU wakes it.
+#[test]
+fn the_longer_a_cpu_was_idle_the_longer_it_takes_to_wake_up() {
+    let late = |depths: &[(u64, u64)], asleep: u64| {
+        let mut config = exact("6.12", "core:2");
+        config.machine.costs.set("idle_exit_ns", 5_000).unwrap();
+        config.machine.idle_depths =
+            depths.iter().map(|&(after_ns, extra_ns)| IdleDepth { after_ns, extra_ns }).collect();
+        let sleeper = pinned(once("sleeper", vec![Op::Run { work: MS }, Op::Sleep { time: asleep }]), &[0]);
+        let mut log = Log::default();
+        simulate(&workload(vec![sleeper]), &config, &mut log).unwrap();
+        log.sleeps("sleeper")[0].1
+    };
+    let depths = [(MS, 20_000), (3 * MS, 60_000)];
+    assert_eq!(late(&[], 10 * MS), 5_000);
+    let wanted = [(MS - 1, 5_000), (MS, 25_000), (3 * MS - 1, 25_000), (3 * MS, 65_000), (1000 * MS, 65_000)];
+    for (asleep, ns) in wanted {
+        assert_eq!(late(&depths, asleep), ns, "{asleep}");
+    }
+    // Woken by another CPU: by the time it has been idle, and not by when its own timer would have come.
+    let woken = |after: u64| {
+        let mut config = exact("6.12", "core:2");
+        config.machine.idle_depths =
+            depths.iter().map(|&(after_ns, extra_ns)| IdleDepth { after_ns, extra_ns }).collect();
+        let waiter = pinned(once("waiter", vec![Op::Run { work: MS }, Op::SemWait(0), Op::Run { work: MS }]), &[0]);
+        let waker = pinned(once("waker", vec![Op::Run { work: MS + after }, Op::SemPost(0)]), &[1]);
+        let mut both = workload(vec![waiter, waker]);
+        both.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+        let mut log = Log::default();
+        simulate(&both, &config, &mut log).unwrap();
+        log.exit("waiter").unwrap() - (2 * MS + after)
+    };
+    assert_eq!([woken(MS / 2), woken(2 * MS), woken(30 * MS)], [0, 20_000, 60_000]);
 }

@@ -13,6 +13,7 @@ use vruntime_report::fidelity::{
     Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
 };
 use vruntime_sim::Costs;
+use vruntime_sim::idle::IdleDepth;
 use vruntime_workload::SourceMap;
 use vruntime_workload::recording::{self, Observed, Recording};
 use vruntime_workload::resident::Resident;
@@ -218,6 +219,7 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
 /// What the command line says of the machine instead of its kind.
 struct Given {
     costs: Costs,
+    idle_depths: Vec<IdleDepth>,
     /// What it runs besides, for recordings that do not tell.
     residents: Option<Vec<Resident>>,
 }
@@ -227,12 +229,12 @@ fn given(text: &str) -> miette::Result<Given> {
     if let Some(file) = machine_file::named(text)?
         && let Some(costs) = file.costs()?
     {
-        return Ok(Given { costs, residents: file.residents });
+        return Ok(Given { costs, idle_depths: file.idle_depths(), residents: file.residents });
     }
     let help =
         format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
     let costs = Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))?;
-    Ok(Given { costs, residents: None })
+    Ok(Given { costs, idle_depths: Vec::new(), residents: None })
 }
 
 /// The scenario that was recorded, and how it is to be simulated. What fails here is the recording's fault.
@@ -270,6 +272,7 @@ fn scenario(
     if let Some(given) = given {
         let machine = &mut plan.config.machine;
         machine.costs = given.costs.clone();
+        machine.idle_depths.clone_from(&given.idle_depths);
         machine.residents = machine.residents.take().or_else(|| given.residents.clone());
     }
     Ok(Scenario { recorded, input, plan })

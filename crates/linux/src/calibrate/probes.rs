@@ -425,6 +425,22 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option
     })
 }
 
+/// How late a sleep that long returns on a CPU that has nothing else to do, without slack: the median. None if it never returns.
+pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
+    /// Nanoseconds, and sleeps at most.
+    const WITHIN: (u64, usize) = (400_000_000, 200);
+    pin(cpu);
+    let before = timer_slack();
+    let _slack = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
+    let times = sample_within(WITHIN.0, WITHIN.1, || {
+        let due = work::now() + asleep;
+        let _slept = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &work::timespec(due));
+        Some(work::now().saturating_sub(due))
+    });
+    let _before = rustix::thread::set_current_timer_slack(before);
+    (!times.is_empty()).then(|| median(times))
+}
+
 /// What is lost at each tick: the median of the longest gap in each period of the tick.
 pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     const PERIODS: u64 = 200;
