@@ -160,6 +160,10 @@ pub(crate) fn plan(
     let measured = file.as_ref().and_then(|file| file.residents.clone());
     spec.idle_depths = file.as_ref().map(MachineFile::idle_depths).unwrap_or_default();
     spec.residents = measured.or_else(|| recording.and_then(Recording::residents));
+    if matches!(input.says, Says::Trace { .. }) {
+        // What the machine did besides is in the trace.
+        spec.residents = None;
+    }
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
     let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));

@@ -122,6 +122,11 @@ fn what_a_machine_does_besides_is_shown() {
     let percent: f64 = row.split_whitespace().nth(2).and_then(|cpu| cpu.parse().ok()).unwrap();
     assert!(well && (14.0..16.0).contains(&percent), "{out}");
     assert!(!out.contains("kworker"), "{out}");
+    // A trace has what its machine did besides.
+    let (well, _, err) = vruntime(folder.path(), &["run", "w.json", "--duration", "1s", "--out", "o"]);
+    assert!(well, "{err}");
+    let (well, out, err) = vruntime(folder.path(), &["replay", "o/trace.txt", "--machine", "m.toml"]);
+    assert!(well && out.contains("beat") && !out.contains("background"), "{out}{err}");
     let (well, out, err) = vruntime(folder.path(), &["real", "w.json", "--duration", "100ms"]);
     assert!(well, "{err}");
     if out.contains("besides, other tasks took ") {

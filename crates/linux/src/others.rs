@@ -2,14 +2,15 @@
 //!
 //! `/proc/PID/task/TID/schedstat` tells how long a thread has had a CPU and how often it got one; two looks tell what came between. Getting a
 //! CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot be told apart. A task that both began and ended
-//! between the looks is not seen.
+//! between the looks is not seen, and those of SCHED_DEADLINE are left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use procfs::process::{Process, Schedstat, Task, all_processes};
 use vruntime_workload::program::Policy;
 use vruntime_workload::resident::{Resident, average};
 
+use crate::hogs::Machine;
 use crate::{sys, work};
 
 /// All tasks at one time.
@@ -17,6 +18,8 @@ use crate::{sys, work};
 pub(crate) struct Look {
     at: u64,
     seen: BTreeMap<i32, Schedstat>,
+    /// CPUs that are online.
+    online: BTreeSet<u32>,
 }
 
 impl Look {
@@ -30,7 +33,8 @@ impl Look {
         });
         // What looking takes is not of what comes between two looks.
         seen.extend(this_thread());
-        Self { at: work::now(), seen }
+        let online = Machine::this().online;
+        Self { at: work::now(), seen, online }
     }
 
     /// What has run since, but for the tasks that are `ours` (process, thread). None if the kernel keeps no such accounts (no schedstats):
@@ -73,8 +77,13 @@ impl Look {
         if stat.comm.starts_with("migration/") {
             return None;
         }
-        let cpus: Vec<u32> = status.cpus_allowed_list?.iter().flat_map(|&(first, last)| first..=last).collect();
-        let all = cpus.len() >= std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let allowed = status.cpus_allowed_list?;
+        let may_run = |cpu: &&u32| allowed.iter().any(|(first, last)| (first..=last).contains(cpu));
+        let cpus: Vec<u32> = self.online.iter().filter(may_run).copied().collect();
+        if cpus.is_empty() {
+            return None;
+        }
+        let all = cpus.len() == self.online.len();
         let resident = Resident {
             name: pool(&stat.comm).to_owned(),
             policy,
