@@ -116,7 +116,9 @@ fn what_a_machine_does_besides_is_simulated_as_measured() {
         resident("nothing", None, 100 * MS, 0),
     ]);
     let mut log = Log::default();
-    simulate(&workload(vec![hog("hog", 0), hog("hog2", 1)]), &config, &mut log).unwrap();
+    // Who may leave the second CPU does, for there is one that does not give way.
+    let stays = pinned(once("stays", vec![Op::Run { work: 10_000 * MS }]), &[1]);
+    simulate(&workload(vec![hog("hog", 0), stays]), &config, &mut log).unwrap();
     assert_eq!(&log.names[2..], ["daemon", "pinned"], "there are no CPUs for one, nor is there work for another");
     let daemon = wakeups(&log, "daemon");
     assert!((99..=101).contains(&daemon.len()), "{daemon:?}");
