@@ -238,8 +238,8 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
 /// What the machine runs besides, a table each.
 #[cfg(target_os = "linux")]
 fn background(residents: &[Resident]) -> String {
-    let of_a_cpu: f64 = residents.iter().map(|resident| 100.0 * resident.work as f64 / resident.period as f64).sum();
-    let rate: f64 = residents.iter().map(|resident| 1e9 / resident.period as f64).sum();
+    let of_a_cpu = 100.0 * residents.iter().map(Resident::taken).sum::<f64>();
+    let rate: f64 = residents.iter().map(Resident::rate).sum();
     let lead = format!(
         "\n# What else ran while this process slept, simulated with any workload: {rate:.1} wakeups a second, {of_a_cpu:.2} % of a CPU. Remove what\n\
          # does not belong to the machine, or all for a machine that does nothing else.\n"
@@ -254,42 +254,48 @@ fn background(residents: &[Resident]) -> String {
 /// What leaving idleness takes, as columns.
 #[cfg(target_os = "linux")]
 fn idle_exits(measured: &[vruntime_linux::IdleExit]) -> String {
-    if measured.is_empty() {
-        return String::new();
-    }
-    let column = |name: &str, value: &dyn Fn(&vruntime_linux::IdleExit) -> u64| {
-        let values: Vec<String> = measured.iter().map(|exit| format!("{:>8}", value(exit))).collect();
-        format!("{name} = [{}]\n", values.join(", "))
-    };
-    [
-        "\n# A CPU that has been idle for so long takes so much longer than idle_exit_ns to wake up: how late sleeps of that length return on an\n\
+    columns(
+        "# A CPU that has been idle for so long takes so much longer than idle_exit_ns to wake up: how late sleeps of that length return on an\n\
          # idle CPU beyond those on a busy one. Medians; where it is no longer than after a shorter time, there is no column.\n\
          [idle_exit]\n",
-        &column("after_ns", &|exit| exit.after_ns),
-        &column("extra_ns", &|exit| exit.extra_ns),
-    ]
-    .concat()
+        measured,
+        &[("after_ns", |exit| exit.after_ns), ("extra_ns", |exit| exit.extra_ns)],
+    )
 }
 
 /// What migrations cost, as columns.
 #[cfg(target_os = "linux")]
 fn migrations(measured: &[vruntime_linux::MigrationCost]) -> String {
+    columns(
+        "# A migration by the task's working set: extra_ns is what reading so many KiB on another CPU than the last time takes, beyond\n\
+         # reading them again, which takes again_ns. Medians. The simulator charges migration_ns, that of 64 KiB, whatever the size.\n\
+         [migration]\n",
+        measured,
+        &[
+            ("kib", |cost| cost.bytes as u64 >> 10),
+            ("extra_ns", |cost| cost.extra_ns),
+            ("again_ns", |cost| cost.again_ns),
+        ],
+    )
+}
+
+/// A list of a table: its name, and what it has of each row.
+#[cfg(target_os = "linux")]
+type Field<T> = (&'static str, fn(&T) -> u64);
+
+/// A table of lists, one for each of `fields`, below its lead; nothing if nothing was measured.
+#[cfg(target_os = "linux")]
+fn columns<T>(lead: &str, measured: &[T], fields: &[Field<T>]) -> String {
     if measured.is_empty() {
         return String::new();
     }
-    let column = |name: &str, value: &dyn Fn(&vruntime_linux::MigrationCost) -> u64| {
-        let values: Vec<String> = measured.iter().map(|cost| format!("{:>7}", value(cost))).collect();
-        format!("{name:8} = [{}]\n", values.join(", "))
-    };
-    [
-        "\n# A migration by the task's working set: extra_ns is what reading so many KiB on another CPU than the last time takes, beyond\n\
-         # reading them again, which takes again_ns. Medians. The simulator charges migration_ns, that of 64 KiB, whatever the size.\n\
-         [migration]\n",
-        &column("kib", &|cost| cost.bytes as u64 >> 10),
-        &column("extra_ns", &|cost| cost.extra_ns),
-        &column("again_ns", &|cost| cost.again_ns),
-    ]
-    .concat()
+    let mut text = format!("\n{lead}");
+    for (name, value) in fields {
+        let values: Vec<String> = measured.iter().map(|row| format!("{:>8}", value(row))).collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:8} = [{}]", values.join(", "));
+    }
+    text
 }
 
 /// How late sleeps return, in words.

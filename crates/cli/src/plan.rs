@@ -164,6 +164,15 @@ pub(crate) fn plan(
         // What the machine did besides is in the trace.
         spec.residents = None;
     }
+    for resident in spec.residents.iter().flatten() {
+        let here = |cpu: &u32| (*cpu as usize) < spec.topology.nr_cpus();
+        if resident.cpus.as_ref().is_some_and(|cpus| !cpus.iter().any(here)) {
+            output::note(&format!(
+                "`{}` of [[background]] is left out: this machine has none of its CPUs",
+                resident.name
+            ));
+        }
+    }
     kernel.group_switches = options.group_switches || scenario.and_then(|s| s.group_switches).unwrap_or(false);
     spec.costs = costs;
     let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));

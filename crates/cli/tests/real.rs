@@ -116,12 +116,16 @@ fn what_a_machine_does_besides_is_shown() {
     let text = "[machine]\ntopology = \"1\"\n[[background]]\nname = \"d\"\nperiod_ns = 10_000_000\nwork_ns = 1_000_000\n\
                 [[background]]\nname = \"e\"\nperiod_ns = 20_000_000\nwork_ns = 1_000_000\npolicy = \"SCHED_FIFO\"\npriority = 5\n";
     fs::write(folder.path().join("m.toml"), text).unwrap();
+    let far = "[machine]\ntopology = \"1\"\n[[background]]\nname = \"far\"\nperiod_ns = 10\nwork_ns = 1\ncpus = [7]\n";
+    fs::write(folder.path().join("m2.toml"), far).unwrap();
     let run = ["run", "w.json", "--duration", "1s", "--machine", "m.toml", "--seed", "0"];
     let (well, out, err) = vruntime(folder.path(), &run);
     let row = out.lines().find(|line| line.starts_with("background x2")).unwrap_or_else(|| panic!("{out}{err}"));
     let percent: f64 = row.split_whitespace().nth(2).and_then(|cpu| cpu.parse().ok()).unwrap();
     assert!(well && (14.0..16.0).contains(&percent), "{out}");
     assert!(!out.contains("kworker"), "{out}");
+    let err = vruntime(folder.path(), &["run", "w.json", "--duration", "10ms", "--machine", "m2.toml"]).2;
+    assert!(err.contains("`far` of [[background]] is left out: this machine has none of its CPUs"), "{err}");
     // A trace has what its machine did besides.
     let (well, _, err) = vruntime(folder.path(), &["run", "w.json", "--duration", "1s", "--out", "o"]);
     assert!(well, "{err}");

@@ -51,7 +51,7 @@ impl Look {
         });
         // Workers of one CPU's pool stand in for each other, and look alike.
         let mut found = average(&[found]);
-        found.sort_by(|a, b| taken(b).total_cmp(&taken(a)).then_with(|| a.name.cmp(&b.name)));
+        found.sort_by(|a, b| b.taken().total_cmp(&a.taken()).then_with(|| a.name.cmp(&b.name)));
         Some(found)
     }
 
@@ -101,11 +101,6 @@ fn this_thread() -> Option<(i32, Schedstat)> {
     let _now = work::cpu_time();
     let account = Process::myself().and_then(|process| process.task_from_tid(this)?.schedstat());
     Some((this, account.ok()?))
-}
-
-/// What it takes of a CPU, 0 to 1.
-pub(crate) fn taken(resident: &Resident) -> f64 {
-    resident.work as f64 / resident.period as f64
 }
 
 /// A name without what a kworker did last: `kworker/0:1-events` is of the pool `kworker/0`.
@@ -165,6 +160,6 @@ mod tests {
         assert!(found.work <= 5_000_000 && (100_000..300_000_000).contains(&found.period), "{found:?}");
         assert_eq!(found.policy, Policy::Other { nice: 0, slice: None });
         assert!(!not_ours.unwrap().iter().any(|resident| resident.name == "vr-other"));
-        assert!(seen.is_sorted_by(|a, b| taken(a) >= taken(b)), "{seen:?}");
+        assert!(seen.is_sorted_by(|a, b| a.taken() >= b.taken()), "{seen:?}");
     }
 }

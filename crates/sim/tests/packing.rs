@@ -59,6 +59,14 @@ fn a_task_leaves_a_cpu_that_is_used_much() {
     assert!(beside(&cloud, 1500) * 10 >= much * 9, "{} {much}", beside(&cloud, 1500));
 }
 
+/// The patch is a cloud's own: a distribution's late release has not got it.
+#[test]
+fn a_distributions_release_does_not_pack() {
+    let moves = |name: &str| run(&release(name), vec![works("p", 1040, 960, 0)]).len();
+    let (cloud, debian) = (moves("6.18.44-fc-v657"), moves("6.18.44+deb13-cloud-amd64"));
+    assert!(cloud <= 3 && debian > 100, "{cloud} {debian}");
+}
+
 /// Beside a hog it stays until the hog has brought the CPU to seven tenths: measured were 53 ms.
 #[test]
 fn a_task_leaves_a_hog_after_a_while() {

@@ -32,6 +32,18 @@ pub struct Resident {
     pub work: u64,
 }
 
+impl Resident {
+    /// What it takes of a CPU, 0 to 1.
+    pub fn taken(&self) -> f64 {
+        self.work as f64 / self.period as f64
+    }
+
+    /// How often it wakes in a second.
+    pub fn rate(&self) -> f64 {
+        1e9 / self.period as f64
+    }
+}
+
 /// As it stands in files.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -125,7 +137,7 @@ impl From<Resident> for Form {
 pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();
     for resident in looks.iter().flatten() {
-        let wakeups = 1e9 / resident.period as f64;
+        let wakeups = resident.rate();
         let work = wakeups * resident.work as f64;
         let same = |(seen, ..): &&mut (&Resident, f64, f64)| {
             seen.name == resident.name && seen.policy == resident.policy && seen.cpus == resident.cpus

@@ -127,9 +127,9 @@ fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
 fn besides(others: &[Resident]) -> String {
     /// So many are named.
     const NAMED: usize = 3;
-    let percent = |resident: &Resident| 100.0 * resident.work as f64 / resident.period as f64;
+    let percent = |resident: &Resident| 100.0 * resident.taken();
     let all: f64 = others.iter().map(percent).sum();
-    let rate: f64 = others.iter().map(|resident| 1e9 / resident.period as f64).sum();
+    let rate: f64 = others.iter().map(Resident::rate).sum();
     let most: Vec<String> =
         others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
     let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
