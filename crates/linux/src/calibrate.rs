@@ -86,6 +86,9 @@ const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 
 const IDLE_NOISE: u64 = 2000;
 /// What is sent through a socket, as hackbench does, bytes.
 const MESSAGE: usize = 100;
+/// Sockets of a crowd, as many as a sender of hackbench writes to, and messages in each: three quarters of what it holds.
+const SOCKETS: usize = 20;
+const UNREAD: usize = 200;
 /// The one that the simulator's cost stands for.
 const SIMULATED_SET: usize = 64 << 10;
 
@@ -110,7 +113,7 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
         timer_slacks: Vec::new(),
         notes: crate::clean(),
     };
-    let path = this.one_cpu(cpus.first)?;
+    let path = probes::beside_a_thread(|| this.one_cpu(cpus.first))?;
     match cpus.other {
         Some(other) => this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?,
         None => this.notes.push("there is one CPU: what interrupts to another take was not measured".to_owned()),
@@ -188,11 +191,17 @@ impl Measuring<'_> {
         let per_kib = large.saturating_sub(small) / 64;
         self.cost("syscall_ns", syscall, "half of writing a byte to a pipe and reading it back");
         self.cost("pipe_ns_per_kib", per_kib, "the same with 32 KiB, less the calls, for each KiB moved");
-        let socket = probes::Pipe::socket()?.to_myself(MESSAGE);
+        let sockets: Vec<_> = (0..SOCKETS).map(|_| probes::Pipe::socket()).collect::<Result<_, _>>()?;
+        let socket = sockets[0].to_myself(MESSAGE);
         self.cost(
             "socket_ns",
             socket.saturating_sub(pipe.to_myself(MESSAGE)) / 2,
             "half of writing a hackbench's message to a socket and reading it back, beyond doing so with a pipe",
+        );
+        self.cost(
+            "cold_socket_ns",
+            probes::crowded(&sockets, MESSAGE, UNREAD).saturating_sub(socket) / 2,
+            "the same with 200 messages in each of 20 sockets, beyond it with one message in one",
         );
         // The way back cannot be seen by itself: two thirds of the way in, as in the simulator's own profiles.
         let back = syscall * 2 / 3;

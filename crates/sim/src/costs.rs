@@ -125,6 +125,9 @@ costs! {
     /// What a call that moves a message through a stream socket takes beyond one through a pipe: the kernel makes a buffer for each
     /// message, and throws it away when it is read.
     socket_ns:                 0,       0,       0,       0;
+    /// What it takes on top while a thousand messages or more have been written to sockets and not been read, a part of it while fewer
+    /// have: their buffers are in the second-level cache no more.
+    cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     100,   2_900;
     /// An access that hits a cache (rt-app `memrun` with a stride below 64 or a buffer up to 1 MiB).

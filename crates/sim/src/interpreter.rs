@@ -264,7 +264,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PipeRead { pipe, bytes } | Code::PipeWrite { pipe, bytes } => {
                 let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
                 let socket = self.objects.pipes[pipe as usize].is_socket();
-                let buffer = if socket { self.core.costs.socket_ns } else { 0 };
+                let buffer = if socket { self.buffer() } else { 0 };
                 self.call(cpu, task, copy + buffer)
             }
             code => self.fetch_rare(cpu, task, code),

@@ -541,6 +541,33 @@ fn messages_through_sockets_cost_a_buffer_each() {
     assert_eq!((takes(Channel::Socket), takes(Channel::Pipe)), (20 * 500, 0));
 }
 
+/// Written and not read, messages' buffers leave the second-level cache: at 1024 of them each takes all of it.
+#[test]
+fn many_messages_in_sockets_are_cold() {
+    let length = |kind, unread: u64, cold_socket_ns| {
+        let mut config = exact("6.12", "1");
+        config.machine.costs.cold_socket_ns = cold_socket_ns;
+        let (write, read) = (Op::PipeWrite { pipe: 0, bytes: 1 }, Op::PipeRead { pipe: 0, bytes: 1 });
+        let both = phase(vec![write.clone(), read.clone()], Repeat::Times(10));
+        let phases = vec![phase(vec![write], Repeat::Times(unread)), both, phase(vec![read], Repeat::Times(unread))];
+        let mut all = workload(vec![task("t", phases)]);
+        all.pipes = vec![Pipe { name: "p".to_owned(), capacity: 10_000, kind }];
+        simulate(&all, &config, &mut NoSink).unwrap().end
+    };
+    let takes = |kind, unread| length(kind, unread, 1024) - length(kind, unread, 0);
+    // A write finds what was written before, a read its own message besides; beyond 1024 all cost the same.
+    let costs = |unread: u64| unread.min(1024);
+    let all = |unread: u64| {
+        (0..unread).map(costs).sum::<u64>()
+            + 10 * (costs(unread) + costs(unread + 1))
+            + (1..=unread).map(costs).sum::<u64>()
+    };
+    for unread in [0, 100, 5000] {
+        assert_eq!(takes(Channel::Socket, unread), all(unread));
+    }
+    assert_eq!(takes(Channel::Pipe, 100), 0);
+}
+
 #[test]
 fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     let grouped = |mut task: Task| {

@@ -22,6 +22,8 @@ use crate::work;
 
 /// Rounds of a measurement.
 const ROUNDS: usize = 4000;
+/// Of those that fill sockets.
+const CROWDS: usize = 50;
 /// Of those that sleep in each.
 const SLEEPS: usize = 400;
 /// Threads that are made, and how far apart.
@@ -127,6 +129,33 @@ impl Pipe {
             Some(work::now() - began)
         }))
     }
+}
+
+/// Time of a message of `bytes` in each of `pipes` that has `count` of them in it: written and read by oneself.
+pub(super) fn crowded(pipes: &[Pipe], bytes: usize, count: usize) -> u64 {
+    let mut message = vec![0; bytes];
+    typical(sample(CROWDS, || {
+        let began = work::now();
+        // As hackbench's senders do: one to each in turn.
+        (0..count).for_each(|_| pipes.iter().for_each(|pipe| pipe.write(&message)));
+        for pipe in pipes {
+            (0..count).for_each(|_| pipe.read(&mut message));
+        }
+        (work::now() - began).checked_div((pipes.len() * count) as u64)
+    }))
+}
+
+/// What `measure` finds while the process has another thread, which sleeps: only then does a call look after who else may close its file
+/// (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and tasks of a workload are never alone.
+pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        let (go_on, wait) = mpsc::channel::<()>();
+        // It ends with an error, for nothing is ever sent.
+        scope.spawn(move || wait.recv().is_err());
+        let found = measure();
+        drop(go_on);
+        found
+    })
 }
 
 /// Time of a hop of a message that goes round threads, one on each CPU named; a CPU may be named several times.

@@ -32,6 +32,8 @@ pub(crate) struct Objects {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) semaphores: Vec<Semaphore>,
     pub(crate) pipes: Vec<Pipe>,
+    /// Messages that have been written to sockets and not been read.
+    pub(crate) buffers: u32,
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
     /// When each timer beat last, or from when on its beats count; none: nobody has used it yet.
@@ -48,6 +50,7 @@ impl Objects {
             barriers: workload.barriers.iter().map(Barrier::new).collect(),
             semaphores: workload.semaphores.iter().map(Semaphore::new).collect(),
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
+            buffers: 0,
             wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
             completions: vec![Completion::default(); workload.completions.len()],
             timers: workload.timers.iter().map(|timer| timer.start).collect(),

@@ -38,8 +38,16 @@ struct Page {
 /// What is in a channel.
 #[derive(Debug)]
 enum Content {
-    Pages { size: u32, most: usize, pages: VecDeque<Page> },
-    Bytes { capacity: u32 },
+    Pages {
+        size: u32,
+        most: usize,
+        pages: VecDeque<Page>,
+    },
+    /// `messages`: how many are there, each in a buffer of its own.
+    Bytes {
+        capacity: u32,
+        messages: u32,
+    },
 }
 
 impl Content {
@@ -69,7 +77,7 @@ impl Pipe {
                 let most = pipe.capacity.div_ceil(size).max(1) as usize;
                 Content::Pages { size, most, pages: VecDeque::with_capacity(most) }
             }
-            Channel::Socket => Content::Bytes { capacity: pipe.capacity },
+            Channel::Socket => Content::Bytes { capacity: pipe.capacity, messages: 0 },
         };
         Self { content, used: 0, readers: WaitQueue::default(), writers: WaitQueue::default() }
     }
@@ -78,11 +86,19 @@ impl Pipe {
         matches!(self.content, Content::Bytes { .. })
     }
 
+    /// Messages with a buffer of their own.
+    fn messages(&self) -> u32 {
+        match self.content {
+            Content::Pages { .. } => 0,
+            Content::Bytes { messages, .. } => messages,
+        }
+    }
+
     /// Whether a message has room.
     fn fits(&self, bytes: u32) -> bool {
         match &self.content {
             Content::Pages { size, most, pages } => pages.len() + Content::split(*size, pages, bytes).1 <= *most,
-            Content::Bytes { capacity } => self.used < *capacity,
+            Content::Bytes { capacity, .. } => self.used < *capacity,
         }
     }
 
@@ -96,7 +112,13 @@ impl Pipe {
 
     fn put(&mut self, bytes: u32) {
         self.used += bytes;
-        let Content::Pages { size, pages, .. } = &mut self.content else { return };
+        let (size, pages) = match &mut self.content {
+            Content::Pages { size, pages, .. } => (size, pages),
+            Content::Bytes { messages, .. } => {
+                *messages += 1;
+                return;
+            }
+        };
         let (merged, own) = Content::split(*size, pages, bytes);
         if merged > 0
             && let Some(last) = pages.back_mut()
@@ -113,8 +135,18 @@ impl Pipe {
     }
 
     fn get(&mut self, bytes: u32) {
+        let before = self.used;
         self.used -= bytes;
-        let Content::Pages { pages, .. } = &mut self.content else { return };
+        let pages = match &mut self.content {
+            Content::Pages { pages, .. } => pages,
+            Content::Bytes { messages, .. } => {
+                // Taken as equally long: to the nearest, for pieces of one may have been read; while a byte is left, one is.
+                let before = u64::from(before.max(1));
+                let left = (u64::from(*messages) * u64::from(self.used) + before / 2) / before;
+                *messages = (left as u32).max(u32::from(self.used > 0));
+                return;
+            }
+        };
         let mut left = bytes;
         while let Some(first) = pages.front_mut() {
             let here = left.min(first.unread);
@@ -155,6 +187,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let before = pipe.used;
         pipe.put(bytes);
+        self.objects.buffers += u32::from(pipe.is_socket());
         let (used, readers) = (pipe.used, pipe.readers);
         if self.wanted(readers).is_some_and(|wanted| (before < wanted || before == 0) && wanted <= used) {
             self.wake_reader(cpu, index);
@@ -183,13 +216,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let in_vain = self.pipes_wake_in_vain && pipe.is_full();
         let before = pipe.used;
         let pipe = &mut self.objects.pipes[index as usize];
+        let messages = pipe.messages();
         pipe.get(bytes);
+        self.objects.buffers -= messages - pipe.messages();
         if let Some(wanted) = waits {
             match pipe.content {
                 Content::Pages { .. } if in_vain || (found_full && pipe.fits(wanted)) => {
                     self.wake_writers(cpu, index, 1);
                 }
-                Content::Bytes { capacity } if before > capacity / 4 && pipe.used <= capacity / 4 => {
+                Content::Bytes { capacity, .. } if before > capacity / 4 && pipe.used <= capacity / 4 => {
                     self.wake_writers(cpu, index, 0);
                 }
                 _ => {}
@@ -266,5 +301,22 @@ mod tests {
     #[test]
     fn a_socket_takes_a_message_while_anything_is_free() {
         assert_eq!(fill(&mut channel(Channel::Socket, 212_992 * 100 / 768), 100), 278);
+    }
+
+    /// Read in pieces or several at once, none is left of what has been read, and none is gone before.
+    #[test]
+    fn a_socket_keeps_a_buffer_a_message_until_it_is_read() {
+        let mut pipe = channel(Channel::Socket, 10_000);
+        assert_eq!(fill(&mut pipe, 100), 100);
+        let mut read = |bytes| {
+            pipe.get(bytes);
+            pipe.messages()
+        };
+        assert_eq!([read(100), read(1), read(99), read(800), read(8900), read(100)], [99, 99, 98, 90, 1, 0]);
+        pipe.put(30);
+        pipe.put(70);
+        assert_eq!(pipe.messages(), 2);
+        pipe.get(100);
+        assert_eq!((pipe.messages(), channel(Channel::Pipe, 4096).messages()), (0, 0));
     }
 }
