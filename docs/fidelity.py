@@ -63,6 +63,8 @@ CAUSES = {
 ABOUT = {
     "1-cpu": "emulated, 1 CPU",
     "2-cpus": "emulated, 2 CPUs",
+    "1-cpu-again": "emulated, 1 CPU, at another hour",
+    "2-cpus-again": "emulated, 2 CPUs, at another hour",
     "4-cpus": "emulated, 4 CPUs on 2 real ones",
     "2x4-cpus": "emulated, 2 sockets of 4 cores on 2 real CPUs",
     "2x4x2-cpus": "emulated, 2 sockets of 4 cores of 2 threads on 2 real CPUs",
