@@ -78,7 +78,7 @@ pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
 fn release_of(input: &Input) -> Option<&str> {
     match &input.says {
         Says::RtApp(_) | Says::Scenario(_) => None,
-        Says::Recording(recording) => Some(&recording.kernel),
+        Says::Recording(recording) => Some(recording.release()),
         Says::Trace { release, .. } => release.as_deref(),
     }
 }

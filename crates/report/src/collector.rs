@@ -25,7 +25,7 @@ use crate::results::{
 };
 use crate::shares::Shares;
 use crate::violation::cpu_list;
-use waits::{Bound, Holds, waits};
+use waits::{Bound, Holds, waits, waits_no_more};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
@@ -296,8 +296,7 @@ impl Collector {
                 task.detail(id.index(), classes).wakeup_latency.record(waited);
             }
             if let Some(watch) = conservation {
-                let bound = Bound::from(&*task);
-                watch.runs(at, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+                waits_no_more(watch, at, (id, task), groups, holds);
             }
         }
         if let Some(watch) = conservation
@@ -350,8 +349,7 @@ impl Collector {
         if task.state != State::Running {
             task.enter(at, State::Dead, groups);
             if let Some(watch) = conservation {
-                let bound = Bound::from(&*task);
-                watch.runs(at, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+                waits_no_more(watch, at, (id, task), groups, holds);
             }
         }
     }
@@ -586,8 +584,7 @@ impl Sink for Collector {
             // What was announced may not have been spent when the run ended.
             task.account.system_ns = task.account.system_ns.min(task.account.cpu_ns);
             if let Some(watch) = conservation {
-                let bound = Bound::from(&*task);
-                watch.runs(*now, TaskId(id as u32), &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+                waits_no_more(watch, *now, (TaskId(id as u32), task), groups, holds);
             }
         }
         for cpu in cpus {

@@ -35,6 +35,8 @@ pub struct Recording {
     pub topology: Smp,
     /// Recorded under software emulation: system calls, switches and interrupts take 10 to 50 times as long.
     pub emulated: bool,
+    /// The day it was made; none: it does not say, as the published ones do not.
+    pub recorded: Option<String>,
     /// How long each run took, ns.
     pub duration: u64,
     /// The tasks and their groups; its `duration` is the recording's.
@@ -43,7 +45,15 @@ pub struct Recording {
     pub observed: Vec<Observed>,
 }
 
+/// What the published recordings call the kernel of their virtual machine, a cloud's own build, and what it calls itself.
+const PUBLISHED: (&str, &str) = ("6.18.44", "6.18.44-fc-v657");
+
 impl Recording {
+    /// What the kernel that was recorded calls itself, as far as it is known: `uname -r`. Two builds of one version can behave differently.
+    pub fn release(&self) -> &str {
+        if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
+    }
+
     /// What else the machine ran, over all runs in which somebody looked; none: nobody did.
     pub fn residents(&self) -> Option<Vec<Resident>> {
         let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
@@ -152,6 +162,7 @@ struct File<'a> {
     topology: Option<String>,
     #[serde(default)]
     emulated: bool,
+    recorded: Option<String>,
     /// The tasks were threads of one process, and not processes.
     #[serde(default)]
     threads: bool,
@@ -207,6 +218,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
         cpus: file.cpus,
         topology,
         emulated: file.emulated,
+        recorded: file.recorded,
         duration,
         workload,
         observed,
@@ -293,5 +305,20 @@ mod tests {
         assert_eq!(smp(Some("8,sockets=2,cores=4,threads=2"), 8), None);
         assert_eq!(smp(Some("8,sockets=4294967295,cores=4294967295"), 8), None);
         assert_eq!(smp(Some("0"), 0), None);
+    }
+
+    /// Somebody else's 6.18.44 is not that of the published machine: his recordings say when they were made.
+    #[test]
+    fn a_published_recording_is_of_a_build_that_is_known() {
+        let release = |kernel: &str, recorded: &str| {
+            let text = format!(
+                r#"{{"name": "n", "kernel": "{kernel}", "hz": 250, "autogroup": true, "cpus": 2, "duration_s": 1{recorded},
+                "workload": {{"tasks": {{"t": {{"run": 1000}}}}}}}}"#
+            );
+            parse("n.json", text.as_bytes()).unwrap().release().to_owned()
+        };
+        assert_eq!(release("6.18.44", ""), "6.18.44-fc-v657");
+        assert_eq!(release("6.18.44", r#", "recorded": "2026-11-24""#), "6.18.44");
+        assert_eq!(release("6.12.117", ""), "6.12.117");
     }
 }

@@ -78,6 +78,19 @@ pub(super) fn waits(
     }
 }
 
+/// A task waits no more on the CPU it waited on, if it did: it runs, or something else holds it back.
+#[inline]
+pub(super) fn waits_no_more(
+    watch: &mut Conservation,
+    at: u64,
+    (id, task): (TaskId, &mut Task),
+    groups: &[Group],
+    holds: &Holds,
+) {
+    let bound = Bound::from(&*task);
+    watch.runs(at, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+}
+
 impl Collector {
     /// What a task waits for may be another thing now: a CPU, or the end of a period.
     #[inline]
@@ -98,8 +111,7 @@ impl Collector {
         if let Some(task) = tasks.get_mut(id.index())
             && holds.hold(&*task, to, groups)
         {
-            let bound = Bound::from(&*task);
-            watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+            waits_no_more(watch, *now, (id, task), groups, holds);
         }
         watch.moves(id, to);
         self.watch_anew(id);
@@ -118,8 +130,7 @@ impl Collector {
         self.task_mut(id);
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
         let task = &mut tasks[id.index()];
-        let bound = Bound::from(&*task);
-        watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+        waits_no_more(watch, *now, (id, task), groups, holds);
     }
 
     /// A task waits from now on, if it waits and nothing else holds it back.
@@ -129,8 +140,7 @@ impl Collector {
         if matches!(task.state, State::Waiting | State::Woken) {
             let cpu = watch.cpu(id);
             if holds.hold(&*task, cpu, groups) {
-                let bound = Bound::from(&*task);
-                watch.runs(*now, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+                waits_no_more(watch, *now, (id, task), groups, holds);
                 holds.tasks.insert(id);
             } else {
                 waits(watch, *now, (id, task), cpu, groups, holds);

@@ -54,23 +54,22 @@ impl Kernel {
     /// always, beside 60 % now and then; where both are used to 75 % never again (`SIS_UTIL`, as in every kernel). Beside a hog it goes from
     /// a moment on: 15 to 20 ms after a fork (which begins with half of a CPU's utilisation), 57, 53 and 47 ms after a long sleep, the
     /// task itself using 1, 5 and 20 %: always the moment at which the CPU's utilisation comes to seven tenths, within two hundredths. What
-    /// the patch itself looks at is not known, nor what the 15 means. It is taken for a release's that names that cloud's builds (`-fc-`), or
-    /// nobody's, as the published recordings do; not for a distribution's.
+    /// the patch itself looks at is not known, nor what the 15 means. It is taken for that of releases that name that cloud's builds (`-fc-`), not for a
+    /// distribution's or one that names nobody: who builds a stable release himself has not got it.
     ///
     /// ```
     /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
     /// kernel.as_of("6.18.15+deb13-cloud-amd64");
     /// assert!(kernel.forks_preempt);
     /// kernel.as_of("6.18.44");
-    /// assert!(!kernel.forks_preempt && kernel.pack_pct == 70);
-    /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
-    /// kernel.as_of("6.18.44+deb13-cloud-amd64");
-    /// assert_eq!(kernel.pack_pct, 0);
+    /// assert!(!kernel.forks_preempt && kernel.pack_pct == 0);
+    /// kernel.as_of("6.18.44-fc-v657");
+    /// assert_eq!(kernel.pack_pct, 70);
     /// ```
     pub fn as_of(&mut self, release: &str) {
         if self.eevdf == Eevdf::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
             self.forks_preempt = false;
-            if release.contains("-fc-") || release.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            if release.contains("-fc-") {
                 self.pack_pct = PACK_PCT;
             }
         }
