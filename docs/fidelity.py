@@ -154,7 +154,7 @@ def calibrated(names):
         "",
         f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`), simulated with other costs: cells inside, and by which factor wakeup latencies lie",
         "outside the recorded range (geometric mean over the scenarios; 1 is within). What else the machine ran is in the recordings, and simulated in every row; what an idle CPU",
-        "takes to wake up after a while is in the machine's file alone.",
+        "takes to wake up after a while is in `vm` and in the machine's file.",
         "",
         "| recordings | `--costs` | inside | of | p50 | p90 | p99 |",
         "|---|---|---|---|---|---|---|",

@@ -11,7 +11,7 @@ use vruntime_sched::kernels::{SettingError, UnknownName, has_feature, negative};
 use vruntime_sched::{Kernel, kernel};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, FrequencyError, Governor};
 use vruntime_sim::idle::{self, IdleState};
-use vruntime_sim::{Config, Costs, MachineSpec, Preempt};
+use vruntime_sim::{Config, Costs, MachineSpec, Preempt, Profile};
 use vruntime_workload::plain;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::{self, Scenario, Spanned};
@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     /// Everything about the run but the workload; its seed is the first run's.
     pub(crate) config: Config,
     /// The cost profile's name.
-    pub(crate) costs: String,
+    pub(crate) costs: &'static str,
 }
 
 impl Plan {
@@ -59,7 +59,7 @@ impl Plan {
             preempt: preempt_name(self.config.preempt).to_owned(),
             autogroup: self.config.autogroup,
             gate: self.config.gate,
-            costs: self.costs.clone(),
+            costs: self.costs.to_owned(),
         }
     }
 }
@@ -131,9 +131,16 @@ pub(crate) fn plan(
     if let Some(release) = release_of(input) {
         kernel.as_of(release);
     }
-    let (mut profile, mut costs) = costs_of(scenario, recording, options)?;
+    let profile = profile_of(scenario, recording, options)?;
+    let (mut profile_name, mut costs, mut idle_depths) = (profile.name, profile.costs, profile.idle_depths.to_vec());
     if let (Some(measured), None) = (file.as_ref().map(MachineFile::costs).transpose()?.flatten(), &options.costs) {
-        (profile, costs) = ("measured".to_owned(), measured);
+        (profile_name, costs, idle_depths) = ("measured", measured, Vec::new());
+    }
+    match &file {
+        // What was measured of this machine goes before what is usual, and so does what its idle states are said to be.
+        Some(file) if !file.idle_depths().is_empty() => idle_depths = file.idle_depths(),
+        _ if !spec.idle_states.is_empty() => idle_depths.clear(),
+        _ => {}
     }
     if let Some(scenario) = scenario {
         scenario_settings(scenario, &mut kernel, &mut costs)?;
@@ -158,7 +165,7 @@ pub(crate) fn plan(
         (costs.kworker_ns, costs.rcu_ns) = (0, 0);
     }
     let measured = file.as_ref().and_then(|file| file.residents.clone());
-    spec.idle_depths = file.as_ref().map(MachineFile::idle_depths).unwrap_or_default();
+    spec.idle_depths = idle_depths;
     spec.residents = measured.or_else(|| recording.and_then(Recording::residents));
     if matches!(input.says, Says::Trace { .. }) {
         // What the machine did besides is in the trace.
@@ -212,7 +219,14 @@ pub(crate) fn plan(
     if let Some(host) = host_words(&config.machine) {
         machine_words.extend([" on ", &host]);
     }
-    Ok(Plan { kernel: kernel_name, machine: machine_text, machine_words, machine_by_default, config, costs: profile })
+    Ok(Plan {
+        kernel: kernel_name,
+        machine: machine_text,
+        machine_words,
+        machine_by_default,
+        config,
+        costs: profile_name,
+    })
 }
 
 /// What is to be said where a recording does not tell how its kernel preempts, or tells what is not offered.
@@ -402,26 +416,19 @@ fn located(scenario: &Scenario, span: Range<usize>, report: &miette::Report, lab
     scenario.error_at(span, &report.to_string(), label, &help).into()
 }
 
-fn costs_of(
-    scenario: Option<&Scenario>,
-    recording: Option<&Recording>,
-    options: &Model,
-) -> miette::Result<(String, Costs)> {
+fn profile_of(scenario: Option<&Scenario>, recording: Option<&Recording>, options: &Model) -> miette::Result<Profile> {
     let with_help = |error: vruntime_sim::UnknownCost| {
         miette!(help = format!("profiles are {}", Costs::PROFILES.join(", ")), "{error}")
     };
     if let Some(name) = &options.costs {
-        return Ok((name.clone(), Costs::profile(name).map_err(with_help)?));
+        return Profile::named(name).map_err(with_help);
     }
     if let Some(recording) = recording {
-        let name = if recording.emulated { "emulated" } else { "vm" };
-        return Ok((name.to_owned(), Costs::profile(name).map_err(with_help)?));
+        return Profile::named(if recording.emulated { "emulated" } else { "vm" }).map_err(with_help);
     }
     let named = scenario.and_then(|scenario| Some((scenario, scenario.costs.as_ref()?.profile.as_ref()?)));
-    let Some((scenario, named)) = named else { return Ok(("default".to_owned(), Costs::default())) };
-    let costs = Costs::profile(named)
-        .map_err(|error| located(scenario, named.span.clone(), &with_help(error), "this profile"))?;
-    Ok((named.value.clone(), costs))
+    let Some((scenario, named)) = named else { return Profile::named("default").map_err(with_help) };
+    Profile::named(named).map_err(|error| located(scenario, named.span.clone(), &with_help(error), "this profile"))
 }
 
 fn scenario_settings(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> miette::Result<()> {

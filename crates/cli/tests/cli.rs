@@ -383,6 +383,27 @@ fn limits_hold_and_are_told() {
     assert_ne!(trace, table);
 }
 
+/// A CPU of a virtual machine that has been idle for long takes longer to wake up, unless the machine has idle states of its own.
+#[test]
+fn long_idle_cpus_of_virtual_machines_wake_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = |costs: &str, sleep: &str, states: &str| {
+        let path = folder.path().join("sleep.toml");
+        let machine = format!("[machine]\ntopology = \"1\"\n{states}");
+        let task = format!("[[task]]\nname = \"a\"\nrun = \"10us\"\nsleep = \"{sleep}\"\n");
+        std::fs::write(&path, format!("[scenario]\nduration = \"1s\"\n{machine}\n{task}")).unwrap();
+        let run = json(&["run", path.to_str().unwrap(), "--costs", costs, "--seed", "0", "--json"]);
+        run["observed"][0]["tasks"]["a"]["wakeup_latency_us"]["p50"].as_f64().unwrap()
+    };
+    let near = |value: f64, expected: f64| (value - expected).abs() < 2.0;
+    let state = "[[machine.idle_state]]\nname = \"C1\"\nexit_latency = \"1ns\"\n";
+    let shallow = late("vm", "200us", "");
+    let [deep, own] = ["", state].map(|states| late("vm", "20ms", states));
+    assert!(near(deep - shallow, 81.0), "{deep} us after 20 ms, {shallow} after 0.2 ms");
+    assert!(near(own, shallow), "{own} us with a state of its own");
+    assert!(near(late("default", "20ms", ""), late("default", "200us", "")));
+}
+
 /// The example of docs/waits.md: a herd is woken for each request, a queue's first waiter alone.
 #[test]
 fn a_thundering_herd_costs_what_exclusive_waiters_save() {

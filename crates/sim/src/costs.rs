@@ -4,6 +4,8 @@ use std::fmt;
 
 use vruntime_sched::kernels::nearest;
 
+use crate::idle::IdleDepth;
+
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
         /// What the kernel itself takes. Nanoseconds unless the name says otherwise; every field can be set by its
@@ -147,23 +149,64 @@ impl Default for Costs {
     }
 }
 
-impl Costs {
-    /// Names of the profiles.
-    pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
+/// Medians of three calibrations of the machine of the 6.18 recordings (COSTS.md).
+const VM_IDLE: &[IdleDepth] = &[
+    IdleDepth { after_ns: 300_000, extra_ns: 7_000 },
+    IdleDepth { after_ns: 1_000_000, extra_ns: 27_000 },
+    IdleDepth { after_ns: 3_000_000, extra_ns: 68_000 },
+    IdleDepth { after_ns: 10_000_000, extra_ns: 81_000 },
+];
+
+/// Medians of seven calibrations inside emulated machines of two CPUs (COSTS.md).
+const EMULATED_IDLE: &[IdleDepth] = &[
+    IdleDepth { after_ns: 1_000_000, extra_ns: 14_000 },
+    IdleDepth { after_ns: 3_000_000, extra_ns: 95_000 },
+    IdleDepth { after_ns: 10_000_000, extra_ns: 380_000 },
+    IdleDepth { after_ns: 30_000_000, extra_ns: 450_000 },
+];
+
+/// What a kind of machine costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name.
+    pub name: &'static str,
+    /// What things cost there.
+    pub costs: Costs,
+    /// How much longer its CPUs take to leave idleness by how long they have been idle.
+    pub idle_depths: &'static [IdleDepth],
+}
+
+impl Profile {
+    /// All there are.
+    pub const ALL: [Self; 4] = [
+        Self { name: "zero", costs: Costs::ZERO, idle_depths: &[] },
+        Self { name: "default", costs: Costs::BARE_METAL, idle_depths: &[] },
+        Self { name: "vm", costs: Costs::VM, idle_depths: VM_IDLE },
+        Self { name: "emulated", costs: Costs::EMULATED, idle_depths: EMULATED_IDLE },
+    ];
 
     /// The profile called `name`.
     ///
     /// # Errors
     ///
     /// When there is none; the error holds the nearest one.
+    pub fn named(name: &str) -> Result<Self, UnknownCost> {
+        let found = Self::ALL.into_iter().find(|profile| profile.name == name);
+        found.ok_or_else(|| UnknownCost::new("cost profile", name, Costs::PROFILES))
+    }
+}
+
+impl Costs {
+    /// Names of the profiles.
+    pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
+
+    /// The costs of the profile called `name`.
+    ///
+    /// # Errors
+    ///
+    /// See [`Profile::named`].
     pub fn profile(name: &str) -> Result<Self, UnknownCost> {
-        match name {
-            "zero" => Ok(Self::ZERO),
-            "default" => Ok(Self::BARE_METAL),
-            "vm" => Ok(Self::VM),
-            "emulated" => Ok(Self::EMULATED),
-            _ => Err(UnknownCost::new("cost profile", name, Self::PROFILES)),
-        }
+        Profile::named(name).map(|profile| profile.costs)
     }
 }
 
@@ -219,9 +262,7 @@ mod tests {
         assert_eq!(Costs::profile("emulate").unwrap_err().nearest, Some("emulated"));
         assert_eq!(Costs::profile("qqqqqqqqqqqqqqqq").unwrap_err().nearest, None);
         assert!(Costs::profile("vmm").unwrap_err().to_string().contains("did you mean `vm`?"));
-        for name in Costs::PROFILES {
-            assert!(Costs::profile(name).is_ok());
-        }
+        assert_eq!(Profile::ALL.map(|profile| profile.name), Costs::PROFILES);
     }
 
     #[test]

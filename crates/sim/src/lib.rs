@@ -63,7 +63,7 @@ use vruntime_trace::Sink;
 use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 
 pub use config::{Config, CpuTime, MachineSpec, Outcome, Preempt, Progress};
-pub use costs::{Costs, UnknownCost};
+pub use costs::{Costs, Profile, UnknownCost};
 pub use error::Error;
 pub use topology::{ParseTopologyError, parse_topology};
 

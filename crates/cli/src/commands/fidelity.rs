@@ -12,8 +12,8 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{
     Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
 };
-use vruntime_sim::Costs;
 use vruntime_sim::idle::IdleDepth;
+use vruntime_sim::{Costs, Profile};
 use vruntime_workload::SourceMap;
 use vruntime_workload::recording::{self, Observed, Recording};
 use vruntime_workload::resident::Resident;
@@ -233,8 +233,8 @@ fn given(text: &str) -> miette::Result<Given> {
     }
     let help =
         format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
-    let costs = Costs::profile(text).map_err(|error| miette!(help = help, "{error}"))?;
-    Ok(Given { costs, idle_depths: Vec::new(), residents: None })
+    let profile = Profile::named(text).map_err(|error| miette!(help = help, "{error}"))?;
+    Ok(Given { costs: profile.costs, idle_depths: profile.idle_depths.to_vec(), residents: None })
 }
 
 /// The scenario that was recorded, and how it is to be simulated. What fails here is the recording's fault.
