@@ -418,6 +418,10 @@ pub(crate) struct Fidelity {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "record", conflicts_with = "scenario")]
     pub(crate) with: Vec<PathBuf>,
+    /// Compare with the recordings of the same scenarios in this folder, and simulate nothing: how well does a machine agree with itself at
+    /// another hour?
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["costs", "repeat", "seed"])]
+    pub(crate) against: Option<PathBuf>,
     /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or host
     #[arg(long, value_name = "COSTS")]
     pub(crate) costs: Option<String>,
@@ -430,7 +434,7 @@ pub(crate) struct Fidelity {
     /// Show only the cells that lie outside
     #[arg(long)]
     pub(crate) misses: bool,
-    /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}
+    /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}; with --against `again` instead of `simulated`
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

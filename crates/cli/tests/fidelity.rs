@@ -166,3 +166,64 @@ fn the_help_has_every_tolerance() {
         assert!(help.contains(line), "{line}: {help}");
     }
 }
+
+/// Recordings against themselves: every value is within its range. What cannot be compared is told, and left out.
+#[test]
+fn a_machine_can_be_compared_with_itself() {
+    let folder = "../../../../fidelity/ground-truth";
+    let cells = json(&["fidelity", folder, "--against", folder, "--json"]);
+    let cells = cells.as_array().unwrap();
+    assert_eq!(cells.len(), json(&["fidelity", "--repeat", "1", "--json"]).as_array().unwrap().len());
+    for cell in cells {
+        assert!(cell["inside"].as_bool().unwrap() && cell.get("simulated").is_none(), "{cell}");
+        let mut recorded: Vec<f64> =
+            cell["recorded"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+        recorded.sort_by(f64::total_cmp);
+        assert!((recorded[recorded.len() / 2] - cell["again"].as_f64().unwrap()).abs() < 1e-9, "{cell}");
+    }
+
+    let again = tempfile::tempdir().unwrap();
+    let linux = again.path().join("linux-6.18");
+    std::fs::create_dir(&linux).unwrap();
+    let scenario = |name: &str| {
+        let text = std::fs::read_to_string(format!("../../fidelity/ground-truth/linux-6.18/{name}.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let write =
+        |recording: &serde_json::Value, name: &str| std::fs::write(linux.join(name), recording.to_string()).unwrap();
+    let mut busier = scenario("three-hogs");
+    for run in busier["observed"].as_array_mut().unwrap() {
+        for task in run["tasks"].as_object_mut().unwrap().values_mut() {
+            let switches = task["nr_involuntary_switches"].as_u64().unwrap();
+            task["nr_involuntary_switches"] = serde_json::json!(2 * switches);
+        }
+    }
+    write(&busier, "three-hogs.json");
+    let mut longer = scenario("nice-ladder");
+    longer["duration_s"] = serde_json::json!(60);
+    write(&longer, "nice-ladder.json");
+    let mut other = scenario("rt-mix");
+    other["name"] = serde_json::json!("mine");
+    write(&other, "mine.json");
+    let mut quicker = scenario("short-waker");
+    quicker["workload"] = scenario("five-on-2")["workload"].clone();
+    write(&quicker, "short-waker.json");
+    let told = well(&["fidelity", "--kernel", "6.18", "--against", again.path().to_str().unwrap()]);
+    for line in [
+        "6.18 nice-ladder: runs of 5 s, and of 60 s again",
+        "6.18 short-waker: another workload was recorded again",
+        "6.18 rt-mix: not recorded again",
+        "6.18 mine: only recorded again",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
+    let outside: Vec<&str> = told.lines().filter(|line| line.contains("OUTSIDE")).collect();
+    assert!(!outside.is_empty() && outside.iter().all(|line| line.contains("switches")), "{told}");
+    assert!(told.contains("recorded  again  verdict"), "{told}");
+
+    let nothing = ["fidelity", "--scenario", "rt-mix", "--against", again.path().to_str().unwrap()];
+    assert!(fails(&nothing).contains("no recording can be compared"), "{}", fails(&nothing));
+    assert!(
+        text(&vruntime(&["fidelity", "--against", folder, "--costs", "vm"]).stderr).contains("cannot be used with")
+    );
+}

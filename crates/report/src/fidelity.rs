@@ -19,7 +19,7 @@ mod page;
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::data::{DataTable, Kind};
 use crate::results::Results;
@@ -139,8 +139,41 @@ impl Tolerance {
     }
 }
 
+/// What recordings are compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Against {
+    /// Simulated runs.
+    #[default]
+    Simulation,
+    /// Runs recorded another time, or on another machine.
+    Recording,
+}
+
+impl Against {
+    /// What the value of a cell is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simulation => "simulated",
+            Self::Recording => "again",
+        }
+    }
+
+    /// The same, as the head of a column.
+    fn head(self) -> &'static str {
+        match self {
+            Self::Simulation => "Simulated",
+            Self::Recording => "Recorded again",
+        }
+    }
+
+    /// What `cells` are compared with.
+    fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
+        cells.into_iter().next().map(|cell| cell.against).unwrap_or_default()
+    }
+}
+
 /// One comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Kernel.
     pub kernel: String,
@@ -154,13 +187,29 @@ pub struct Cell {
     pub unit: &'static str,
     /// One value a recorded run.
     pub recorded: Vec<f64>,
-    /// The simulated value, the median if there were several runs; none if the simulation never measured one.
-    pub simulated: Option<f64>,
+    /// What the next is.
+    pub against: Against,
+    /// The value that is compared, the median if there were several runs; none if none of them measured one.
+    pub found: Option<f64>,
     /// The verdict.
     pub inside: bool,
     /// From where to where it may be.
-    #[serde(skip)]
     pub allowed: (f64, f64),
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut cell = serializer.serialize_struct("Cell", 8)?;
+        cell.serialize_field("kernel", &self.kernel)?;
+        cell.serialize_field("scenario", &self.scenario)?;
+        cell.serialize_field("class", &self.class)?;
+        cell.serialize_field("metric", self.metric)?;
+        cell.serialize_field("unit", self.unit)?;
+        cell.serialize_field("recorded", &self.recorded)?;
+        cell.serialize_field(self.against.name(), &self.found)?;
+        cell.serialize_field("inside", &self.inside)?;
+        cell.end()
+    }
 }
 
 impl Cell {
@@ -171,12 +220,12 @@ impl Cell {
         (low, high)
     }
 
-    /// How far the simulated value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of what is
+    /// How far the value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of what is
     /// allowed. Infinite if there is none, or no tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;
-        match self.simulated {
+        match self.found {
             None => f64::INFINITY,
             Some(value) if value < low => (low - value) / (low - least),
             Some(value) if value > high => (value - high) / (most - high),
@@ -239,9 +288,9 @@ fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Every cell of a scenario. `simulated` is one run, or several of which the median counts. A class or a latency that
-/// the simulation lacks makes its cells lie outside.
-pub fn cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
+/// Every cell of a scenario. `found` is one run, or several of which the median counts. A class or a latency that
+/// they lack makes its cells lie outside.
+pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
     let mut classes: Vec<&str> = Vec::new();
     for task in recorded.runs.iter().flat_map(|run| &run.tasks) {
         if !classes.contains(&task.class.as_str()) {
@@ -257,16 +306,16 @@ pub fn cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
             if values.is_empty() {
                 continue;
             }
-            let simulated = median(simulated.iter().filter_map(of).collect());
-            cells.push(judge(recorded, class, (metric.name, metric.unit), metric.tolerance, values, simulated));
+            let found = (against, median(found.iter().filter_map(of).collect()));
+            cells.push(judge(recorded, class, (metric.name, metric.unit), metric.tolerance, values, found));
         }
     }
-    cells.extend(group_cells(recorded, simulated));
+    cells.extend(group_cells(recorded, against, found));
     cells
 }
 
 /// The cells of every group that has a limit.
-fn group_cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
+fn group_cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
     type Value = fn(&ObservedGroup) -> f64;
     const METRICS: [(&str, &str, f64, Value); 2] = [
         ("nr_throttled", "count", 0.10, |group| group.nr_throttled),
@@ -279,9 +328,9 @@ fn group_cells(recorded: &Recorded, simulated: &[Observation]) -> Vec<Cell> {
         for (name, unit, relative, value) in METRICS {
             let of = |run: &Observation| run.groups.iter().find(|group| group.path == path).map(value);
             let values = recorded.runs.iter().filter_map(of).collect();
-            let simulated = median(simulated.iter().filter_map(of).collect());
+            let found = (against, median(found.iter().filter_map(of).collect()));
             let tolerance = Tolerance::Around { relative, absolute: 0.0 };
-            cells.push(judge(recorded, path, (name, unit), tolerance, values, simulated));
+            cells.push(judge(recorded, path, (name, unit), tolerance, values, found));
         }
     }
     cells
@@ -294,7 +343,7 @@ fn judge(
     (metric, unit): (&'static str, &'static str),
     tolerance: Tolerance,
     values: Vec<f64>,
-    simulated: Option<f64>,
+    (against, found): (Against, Option<f64>),
 ) -> Cell {
     let mut cell = Cell {
         kernel: recorded.kernel.clone(),
@@ -303,14 +352,15 @@ fn judge(
         metric,
         unit,
         recorded: values,
-        simulated,
+        against,
+        found,
         inside: false,
         allowed: (0.0, 0.0),
     };
     let (low, high) = cell.range();
     let (least, most) = tolerance.widen(low, high);
     cell.allowed = (least, most);
-    cell.inside = simulated.is_some_and(|value| (least..=most).contains(&value));
+    cell.inside = found.is_some_and(|value| (least..=most).contains(&value));
     cell
 }
 
@@ -335,12 +385,12 @@ pub fn table(cells: &[Cell]) -> String {
             cell.metric.to_owned(),
             cell.unit.to_owned(),
             if low.to_bits() == high.to_bits() { number(low) } else { format!("{}..{}", number(low), number(high)) },
-            cell.simulated.map_or_else(|| "none".to_owned(), number),
+            cell.found.map_or_else(|| "none".to_owned(), number),
             if cell.inside { "inside" } else { "OUTSIDE" }.to_owned(),
         ]
     });
-    let mut text =
-        grid(&["kernel", "scenario", "class", "metric", "unit", "recorded", "simulated", "verdict"], 5, rows);
+    let found = Against::of(cells).name();
+    let mut text = grid(&["kernel", "scenario", "class", "metric", "unit", "recorded", found, "verdict"], 5, rows);
     text.push('\n');
     text.push_str(&closing_line(cells));
     text.push('\n');
@@ -349,6 +399,7 @@ pub fn table(cells: &[Cell]) -> String {
 
 /// All cells as data, whatever their verdict.
 pub fn data_table(cells: &[Cell]) -> DataTable {
+    let against = Against::of(cells);
     let mut table = DataTable::new(
         "cells",
         "Cells",
@@ -363,7 +414,7 @@ pub fn data_table(cells: &[Cell]) -> DataTable {
             ("recorded_max", "Recorded, most", Kind::Number),
             ("allowed_min", "Allowed from", Kind::Number),
             ("allowed_max", "Allowed to", Kind::Number),
-            ("simulated", "Simulated", Kind::Number),
+            (against.name(), against.head(), Kind::Number),
             ("verdict", "Verdict", Kind::Text),
         ],
     );
@@ -380,7 +431,7 @@ pub fn data_table(cells: &[Cell]) -> DataTable {
             high.into(),
             least.into(),
             most.into(),
-            cell.simulated.into(),
+            cell.found.into(),
             if cell.inside { "inside" } else { "outside" }.into(),
         ]);
     }

@@ -17,7 +17,7 @@ fn recorded(runs: Vec<Observation>) -> Recorded {
 
 /// Whether one task with these values is inside `recorded`, for one metric.
 fn inside(recorded: &Recorded, metric: &str, simulated: ObservedTask) -> bool {
-    let cells = cells(recorded, &[run([simulated])]);
+    let cells = cells(recorded, Against::Simulation, &[run([simulated])]);
     let cell = cells.iter().find(|cell| cell.metric == metric);
     cell.unwrap_or_else(|| panic!("no cell for {metric}")).inside
 }
@@ -117,7 +117,7 @@ fn emulated_latency_is_wider_and_not_judged_beyond_two_cpus() {
         assert_eq!(inside(&emulated, "wakeup_latency_p50", latency(us)), expected, "{us}");
     }
     emulated.cpus = 4;
-    let metrics: Vec<&str> = cells(&emulated, &[]).iter().map(|cell| cell.metric).collect();
+    let metrics: Vec<&str> = cells(&emulated, Against::Simulation, &[]).iter().map(|cell| cell.metric).collect();
     assert_eq!(metrics, ["cpu_share", "switches", "migrations"]);
 }
 
@@ -125,25 +125,25 @@ fn emulated_latency_is_wider_and_not_judged_beyond_two_cpus() {
 fn a_class_is_judged_by_its_mean() {
     let recorded = recorded(vec![run([switches(100.0), switches(300.0)])]);
     let simulated = run([switches(200.0), switches(200.0)]);
-    let cells = cells(&recorded, &[simulated]);
+    let cells = cells(&recorded, Against::Simulation, &[simulated]);
     let cell = cells.iter().find(|cell| cell.metric == "switches").unwrap();
-    assert_eq!((cell.recorded.as_slice(), cell.simulated, cell.inside), (&[200.0][..], Some(200.0), true));
+    assert_eq!((cell.recorded.as_slice(), cell.found, cell.inside), (&[200.0][..], Some(200.0), true));
 }
 
 #[test]
 fn what_the_simulation_lacks_is_outside() {
     let recorded = recorded(vec![run([latency(100.0)])]);
-    let cells = cells(&recorded, &[run([share(0.0)])]);
+    let cells = cells(&recorded, Against::Simulation, &[run([share(0.0)])]);
     let cell = cells.iter().find(|cell| cell.metric == "wakeup_latency_p50").unwrap();
-    assert_eq!((cell.simulated, cell.inside), (None, false));
+    assert_eq!((cell.found, cell.inside), (None, false));
 }
 
 #[test]
 fn several_simulated_runs_count_by_their_median() {
     let recorded = recorded(vec![run([switches(100.0)])]);
     let runs = [5.0, 100.0, 101.0].map(|count| run([switches(count)]));
-    let cells = cells(&recorded, &runs);
-    assert_eq!(cells.iter().find(|cell| cell.metric == "switches").unwrap().simulated, Some(100.0));
+    let cells = cells(&recorded, Against::Simulation, &runs);
+    assert_eq!(cells.iter().find(|cell| cell.metric == "switches").unwrap().found, Some(100.0));
 }
 
 #[test]
@@ -152,7 +152,8 @@ fn the_table_ends_with_the_count() {
         run([task("web", 1.0, 100.0, 3.0, Some([50.0, 60.0, 70.0]))]),
         run([task("web", 1.25, 130.0, 3.0, Some([55.0, 66.0, 99.0]))]),
     ]);
-    let cells = cells(&recorded, &[run([task("web", 1.1, 90.0, 40.0, Some([10.0, 20.0, 500.0]))])]);
+    let cells =
+        cells(&recorded, Against::Simulation, &[run([task("web", 1.1, 90.0, 40.0, Some([10.0, 20.0, 500.0]))])]);
     let table = table(&cells);
     insta::assert_snapshot!(table);
     assert_eq!(table.lines().last(), Some("inside 4 of 6 cells"));
@@ -161,7 +162,7 @@ fn the_table_ends_with_the_count() {
 #[test]
 fn json_of_a_cell_has_the_promised_fields() {
     let recorded = recorded(vec![run([switches(100.0)]), run([switches(90.0)])]);
-    let cells = cells(&recorded, &[run([switches(95.0)])]);
+    let cells = cells(&recorded, Against::Simulation, &[run([switches(95.0)])]);
     let json = serde_json::to_value(&cells[1]).unwrap();
     assert_eq!(
         json,
@@ -183,35 +184,35 @@ fn throttling_of_a_group_is_within_its_tolerances() {
         (59.4, 3.45e6, [true, true]),
         (59.5, 3.46e6, [false, false]),
     ] {
-        let cells = cells(&recorded, &[group(periods, time)]);
+        let cells = cells(&recorded, Against::Simulation, &[group(periods, time)]);
         let of_group: Vec<&Cell> = cells.iter().filter(|cell| cell.class == "/Q").collect();
         assert_eq!(of_group.iter().map(|cell| cell.metric).collect::<Vec<_>>(), ["nr_throttled", "throttled_usec"]);
         assert_eq!(of_group.iter().map(|cell| cell.inside).collect::<Vec<_>>(), expected, "{periods} {time}");
     }
     // A run without the group's limit is not inside.
-    let without = cells(&recorded, &[run([share(1.0)])]);
-    assert!(without.iter().filter(|cell| cell.class == "/Q").all(|cell| !cell.inside && cell.simulated.is_none()));
+    let without = cells(&recorded, Against::Simulation, &[run([share(1.0)])]);
+    assert!(without.iter().filter(|cell| cell.class == "/Q").all(|cell| !cell.inside && cell.found.is_none()));
 }
 
 #[test]
 fn strain_is_counted_in_tolerances() {
     let recorded = recorded(vec![run([switches(100.0)]), run([switches(200.0)])]);
     let strain = |value: f64| {
-        let cells = cells(&recorded, &[run([switches(value)])]);
+        let cells = cells(&recorded, Against::Simulation, &[run([switches(value)])]);
         cells.iter().find(|cell| cell.metric == "switches").expect("it is judged").strain()
     };
     let expected = [(100.0, 0.0), (150.0, 0.0), (200.0, 0.0), (210.0, 0.5), (220.0, 1.0), (95.0, 0.5)];
     for (value, strains) in expected {
         assert!((strain(value) - strains).abs() < 1e-9, "{value}: {}", strain(value));
     }
-    let none = cells(&recorded, &[run([])]);
+    let none = cells(&recorded, Against::Simulation, &[run([])]);
     assert!(none.iter().all(|cell| cell.strain().is_infinite()));
 }
 
 #[test]
 fn a_page_has_the_furthest_outside_first() {
     let recorded = recorded(vec![run([task("a", 1.0, 100.0, 0.0, Some([10.0, 50.0, 90.0]))])]);
-    let cells = cells(&recorded, &[run([task("a", 1.0, 150.0, 0.0, Some([10.0, 5000.0, 90.0]))])]);
+    let cells = cells(&recorded, Against::Simulation, &[run([task("a", 1.0, 150.0, 0.0, Some([10.0, 5000.0, 90.0]))])]);
     let html = page(&cells, "two machines", &["a note".to_owned()]).html();
     assert!(html.contains("inside 4 of 6 cells (66.7 %)") && html.contains("two machines") && html.contains("a note"));
     let shown = html.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("it has data");

@@ -1,5 +1,6 @@
 //! `vruntime fidelity`.
 
+mod again;
 #[cfg(target_os = "linux")]
 mod record;
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{
-    Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
+    Against, Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
 };
 use vruntime_sim::idle::IdleDepth;
 use vruntime_sim::{Costs, Profile};
@@ -50,6 +51,39 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         }
         files = on_disk(folder)?;
     }
+    let judged = match &fidelity.against {
+        Some(dir) => again::compare(&files, dir, fidelity)?,
+        None => simulated(files, fidelity)?,
+    };
+    show(&judged, fidelity)?;
+    Ok(if judged.interrupted { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Recordings, and what they were compared with.
+struct Judged {
+    cells: Vec<Cell>,
+    /// What was recorded where, and compared with what, for a page.
+    lead: String,
+    notes: Vec<String>,
+    /// What was not compared, and why.
+    skipped: Vec<String>,
+    interrupted: bool,
+}
+
+/// Whether that recording is asked for.
+fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
+    let kernel = plan::short_version(&recording.kernel);
+    fidelity.kernel.as_ref().is_none_or(|wanted| plan::short_version(wanted) == kernel)
+        && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()))
+}
+
+fn no_match() -> miette::Report {
+    let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
+    miette!(help = help, "no recordings match")
+}
+
+/// Compares the recordings in `files` with what is simulated.
+fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
     let given = fidelity.costs.as_deref().map(given).transpose()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
@@ -57,9 +91,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     for (name, bytes) in files {
         let recording = recording::parse(&name, &bytes)?;
         let mut kernel = plan::short_version(&recording.kernel);
-        let wanted = fidelity.kernel.as_ref().is_none_or(|wanted| plan::short_version(wanted) == kernel)
-            && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()));
-        if !wanted {
+        if !is_wanted(&recording, fidelity) {
             continue;
         }
         if vruntime_sched::kernel(&kernel).is_err() {
@@ -82,8 +114,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         }
     }
     if scenarios.is_empty() && skipped.is_empty() {
-        let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
-        return Err(miette!(help = help, "no recordings match"));
+        return Err(no_match());
     }
     scenarios.sort_by(|a, b| order(&a.recorded).cmp(&order(&b.recorded)));
     let jobs: Vec<Job<'_>> = scenarios
@@ -120,7 +151,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             }
             Ok(runs) => {
                 let simulated: Vec<Observation> = runs.iter().map(|run| Observation::from(&run.results)).collect();
-                all.extend(cells(&scenario.recorded, &simulated));
+                all.extend(cells(&scenario.recorded, Against::Simulation, &simulated));
             }
             // One that cannot be simulated takes nothing from the others. What to do about it, behind a semicolon, is not for recordings.
             Err(Failure::Refused(error)) => {
@@ -130,24 +161,30 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
     }
+    let lead = lead(&scenarios, fidelity);
+    Ok(Judged { cells: all, lead, notes, skipped, interrupted })
+}
+
+/// Tells it in the ways that are asked for.
+fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
+    let Judged { cells, lead, notes, skipped, .. } = judged;
     if let Some(folder) = &fidelity.reports.tables.folder {
-        tables::write(folder, fidelity.reports.tables.format, "", &[data_table(&all)])?;
+        tables::write(folder, fidelity.reports.tables.format, "", &[data_table(cells)])?;
     }
     if let Some(path) = &fidelity.reports.html {
-        let lead = lead(&scenarios, fidelity);
-        let notes: Vec<String> = notes.into_iter().chain(skipped.iter().cloned()).collect();
-        html::write(&vruntime_report::fidelity::page(&all, &lead, &notes), path)?;
+        let notes: Vec<String> = notes.iter().chain(skipped).cloned().collect();
+        html::write(&vruntime_report::fidelity::page(cells, lead, &notes), path)?;
     }
     if fidelity.json {
-        let json = serde_json::to_value(&all).into_diagnostic()?;
+        let json = serde_json::to_value(cells).into_diagnostic()?;
         output::print_json(&json);
-        for line in &skipped {
+        for line in skipped {
             output::note(line);
         }
     } else {
-        output::print(&report(&all, &skipped, fidelity.misses));
+        output::print(&report(cells, skipped, fidelity.misses));
     }
-    Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
+    Ok(())
 }
 
 /// What was recorded where, and simulated with what, for a page.
@@ -244,22 +281,8 @@ fn scenario(
     fidelity: &Fidelity,
     given: Option<&Given>,
 ) -> miette::Result<Scenario> {
+    let recorded = recorded(&recording, kernel);
     let workload = std::mem::take(&mut recording.workload);
-    let confined: BTreeSet<Option<&[u32]>> = workload.tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
-    let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
-    // Instances of one task are a class; the recording only has their names.
-    let class_of = |name: &str| {
-        workload.tasks.iter().find(|task| task.name == name).map_or(name, |task| task.class.as_str()).to_owned()
-    };
-    let recorded = Recorded {
-        kernel: kernel.to_owned(),
-        scenario: recording.name.clone(),
-        cpus: recording.cpus as usize,
-        one_cpu: one_cpu || recording.cpus == 1,
-        emulated: recording.emulated,
-        duration_s: recording.duration as f64 / 1e9,
-        runs: recording.observed.iter().map(|run| observation(run, &class_of)).collect(),
-    };
     let input = Input {
         name: recording.name.clone(),
         folder: PathBuf::new(),
@@ -276,6 +299,25 @@ fn scenario(
         machine.residents = machine.residents.take().or_else(|| given.residents.clone());
     }
     Ok(Scenario { recorded, input, plan })
+}
+
+/// What was recorded, as far as it is compared.
+fn recorded(recording: &Recording, kernel: &str) -> Recorded {
+    let tasks = &recording.workload.tasks;
+    let confined: BTreeSet<Option<&[u32]>> = tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
+    let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
+    // Instances of one task are a class; the recording only has their names.
+    let class_of =
+        |name: &str| tasks.iter().find(|task| task.name == name).map_or(name, |task| task.class.as_str()).to_owned();
+    Recorded {
+        kernel: kernel.to_owned(),
+        scenario: recording.name.clone(),
+        cpus: recording.cpus as usize,
+        one_cpu: one_cpu || recording.cpus == 1,
+        emulated: recording.emulated,
+        duration_s: recording.duration as f64 / 1e9,
+        runs: recording.observed.iter().map(|run| observation(run, &class_of)).collect(),
+    }
 }
 
 fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation {

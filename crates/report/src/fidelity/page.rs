@@ -1,12 +1,17 @@
 //! The cells as a page: how many are inside, which are not and by how far, and all of them.
 
-use super::{Cell, closing_line};
+use super::{Against, Cell, closing_line};
 use crate::data::{DataTable, Kind};
 use crate::page::{Bar, Bars, Page, TableGroup};
 
 /// Cells on a page: `lead` says what was recorded where, and simulated with what.
 pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
-    let mut page = Page::new("Is the simulator true?", lead);
+    let against = Against::of(cells);
+    let title = match against {
+        Against::Simulation => "Is the simulator true?",
+        Against::Recording => "Does the machine agree with itself?",
+    };
+    let mut page = Page::new(title, lead);
     let inside = cells.iter().filter(|cell| cell.inside).count();
     let percent = 100.0 * inside as f64 / cells.len().max(1) as f64;
     page.say(format!("{} ({percent:.1} %).", closing_line(cells)));
@@ -27,7 +32,14 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     if kernels.rows.len() > 1 {
         page.bars(kernels);
     }
-    let sub = "Strain: how far the simulated value lies from the recorded range, in tolerances; over 1 is outside.";
+    let sub = match against {
+        Against::Simulation => {
+            "Strain: how far the simulated value lies from the recorded range, in tolerances; over 1 is outside."
+        }
+        Against::Recording => {
+            "Strain: how far the median of what was recorded again lies from the recorded range, in tolerances; over 1 is outside."
+        }
+    };
     for (title, shown) in [("What is outside", outside), ("Every cell", cells.iter().collect())] {
         if !shown.is_empty() {
             let tables = vec![(String::new(), table(title, &shown))];
@@ -61,6 +73,7 @@ fn bars(title: &str, cells: &[Cell], key: impl Fn(&Cell) -> &str) -> Bars {
 }
 
 fn table(title: &str, cells: &[&Cell]) -> DataTable {
+    let against = Against::of(cells.iter().copied());
     let columns = [
         ("kernel", "Kernel", Kind::Text),
         ("scenario", "Scenario", Kind::Text),
@@ -68,7 +81,7 @@ fn table(title: &str, cells: &[&Cell]) -> DataTable {
         ("metric", "Metric (unit)", Kind::Text),
         ("recorded_min", "Recorded, from", Kind::Number),
         ("recorded_max", "To", Kind::Number),
-        ("simulated", "Simulated", Kind::Number),
+        (against.name(), against.head(), Kind::Number),
         ("strain", "Strain", Kind::Number),
         ("verdict", "Verdict", Kind::Text),
     ];
@@ -82,7 +95,7 @@ fn table(title: &str, cells: &[&Cell]) -> DataTable {
             format!("{} ({})", cell.metric, cell.unit).into(),
             low.into(),
             high.into(),
-            cell.simulated.into(),
+            cell.found.into(),
             cell.strain().into(),
             if cell.inside { "inside" } else { "outside" }.into(),
         ]);

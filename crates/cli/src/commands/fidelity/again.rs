@@ -1,0 +1,78 @@
+//! `vruntime fidelity --against`: one recording compared with another. As far as a machine does not agree with itself at another hour, no
+//! simulator can agree with both.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use miette::miette;
+use vruntime_report::fidelity::{Against, cells};
+use vruntime_workload::recording::{self, Recording};
+
+use super::{Files, Judged, is_wanted, no_match, number, on_disk, recorded};
+use crate::args::Fidelity;
+use crate::plan;
+
+/// Kernel and scenario of recordings, and the recordings.
+type ByName = BTreeMap<(Vec<u32>, String), Recording>;
+
+/// Compares the recordings in `files` with those of the same scenarios in the folder `again`.
+pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miette::Result<Judged> {
+    let (first, second) = (parse(files, fidelity)?, parse(&on_disk(again)?, fidelity)?);
+    if first.is_empty() {
+        return Err(no_match());
+    }
+    let mut all = Vec::new();
+    let mut skipped: Vec<String> = Vec::new();
+    let mut compared = 0;
+    for (key, recording) in &first {
+        let kernel = plan::short_version(&recording.kernel);
+        match second.get(key).map(|other| (other, difference(recording, other))) {
+            Some((other, None)) => {
+                let found = recorded(other, &kernel).runs;
+                all.extend(cells(&recorded(recording, &kernel), Against::Recording, &found));
+                compared += 1;
+            }
+            Some((_, Some(why))) => skipped.push(format!("{kernel} {}: {why}", recording.name)),
+            None => skipped.push(format!("{kernel} {}: not recorded again", recording.name)),
+        }
+    }
+    let missing = second.keys().filter(|key| !first.contains_key(*key));
+    skipped.extend(missing.map(|key| format!("{} {}: only recorded again", dotted(&key.0), key.1)));
+    if compared == 0 {
+        let help = format!("the first: {}", skipped[0]);
+        return Err(miette!(help = help, "{}: no recording can be compared with one of there", again.display()));
+    }
+    let lead = format!("{compared} scenarios, each recorded again: {}.", again.display());
+    Ok(Judged { cells: all, lead, notes: Vec::new(), skipped, interrupted: false })
+}
+
+fn parse(files: &Files, fidelity: &Fidelity) -> miette::Result<ByName> {
+    let mut found = ByName::new();
+    for (name, bytes) in files {
+        let recording = recording::parse(name, bytes)?;
+        if is_wanted(&recording, fidelity) {
+            let kernel = number(&plan::short_version(&recording.kernel));
+            found.insert((kernel, recording.name.clone()), recording);
+        }
+    }
+    Ok(found)
+}
+
+/// Why the two cannot be compared, if they cannot.
+fn difference(first: &Recording, again: &Recording) -> Option<String> {
+    let seconds = |recording: &Recording| recording.duration as f64 / 1e9;
+    if first.duration != again.duration {
+        Some(format!("runs of {} s, and of {} s again", seconds(first), seconds(again)))
+    } else if first.cpus != again.cpus {
+        Some(format!("{} CPUs, and {} again", first.cpus, again.cpus))
+    } else if first.workload != again.workload {
+        Some("another workload was recorded again".to_owned())
+    } else {
+        None
+    }
+}
+
+fn dotted(version: &[u32]) -> String {
+    let parts: Vec<String> = version.iter().map(u32::to_string).collect();
+    parts.join(".")
+}
