@@ -369,8 +369,8 @@ pub struct Kernel {
     /// A new task may preempt its parent as any other waker would; means nothing to CFS, and is off in
     /// [late releases](Self::as_of) of 6.18.
     pub forks_preempt: bool,
-    /// A task wakes where it slept, whatever is idle elsewhere, as long as that CPU is used to less than so many percent; 0: off, but in
-    /// [late releases](Self::as_of) of 6.18.
+    /// A task wakes where it slept, whatever is idle elsewhere, as long as that CPU is used to less than so many percent and at most one task
+    /// can run there; 0: off, but in [late releases](Self::as_of) of 6.18.
     pub pack_pct: u32,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,

@@ -59,6 +59,15 @@ fn a_task_leaves_a_cpu_that_is_used_much() {
     assert!(beside(&cloud, 1500) * 10 >= much * 9, "{} {much}", beside(&cloud, 1500));
 }
 
+/// Beside one task it stays, beside two that use the CPU no more it goes when both can run.
+#[test]
+fn a_task_leaves_a_cpu_on_which_another_waits() {
+    let cloud = release("6.18.44-fc-v657");
+    let one = run(&cloud, vec![works("p", 1100, 1400, 0)]).len();
+    let two = run(&cloud, vec![works("p", 700, 2130, 0), works("q", 700, 2910, 0)]).len();
+    assert!(one <= 3 && two > 80, "{one} {two}");
+}
+
 /// The patch is a cloud's own: late releases of a distribution, or that somebody built himself, have not got it.
 #[test]
 fn other_builds_do_not_pack() {

@@ -30,7 +30,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     {
         return mask.first().unwrap_or(prev);
     }
-    if shared.config.pack_pct > 0 && rq.tasks[task].allowed(prev) && packs(shared, prev) {
+    if shared.config.pack_pct > 0 && rq.tasks[task].allowed(prev) && packs(rq, shared) {
         return prev;
     }
     let mut target = prev;
@@ -50,11 +50,12 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     select_idle_sibling(rq, shared, task, target)
 }
 
-/// Whether a CPU is used so little that who slept there wakes there ([`Kernel::as_of`](crate::Kernel::as_of)).
+/// Whether the CPU of `rq` has so little to do that who slept there wakes there ([`Kernel::as_of`](crate::Kernel::as_of)).
 #[inline(never)]
-fn packs<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, cpu: CpuId) -> bool {
-    let cpu = shared.cpu(cpu);
-    cpu.util() * 100 < u64::from(cpu.capacity()) * u64::from(shared.config.pack_pct)
+fn packs<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>) -> bool {
+    let cpu = shared.cpu(rq.cpu);
+    // Those whose dequeue is delayed do not count.
+    cpu.h_nr_runnable() <= 1 && cpu.util() * 100 < u64::from(cpu.capacity()) * u64::from(shared.config.pack_pct)
 }
 
 /// `select_task_rq_fair` for a task that execs: the idlest CPU, as at fork, reckoned without the task itself.
