@@ -215,3 +215,29 @@ fn an_estimate_rises_at_once_or_slowly() {
     }
     assert!(estimate("6.12", "NO_UTIL_EST_FASTUP") > 700);
 }
+
+/// Who had to wait for his CPU would have used more than he did: since 6.8 his estimate does not fall for that. Before, and alone, it does.
+#[test]
+fn an_estimate_does_not_fall_for_waiting() {
+    let estimates = |kernel: &str, beside: bool| {
+        let run = |ms: u64| Op::Run { work: ms * MS };
+        let sleep = |ms: u64| Op::Sleep { time: ms * MS };
+        let mut tasks = vec![once("t", vec![run(40), sleep(100), run(10), sleep(300)])];
+        if beside {
+            tasks.push(once("h", vec![sleep(100), run(300)]));
+        }
+        let work = workload(tasks);
+        [100, 250].map(|at| {
+            let config = Config { debug_at: Some(at * MS), ..exact(kernel, "1") };
+            let snapshot = simulate(&work, &config, &mut NoSink).unwrap().debug.unwrap();
+            let task = snapshot.cpus[0].tasks.iter().find(|task| task.id.0 == 0).unwrap();
+            task.se.unwrap().avg.util_est
+        })
+    };
+    for (kernel, falls) in [("6.1", true), ("6.6", true), ("6.12", false), ("6.18", false)] {
+        let [before, after] = estimates(kernel, true);
+        assert_eq!(after < before, falls, "{kernel}: {before}, then {after}");
+        let [before, after] = estimates(kernel, false);
+        assert!(after < before, "{kernel} alone: {before}, then {after}");
+    }
+}

@@ -14,6 +14,9 @@ use crate::weight::{self, MIN_SHARES};
 /// A group's load average is passed on to the other CPUs at most this often, nanoseconds.
 const TG_UPDATE_NS: u64 = 1_000_000;
 
+/// A change of a task's utilisation below this, 1 %, is noise to its estimate.
+const UTIL_EST_MARGIN: u64 = 1024 / 100;
+
 /// How an update of an entity's averages goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attach {
@@ -406,25 +409,33 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference.
+    /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference. Since 6.8 (here: 6.12)
+    /// not down if it had to wait for its CPU, and would have used more.
     pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
         }
+        let before_6_8 = shared.config.eevdf == Eevdf::V6_6;
         let capacity = u64::from(shared.capacity(self.cpu));
         let avg = &mut self.class.entities[Se::task(task)].avg;
-        let used = avg.util_avg as i64;
-        let estimate = i64::from(avg.util_est);
-        let delta = used - estimate;
-        if shared.config.eevdf == Eevdf::V6_6 && !shared.config.features.has(Feature::UtilEstFastup) {
+        if before_6_8 && !shared.config.features.has(Feature::UtilEstFastup) {
             update_slowly(avg, capacity);
             return;
         }
-        // A change below 1 % is noise; on a CPU pushed over its capacity utilisation says nothing.
-        if delta.unsigned_abs() < 1024 / 100 || used as u64 > capacity {
+        let (used, estimate) = (avg.util_avg, u64::from(avg.util_est));
+        if used >= estimate {
+            avg.util_est = used as u16;
             return;
         }
-        avg.util_est = if delta > 0 { used as u16 } else { (estimate + delta / 4) as u16 };
+        let too_much = estimate - used;
+        // On a CPU pushed over its capacity utilisation says nothing.
+        if too_much < UTIL_EST_MARGIN || used > capacity {
+            return;
+        }
+        if !before_6_8 && used + UTIL_EST_MARGIN < avg.runnable_avg {
+            return;
+        }
+        avg.util_est = (estimate - too_much.div_ceil(4)) as u16;
     }
 }
 
@@ -433,7 +444,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 fn update_slowly(avg: &mut Avg, capacity: u64) {
     let used = avg.util_avg as i64;
     let delta = used - i64::from(avg.util_est_ewma);
-    if delta.unsigned_abs() >= 1024 / 100 {
+    if delta.unsigned_abs() >= UTIL_EST_MARGIN {
         if avg.util_avg > capacity {
             return;
         }
