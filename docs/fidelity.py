@@ -53,10 +53,12 @@ CAUSES = {
     "Simulated runs come to the lasting state sooner. Throttled periods and time are right in both.",
     "rt-mix": "The FIFO task waits 30 to 50 ms whenever the ordinary task is given its part of a second (by the fair server, or by throttling in 6.1 to 6.6), "
     "about once a second: whether the 99th of a hundred of its 474 waits is one of these or not hangs on one wait more or less. Under 6.18, on a real machine, "
-    "it is, here as there. In the emulated recordings (6.1, 6.12) it is a delay of 1 to 5 ms of the emulator's, which is not modelled.",
-    "short-waker": "Under 6.1 the waker comes round 2 % more often than here (3930 times in 5 s, here 3838) and is charged 110 us of overhead a time instead of "
-    "103, with costs that were measured once for all scenarios.",
-    "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell.",
+    "it is, here as there. In the emulated recordings (6.1, 6.12) it is the longest delay by the emulator's host, 1 to 5 ms.",
+    "short-waker": "How often the waker comes round, and what it is charged each time, hang on costs that are the same for all scenarios.",
+    "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell. It gets a turn when the waker falls asleep while both hogs have had more than "
+    "their part, and is over at the next tick: how long that is, and so how many turns it takes, hangs on where between two ticks the waker falls asleep, which moves on by what a sleep is late. "
+    "Watched on the real 6.18 with a timer slack of 50 us: 2 to 4 switches in eight runs of 5 s, the hogs' 732 to 768 each; simulated with that slack, eight seeds: 2 to 4, and 741 to 761. With "
+    "the recorder's slack of 1 ns the simulated waker sleeps 2.5 ms after the tick, and five turns of 1.5 ms do.",
 }
 
 # What is known of the machines of fidelity/machines, by folder.

@@ -118,8 +118,9 @@ pub(crate) enum Command {
     /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks, migrations
     #[cfg(target_os = "linux")]
     #[command(
-        long_about = "Measures, in about nine seconds, what this machine's kernel takes for what the simulator charges, how much longer CPUs \
-                      take to wake up that were idle for a while, what else runs while it sleeps for five seconds, what migrations cost by \
+        long_about = "Measures, in about twelve seconds, what this machine's kernel takes for what the simulator charges, how much longer CPUs \
+                      take to wake up that were idle for a while, how often CPUs that compute stand still because the host of a virtual \
+                      machine runs something else, what else runs while it sleeps for five seconds, what migrations cost by \
                       working set and how late sleeps return with this process's timer slack, and reads what it \
                       tells of itself: topology and capacities, HZ, preemption model, autogroup, features. Prints it, each figure with \
                       how it was found, and leaves it in ~/.config/vruntime/machine.toml (or --out): --machine host uses that file, \

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde::Deserialize;
 use vruntime_sim::idle::IdleDepth;
+use vruntime_sim::stalls::Stall;
 use vruntime_sim::{Costs, Preempt};
 use vruntime_workload::Source;
 use vruntime_workload::resident::Resident;
@@ -32,6 +33,9 @@ pub(crate) struct MachineFile {
     /// What leaving idleness takes by how long it lasted.
     #[serde(default)]
     idle_exit: IdleExit,
+    /// How its host keeps CPUs from it now and then, if it does.
+    #[serde(default, deserialize_with = "stalls")]
+    pub(crate) stalls: Option<Stall>,
     /// What it runs besides any workload; nothing said: the threads of the kernel that the costs speak of.
     #[serde(rename = "background")]
     pub(crate) residents: Option<Vec<Resident>>,
@@ -45,6 +49,20 @@ struct IdleExit {
     after_ns: Vec<u64>,
     /// Nanoseconds more.
     extra_ns: Vec<u64>,
+}
+
+/// A [`Stall`] as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stalls {
+    length_ns: u64,
+    every_ns: u64,
+}
+
+/// Both figures or none: half of them is a mistake.
+fn stalls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Stall>, D::Error> {
+    let Stalls { length_ns, every_ns } = Stalls::deserialize(deserializer)?;
+    Ok(Some(Stall { length_ns, every_ns }))
 }
 
 /// What migrations cost, a working set each.
@@ -124,7 +142,7 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
 fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     let wrong = |span, message: &str| {
         let help = "vruntime calibrate writes such files: [machine] with topology, capacities, hz, preempt, autogroup, [costs], [[background]], \
-                    [idle_exit] with after_ns, extra_ns, and [migration] with kib, extra_ns, again_ns";
+                    [idle_exit] with after_ns, extra_ns, [stalls] with length_ns, every_ns, and [migration] with kib, extra_ns, again_ns";
         Source::new(name, text).error_at(span, message, "here", help)
     };
     let file: MachineFile =
@@ -175,6 +193,7 @@ fn described() -> miette::Result<MachineFile> {
         costs: BTreeMap::new(),
         migration: Migration::default(),
         idle_exit: IdleExit::default(),
+        stalls: None,
         residents: None,
     })
 }
@@ -224,6 +243,7 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
         text.push_str(&background(residents));
     }
     text.push_str(&idle_exits(&calibration.idle_exits));
+    text.push_str(&stalled(calibration.stalls));
     text.push_str(&migrations(&calibration.migrations));
     text.push_str(&timer_slacks(&calibration.timer_slacks));
     if !host.features.is_empty() {
@@ -260,6 +280,18 @@ fn idle_exits(measured: &[vruntime_linux::IdleExit]) -> String {
          [idle_exit]\n",
         measured,
         &[("after_ns", |exit| exit.after_ns), ("extra_ns", |exit| exit.extra_ns)],
+    )
+}
+
+/// What the host keeps from the machine.
+#[cfg(target_os = "linux")]
+fn stalled(measured: Option<vruntime_linux::Stalls>) -> String {
+    let Some(vruntime_linux::Stalls { count, total_ns, watched_ns }) = measured else { return String::new() };
+    let (length, every) = (total_ns / count, watched_ns.saturating_sub(total_ns) / count);
+    format!(
+        "\n# Computing threads stood still without being preempted, {count} times in {:.1} s: the host of this machine ran something else, or the kernel\n\
+         # took that long. On each CPU, for so long each time, so long after the last.\n[stalls]\nlength_ns = {length}\nevery_ns = {every}\n",
+        watched_ns as f64 / 1e9
     )
 }
 
@@ -341,6 +373,7 @@ mod tests {
             idle_exits: [(1_000_000, 20_000), (3_000_000, 60_000)]
                 .map(|(after_ns, extra_ns)| vruntime_linux::IdleExit { after_ns, extra_ns })
                 .to_vec(),
+            stalls: Some(vruntime_linux::Stalls { count: 4, total_ns: 8_000_000, watched_ns: 5_000_000_000 }),
             residents: None,
             notes: Vec::new(),
         }
@@ -353,6 +386,7 @@ mod tests {
         assert_eq!(file.machine.preempt.as_deref(), Some("lazy"));
         assert_eq!(file.costs.get("migration_ns"), Some(&7), "{text}");
         assert_eq!(file.idle_depths().last(), Some(&IdleDepth { after_ns: 3_000_000, extra_ns: 60_000 }), "{text}");
+        assert_eq!(file.stalls, Some(Stall { length_ns: 2_000_000, every_ns: 1_248_000_000 }), "{text}");
         let migration = file.migration;
         assert_eq!((migration.kib, migration.extra_ns), (vec![4, 4096], vec![10, 30_000]), "{text}");
         assert_eq!(migration.again_ns, [20, 400_000]);
@@ -408,5 +442,8 @@ mod tests {
         let error = parse("m.toml", text).unwrap_err();
         assert!(error.to_string().contains("from short times to long ones"), "{error:?}");
         assert!(parse("m.toml", &text.replace("[16, 4]", "[4, 16]")).is_ok());
+        let text = "[machine]\ntopology = \"2\"\n[stalls]\nlength_ns = 1\n";
+        let error = parse("m.toml", text).unwrap_err();
+        assert!(error.to_string().contains("missing field `every_ns`"), "{error:?}");
     }
 }

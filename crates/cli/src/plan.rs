@@ -133,8 +133,10 @@ pub(crate) fn plan(
     }
     let profile = profile_of(scenario, recording, options)?;
     let (mut profile_name, mut costs, mut idle_depths) = (profile.name, profile.costs, profile.idle_depths.to_vec());
+    spec.stalls = profile.stalls;
     if let (Some(measured), None) = (file.as_ref().map(MachineFile::costs).transpose()?.flatten(), &options.costs) {
         (profile_name, costs, idle_depths) = ("measured", measured, Vec::new());
+        spec.stalls = file.as_ref().and_then(|file| file.stalls);
     }
     match &file {
         // What was measured of this machine goes before what is usual, and so does what its idle states are said to be.

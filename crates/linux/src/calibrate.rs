@@ -46,6 +46,18 @@ pub struct IdleExit {
     pub extra_ns: u64,
 }
 
+/// When computing threads stood still though nobody had preempted them: the host of a virtual machine ran something else there, or an
+/// interrupt took that long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stalls {
+    /// How often, at least once.
+    pub count: u64,
+    /// Nanoseconds that all of them took.
+    pub total_ns: u64,
+    /// For how long CPUs were watched, one nanosecond on each counted.
+    pub watched_ns: u64,
+}
+
 /// How late sleeps return with a timer slack, on a CPU that has something to do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerSlack {
@@ -72,6 +84,8 @@ pub struct Calibration {
     /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the first missing if it
     /// has none.
     pub timer_slacks: Vec<TimerSlack>,
+    /// How the CPUs stood still; none: they did not.
+    pub stalls: Option<Stalls>,
     /// What the machine did while nothing was measured, from what took most CPU time on; none: the kernel keeps no accounts of tasks.
     pub residents: Option<Vec<Resident>>,
     /// What could not be measured, and why.
@@ -92,12 +106,17 @@ const UNREAD: usize = 200;
 /// The one that the simulator's cost stands for.
 const SIMULATED_SET: usize = 64 << 10;
 
+/// For how long a CPU that computes is watched for stalls.
+const SPIN: Duration = Duration::from_millis(2500);
+/// A stall is so many times as long as a tick's interrupt, and this long, nanoseconds.
+const STALL_TICKS: u64 = 4;
+const STALL_LEAST: u64 = 100_000;
 /// How long it is watched what the machine does besides.
 const WATCH: Duration = Duration::from_secs(5);
 /// How often `stop` is asked meanwhile.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Measures. Takes about nine seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
+/// Measures. Takes about twelve seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
 /// somebody wants it to end.
 ///
 /// # Errors
@@ -120,10 +139,11 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     }
     this.time(cpus.first, host.hz, path)?;
     this.memory(cpus.first, cpus.other)?;
+    let stalls = this.stalls(&cpus)?;
     drop(cpus);
     let residents = this.besides()?;
     let Measuring { costs, migrations, idle_exits, timer_slacks, notes, .. } = this;
-    Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, residents, notes })
+    Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, stalls, residents, notes })
 }
 
 /// The CPUs that are measured on. The calling thread may go where it could before when this is dropped.
@@ -335,6 +355,15 @@ impl Measuring<'_> {
             self.go_on()?;
         }
         Ok(())
+    }
+
+    /// Watches CPUs that compute.
+    fn stalls(&self, cpus: &Cpus) -> Result<Option<Stalls>, Error> {
+        let tick = self.costs.iter().find(|cost| cost.name == "tick_ns").map_or(0, |cost| cost.ns);
+        let watched: Vec<usize> = [Some(cpus.first), cpus.other].into_iter().flatten().collect();
+        let found = probes::stalls(&watched, SPIN, STALL_LEAST.max(STALL_TICKS * tick));
+        self.go_on()?;
+        Ok(found)
     }
 
     /// Watches what runs while this process sleeps.

@@ -33,7 +33,7 @@ mod stat;
 mod sys;
 mod work;
 
-pub use calibrate::{Calibration, IdleExit, MeasuredCost, MigrationCost, TimerSlack, calibrate};
+pub use calibrate::{Calibration, IdleExit, MeasuredCost, MigrationCost, Stalls, TimerSlack, calibrate};
 pub use error::Error;
 pub use host::{Host, describe, today};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};

@@ -9,11 +9,16 @@ use crate::measured::TaskMeasured;
 /// Fills in what the calling thread can ask for in two system calls, at its end.
 pub(crate) fn read_at_end(task: &mut TaskMeasured) {
     task.cpu_ns = crate::work::cpu_time();
-    if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
-        let count = |switches: i64| u64::try_from(switches).unwrap_or(0);
-        (task.voluntary, task.involuntary) =
-            (count(usage.voluntary_context_switches()), count(usage.involuntary_context_switches()));
+    if let Some(switches) = own_switches() {
+        (task.voluntary, task.involuntary) = switches;
     }
+}
+
+/// How often the calling thread has given its CPU up, and how often it had to. One system call.
+pub(crate) fn own_switches() -> Option<(u64, u64)> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+    let count = |switches: i64| u64::try_from(switches).unwrap_or(0);
+    Some((count(usage.voluntary_context_switches()), count(usage.involuntary_context_switches())))
 }
 
 /// Fills in what the kernel has counted for the calling thread.

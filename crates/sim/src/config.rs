@@ -8,6 +8,7 @@ use vruntime_workload::resident::Resident;
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
 use crate::idle::{IdleDepth, IdleState};
+use crate::stalls::Stall;
 
 /// A machine: its shape and how fast its parts are.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct MachineSpec {
     /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
     /// needed.
     pub host_cpus: Option<u32>,
+    /// Moments in which the host of a virtual machine runs something else on a CPU; `None`: there are none.
+    pub stalls: Option<Stall>,
     /// What it runs besides the workload, as somebody measured it; none: the threads of the kernel that the costs speak of.
     pub residents: Option<Vec<Resident>>,
 }
@@ -60,6 +63,7 @@ impl MachineSpec {
             idle_depths: Vec::new(),
             isolated: CpuMask::new(),
             host_cpus: None,
+            stalls: None,
             residents: None,
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use vruntime_sched::kernels::nearest;
 
 use crate::idle::IdleDepth;
+use crate::stalls::Stall;
 
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
@@ -78,7 +79,7 @@ costs! {
     /// A high-resolution timer's interrupt that wakes a task.
     timer_ns:                  0,   1_500,   5_000,  70_000;
     /// From the moment a timer is due until its interrupt arrives, at least.
-    irq_latency_ns:            0,       0,       0,  40_000;
+    irq_latency_ns:            0,       0,       0,       0;
     /// How much later it comes on top, on average: exponentially distributed, drawn from the run's seed.
     irq_jitter_ns:             0,     500,   4_000,  40_000;
     /// From sending an interrupt to another CPU until it arrives.
@@ -165,6 +166,9 @@ const EMULATED_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 30_000_000, extra_ns: 450_000 },
 ];
 
+/// What the host of the recorded emulated machines took: from the longest delay in each recording (COSTS.md).
+const EMULATED_STALLS: Stall = Stall { length_ns: 4_000_000, every_ns: 500_000_000 };
+
 /// What a kind of machine costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -174,15 +178,17 @@ pub struct Profile {
     pub costs: Costs,
     /// How much longer its CPUs take to leave idleness by how long they have been idle.
     pub idle_depths: &'static [IdleDepth],
+    /// How its host keeps CPUs from it now and then, if it does.
+    pub stalls: Option<Stall>,
 }
 
 impl Profile {
     /// All there are.
     pub const ALL: [Self; 4] = [
-        Self { name: "zero", costs: Costs::ZERO, idle_depths: &[] },
-        Self { name: "default", costs: Costs::BARE_METAL, idle_depths: &[] },
-        Self { name: "vm", costs: Costs::VM, idle_depths: VM_IDLE },
-        Self { name: "emulated", costs: Costs::EMULATED, idle_depths: EMULATED_IDLE },
+        Self { name: "zero", costs: Costs::ZERO, idle_depths: &[], stalls: None },
+        Self { name: "default", costs: Costs::BARE_METAL, idle_depths: &[], stalls: None },
+        Self { name: "vm", costs: Costs::VM, idle_depths: VM_IDLE, stalls: None },
+        Self { name: "emulated", costs: Costs::EMULATED, idle_depths: EMULATED_IDLE, stalls: Some(EMULATED_STALLS) },
     ];
 
     /// The profile called `name`.

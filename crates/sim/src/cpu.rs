@@ -66,6 +66,8 @@ pub(crate) struct Cpu {
     pub(crate) exit_latency: u64,
     /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
     stopped_at: u64,
+    /// It waits for a CPU of the host's, as observers were told: time that is stolen from a virtual machine.
+    pub(crate) stolen: bool,
     pub(crate) time: CpuTime,
     /// How much kernel time observers were told of, what is still to be paid included.
     pub(crate) told: u64,
@@ -93,6 +95,7 @@ impl Cpu {
             awake_at: NEVER,
             exit_latency: 0,
             stopped_at: NEVER,
+            stolen: false,
             time: CpuTime::default(),
             told: 0,
         }

@@ -14,7 +14,7 @@ use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
 /// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of frequency, that of
-/// CPUs that come and go and that of the host of a virtual machine, then those of the tasks.
+/// CPUs that come and go, that of the host of a virtual machine and that of its stalls, then those of the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -23,7 +23,7 @@ pub(crate) const SOURCES_PER_CPU: u32 = 4;
 
 /// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
-    cpus as u32 * SOURCES_PER_CPU + 4
+    cpus as u32 * SOURCES_PER_CPU + 5
 }
 
 /// What fires, for a CPU.
@@ -38,6 +38,8 @@ pub(crate) enum Fires {
     Hotplug,
     /// Something on the host of a virtual machine.
     Host,
+    /// The host of a virtual machine takes a CPU away for something else, or gives it back.
+    Stall,
     /// A task's timer.
     Task(u32),
 }
@@ -148,24 +150,30 @@ impl<S: Sink> Core<'_, S> {
     /// The event source of the scheduler's timers that are not a CPU's own.
     #[inline]
     pub(crate) fn timers_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 4
+        fixed_sources(self.cpus.len()) - 5
     }
 
     /// The event source of changes of frequency.
     #[inline]
     pub(crate) fn clocks_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 3
+        fixed_sources(self.cpus.len()) - 4
     }
 
     /// The event source of CPUs that come and go.
     #[inline]
     pub(crate) fn hotplug_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 2
+        fixed_sources(self.cpus.len()) - 3
     }
 
     /// The event source of the host of a virtual machine.
     #[inline]
     pub(crate) fn host_source(&self) -> Source {
+        fixed_sources(self.cpus.len()) - 2
+    }
+
+    /// The event source of stalls.
+    #[inline]
+    pub(crate) fn stall_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 1
     }
 
@@ -190,7 +198,8 @@ impl<S: Sink> Core<'_, S> {
                 1 => Fires::Clocks,
                 2 => Fires::Hotplug,
                 3 => Fires::Host,
-                task => Fires::Task(task - 4),
+                4 => Fires::Stall,
+                task => Fires::Task(task - 5),
             }
         }
     }

@@ -91,8 +91,6 @@ pub(crate) struct Hypervisor<'a> {
     busy: Vec<bool>,
     /// Virtual CPUs that are on a CPU of the host's.
     on: Vec<bool>,
-    /// Virtual CPUs that wait for a CPU of the host's, as observers were told: time that is stolen from the guest.
-    stolen: Vec<bool>,
     /// The virtual CPU that was taken off its CPU with a lock of the emulator's: nobody gets on before it does.
     holder: Option<usize>,
     lock_permille: u64,
@@ -125,7 +123,6 @@ impl<'a> Hypervisor<'a> {
             host,
             busy: vec![false; virtual_cpus],
             on: vec![false; virtual_cpus],
-            stolen: vec![false; virtual_cpus],
             holder: None,
             lock_permille: costs.host_lock_permille,
             rng: Rng::new(seed),
@@ -139,6 +136,11 @@ impl<'a> Hypervisor<'a> {
         Ok(this)
     }
 
+    /// Whether a virtual CPU stands still though it has something to do.
+    pub(crate) fn keeps_off(&self, cpu: usize) -> bool {
+        self.busy[cpu] && !self.runs(cpu)
+    }
+
     /// Whether a virtual CPU that has something to do gets on with it.
     fn runs(&self, cpu: usize) -> bool {
         self.on[cpu] && self.holder.is_none()
@@ -146,7 +148,7 @@ impl<'a> Hypervisor<'a> {
 
     /// Whether a virtual CPU that has something to do waits for a CPU of the host's (the thread's `run_delay`). One that stands still for
     /// the emulator's lock does not.
-    fn steals(&self, cpu: usize) -> bool {
+    pub(crate) fn steals(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.on[cpu] && !self.blocked[cpu]
     }
 
@@ -272,10 +274,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
 /// What a guest does.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Whether what its CPUs do is up to a host.
+    #[inline]
+    pub(crate) fn is_hosted(&self) -> bool {
+        self.host.is_some() || self.stalls.is_some()
+    }
+
     /// An interrupt, of a timer or not, is to come to `cpu`: whether the host has something to do before. A virtual CPU that slept is woken.
     #[inline]
     pub(crate) fn waits_for_host(&mut self, cpu: usize, timer: bool) -> bool {
-        self.host.is_some() && self.ask_host(cpu, timer)
+        self.is_hosted() && (self.is_stalled(cpu) || self.ask_host(cpu, timer))
     }
 
     #[cold]
@@ -293,8 +301,40 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The interrupt `source` of `cpu` comes when the host lets it.
     pub(crate) fn hold(&mut self, cpu: usize, source: Source) {
         self.core.queue.arm(source, NEVER);
-        if let Some(host) = &mut self.host {
+        if self.is_stalled(cpu) {
+            self.hold_while_stalled(cpu, source);
+        } else if let Some(host) = &mut self.host {
             host.held[cpu].push(source);
+        }
+    }
+
+    /// Interrupts that waited for the host come to `cpu` now. Whether timers of the scheduler's own are among them.
+    pub(crate) fn deliver(&mut self, cpu: usize, held: impl Iterator<Item = Source>) -> bool {
+        let now = self.core.now;
+        for source in held {
+            // It may have been cancelled since, or armed anew.
+            if self.core.queue.armed_for(source) == Some(NEVER) {
+                self.core.queue.arm(source, now);
+            }
+        }
+        self.core.timers.release(cpu as u32, now)
+    }
+
+    /// `cpu` stands still, or goes on, as its host has it now, and observers are told what is stolen from it.
+    pub(crate) fn obey_host(&mut self, cpu: usize, host: Option<&Hypervisor<'_>>) {
+        let now = self.core.now;
+        let stalled = self.is_stalled(cpu);
+        let wants = stalled
+            && (!self.core.cpus[cpu].is_idle() || self.rqs[cpu].need_resched() || self.waits_while_stalled(cpu));
+        let stolen = wants || host.is_some_and(|host| host.steals(cpu));
+        if std::mem::replace(&mut self.core.cpus[cpu].stolen, stolen) != stolen {
+            self.core.sink.stolen(now, CpuId(cpu as u32), stolen);
+        }
+        let stopped = stalled || host.is_some_and(|host| host.keeps_off(cpu));
+        if self.core.cpus[cpu].is_stopped() != stopped {
+            self.core.cpus[cpu].settle(now);
+            self.core.cpus[cpu].stop(now, stopped);
+            self.arm_exec(cpu);
         }
     }
 
@@ -324,24 +364,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let (now, mut timers) = (self.core.now, false);
         host.settle(now);
         for cpu in 0..host.on.len() {
-            let stolen = host.steals(cpu);
-            if std::mem::replace(&mut host.stolen[cpu], stolen) != stolen {
-                self.core.sink.stolen(now, CpuId(cpu as u32), stolen);
-            }
-            let stopped = host.busy[cpu] && !host.runs(cpu);
-            if self.core.cpus[cpu].is_stopped() != stopped {
-                self.core.cpus[cpu].settle(now);
-                self.core.cpus[cpu].stop(now, stopped);
-                self.arm_exec(cpu);
-            }
-            if host.interruptible(cpu) {
-                for source in host.held[cpu].drain(..) {
-                    // It may have been cancelled since, or armed anew.
-                    if self.core.queue.armed_for(source) == Some(NEVER) {
-                        self.core.queue.arm(source, now);
-                    }
-                }
-                timers |= self.core.timers.release(cpu as u32, now);
+            self.obey_host(cpu, Some(&host));
+            if host.interruptible(cpu) && !self.is_stalled(cpu) {
+                timers |= self.deliver(cpu, host.held[cpu].drain(..));
             }
         }
         if timers {

@@ -44,6 +44,7 @@ mod program;
 mod rcu;
 mod rng;
 mod sleepers;
+pub mod stalls;
 mod switch;
 mod sync;
 mod task;

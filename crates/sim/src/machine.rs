@@ -44,6 +44,7 @@ use crate::program::{FOREVER, Programs, compile, times};
 use crate::rcu::GracePeriods;
 use crate::rng::Rng;
 use crate::sleepers::Sleepers;
+use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::Task;
 use crate::timers::Timers;
@@ -120,6 +121,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     debug: Option<Snapshot>,
     /// The host of a virtual machine, if it has too few CPUs.
     pub(crate) host: Option<Box<Hypervisor<'a>>>,
+    /// The moments in which the host of a virtual machine runs something else, if there are any.
+    pub(crate) stalls: Option<Box<Stalls>>,
     /// The frequencies, if they can change.
     pub(crate) clocks: Option<Clocks>,
     /// There are `clocks`, or idle states.
@@ -326,10 +329,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
             idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
             host,
+            stalls: spec.stalls.and_then(|stall| Stalls::new(stall, cpus, config.seed)).map(Box::new),
             rcu: None,
         };
         machine.describe();
         machine.start_clocks();
+        machine.arm_stalls();
         machine.create_groups()?;
         if config.autogroup {
             machine.create_autogroups();
@@ -607,6 +612,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             Fires::Clocks => self.on_clocks(),
             Fires::Hotplug => self.on_hotplug(),
             Fires::Host => self.on_host(),
+            Fires::Stall => self.on_stall(),
             Fires::Task(task) => self.on_task_timer(task),
         }
     }
@@ -621,7 +627,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         for cpu in 0..self.core.cpus.len() {
             self.core.cpus[cpu].settle(end);
             self.core.report_soft(cpu);
-            if self.host.is_some() {
+            if self.is_hosted() {
                 self.core.cpus[cpu].end();
             }
         }

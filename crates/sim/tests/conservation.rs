@@ -9,6 +9,7 @@ use support::*;
 use vruntime_report::Collector;
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::CpuId;
+use vruntime_sim::stalls::Stall;
 use vruntime_sim::{Config, Costs, MachineSpec, Preempt, parse_topology};
 use vruntime_trace::{Digest, Sink};
 use vruntime_workload::program::*;
@@ -108,13 +109,16 @@ fn config() -> impl Strategy<Value = (Config, usize)> {
     let preempt = prop::sample::select(vec![Preempt::None, Preempt::Full]);
     let hz = prop::sample::select(vec![100u32, 250, 300, 1000]);
     let host_cpus = prop::option::weighted(0.3, 1u32..4);
-    (topology, kernel, costs, preempt, hz, any::<bool>(), 0u64..3, any::<bool>(), host_cpus).prop_map(
-        |(topology, kernel, costs, preempt, hz, autogroup, seed, skew_tick, host_cpus)| {
+    let stall = (1u64..8 * MS, 0u64..20 * MS).prop_map(|(length_ns, every_ns)| Stall { length_ns, every_ns });
+    let host = (host_cpus, prop::option::weighted(0.3, stall));
+    (topology, kernel, costs, preempt, hz, any::<bool>(), 0u64..3, any::<bool>(), host).prop_map(
+        |(topology, kernel, costs, preempt, hz, autogroup, seed, skew_tick, (host_cpus, stalls))| {
             let mut spec = MachineSpec::new(parse_topology(topology).unwrap());
             spec.costs = Costs::profile(costs).unwrap();
             spec.hz = hz;
             spec.skew_tick = skew_tick;
             spec.host_cpus = host_cpus;
+            spec.stalls = stalls;
             let cpus = spec.topology.nr_cpus();
             let kernel = vruntime_sched::kernel(kernel).unwrap();
             let config = Config { preempt, autogroup, seed, duration: Some(60 * MS), ..Config::new(kernel, spec) };
@@ -196,7 +200,7 @@ proptest! {
         );
         let costs = &config.machine.costs;
         sinks.2.most = 1_000_000_000 / u64::from(config.machine.hz) + 2 * (costs.exec_ns + costs.fork_ns);
-        if config.machine.host_cpus.is_some() {
+        if config.machine.host_cpus.is_some() || config.machine.stalls.is_some() {
             // It may be the host that does not let it stop.
             sinks.2.most = 61 * MS;
         }

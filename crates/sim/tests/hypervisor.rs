@@ -4,7 +4,7 @@ mod support;
 
 use support::*;
 use vruntime_sim::{Config, Costs, Error};
-use vruntime_trace::{CpuId, Digest, Event, NoSink, Sink};
+use vruntime_trace::{Digest, NoSink};
 use vruntime_workload::program::*;
 
 fn hosted(machine: &str, host_cpus: u32) -> Config {
@@ -54,24 +54,6 @@ fn a_guest_charges_what_the_host_has_taken() {
 /// The host tells of it: while both virtual CPUs have something to do one of them waits, and it is never told twice.
 #[test]
 fn what_the_host_takes_is_told() {
-    #[derive(Default)]
-    struct Stolen {
-        since: Vec<Option<u64>>,
-        total: u64,
-    }
-    impl Sink for Stolen {
-        fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
-        fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
-            self.since.resize(self.since.len().max(cpu.index() + 1), None);
-            let since = &mut self.since[cpu.index()];
-            assert_eq!(since.is_some(), !waits, "CPU {cpu} at {at}");
-            self.total += since.map_or(0, |since| at - since);
-            *since = waits.then_some(at);
-        }
-        fn finish(&mut self, at: u64) {
-            self.total += self.since.iter().flatten().map(|since| at - since).sum::<u64>();
-        }
-    }
     let stolen = |machine, host_cpus, count| {
         let mut stolen = Stolen::default();
         let config = Config { duration: Some(100 * MS), ..hosted(machine, host_cpus) };

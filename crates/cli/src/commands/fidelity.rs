@@ -14,6 +14,7 @@ use vruntime_report::fidelity::{
     Against, Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
 };
 use vruntime_sim::idle::IdleDepth;
+use vruntime_sim::stalls::Stall;
 use vruntime_sim::{Costs, Profile};
 use vruntime_workload::SourceMap;
 use vruntime_workload::recording::{self, Observed, Recording};
@@ -257,6 +258,7 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
 struct Given {
     costs: Costs,
     idle_depths: Vec<IdleDepth>,
+    stalls: Option<Stall>,
     /// What it runs besides, for recordings that do not tell.
     residents: Option<Vec<Resident>>,
 }
@@ -266,12 +268,13 @@ fn given(text: &str) -> miette::Result<Given> {
     if let Some(file) = machine_file::named(text)?
         && let Some(costs) = file.costs()?
     {
-        return Ok(Given { costs, idle_depths: file.idle_depths(), residents: file.residents });
+        return Ok(Given { costs, idle_depths: file.idle_depths(), stalls: file.stalls, residents: file.residents });
     }
     let help =
         format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
     let profile = Profile::named(text).map_err(|error| miette!(help = help, "{error}"))?;
-    Ok(Given { costs: profile.costs, idle_depths: profile.idle_depths.to_vec(), residents: None })
+    let idle_depths = profile.idle_depths.to_vec();
+    Ok(Given { costs: profile.costs, idle_depths, stalls: profile.stalls, residents: None })
 }
 
 /// The scenario that was recorded, and how it is to be simulated. What fails here is the recording's fault.
@@ -296,6 +299,7 @@ fn scenario(
         let machine = &mut plan.config.machine;
         machine.costs = given.costs.clone();
         machine.idle_depths.clone_from(&given.idle_depths);
+        machine.stalls = given.stalls;
         machine.residents = machine.residents.take().or_else(|| given.residents.clone());
     }
     Ok(Scenario { recorded, input, plan })

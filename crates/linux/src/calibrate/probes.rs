@@ -15,8 +15,10 @@ use rustix::thread::futex::{self, Flags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::ClockId;
 
+use super::Stalls;
 use crate::error::Error;
 use crate::run::STACK;
+use crate::stat::own_switches;
 use crate::sys::{self, SchedAttr};
 use crate::work;
 
@@ -488,6 +490,44 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     let gap = median(longest).saturating_sub(usual);
     // Below this it is the loop itself: the CPU has no tick while it runs one thread (NO_HZ_FULL).
     (gap > 200).then_some(gap)
+}
+
+/// Has a thread compute on each of `cpus` for so long, and looks for moments longer than `least` nanoseconds in which it stood still without
+/// having been preempted. None if there are none.
+pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
+    let watch = |cpu: usize| {
+        thread::spawn(move || {
+            pin(cpu);
+            let began = work::now();
+            let (mut last, mut switches) = (began, own_switches());
+            let (mut count, mut total_ns) = (0, 0);
+            while last - began < spin.as_nanos() as u64 {
+                let now = work::now();
+                if now - last > least {
+                    let before = std::mem::replace(&mut switches, own_switches());
+                    if switches == before {
+                        count += 1;
+                        total_ns += now - last;
+                    }
+                    // What asking took is nobody's.
+                    last = work::now();
+                } else {
+                    last = now;
+                }
+            }
+            Stalls { count, total_ns, watched_ns: last - began }
+        })
+    };
+    let threads: Vec<_> = cpus.iter().map(|&cpu| watch(cpu)).collect();
+    let all = threads.into_iter().filter_map(|thread| thread.join().ok()).fold(
+        Stalls { count: 0, total_ns: 0, watched_ns: 0 },
+        |sum, one| Stalls {
+            count: sum.count + one.count,
+            total_ns: sum.total_ns + one.total_ns,
+            watched_ns: sum.watched_ns + one.watched_ns,
+        },
+    );
+    (all.count > 0).then_some(all)
 }
 
 /// What reading `bytes` takes on another CPU than the one that has read them last, beyond reading them again, and that; medians.

@@ -339,3 +339,30 @@ pub fn hotplug(cpus: usize, end: u64) -> impl Strategy<Value = Vec<Hotplug>> {
         all
     })
 }
+
+/// What observers are told a host has stolen from a virtual machine, never the same twice.
+#[derive(Default)]
+pub struct Stolen {
+    since: Vec<Option<u64>>,
+    /// Nanoseconds of all CPUs.
+    pub total: u64,
+    /// How often it began.
+    pub times: usize,
+}
+
+impl Sink for Stolen {
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+
+    fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
+        self.since.resize(self.since.len().max(cpu.index() + 1), None);
+        let since = &mut self.since[cpu.index()];
+        assert_eq!(since.is_some(), !waits, "CPU {cpu} at {at}");
+        self.total += since.map_or(0, |since| at - since);
+        self.times += usize::from(waits);
+        *since = waits.then_some(at);
+    }
+
+    fn finish(&mut self, at: u64) {
+        self.total += self.since.iter().flatten().map(|since| at - since).sum::<u64>();
+    }
+}

@@ -1,0 +1,145 @@
+//! Moments in which the host of a virtual machine runs something else where a virtual CPU was: it stands still, and what is
+//! to interrupt it waits.
+//!
+//! Every host has work of its own now and then, however many CPUs it has: kernel threads, other virtual machines, the emulator's own. Seen from
+//! inside, a computing thread that nobody preempts finds its clock moved on by milliseconds, and one wakeup in a few hundred is that much late. What the
+//! host runs is not simulated, only that it does: on each CPU by itself, at random times, for the same time each. Hosts with too few CPUs
+//! are another matter: [`crate::hypervisor`].
+
+use vruntime_sched::Policy;
+use vruntime_trace::Sink;
+
+use crate::cpu::NEVER;
+use crate::events::Source;
+use crate::machine::Machine;
+use crate::rng::Rng;
+
+/// How often the host of a virtual machine takes one of its CPUs away, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stall {
+    /// For so long each time, nanoseconds.
+    pub length_ns: u64,
+    /// From the end of one to the beginning of the next on the same CPU, nanoseconds: exponentially distributed with this mean, drawn from the run's seed.
+    pub every_ns: u64,
+}
+
+/// Which CPUs are away, and when that changes.
+#[derive(Debug)]
+pub(crate) struct Stalls {
+    spec: Stall,
+    cpus: Vec<Stalled>,
+    rng: Rng,
+}
+
+/// A CPU.
+#[derive(Debug)]
+struct Stalled {
+    away: bool,
+    /// When that changes next.
+    until: u64,
+    /// Interrupts that wait: their sources are armed for [`NEVER`].
+    held: Vec<Source>,
+}
+
+impl Stalls {
+    /// None if no time passes in them.
+    pub(crate) fn new(spec: Stall, cpus: usize, seed: u64) -> Option<Self> {
+        let mut rng = Rng::new(seed ^ 0x1f83_d9ab_fb41_bd6b);
+        let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), held: Vec::new() };
+        let cpus = (0..cpus).map(&mut cpu).collect();
+        (spec.length_ns > 0).then_some(Self { spec, cpus, rng })
+    }
+
+    /// The next CPU that comes or goes at `now`.
+    fn next(&mut self, now: u64) -> Option<usize> {
+        let cpu = self.cpus.iter().position(|cpu| cpu.until <= now)?;
+        let this = &mut self.cpus[cpu];
+        this.away = !this.away;
+        // Never at once: between two there is time to go on.
+        let lasts = if this.away { self.spec.length_ns } else { 1 + self.rng.exponential(self.spec.every_ns) };
+        this.until = now.saturating_add(lasts);
+        Some(cpu)
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Whether the host runs something else where `cpu` was.
+    #[inline]
+    pub(crate) fn is_stalled(&self, cpu: usize) -> bool {
+        self.stalls.as_ref().is_some_and(|stalls| stalls.cpus[cpu].away)
+    }
+
+    /// Whether something waits to interrupt `cpu`, which is away.
+    pub(crate) fn waits_while_stalled(&self, cpu: usize) -> bool {
+        self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
+    }
+
+    /// The interrupt `source` comes when `cpu` is back.
+    pub(crate) fn hold_while_stalled(&mut self, cpu: usize, source: Source) {
+        if let Some(stalls) = &mut self.stalls {
+            stalls.cpus[cpu].held.push(source);
+        }
+        // One that was idle wants its CPU from now on.
+        self.obey(cpu);
+    }
+
+    fn obey(&mut self, cpu: usize) {
+        let host = self.host.take();
+        self.obey_host(cpu, host.as_deref());
+        self.host = host;
+    }
+
+    /// Listens for the next CPU that comes or goes.
+    pub(crate) fn arm_stalls(&mut self) {
+        let Some(stalls) = &self.stalls else { return };
+        let at = stalls.cpus.iter().map(|cpu| cpu.until).min().unwrap_or(NEVER);
+        self.core.queue.arm(self.core.stall_source(), at);
+    }
+
+    /// CPUs come or go.
+    #[inline(never)]
+    pub(crate) fn on_stall(&mut self) {
+        let now = self.core.now;
+        while let Some(cpu) = self.stalls.as_mut().and_then(|stalls| stalls.next(now)) {
+            let stalled = self.is_stalled(cpu);
+            let held =
+                self.stalls.as_mut().map(|stalls| std::mem::take(&mut stalls.cpus[cpu].held)).unwrap_or_default();
+            self.obey(cpu);
+            if !stalled && self.deliver(cpu, held.into_iter()) {
+                self.core.arm_timers();
+            }
+        }
+        self.arm_stalls();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_come_and_go_each_by_itself() {
+        let spec = Stall { length_ns: 4_000, every_ns: 40_000 };
+        let mut stalls = Stalls::new(spec, 3, 1).expect("time passes in them");
+        let (mut away, mut times) = ([0; 3], [0; 3]);
+        let mut now = 0;
+        while now < 400_000_000 {
+            let next = stalls.cpus.iter().map(|cpu| cpu.until).min().expect("three CPUs");
+            assert!(next >= now, "time goes on");
+            now = next;
+            while let Some(cpu) = stalls.next(now) {
+                if stalls.cpus[cpu].away {
+                    assert_eq!(stalls.cpus[cpu].until, now + 4_000);
+                    away[cpu] += 4_000;
+                    times[cpu] += 1;
+                }
+            }
+        }
+        // One in eleven parts, give or take chance: 9000 draws each.
+        for cpu in 0..3 {
+            assert!((34_000_000..39_000_000).contains(&away[cpu]), "{away:?}");
+        }
+        assert_ne!(times[0], times[1], "not in step");
+        assert!(Stalls::new(Stall { length_ns: 0, ..spec }, 3, 1).is_none());
+    }
+}
