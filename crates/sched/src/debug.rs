@@ -346,7 +346,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 Eevdf::V6_18 => 17,
             },
             rt_groups: shared.config.rt_group_sched,
-            cpus: (0..shared.nr_cpus() as u32).map(|index| cpu(&self.rqs.rq(CpuId(index)), shared)).collect(),
+            cpus: (0..shared.nr_cpus() as u32)
+                .map(|index| {
+                    let mut rq = self.rqs.rq(CpuId(index));
+                    P::settle(&mut rq, shared);
+                    cpu(&rq, shared)
+                })
+                .collect(),
         }
     }
 }

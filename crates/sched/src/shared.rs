@@ -79,6 +79,9 @@ pub struct Config<T> {
     pub group_switches: bool,
     /// A new task may preempt its parent as any other waker would (EEVDF).
     pub forks_preempt: bool,
+    /// Levels of the hierarchy at which nothing happens are told later what has passed ([`fair`](crate::class::fair)): the same, in less time. Off
+    /// only in tests.
+    pub quiet_levels: bool,
     /// A task wakes where it slept as long as that CPU is used to less than so many percent; 0: off.
     pub pack_pct: u32,
     /// Whether a CPU that runs a fair task is interrupted for another one.
@@ -109,6 +112,7 @@ impl Config<Knobs> {
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
             forks_preempt: kernel.forks_preempt,
+            quiet_levels: true,
             pack_pct: kernel.pack_pct,
             preemption: Preemption::Eager,
             grub: kernel.grub,
@@ -133,6 +137,7 @@ impl Config<Knobs> {
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
             forks_preempt: self.forks_preempt,
+            quiet_levels: self.quiet_levels,
             pack_pct: self.pack_pct,
             preemption: self.preemption,
             grub: self.grub,
@@ -196,6 +201,8 @@ pub struct Shared<P: Policy> {
     nr_tasks: AtomicU32,
     groups: Table<OnceBox<TaskGroup>>,
     nr_groups: AtomicU32,
+    /// How often a group's load or weight has changed, on any CPU.
+    group_loads: AtomicU32,
 }
 
 impl<P: Policy> Shared<P> {
@@ -234,6 +241,7 @@ impl<P: Policy> Shared<P> {
             nr_tasks: AtomicU32::new(0),
             groups: Table::new(),
             nr_groups: AtomicU32::new(0),
+            group_loads: AtomicU32::new(0),
         };
         shared.new_group(GroupId::ROOT, weight::NICE_0_LOAD, false);
         shared
@@ -507,6 +515,25 @@ impl<P: Policy> Shared<P> {
     #[inline]
     pub fn group(&self, id: GroupId) -> &TaskGroup {
         self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
+    }
+
+    /// A CPU's part of a group's load average has changed by `delta`.
+    #[inline]
+    pub(crate) fn add_group_load(&self, id: GroupId, delta: i64) {
+        self.group(id).add_load_avg(delta);
+        self.group_loads.fetch_add(1, Relaxed);
+    }
+
+    /// A group gets another weight, in the scheduler's scale.
+    pub(crate) fn set_group_shares(&self, id: GroupId, shares: u64) {
+        self.group(id).set_shares(shares);
+        self.group_loads.fetch_add(1, Relaxed);
+    }
+
+    /// How often a group's load or weight has changed, on any CPU, wrapping around: if it is what it was, they are.
+    #[inline]
+    pub(crate) fn group_loads(&self) -> u32 {
+        self.group_loads.load(Relaxed)
     }
 
     /// How many groups there are, the root included.

@@ -237,7 +237,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if group == GroupId::ROOT {
             return;
         }
-        self.shared.group(group).set_shares(shares);
+        self.shared.set_group_shares(group, shares);
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now, self.shared);

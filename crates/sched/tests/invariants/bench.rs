@@ -74,11 +74,17 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         Self::under(topology, kernel(name).unwrap(), isolated)
     }
 
-    pub(crate) fn under(topology: Topology, mut kernel: Kernel, isolated: u8) -> Self {
+    pub(crate) fn under(topology: Topology, kernel: Kernel, isolated: u8) -> Self {
+        Self::with_levels(topology, kernel, isolated, true)
+    }
+
+    /// `quiet_levels`: levels at which nothing happens are told later.
+    pub(crate) fn with_levels(topology: Topology, mut kernel: Kernel, isolated: u8, quiet_levels: bool) -> Self {
         // Short enough for real-time tasks to be throttled often.
         kernel.set("sched_rt_period_us", 20_000).unwrap();
         kernel.set("sched_rt_runtime_us", 12_000).unwrap();
         let mut config = Config::new(&kernel, &topology, 250);
+        config.quiet_levels = quiet_levels;
         // Never the first.
         config.isolated =
             (1..topology.nr_cpus() as u32).filter(|cpu| isolated >> (cpu % 8) & 1 == 1).map(CpuId).collect();

@@ -5,6 +5,7 @@ mod calls;
 mod check;
 #[path = "../lags/mod.rs"]
 mod lags;
+mod quiet;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

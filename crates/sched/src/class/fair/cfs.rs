@@ -201,6 +201,11 @@ impl Discipline for CfsOrder {
         false
     }
 
+    fn undisturbed(_curr: &Entity, _queue: &CfsRq) -> u64 {
+        // `min_vruntime` follows it, step by step or at once.
+        u64::MAX
+    }
+
     fn tick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32, curr: Se) {
         if rq.class.groups[cfs].cfs.nr_queued <= 1 {
             return;
@@ -239,6 +244,7 @@ impl Discipline for CfsOrder {
         let nr_latency = shared.config.tunables.latency_ns().div_ceil(shared.config.tunables.base_slice_ns().max(1));
         let crowded = u64::from(rq.class.groups[rq.class.entities[Se::task(task)].parent].cfs.nr_queued) >= nr_latency;
         if shared.config.features.has(Feature::LastBuddy) && crowded && curr.as_task().is_some() && rq.se(curr).on_rq {
+            rq.catch_up(shared);
             let mut se = Some(curr);
             while let Some(at) = se {
                 let parent = rq.se(at).parent;

@@ -263,6 +263,14 @@ impl Discipline for EevdfOrder {
             }
     }
 
+    #[inline]
+    fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64 {
+        // To the end of its request, or until the origin is moved.
+        let left = curr.deadline.wrapping_sub(curr.vruntime) as i64;
+        let far = curr.vruntime.wrapping_sub(queue.zero) as i64;
+        left.min(REBASE - far).max(0) as u64
+    }
+
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
         shared: &FairShared<Self, T>,

@@ -6,6 +6,7 @@ use alloc::collections::BTreeMap;
 use super::bandwidth::Local;
 use super::leaves::Leaves;
 use super::pelt::Avg;
+use super::quiet::Quiet;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
@@ -331,6 +332,8 @@ pub struct FairRq {
     pub(crate) limits: bool,
     /// The tick in which what all groups weigh was computed last (3.10: `h_load_throttle`): when it began, and 1.
     pub(crate) h_load_throttle: u64,
+    /// What was put off at levels at which nothing happens.
+    pub(super) quiet: Quiet,
 }
 
 impl FairRq {
@@ -355,6 +358,7 @@ impl FairRq {
             util_est: 0,
             limits: false,
             h_load_throttle: 0,
+            quiet: Quiet::NONE,
         }
     }
 }

@@ -72,12 +72,13 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
     }
     for (index, group) in rq.class.groups.iter() {
         let cfs = &group.cfs;
+        let put_off = rq.put_off(index);
         let kept = Sums {
             weight: cfs.weight,
             nr_queued: cfs.nr_queued,
-            h_nr_queued: cfs.h_nr_queued,
-            h_nr_runnable: cfs.h_nr_runnable,
-            h_nr_idle: cfs.h_nr_idle,
+            h_nr_queued: cfs.h_nr_queued.wrapping_add_signed(put_off[0]),
+            h_nr_runnable: cfs.h_nr_runnable.wrapping_add_signed(put_off[1]),
+            h_nr_idle: cfs.h_nr_idle.wrapping_add_signed(put_off[2]),
             sum_wv: cfs.sum_wv,
             sum_w: cfs.sum_w,
         };

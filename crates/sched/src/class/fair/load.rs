@@ -205,7 +205,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
         // When the CPU went offline its part was taken off the sum.
         if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 && self.online {
-            shared.group(slot.id).add_load_avg(delta);
+            shared.add_group_load(slot.id, delta);
             cfs.tg_load_avg_contrib = cfs.avg.load_avg;
             cfs.last_tg_update = now;
         }
@@ -217,7 +217,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         for &slot in slots {
             let slot = &mut self.class.groups[slot];
             let added = core::mem::take(&mut slot.cfs.tg_load_avg_contrib);
-            shared.group(slot.id).add_load_avg(-(added as i64));
+            shared.add_group_load(slot.id, -(added as i64));
         }
     }
 
@@ -474,7 +474,7 @@ impl Entity {
 impl CfsRq {
     /// Brings its averages up to `now`. True when they changed.
     #[inline]
-    fn update_avg(&mut self, now: u64) -> bool {
+    pub(super) fn update_avg(&mut self, now: u64) -> bool {
         let removed = self.removed.nr > 0;
         if removed {
             self.take_off_removed();

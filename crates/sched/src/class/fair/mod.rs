@@ -16,6 +16,7 @@ pub(crate) mod load;
 pub(crate) mod pelt;
 mod placement;
 mod queue;
+mod quiet;
 pub mod timeline;
 mod turns;
 
@@ -99,6 +100,10 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
+    /// How long, on its own virtual time, the only and running entity of `queue` can be charged for time before that does more than adding up.
+    #[doc(hidden)]
+    fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
+
     /// The tick hits the running entity of a queue.
     #[doc(hidden)]
     fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
@@ -162,6 +167,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue) {
+        rq.catch_up_around(shared, task);
         if why == Enqueue::New {
             rq.init_task_avg(shared, task);
             D::fork(rq, shared, task);
@@ -185,6 +191,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        rq.catch_up(shared);
         let mut se = Se::task(task);
         loop {
             let cfs = rq.se(se).parent;
@@ -209,6 +216,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         if rq.nr_running <= 1 {
             return;
         }
+        rq.catch_up(shared);
         let se = Se::task(curr);
         rq.clear_buddies(se, rq.class.entities[Se::task(curr)].parent);
         rq.update_curr_all(shared);
@@ -226,6 +234,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn update_curr(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
         rq.update_curr_all(shared);
     }
 
@@ -243,7 +252,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         placement::select_cpu_exec(rq, shared, task)
     }
 
-    fn detach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
+    fn detach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        rq.catch_up_around(shared, task);
         // A task that was never woken has nothing here to take along.
         if rq.class.entities[Se::task(task)].avg.last_update != 0 {
             rq.remove_entity_load_avg(Se::task(task));
@@ -263,6 +273,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn attrs_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {
+        rq.catch_up_around(shared, task);
         let (policy, nice) = (rq.tasks[task].policy, rq.tasks[task].nice);
         let mut wanted = Entity::new(0, false);
         set_attrs::<D, T>(&mut wanted, shared, policy, nice, slice);
@@ -277,6 +288,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        rq.catch_up(shared);
         let se = Se::task(task);
         if rq.se(se).avg.last_update != 0 {
             let old = rq.se(se).parent;
@@ -290,6 +302,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
         let Some(&slot) = rq.class.by_id.get(&group) else { return };
+        rq.catch_up(shared);
         rq.set_group_idle(slot, shared.group(group).idle());
         let mut slot = slot;
         while slot != ROOT {
@@ -328,15 +341,18 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn rq_offline(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
         rq.limits_offline(shared);
         rq.clear_tg_load_avg(shared);
     }
 
     fn rq_online(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
         rq.limits_online(shared);
     }
 
     fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
         rq.update_blocked(shared);
     }
 
@@ -350,6 +366,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             h_nr_runnable: root.h_nr_runnable,
             h_nr_idle: root.h_nr_idle,
         });
+    }
+
+    fn settle(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
     }
 
     fn debug(rq: &Rq<Self>, shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
@@ -366,10 +386,12 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn limit_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
+        rq.catch_up(shared);
         rq.adopt_limit(shared, group);
     }
 
     fn distribute(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
+        rq.catch_up(shared);
         rq.distribute_to(shared, group);
     }
 
@@ -388,6 +410,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn return_to_user(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        rq.catch_up(shared);
         rq.throttle_on_return(shared, task);
     }
 

@@ -126,6 +126,19 @@ impl Avg {
         self.util_sum += (u64::from(running) * contrib) << 10;
     }
 
+    /// Counts `micros` microseconds of the running period at once that were passed one after the other: it weighed `load` and was `running` all the time,
+    /// and `runnable_micros` are those microseconds, each times how many tasks were runnable then.
+    pub(crate) fn catch_up(&mut self, micros: u64, load: u64, runnable_micros: u64, running: bool) {
+        debug_assert!(u64::from(self.period_contrib) + micros < 1024 || micros == 0, "averages would have changed");
+        self.last_update += micros << 10;
+        self.period_contrib += micros as u32;
+        if load > 0 {
+            self.load_sum += load * micros;
+            self.runnable_sum += runnable_micros << 10;
+            self.util_sum += (u64::from(running) * micros) << 10;
+        }
+    }
+
     /// At least one period has ended since the last update: `total` us since the beginning of the one that was open.
     #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {

@@ -129,7 +129,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Apart, so that [`Self::update_curr`] stays short: most of its calls do not come here.
     #[inline(never)]
-    fn charge(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, curr: Se, delta: u64) {
+    pub(super) fn charge(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, curr: Se, delta: u64) {
         let (entity, queue) = self.class.both(curr);
         entity.exec_start = entity.exec_start.wrapping_add(delta);
         entity.sum_exec_runtime += delta;
@@ -205,6 +205,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 return;
             }
             se = Se::group(parent);
+            if let Some((top, buddy)) = self.forget_quietly(parent, [next, last, skip]) {
+                [next, last, skip] = buddy;
+                se = top;
+            }
         }
     }
 
@@ -213,6 +217,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let mut se = Some(se);
         while let Some(at) = se {
             if !self.se(at).on_rq || self.se(at).idle {
+                return;
+            }
+            if at.as_group().is_some_and(|group| self.is_next_quietly(group)) {
                 return;
             }
             let parent = self.se(at).parent;
@@ -330,11 +337,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     #[inline]
     fn add_runnable(&mut self, se: Se, delta: i32) {
-        let mut cfs = self.se(se).parent;
+        let leaf = self.se(se).parent;
+        let mut cfs = leaf;
         loop {
             let nr = &mut self.class.groups[cfs].cfs.h_nr_runnable;
             *nr = nr.wrapping_add_signed(delta);
-            if cfs == ROOT || self.is_off(cfs) {
+            if cfs == ROOT || self.is_off(cfs) || (cfs == leaf && self.counts_quietly(leaf, delta)) {
                 break;
             }
             cfs = self.class.groups[cfs].parent;
@@ -372,6 +380,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.util_est_enqueue(shared, task);
         let idle = u32::from(self.tasks[task].policy == SchedPolicy::Idle);
         let (mut why, mut idle) = (why, idle);
+        let leaf = self.se(se).parent;
         let mut slice = None;
         let mut joining = true;
         loop {
@@ -412,11 +421,18 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 break;
             }
             slice = self.min_slice(cfs);
+            if se.as_task().is_some() {
+                if self.stays_quiet(shared, cfs, slice, [1, 1, idle as i32]) {
+                    return;
+                }
+                self.catch_up(shared);
+            }
             if self.class.entities[Se::group(cfs)].idle {
                 idle = 1;
             }
             se = Se::group(cfs);
         }
+        self.watch(shared, leaf);
     }
 
     /// Changes a queued group's slice, which its place in the order knows.
@@ -459,6 +475,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             // An empty group whose dequeue was delayed: its tasks have been taken off the counts already.
             _ => (0, 0, 0),
         };
+        match se.as_task() {
+            Some(task) => self.catch_up_around(shared, task),
+            None => self.catch_up(shared),
+        }
+        let leaf = self.se(se).parent;
         let mut why = why;
         let mut se = se;
         let mut slice = None;
@@ -494,6 +515,16 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 break;
             }
             slice = self.min_slice(cfs);
+            if se.as_task().is_some() {
+                let buddy = sleeps && why != Dequeue::Throttle;
+                if queue_weight > 0 && self.stays_quiet(shared, cfs, slice, [-1, -1, -(idle as i32)]) {
+                    if buddy {
+                        self.set_next_buddy(Se::group(cfs));
+                    }
+                    return true;
+                }
+                self.catch_up(shared);
+            }
             if self.class.entities[Se::group(cfs)].idle {
                 idle = tasks;
             }
@@ -511,6 +542,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 }
             }
         }
+        self.watch(shared, leaf);
         true
     }
 

@@ -1,0 +1,336 @@
+//! Levels of the hierarchy at which nothing happens.
+//!
+//! When a task wakes or sleeps while others of its group are queued, nobody joins or leaves the queues above the group's own: each goes on
+//! with the one entity it has. All that a kernel does there, at every level and every time, is to add to sums: time to averages, tasks to
+//! counts. Here it is added once for all of them, until something happens there or somebody looks; then every level *catches up*, and is where
+//! it would have been, to the bit. So what a wakeup costs does not grow with the depth of its group (`docs/simulator.md`).
+//!
+//! That adding up later comes to the same rests on these conditions, of the group and the levels above it ([`Rq::watch`]); each is looked at again before
+//! something is put off ([`Rq::stays_quiet`]), or cannot change without that all catch up first:
+//!
+//! - Every queue between the group's and the root's has one entity, of a group below. (The root's may have any: it is always up to date.) Whoever
+//!   queues, takes off, moves or reweights another calls [`Rq::catch_up`] before.
+//! - Within a period of PELT (1024 us) averages stay as they are, and sums only grow: by what has passed, times what is the same all the time, or is
+//!   counted here. In the first call of the next period all catch up.
+//! - The groups are queued on this CPU alone, so that each has its whole weight, however much is queued. Other CPUs' loads are looked at again whenever
+//!   some group's has changed on any CPU.
+//! - Charging the running entity of such a queue for its time is the same at once or piece by piece where its weight is that of nice 0, and until its
+//!   request is used up ([`Discipline::undisturbed`]).
+//! - No group there is idle (`cpu.idle`) or throttled, and no queue has a buddy but `next`, which all of them have or none.
+
+use super::entity::{ROOT, Se};
+use super::{Discipline, Fair};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+use crate::weight::{MIN_SHARES, NICE_0_LOAD};
+
+/// No group: its levels are all up to date.
+const NOBODY: u32 = u32::MAX;
+
+/// A group above which nothing happens, and what its levels have still to be told.
+#[derive(Clone, Debug)]
+pub(crate) struct Quiet {
+    /// Index of the group.
+    leaf: u32,
+    /// Index of the group below the root that it is in, or is.
+    top: u32,
+    /// Up to when averages are told of time, on the PELT clock, nanoseconds.
+    at: u64,
+    /// Microseconds of `at` that the levels have not been told of.
+    micros: u64,
+    /// When so many have passed, averages change.
+    period: u64,
+    /// Up to when, on the run queue's clock, running entities are to be charged for time.
+    charged: u64,
+    /// From then on charging does more than adding up.
+    undisturbed_until: u64,
+    /// [`Shared::group_loads`] when the groups were last seen to be on this CPU alone.
+    loads: u32,
+    /// Tasks that have come (negative: gone) since the levels caught up: of `h_nr_queued`, `h_nr_runnable`, `h_nr_idle`.
+    queued: i32,
+    runnable: i32,
+    idle: i32,
+    /// As `runnable`, when entities were last told of what is below them.
+    below: i32,
+    /// The microseconds, each times `runnable` and times `below` as it was then.
+    runnable_micros: i64,
+    below_micros: i64,
+    /// Whether the queues between have a next buddy, which is their only entity; and whether that is news to them.
+    next: bool,
+    next_changed: bool,
+}
+
+impl Quiet {
+    /// Nothing is put off.
+    pub(crate) const NONE: Self = Self {
+        leaf: NOBODY,
+        top: NOBODY,
+        at: 0,
+        micros: 0,
+        period: 0,
+        charged: 0,
+        undisturbed_until: 0,
+        loads: 0,
+        queued: 0,
+        runnable: 0,
+        idle: 0,
+        below: 0,
+        runnable_micros: 0,
+        below_micros: 0,
+        next: false,
+        next_changed: false,
+    };
+}
+
+impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    /// All levels are told what was put off.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, shared: &Shared<Fair<D, T>>) {
+        if self.class.quiet.leaf != NOBODY {
+            self.tell_levels(shared);
+        }
+    }
+
+    /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later, it is told now.
+    #[inline]
+    pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        let quiet = self.class.quiet.leaf;
+        if quiet != NOBODY {
+            let queue = self.class.entities[Se::task(task)].parent;
+            if queue != quiet && queue != ROOT {
+                self.tell_levels(shared);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn tell_levels(&mut self, shared: &Shared<Fair<D, T>>) {
+        let quiet = core::mem::replace(&mut self.class.quiet, Quiet::NONE);
+        let runnable_then = |now: u32, micros: i64| (u64::from(now) * quiet.micros).saturating_add_signed(micros);
+        let mut se = Se::group(quiet.leaf);
+        loop {
+            let (entity, queue) = self.class.both(se);
+            let (parent, running) = (entity.parent, queue.curr == Some(se));
+            let below = runnable_then(entity.runnable_weight, quiet.below_micros);
+            entity.avg.catch_up(quiet.micros, 1, below, running);
+            entity.runnable_weight = entity.runnable_weight.wrapping_add_signed(quiet.below);
+            if parent == ROOT {
+                return;
+            }
+            let load = crate::weight::down(queue.weight);
+            let runnable = runnable_then(queue.h_nr_runnable, quiet.runnable_micros);
+            queue.avg.catch_up(quiet.micros, load, runnable, running);
+            queue.h_nr_queued = queue.h_nr_queued.wrapping_add_signed(quiet.queued);
+            queue.h_nr_runnable = queue.h_nr_runnable.wrapping_add_signed(quiet.runnable);
+            queue.h_nr_idle = queue.h_nr_idle.wrapping_add_signed(quiet.idle);
+            if quiet.next_changed {
+                queue.next = quiet.next.then_some(se);
+            }
+            let unpaid = quiet.charged.wrapping_sub(entity.exec_start);
+            if running && quiet.charged != 0 && unpaid as i64 > 0 {
+                self.charge(shared, parent, se, unpaid);
+            }
+            se = Se::group(parent);
+        }
+    }
+
+    /// What is put off of the counts of `group`: of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
+    pub(super) fn put_off(&self, group: u32) -> [i32; 3] {
+        let quiet = &self.class.quiet;
+        let mut above = if quiet.leaf == NOBODY { ROOT } else { self.class.groups[quiet.leaf].parent };
+        while above != ROOT {
+            if above == group {
+                return [quiet.queued, quiet.runnable, quiet.idle];
+            }
+            above = self.class.groups[above].parent;
+        }
+        [0; 3]
+    }
+
+    /// A task has joined the queue of `leaf`, or left it, where others stay; `slice` is the shortest that one of them asks for. Whether that is all that happens:
+    /// then it is counted, and the levels above need not be told now.
+    #[inline]
+    pub(super) fn stays_quiet(
+        &mut self,
+        shared: &Shared<Fair<D, T>>,
+        leaf: u32,
+        slice: Option<u64>,
+        [queued, runnable, idle]: [i32; 3],
+    ) -> bool {
+        if self.class.quiet.leaf != leaf {
+            return false;
+        }
+        let pelt = self.clock.pelt();
+        let quiet = &self.class.quiet;
+        let passed = pelt.wrapping_sub(quiet.at);
+        let micros = passed >> 10;
+        if (passed as i64) < 0
+            || quiet.micros + micros >= quiet.period
+            || self.class.limits
+            || self.class.groups[leaf].cfs.propagate
+            || slice != Some(self.class.entities[Se::group(leaf)].slice)
+            || (quiet.loads != shared.group_loads() && !self.are_still_alone(shared))
+        {
+            return false;
+        }
+        let quiet = &mut self.class.quiet;
+        quiet.at += micros << 10;
+        quiet.micros += micros;
+        quiet.runnable_micros += i64::from(quiet.runnable) * micros as i64;
+        quiet.below_micros += i64::from(quiet.below) * micros as i64;
+        quiet.queued += queued;
+        quiet.runnable += runnable;
+        quiet.idle += idle;
+        quiet.below = quiet.runnable;
+        let root = &mut self.class.groups[ROOT].cfs;
+        root.update_avg(pelt);
+        root.h_nr_queued = root.h_nr_queued.wrapping_add_signed(queued);
+        root.h_nr_runnable = root.h_nr_runnable.wrapping_add_signed(runnable);
+        root.h_nr_idle = root.h_nr_idle.wrapping_add_signed(idle);
+        true
+    }
+
+    /// A task of `leaf` falls asleep and stays queued, or the reverse: whether the levels above have it counted, which are not told now.
+    #[inline]
+    pub(super) fn counts_quietly(&mut self, leaf: u32, runnable: i32) -> bool {
+        if self.class.quiet.leaf != leaf {
+            return false;
+        }
+        self.class.quiet.runnable += runnable;
+        let root = &mut self.class.groups[ROOT].cfs;
+        root.h_nr_runnable = root.h_nr_runnable.wrapping_add_signed(runnable);
+        true
+    }
+
+    /// The entity of `leaf` is to be picked next, and so are those above it: whether that is known without telling them now.
+    #[inline]
+    pub(super) fn is_next_quietly(&mut self, leaf: u32) -> bool {
+        let quiet = &mut self.class.quiet;
+        if quiet.leaf != leaf {
+            return false;
+        }
+        quiet.next_changed |= !quiet.next;
+        quiet.next = true;
+        self.class.groups[ROOT].cfs.next = Some(Se::group(quiet.top));
+        true
+    }
+
+    /// An entity of `leaf` was a buddy (`next`, `last`, `skip`) and is no more; so are those above it, as far up as they were. If that is known without telling
+    /// the levels between now: which it still may be at the root, and whose entity is asked for there.
+    pub(super) fn forget_quietly(&mut self, leaf: u32, buddy: [bool; 3]) -> Option<(Se, [bool; 3])> {
+        let quiet = &mut self.class.quiet;
+        if quiet.leaf != leaf {
+            return None;
+        }
+        let top = Se::group(quiet.top);
+        if quiet.leaf == quiet.top {
+            return Some((top, buddy));
+        }
+        let next = buddy[0] && quiet.next;
+        if next {
+            quiet.next_changed = true;
+            quiet.next = false;
+        }
+        Some((top, [next, false, false]))
+    }
+
+    /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between has to be told that time has passed.
+    #[inline]
+    pub(super) fn pick_quietly(&mut self, shared: &Shared<Fair<D, T>>, top: u32) -> Option<u32> {
+        let (now, quiet) = (self.clock.now(), &mut self.class.quiet);
+        if quiet.top != top {
+            return None;
+        }
+        if now < quiet.undisturbed_until && !self.class.limits {
+            quiet.charged = now;
+            return Some(quiet.leaf);
+        }
+        self.catch_up(shared);
+        None
+    }
+
+    /// The group is on this CPU alone, and so is every group it is in: their entities have all of their weight.
+    fn are_still_alone(&mut self, shared: &Shared<Fair<D, T>>) -> bool {
+        let loads = shared.group_loads();
+        let mut group = self.class.quiet.leaf;
+        while group != ROOT {
+            if !self.is_alone(shared, group) {
+                return false;
+            }
+            group = self.class.groups[group].parent;
+        }
+        self.class.quiet.loads = loads;
+        true
+    }
+
+    #[inline]
+    fn is_alone(&self, shared: &Shared<Fair<D, T>>, group: u32) -> bool {
+        let slot = &self.class.groups[group];
+        let task_group = shared.group(slot.id);
+        task_group.load_avg() == slot.cfs.tg_load_avg_contrib
+            && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
+    }
+
+    /// All levels above `leaf` are up to date: from now on they need not be told, if the conditions are met.
+    pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
+        if leaf == ROOT || self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {
+            return;
+        }
+        let loads = shared.group_loads();
+        let root = &self.class.groups[ROOT].cfs.avg;
+        let (at, period_contrib) = (root.last_update, root.period_contrib);
+        let mut undisturbed_until = u64::MAX;
+        let mut next = None;
+        let mut group = leaf;
+        loop {
+            let se = Se::group(group);
+            let entity = self.se(se);
+            let parent = entity.parent;
+            let in_step = entity.avg.last_update == at && entity.avg.period_contrib == period_contrib;
+            if !in_step
+                || !entity.on_rq
+                || entity.delayed
+                || entity.idle
+                || entity.runnable_weight != self.class.groups[group].cfs.h_nr_runnable
+                || self.class.groups[group].cfs.propagate
+                || !self.is_alone(shared, group)
+            {
+                return;
+            }
+            if parent == ROOT {
+                break;
+            }
+            let queue = &self.class.groups[parent].cfs;
+            let in_step = queue.avg.last_update == at && queue.avg.period_contrib == period_contrib;
+            if !in_step
+                || queue.nr_queued != 1
+                || queue.last.is_some()
+                || queue.skip.is_some()
+                || next.is_some_and(|next: bool| next != queue.next.is_some())
+                || self.se(Se::group(parent)).slice != entity.slice
+            {
+                return;
+            }
+            if queue.curr == Some(se) {
+                if entity.weight != NICE_0_LOAD {
+                    return;
+                }
+                let until = entity.exec_start.saturating_add(D::undisturbed(entity, queue));
+                undisturbed_until = undisturbed_until.min(until);
+            }
+            next = Some(queue.next.is_some());
+            group = parent;
+        }
+        self.class.quiet = Quiet {
+            leaf,
+            top: group,
+            at,
+            period: 1024 - u64::from(period_contrib),
+            undisturbed_until,
+            loads,
+            next: next.unwrap_or(false),
+            ..Quiet::NONE
+        };
+    }
+}
