@@ -5,6 +5,7 @@
 //! its slice, or is a slice ahead of the first in line.
 
 use super::entity::{CfsRq, Entity, ROOT, Se};
+use super::quiet::Buddy;
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
 use crate::policy::{Dequeue, Enqueue};
@@ -244,9 +245,11 @@ impl Discipline for CfsOrder {
         let nr_latency = shared.config.tunables.latency_ns().div_ceil(shared.config.tunables.base_slice_ns().max(1));
         let crowded = u64::from(rq.class.groups[rq.class.entities[Se::task(task)].parent].cfs.nr_queued) >= nr_latency;
         if shared.config.features.has(Feature::LastBuddy) && crowded && curr.as_task().is_some() && rq.se(curr).on_rq {
-            rq.catch_up(shared);
             let mut se = Some(curr);
             while let Some(at) = se {
+                if at.as_group().is_some_and(|group| rq.befriend_quietly(group, Buddy::Last)) {
+                    break;
+                }
                 let parent = rq.se(at).parent;
                 rq.class.groups[parent].cfs.last = Some(at);
                 se = rq.parent(at);

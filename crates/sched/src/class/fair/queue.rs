@@ -2,6 +2,7 @@
 
 use super::entity::{CfsRq, Entity, GroupRq, ROOT, Se};
 use super::load::Attach;
+use super::quiet::Buddy;
 use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
@@ -219,7 +220,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if !self.se(at).on_rq || self.se(at).idle {
                 return;
             }
-            if at.as_group().is_some_and(|group| self.is_next_quietly(group)) {
+            if at.as_group().is_some_and(|group| self.befriend_quietly(group, Buddy::Next)) {
                 return;
             }
             let parent = self.se(at).parent;
@@ -432,7 +433,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             se = Se::group(cfs);
         }
-        self.watch(shared, leaf);
+        if leaf != ROOT {
+            self.watch(shared, leaf);
+        }
     }
 
     /// Changes a queued group's slice, which its place in the order knows.
@@ -542,7 +545,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 }
             }
         }
-        self.watch(shared, leaf);
+        if leaf != ROOT {
+            self.watch(shared, leaf);
+        }
         true
     }
 

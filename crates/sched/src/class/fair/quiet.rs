@@ -16,7 +16,7 @@
 //!   some group's has changed on any CPU.
 //! - Charging the running entity of such a queue for its time is the same at once or piece by piece where its weight is that of nice 0, and until its
 //!   request is used up ([`Discipline::undisturbed`]).
-//! - No group there is idle (`cpu.idle`) or throttled, and no queue has a buddy but `next`, which all of them have or none.
+//! - No group there is idle (`cpu.idle`) or throttled, and the queues have the same buddies, `next` and `last`, all of them.
 
 use super::entity::{ROOT, Se};
 use super::{Discipline, Fair};
@@ -24,6 +24,15 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 use crate::weight::{MIN_SHARES, NICE_0_LOAD};
+
+/// A buddy of a queue, by its place among them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Buddy {
+    /// It is to be picked next.
+    Next = 0,
+    /// It ran last, and was preempted.
+    Last = 1,
+}
 
 /// No group: its levels are all up to date.
 const NOBODY: u32 = u32::MAX;
@@ -56,9 +65,9 @@ pub(crate) struct Quiet {
     /// The microseconds, each times `runnable` and times `below` as it was then.
     runnable_micros: i64,
     below_micros: i64,
-    /// Whether the queues between have a next buddy, which is their only entity; and whether that is news to them.
-    next: bool,
-    next_changed: bool,
+    /// What buddies the queues between have, `next` and `last`, each of which is their only entity; and whether that is news to them.
+    buddies: [bool; 2],
+    news: [bool; 2],
 }
 
 impl Quiet {
@@ -78,8 +87,8 @@ impl Quiet {
         below: 0,
         runnable_micros: 0,
         below_micros: 0,
-        next: false,
-        next_changed: false,
+        buddies: [false; 2],
+        news: [false; 2],
     };
 }
 
@@ -90,6 +99,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.class.quiet.leaf != NOBODY {
             self.tell_levels(shared);
         }
+    }
+
+    /// Whether levels may have something to be told.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.class.quiet.leaf != NOBODY
     }
 
     /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later, it is told now.
@@ -124,8 +139,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             queue.h_nr_queued = queue.h_nr_queued.wrapping_add_signed(quiet.queued);
             queue.h_nr_runnable = queue.h_nr_runnable.wrapping_add_signed(quiet.runnable);
             queue.h_nr_idle = queue.h_nr_idle.wrapping_add_signed(quiet.idle);
-            if quiet.next_changed {
-                queue.next = quiet.next.then_some(se);
+            for (news, buddy, kept) in
+                [(quiet.news[0], quiet.buddies[0], &mut queue.next), (quiet.news[1], quiet.buddies[1], &mut queue.last)]
+            {
+                if news {
+                    *kept = buddy.then_some(se);
+                }
             }
             let unpaid = quiet.charged.wrapping_sub(entity.exec_start);
             if running && quiet.charged != 0 && unpaid as i64 > 0 {
@@ -150,7 +169,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// A task has joined the queue of `leaf`, or left it, where others stay; `slice` is the shortest that one of them asks for. Whether that is all that happens:
     /// then it is counted, and the levels above need not be told now.
-    #[inline]
+    #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
         shared: &Shared<Fair<D, T>>,
@@ -203,16 +222,20 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// The entity of `leaf` is to be picked next, and so are those above it: whether that is known without telling them now.
+    /// The entity of `leaf` and those above it become the buddies of their queues that `kind` says: whether that is known without telling the levels between now.
     #[inline]
-    pub(super) fn is_next_quietly(&mut self, leaf: u32) -> bool {
+    pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
         if quiet.leaf != leaf {
             return false;
         }
-        quiet.next_changed |= !quiet.next;
-        quiet.next = true;
-        self.class.groups[ROOT].cfs.next = Some(Se::group(quiet.top));
+        let (top, root) = (Some(Se::group(quiet.top)), &mut self.class.groups[ROOT].cfs);
+        match kind {
+            Buddy::Next => root.next = top,
+            Buddy::Last => root.last = top,
+        }
+        quiet.news[kind as usize] = true;
+        quiet.buddies[kind as usize] = true;
         true
     }
 
@@ -227,12 +250,15 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if quiet.leaf == quiet.top {
             return Some((top, buddy));
         }
-        let next = buddy[0] && quiet.next;
-        if next {
-            quiet.next_changed = true;
-            quiet.next = false;
+        let mut still = [false; 3];
+        for kind in [Buddy::Next as usize, Buddy::Last as usize] {
+            if buddy[kind] && quiet.buddies[kind] {
+                still[kind] = true;
+                quiet.news[kind] = true;
+                quiet.buddies[kind] = false;
+            }
         }
-        Some((top, [next, false, false]))
+        Some((top, still))
     }
 
     /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between has to be told that time has passed.
@@ -272,16 +298,17 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// All levels above `leaf` are up to date: from now on they need not be told, if the conditions are met.
+    /// All levels above `leaf`, which is not the root, are up to date: from now on they need not be told, if the conditions are met.
+    #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
-        if leaf == ROOT || self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {
+        if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {
             return;
         }
         let loads = shared.group_loads();
         let root = &self.class.groups[ROOT].cfs.avg;
         let (at, period_contrib) = (root.last_update, root.period_contrib);
         let mut undisturbed_until = u64::MAX;
-        let mut next = None;
+        let mut buddies = None;
         let mut group = leaf;
         loop {
             let se = Se::group(group);
@@ -303,11 +330,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             let queue = &self.class.groups[parent].cfs;
             let in_step = queue.avg.last_update == at && queue.avg.period_contrib == period_contrib;
+            let here = [queue.next.is_some(), queue.last.is_some()];
             if !in_step
                 || queue.nr_queued != 1
-                || queue.last.is_some()
                 || queue.skip.is_some()
-                || next.is_some_and(|next: bool| next != queue.next.is_some())
+                || buddies.is_some_and(|buddies| buddies != here)
                 || self.se(Se::group(parent)).slice != entity.slice
             {
                 return;
@@ -319,7 +346,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 let until = entity.exec_start.saturating_add(D::undisturbed(entity, queue));
                 undisturbed_until = undisturbed_until.min(until);
             }
-            next = Some(queue.next.is_some());
+            buddies = Some(here);
             group = parent;
         }
         self.class.quiet = Quiet {
@@ -329,7 +356,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             period: 1024 - u64::from(period_contrib),
             undisturbed_until,
             loads,
-            next: next.unwrap_or(false),
+            buddies: buddies.unwrap_or_default(),
             ..Quiet::NONE
         };
     }

@@ -102,9 +102,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
         let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
         let task = next;
-        let queue = |rq: &Self, se: Option<Se>| se.map_or(ROOT, |se| rq.se(se).parent);
-        if queue(self, prev) != queue(self, next) {
-            self.catch_up(shared);
+        if self.is_quiet() {
+            let queue = |se: Option<Se>| se.map_or(ROOT, |se| self.se(se).parent);
+            if queue(prev) != queue(next) {
+                self.catch_up(shared);
+            }
         }
         loop {
             // Whose turn it is: the deeper one's, or both.
