@@ -46,9 +46,10 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let beside =
         arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;
     let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
+    let highest_khz = arguments.recorded_machine.as_deref().map(machine::highest_khz).transpose()?.unwrap_or_default();
     let cgroups = arguments.cgroups.as_deref().map(cgroups).transpose()?;
     let watched = arguments.reports.html.is_some();
-    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), watched)? else {
+    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), highest_khz, watched)? else {
         return Ok(Ended::Interrupted);
     };
     let autogroup = cgroups.as_ref().is_some_and(Cgroups::autogroup);
@@ -220,6 +221,7 @@ pub(super) fn read(
     path: &Path,
     duration: Option<u64>,
     machine: Option<&Topology>,
+    highest_khz: Vec<u32>,
     watched: bool,
 ) -> miette::Result<Option<Reading>> {
     let capacities: Vec<u32> =
@@ -229,7 +231,8 @@ pub(super) fn read(
         let (kinds, options) = super::html::watch(None);
         watched.then(|| Analyses::new(&kinds, &options).with_overview())
     };
-    let mut reading = Reading { recorder: recorder(), analyses: analyses(), ..Reading::default() };
+    let first = recorder().with_highest_frequencies(highest_khz);
+    let mut reading = Reading { recorder: first, analyses: analyses(), ..Reading::default() };
     if reading.read(path, duration)? == Ended::Interrupted {
         return Ok(None);
     }

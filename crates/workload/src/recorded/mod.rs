@@ -321,6 +321,13 @@ impl Recorder {
         self.lives.highest_khz.clone_from(&other.lives.highest_khz);
         self
     }
+    /// The highest frequencies of the CPUs are these, kHz, or what the trace shows beyond: 0 where that is not known.
+    #[must_use]
+    pub fn with_highest_frequencies(mut self, khz: Vec<u32>) -> Self {
+        self.lives.highest_khz = khz;
+        self
+    }
+
 
     /// Whether a CPU had a higher frequency later than one at which work has been counted as done at full speed. Then the trace is better
     /// read again, [with what is known now](Self::with_highest_frequencies_of).
