@@ -110,7 +110,7 @@ impl Checked<'_> {
             "kernel": as_recorded.kernel,
             "machine": as_recorded.machine,
             "check": self.check.json()["check"],
-            "notes": notes(recorded, *jumps),
+            "notes": notes(recorded, *jumps, as_recorded.config.tick_phase.is_some()),
         })
     }
 }
