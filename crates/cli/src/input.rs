@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::printable;
 use vruntime_workload::program::Workload;
+use vruntime_workload::recorded::Ticks;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
 use vruntime_workload::scenario::{self, Scenario};
@@ -49,6 +50,8 @@ pub(crate) enum Says {
         cpus: usize,
         /// Whether it is known to put tasks into autogroups.
         autogroup: bool,
+        /// When its ticks came, if that shows.
+        ticks: Option<Ticks>,
     },
 }
 

@@ -1,6 +1,7 @@
 //! Machines: by example name, by description, or from an lstopo file; and a drawing of one.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -40,14 +41,22 @@ pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
         return with_capacities(&topology, &file.machine.capacities)
             .map_err(|problem| miette!(help = help, "{text}: {problem}"));
     }
-    if path
-        .extension()
-        .is_some_and(|extension| ["yml", "yaml"].iter().any(|known| extension.eq_ignore_ascii_case(known)))
-    {
-        return plat_info::read(path);
+    if is_plat_info(path) {
+        return Ok(plat_info::read(path)?.topology);
     }
     let described = example(text).unwrap_or(text);
     parse_topology(described).map_err(|error| topology_error(&error, "machine", text))
+}
+
+fn is_plat_info(path: &Path) -> bool {
+    let is = |extension: &OsStr| ["yml", "yaml"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+    path.extension().is_some_and(is)
+}
+
+/// The highest frequency of each CPU, kHz, of a machine described in a file that says it; 0 where it does not. None: no other description does.
+pub(crate) fn highest_khz(text: &str) -> miette::Result<Vec<u32>> {
+    let path = Path::new(text.trim());
+    if is_plat_info(path) { Ok(plat_info::read(path)?.highest_khz) } else { Ok(Vec::new()) }
 }
 
 /// The description of an example machine.

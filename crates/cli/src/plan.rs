@@ -110,11 +110,16 @@ pub(crate) fn plan(
             exists(scenario, named, spec.topology.nr_cpus())?;
         }
     }
+    let ticks = match input.says {
+        Says::Trace { ticks, .. } => ticks,
+        _ => None,
+    };
     if let Some(hz) = options
         .hz
         .or(file.as_ref().and_then(|file| file.machine.hz))
         .or(scenario.and_then(|s| s.hz))
         .or(recording.map(|r| r.hz))
+        .or(ticks.map(|ticks| ticks.hz))
     {
         spec.hz = hz;
     }
@@ -187,6 +192,11 @@ pub(crate) fn plan(
     let traced = matches!(input.says, Says::Trace { autogroup: true, .. }).then(|| kernel.is_at_least([2, 6, 38]));
     let mut config = Config::new(kernel, spec);
     config.seed = options.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
+    config.tick_phase = ticks.filter(|ticks| ticks.hz == config.machine.hz).map(|ticks| {
+        // The trace has what a tick charged, and not when it was due.
+        let (period, late) = (1_000_000_000 / u64::from(ticks.hz), config.machine.costs.irq_latency_ns);
+        (ticks.phase_ns + period - late % period) % period
+    });
     config.gate = !options.no_gate && (options.gate || scenario.and_then(|s| s.gate).unwrap_or(recording.is_some()));
     config.autogroup = options.autogroup
         || scenario

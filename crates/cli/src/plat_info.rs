@@ -1,4 +1,4 @@
-//! Machines as LISA describes them (`plat_info.yml`): capacities, and which CPUs have their clock, hence their cache, in common.
+//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in common, and how fast that can be.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,6 +14,8 @@ struct Found {
     capacities: BTreeMap<u32, u32>,
     /// The clock domain of each CPU.
     domains: BTreeMap<u32, u32>,
+    /// The highest frequency of each CPU, kHz.
+    highest_khz: BTreeMap<u32, u32>,
     path: Vec<Place>,
 }
 
@@ -63,6 +65,12 @@ impl Found {
                     self.domains.insert(cpu, domain);
                 }
             }
+            [.., "freqs", cpu, _] => {
+                if let (Ok(cpu), Ok(khz)) = (cpu.parse(), text.parse()) {
+                    let highest = self.highest_khz.entry(cpu).or_insert(khz);
+                    *highest = khz.max(*highest);
+                }
+            }
             _ => {}
         }
         self.next();
@@ -86,14 +94,27 @@ impl EventReceiver for Found {
     }
 }
 
-/// The machine that a file describes.
-pub(crate) fn read(path: &Path) -> miette::Result<Topology> {
-    let name = path.display().to_string();
-    let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
-    parse(&name, &String::from_utf8_lossy(&bytes))
+/// A machine that a file describes.
+#[derive(Debug)]
+pub(crate) struct PlatInfo {
+    pub(crate) topology: Topology,
+    /// The highest frequency of each CPU, kHz; 0: not told.
+    pub(crate) highest_khz: Vec<u32>,
 }
 
-fn parse(name: &str, text: &str) -> miette::Result<Topology> {
+/// Reads that file.
+pub(crate) fn read(path: &Path) -> miette::Result<PlatInfo> {
+    let name = path.display().to_string();
+    let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let found = found(&name, &text)?;
+    let topology = topology(&name, &found)?;
+    let highest_khz =
+        (0..topology.nr_cpus() as u32).map(|cpu| found.highest_khz.get(&cpu).copied().unwrap_or(0)).collect();
+    Ok(PlatInfo { topology, highest_khz })
+}
+
+fn found(name: &str, text: &str) -> miette::Result<Found> {
     let mut found = Found::default();
     Parser::new_from_str(text).load(&mut found, false).map_err(|error| {
         // Counted in characters.
@@ -101,6 +122,10 @@ fn parse(name: &str, text: &str) -> miette::Result<Topology> {
         let message = format!("{name} is no YAML: {error}");
         Source::new(name, text).error_at(at..at, &message, "here", "a plat_info.yml of LISA was expected")
     })?;
+    Ok(found)
+}
+
+fn topology(name: &str, found: &Found) -> miette::Result<Topology> {
     let count = found.capacities.len() as u32;
     let help =
         "expected `cpu-capacities:` with a capacity of 1 to 1024 for each CPU from 0 on, as in LISA's plat_info.yml";
@@ -133,7 +158,17 @@ mod tests {
 
     const JUNO: &str = "platform-info:\n    conf:\n        cpu-capacities:\n            orig:\n                0: 446\n                1: 1024\n\
         \x20               2: 446\n        freq-domains:\n        -   - 0\n            - 2\n        -   - 1\n        name: !!python/tuple &a\n\
-        \x20       - *a\n";
+        \x20       - *a\n        freqs:\n            0:\n            - 450000\n            - 850000\n            1: [1100000, 800000]\n";
+
+    fn parse(name: &str, text: &str) -> miette::Result<Topology> {
+        topology(name, &found(name, text)?)
+    }
+
+    #[test]
+    fn the_highest_frequencies() {
+        let highest = found("juno.yml", JUNO).unwrap().highest_khz;
+        assert_eq!(highest.into_iter().collect::<Vec<_>>(), [(0, 850_000), (1, 1_100_000)]);
+    }
 
     #[test]
     fn a_machine_with_its_clusters() {

@@ -215,6 +215,11 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     };
     assert_eq!(under("6.12.48+deb13-amd64", &[]), (Some("6.12".to_owned()), String::new()));
     assert_eq!(under("6.12.48+deb13-amd64", &["--recorded-kernel", "6.1"]).0.as_deref(), Some("6.1"));
+    // Whoever knows the release can say it; one that means nothing is no kernel, as ever.
+    let named = ["--recorded-kernel", "6.18.44-fc-v657"];
+    let told = |release: &str| vruntime(&["replay", "perf-data.txt", "--recorded-kernel", release], b"");
+    assert_eq!(under("6.12.48+deb13-amd64", &named), (Some("6.18".to_owned()), String::new()));
+    assert_eq!(told("6.18.x").status.code(), Some(1));
     for (release, nearest) in [("5.15.0-91-generic", "6.1"), ("no-version", "6.18")] {
         let (kernel, complaints) = under(release, &[]);
         assert_eq!(kernel.as_deref(), Some(nearest));
@@ -312,6 +317,67 @@ fn what_cannot_be_replayed_for_other_reasons() {
     std::fs::write(&file, b"\x1f\x8b\x08\0\0\0\0\0").expect("it can be written");
     let told = fails(&["replay", file.to_str().expect("it is UTF-8")], b"");
     assert!(told.contains("compressed by gzip") && told.contains("gunzip"), "{told}");
+}
+
+/// A spinner gives way at a tick, and a replay has its ticks when the recording had: whatever the seed, if charges show when that was.
+#[test]
+fn ticks_come_when_they_came() {
+    let mut text = spinners();
+    let charge = |slice: u64| {
+        let at = 30 + slice * 4000;
+        line(
+            0,
+            &format!("{}.{:06}", at / 1_000_000, at % 1_000_000),
+            "heavy-5",
+            "sched_stat_runtime: comm=heavy pid=5 runtime=1 [ns]",
+        )
+    };
+    // The ticks at which nobody gives way: every fourth goes to the other, and the next one back.
+    let charges: String = (0..250).filter(|slice| [1, 2].contains(&(slice % 4))).map(charge).collect();
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("it is UTF-8");
+    let switches = |text: &str, seed: &str, more: &[&str]| {
+        let arguments = [&["replay", "-", "--as-recorded", "--seed", seed, "--out", out], more].concat();
+        let told = well(&arguments, text.as_bytes());
+        let trace = std::fs::read_to_string(folder.path().join("replayed/trace.txt")).expect("it was left");
+        let heavy = trace.lines().filter(|line| line.contains("prev_comm=heavy") && line.contains("sched_switch:"));
+        let times: BTreeSet<u64> = heavy
+            .filter_map(|line| {
+                line.split_once(": sched_switch")?.0.split_whitespace().next_back()?.replace('.', "").parse().ok()
+            })
+            .map(|us: u64| us % 4000)
+            .collect();
+        assert!(!times.is_empty(), "{trace}");
+        (told.contains("250 ticks a second come when they came"), times)
+    };
+    assert!(!switches(&text, "1", &[]).0, "nothing shows them");
+    text += &charges;
+    let mut lines: Vec<&str> = text.lines().collect();
+    let time = |line: &str| line.split_once("] ").and_then(|(_, rest)| rest.split(':').next()).map(str::to_owned);
+    lines.sort_by_key(|line| time(line));
+    let text = lines.join("\n") + "\n";
+    for seed in ["1", "2", "3"] {
+        let (told, times) = switches(&text, seed, &[]);
+        assert!(told && times.iter().all(|us| (20..100).contains(us)), "{told} {times:?}");
+    }
+    assert!(!switches(&text, "1", &["--hz", "100"]).0, "another machine's");
+}
+
+/// Recorded on a Juno board whose large CPUs never came beyond 800 MHz of 1100: what they did was that much less.
+#[test]
+fn a_machine_tells_of_frequencies_that_its_trace_does_not_reach() {
+    let (trace, machine) = (format!("{SHARED}/lisa-juno6-pelt.dat"), format!("{SHARED}/lisa-juno6.plat_info.yml"));
+    if !Path::new(&trace).exists() {
+        skip::skip("there is no ../shared/traces/lisa-juno6-pelt.dat");
+        return;
+    }
+    let whatif = |machine: &str| {
+        let arguments = ["replay", &trace, "--recorded-machine", machine, "--machine", "6", "--json"];
+        permille(&json(&arguments, b""), "sudo-3104", "what_if")
+    };
+    let (known, unknown) = (whatif(&machine), whatif("core:6(capacity=446,1024,1024,446,446,446)"));
+    // Part of it ran before any frequency was told.
+    assert!(known * 10 < unknown * 9, "{known} and {unknown}");
 }
 
 /// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.

@@ -115,6 +115,8 @@ pub struct Config {
     /// this seed: what differs between two runs of the same workload on a real machine. How late interrupts come (see [`Costs::irq_jitter_ns`]) is drawn from
     /// every seed, 0 included.
     pub seed: u64,
+    /// When the first tick comes, nanoseconds after the start: at once, if that is 0. None: as the seed has it.
+    pub tick_phase: Option<u64>,
     /// Tasks exist before the run and sleep until it begins, as recorders have it: each wakes from a sleep on some CPU, with averages that have
     /// decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from the seed; with 0 they go round.
     pub gate: bool,
@@ -135,6 +137,7 @@ impl Config {
             autogroup: false,
             preempt: Preempt::default(),
             seed: 0,
+            tick_phase: None,
             gate: false,
             duration: None,
             debug_at: None,

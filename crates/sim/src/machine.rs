@@ -254,7 +254,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
         let mut rng = Rng::new(config.seed);
         let tick_period = 1_000_000_000 / u64::from(spec.hz);
-        let phase = if config.seed == 0 { tick_period } else { 1 + rng.below(tick_period) };
+        let drawn = if config.seed == 0 { tick_period } else { 1 + rng.below(tick_period) };
+        let phase = config.tick_phase.unwrap_or(drawn);
         let skew = if spec.skew_tick { tick_period / 2 / cpus as u64 } else { 0 };
         let rqs = Rq::all(&shared);
         let mut notes = programs.notes.clone();

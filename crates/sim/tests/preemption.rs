@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use vruntime_sched::event::Event;
+use vruntime_sched::event::{Event, Running};
 use vruntime_sim::{Config, Preempt};
 use vruntime_workload::program::*;
 
@@ -28,6 +28,29 @@ fn a_child_preempts_its_parent_but_not_in_late_releases_of_6_18() {
     for release in ["6.18.44", "7.2.13"] {
         assert_eq!(left("6.18", release).0, 5 * US, "{release}");
     }
+}
+
+/// Of two that compute one gives way at a tick; and it is known when those come, if that is said, whatever the seed.
+#[test]
+fn ticks_come_when_they_are_said_to() {
+    let switches = |seed, tick_phase| {
+        let mut log = Log::default();
+        let config = Config { seed, tick_phase, duration: Some(100 * MS), ..exact("6.18", "1") };
+        let hogs = ["a", "b"].map(|name| once(name, vec![run(1_000_000)]));
+        simulate(&workload(hogs.into()), &config, &mut log).unwrap();
+        let times = log.pick(|at, event| match event {
+            Event::Switch { prev: Running::Task(_), next: Running::Task(_), .. } => Some(at % (4 * MS)),
+            _ => None,
+        });
+        assert!(times.len() > 10, "{times:?}");
+        times
+    };
+    for seed in 0..4 {
+        for phase in [0, 1_300 * US, 4 * MS - 1] {
+            assert!(switches(seed, Some(phase)).iter().all(|at| *at == phase), "seed {seed}, {phase} ns");
+        }
+    }
+    assert_ne!(switches(1, None)[0], switches(2, None)[0], "else the seed says");
 }
 
 /// Where preemption is lazy a CPU that runs a fair task is not interrupted for another one: that has it from the next tick on. For a real-time

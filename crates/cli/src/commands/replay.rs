@@ -46,9 +46,10 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let beside =
         arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;
     let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
+    let highest_khz = arguments.recorded_machine.as_deref().map(machine::highest_khz).transpose()?.unwrap_or_default();
     let cgroups = arguments.cgroups.as_deref().map(cgroups).transpose()?;
     let watched = arguments.reports.html.is_some();
-    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), watched)? else {
+    let Some(mut reading) = read(&arguments.file, arguments.duration, described.as_ref(), highest_khz, watched)? else {
         return Ok(Ended::Interrupted);
     };
     let autogroup = cgroups.as_ref().is_some_and(Cgroups::autogroup);
@@ -134,7 +135,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     without_semaphores(&mut runs, &inside);
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
-    let told = notes(&recorded, reading.clock.jumps);
+    let told = notes(&recorded, reading.clock.jumps, as_recorded.config.tick_phase.is_some());
     let what_if = what_if.as_ref().map(|plan| (plan, &changes[..]));
     report(arguments, &as_recorded, what_if, &check, &told, reading.analyses.as_ref(), &runs)?;
     if arguments.json {
@@ -220,6 +221,7 @@ pub(super) fn read(
     path: &Path,
     duration: Option<u64>,
     machine: Option<&Topology>,
+    highest_khz: Vec<u32>,
     watched: bool,
 ) -> miette::Result<Option<Reading>> {
     let capacities: Vec<u32> =
@@ -229,7 +231,8 @@ pub(super) fn read(
         let (kinds, options) = super::html::watch(None);
         watched.then(|| Analyses::new(&kinds, &options).with_overview())
     };
-    let mut reading = Reading { recorder: recorder(), analyses: analyses(), ..Reading::default() };
+    let first = recorder().with_highest_frequencies(highest_khz);
+    let mut reading = Reading { recorder: first, analyses: analyses(), ..Reading::default() };
     if reading.read(path, duration)? == Ended::Interrupted {
         return Ok(None);
     }
@@ -268,9 +271,16 @@ impl Reading {
     /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of the trace, or the
     /// nearest there is.
     pub(super) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Says {
-        let release = self.release.clone();
-        let kernel = named.map_or_else(|| recorded_under(path, release.as_deref()), str::to_owned);
-        Says::Trace { kernel, release, cpus, autogroup }
+        // As `uname -r` has it, which tells more than the series.
+        let is_release = |named: &&str| {
+            named.split('.').count() > 2 && kernel(named).is_err_and(|unknown| unknown.neighbours.is_some())
+        };
+        let release = named.filter(is_release).map(str::to_owned).or_else(|| self.release.clone());
+        let kernel = match named {
+            Some(named) if !is_release(&named) => named.to_owned(),
+            _ => recorded_under(path, release.as_deref()),
+        };
+        Says::Trace { kernel, release, cpus, autogroup, ticks: self.recorder.ticks() }
     }
 
     /// Reads the file, or `duration` of it.
@@ -467,7 +477,7 @@ fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
 }
 
 /// What there is to know about how the trace was read, a sentence each.
-pub(super) fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
+pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Vec<String> {
     let counts = &recorded.counts;
     let habit = |habit| recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.habit == habit).count();
     let mut notes = vec![format!(
@@ -502,6 +512,11 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64) -> Vec<String> {
     tell(
         counts.sharing,
         "tasks wake at the very times of others: which of them comes first is chance, and can stay so for long; judge them together",
+    );
+    let ticks = recorded.ticks.filter(|_| ticks_known).map_or(0, |ticks| ticks.hz);
+    tell(
+        u64::from(ticks),
+        "ticks a second come when they came in the recording, as its charges (sched_stat_runtime) show",
     );
     tell(
         counts.frequencies,

@@ -36,7 +36,7 @@ pub(crate) fn traced(
     cgroups: Option<&Cgroups>,
     model: &Model,
 ) -> miette::Result<Option<(Input, Traced)>> {
-    let Some(mut reading) = read(path, None, None, false)? else { return Ok(None) };
+    let Some(mut reading) = read(path, None, None, Vec::new(), false)? else { return Ok(None) };
     if let Some(cgroups) = cgroups {
         reading.recorder = reading.recorder.with_cgroups(cgroups.clone());
     }
@@ -110,7 +110,7 @@ impl Checked<'_> {
             "kernel": as_recorded.kernel,
             "machine": as_recorded.machine,
             "check": self.check.json()["check"],
-            "notes": notes(recorded, *jumps),
+            "notes": notes(recorded, *jumps, as_recorded.config.tick_phase.is_some()),
         })
     }
 }

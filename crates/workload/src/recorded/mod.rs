@@ -29,14 +29,17 @@ pub mod rules;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod ticks;
 
 pub use cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 pub use habits::Habit;
+pub use ticks::Ticks;
 
 use std::collections::BTreeSet;
 
 use crate::program::Workload;
 use lives::Lives;
+use ticks::TickFinder;
 
 /// A task as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,6 +269,8 @@ pub struct Recorded {
     pub busy_ns: Vec<u64>,
     /// From the first to the last event.
     pub duration_ns: u64,
+    /// When the machine's ticks came, if that shows.
+    pub ticks: Option<Ticks>,
     /// What was odd.
     pub counts: Counts,
 }
@@ -274,6 +279,7 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     lives: Lives,
+    ticks: TickFinder,
     how: How,
 }
 
@@ -315,6 +321,13 @@ impl Recorder {
         self
     }
 
+    /// The highest frequencies of the CPUs are these, kHz, or what the trace shows beyond: 0 where that is not known.
+    #[must_use]
+    pub fn with_highest_frequencies(mut self, khz: Vec<u32>) -> Self {
+        self.lives.highest_khz = khz;
+        self
+    }
+
     /// The highest frequencies of the CPUs are those of `other`, which has read the same trace before: full speed is what comes to them.
     #[must_use]
     pub fn with_highest_frequencies_of(mut self, other: &Self) -> Self {
@@ -330,7 +343,13 @@ impl Recorder {
 
     /// Takes the next event.
     pub fn add(&mut self, event: &Event<'_>) {
+        self.ticks.add(event);
         self.lives.add(event);
+    }
+
+    /// When the machine's ticks came, if the events up to now show it: those of `sched_stat_runtime` do.
+    pub fn ticks(&self) -> Option<Ticks> {
+        self.ticks.ticks()
     }
 
     /// Every wakeup keeps the time it had in the trace, whoever caused it.
@@ -357,6 +376,7 @@ impl Recorder {
     /// The trace is over.
     pub fn finish(mut self, charges: &Charges) -> Recorded {
         let (duration_ns, busy_ns) = self.lives.finish();
-        programs::build(self.lives, duration_ns, busy_ns, charges, &self.how)
+        let ticks = self.ticks();
+        Recorded { ticks, ..programs::build(self.lives, duration_ns, busy_ns, charges, &self.how) }
     }
 }

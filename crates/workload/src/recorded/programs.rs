@@ -150,7 +150,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         told.cgroup = cgroup;
         told.latencies = thread.latencies;
     }
-    Recorded { workload, threads: told, busy_ns, duration_ns, counts }
+    Recorded { workload, threads: told, busy_ns, duration_ns, ticks: None, counts }
 }
 
 struct Builder<'a> {

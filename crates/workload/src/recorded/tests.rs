@@ -296,6 +296,11 @@ fn work_is_counted_at_full_speed() {
     assert_eq!(work(5), [Op::Run { work: 4 * MS }]);
     assert_eq!(work(6), [8 * MS, 4 * MS, 7 * MS].map(|work| Op::Run { work }));
     assert_eq!(recorded.threads[1].cpu_ns, 24 * MS, "time is time");
+    // Who knows the machine knows more than a trace in which it never was at its fastest.
+    let known = record(Recorder::new().with_capacities(vec![512, 1024]).with_highest_frequencies(vec![0, 4_000_000]));
+    assert!(!known.frequencies_were_raised());
+    let work = ops(&known.finish(&Charges::default()), 6).into_iter().filter(|op| matches!(op, Op::Run { .. }));
+    assert_eq!(work.collect::<Vec<_>>(), [8 * MS, 2 * MS, 7 * MS / 2].map(|work| Op::Run { work }));
 }
 
 /// Of the birth of a task that comes from nowhere onto a CPU which was idle nobody told; one that comes onto a busy one had waited.
