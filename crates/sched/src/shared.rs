@@ -54,6 +54,7 @@ pub enum Preemption {
 
 /// What a scheduler is made of.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Config<T> {
     /// Numbers.
     pub tunables: T,
