@@ -118,8 +118,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
 /// The first cache whose sums are wrong.
 pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
     for (llc, (known, cpus)) in shared.sums.iter().enumerate() {
-        let mut sums = Sums::default();
-        cpus.for_each(|cpu| sums.add(Sums::of(shared.cpu(cpu))));
+        let sums = cpus.map(|cpu| Sums::of(shared.cpu(cpu))).fold(Sums::default(), Sums::and);
         if known != sums {
             return Err(format!("cache {llc}: added up to {known:?}, its CPUs publish {sums:?}"));
         }

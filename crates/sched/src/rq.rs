@@ -32,8 +32,9 @@ pub(crate) enum Notice {
 
 /// One CPU.
 //
-// In this order in memory: what every verb reads comes first, and what only tasks of the higher classes need last, so that a
-// large machine's run queues share the caches. The alignment keeps one run queue's lines from another's.
+// In this order in memory, and within it a cache line for each paragraph: what every verb reads comes first, and what only tasks of the
+// higher classes need last, so that a large machine's run queues share the caches. The alignment keeps one run queue's lines from
+// another's.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -48,6 +49,8 @@ pub struct Rq<P: Policy> {
     /// The running task, of whatever class.
     pub current: Option<u32>,
     pub(crate) running: Running,
+    /// Its clocks.
+    pub clock: Clock,
     pub(crate) need_resched: bool,
     /// Preemption is lazy.
     lazy: bool,
@@ -63,24 +66,27 @@ pub struct Rq<P: Policy> {
     pub(crate) clamped: bool,
     /// The CPU is online; otherwise nobody joins it, and who still runs there is about to be pushed away.
     pub(crate) online: bool,
-    /// A task the stopper shall push to another CPU.
-    pub(crate) push: Option<crate::balance::active::Push>,
-    /// Its clocks.
-    pub clock: Clock,
+
     /// Its tasks: running, queued, and those that sleep here.
     pub tasks: Arena<Task<P>>,
+    /// A task the stopper shall push to another CPU.
+    pub(crate) push: Option<crate::balance::active::Push>,
+
     /// The policy's own state.
     pub class: P::Rq,
-    /// The clamps of its tasks; made when the first that has any comes.
-    pub(crate) uclamp: Option<Box<RqUclamp>>,
-    /// The queued tasks of the ordinary class, the one that ran longest ago first.
-    movable: TaskList,
+
     /// What is to be told to the host when this run queue is let go of.
     pub(crate) outbox: Vec<Notice>,
-    /// Switches away from the tasks of each group, without those below it, by its id; empty: nobody counts.
-    group_switches: Vec<u64>,
-    pub(crate) balance: RqBalance,
     pub(crate) load: RqLoad,
+    /// The queued tasks of the ordinary class, the one that ran longest ago first.
+    movable: TaskList,
+    /// The clamps of its tasks; made when the first that has any comes.
+    pub(crate) uclamp: Option<Box<RqUclamp>>,
+
+    pub(crate) balance: RqBalance,
+
+    /// Switches away from the tasks of each group, without those below it, by its id.
+    group_switches: Vec<u64>,
     /// Its real-time tasks.
     pub rt: RtRq,
     /// Its deadline tasks, and its fair server.
@@ -115,7 +121,7 @@ impl<P: Policy> Rq<P> {
             uclamp: None,
             movable: TaskList::default(),
             outbox: Vec::new(),
-            group_switches: alloc::vec![0; usize::from(shared.config.group_switches)],
+            group_switches: Vec::new(),
         }
     }
 
@@ -170,12 +176,18 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
-    #[inline]
+    /// Tells the other CPUs how things stand here.
+    #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
-        if shared.sums.kept() {
-            self.publish_summed(shared);
-        } else {
-            self.publish_own(shared);
+        let this = shared.cpu(self.cpu);
+        let before = shared.sums.kept().then(|| Sums::of(this));
+        this.publish_core(self.nr_running, self.running == Running::Idle && self.online);
+        P::publish(self, shared);
+        if self.uses_dl() {
+            shared.dl.publish(self.cpu, &self.dl);
+        }
+        if let Some(before) = before {
+            shared.sums.replace(self.cpu, before, Sums::of(this));
         }
     }
 
@@ -183,23 +195,6 @@ impl<P: Policy> Rq<P> {
     #[inline]
     pub(crate) fn uses_dl(&self) -> bool {
         self.higher && self.dl.in_use()
-    }
-
-    #[inline]
-    fn publish_own(&self, shared: &Shared<P>) {
-        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
-        P::publish(self, shared);
-        if self.uses_dl() {
-            shared.dl.publish(self.cpu, &self.dl);
-        }
-    }
-
-    #[inline(never)]
-    fn publish_summed(&self, shared: &Shared<P>) {
-        let this = shared.cpu(self.cpu);
-        let before = Sums::of(this);
-        self.publish_own(shared);
-        shared.sums.replace(self.cpu, before, Sums::of(this));
     }
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.
@@ -212,8 +207,8 @@ impl<P: Policy> Rq<P> {
 
     /// A switch away from a task of `group`: counted, if anything is.
     #[inline]
-    pub(crate) fn count_switch(&mut self, group: GroupId) {
-        if !self.group_switches.is_empty() {
+    pub(crate) fn count_switch(&mut self, shared: &Shared<P>, group: GroupId) {
+        if shared.config.group_switches {
             let group = group.index();
             match self.group_switches.get_mut(group) {
                 Some(count) => *count += 1,
@@ -276,6 +271,9 @@ impl<P: Policy> Rq<P> {
     /// limit holds back.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
+        if !self.higher {
+            return self.nr_running;
+        }
         let realtime = if self.rt.throttled() { 0 } else { self.rt.nr_running() };
         self.nr_running - realtime - self.dl.nr_running()
     }

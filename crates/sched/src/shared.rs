@@ -52,6 +52,16 @@ pub enum Preemption {
     Lazy,
 }
 
+/// Who calls a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callers {
+    /// One thread at a time: what several CPUs add to needs no locked additions, each of which costs as much as fifty other
+    /// instructions.
+    One,
+    /// As many threads as there are CPUs, perhaps.
+    Many,
+}
+
 /// What a scheduler is made of.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
@@ -62,6 +72,8 @@ pub struct Config<T> {
     pub features: Features,
     /// Details of EEVDF.
     pub eevdf: Eevdf,
+    /// Who calls the scheduler.
+    pub callers: Callers,
     /// The balancer.
     pub balancer: Balancer,
     /// CPU limits of groups.
@@ -105,6 +117,7 @@ impl Config<Knobs> {
             tunables: kernel.tunables(topology.nr_cpus(), hz),
             features: kernel.features,
             eevdf: kernel.eevdf,
+            callers: Callers::Many,
             balancer: kernel.balancer,
             throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
@@ -130,6 +143,7 @@ impl Config<Knobs> {
             tunables,
             features: self.features,
             eevdf: self.eevdf,
+            callers: self.callers,
             balancer: self.balancer,
             throttle: self.throttle,
             newidle_cost_ns: self.newidle_cost_ns,
@@ -215,6 +229,7 @@ impl<P: Policy> Shared<P> {
         let split = AtomicBool::new(roots.is_split());
         let domains = DomainSets::new(&topology, config.balancer, config.features, roots);
         let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity));
+        let sums = CacheSums::new(&topology, config.callers);
         let cpu_loads = config.balancer.has_cpu_load().then(|| CpuLoads::new(topology.nr_cpus()));
         let shared = Self {
             cpus: cpus.collect(),
@@ -235,7 +250,7 @@ impl<P: Policy> Shared<P> {
             distribute: AtomicU32::new(0),
             split,
             overloads: Table::new(),
-            sums: CacheSums::new(&topology),
+            sums,
             cpu_loads,
             topology,
             tasks: Locations::new(),
@@ -256,8 +271,8 @@ impl<P: Policy> Shared<P> {
 
     /// What CPUs of consecutive numbers publish.
     #[inline]
-    pub(crate) fn cpus(&self, run: core::ops::Range<usize>) -> &[Published] {
-        &self.cpus[run]
+    pub(crate) fn cpus(&self, run: &core::ops::Range<u32>) -> &[Published] {
+        &self.cpus[run.start as usize..run.end as usize]
     }
 
     /// Whether every CPU is online.

@@ -154,11 +154,16 @@ pub struct Wakeups {
 }
 
 /// A task. Lives in the arena of one run queue and moves between run queues by value.
+//
+// In this order in memory: the first paragraph, 64 bytes, is what switches and wakeups look at.
 #[derive(Debug)]
+#[repr(C)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
 pub struct Task<P: Policy> {
     /// Who.
     pub id: TaskId,
+    /// Its task group.
+    pub group: GroupId,
     /// Where in its life.
     pub state: TaskState,
     /// Its policy.
@@ -167,52 +172,51 @@ pub struct Task<P: Policy> {
     pub nice: i8,
     /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
     pub rt_priority: u8,
-    /// What it was lent.
-    pub(crate) lent: Option<Lent>,
     /// The class that follows from the policy and what it was lent.
     pub(crate) kind: ClassKind,
-    /// What the real-time class keeps.
-    pub(crate) rt: RtTask,
-    /// What the deadline class keeps: for its tasks, boosted ones included, and for no others.
-    pub(crate) dl: Option<Box<DlEntity>>,
-    /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another CPU.
-    pub(crate) rejoins: bool,
-    /// Its task group.
-    pub group: GroupId,
-    /// What it says about the CPU it needs.
-    pub(crate) uclamp: TaskUclamp,
-    /// CPUs it may run on (`cpus_mask`).
-    pub affinity: Affinity,
-    /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
-    pub(crate) asked: Affinity,
-    /// A thread of the kernel's that belongs to its CPU (`kthread_is_per_cpu`): cpusets are not for it.
-    pub(crate) per_cpu: bool,
     /// Whether it is on the run queue: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
     /// It sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
     pub(crate) blocked: bool,
     /// Ran last on another CPU than the one whose run queue it is on.
     pub migrated: bool,
-    /// CPU time it has had in the classes above the ordinary one, nanoseconds.
-    pub(crate) ran_above: u64,
-    /// When it last ran, by the clock of its CPU, nanoseconds: is its cache still hot?
-    pub last_ran: u64,
+    /// What it was lent.
+    pub(crate) lent: Option<Lent>,
+    /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another CPU.
+    pub(crate) rejoins: bool,
+    /// A thread of the kernel's that belongs to its CPU (`kthread_is_per_cpu`): cpusets are not for it.
+    pub(crate) per_cpu: bool,
     /// The CPU it used before the last one: worth a look when it wakes (`recent_used_cpu`).
     pub recent_used_cpu: CpuId,
+    /// Neighbours on the list it is on: the run queue's of movable tasks, or that of its real-time priority.
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+    /// When it last ran, by the clock of its CPU, nanoseconds: is its cache still hot?
+    pub last_ran: u64,
+    /// CPUs it may run on (`cpus_mask`).
+    pub affinity: Affinity,
     /// Whom it woke last, how often that changed, and when the count was last halved (`wake_wide`).
     pub last_wakee: Option<TaskId>,
     /// See `last_wakee`.
     pub wakee_flips: u32,
+
+    pub(crate) wakeups: Wakeups,
     /// See `last_wakee`. Nanoseconds.
     pub wakee_flip_decay: u64,
-    /// What balancers did not move it for.
-    pub(crate) migrations: Migrations,
-    pub(crate) wakeups: Wakeups,
-    /// Neighbours on the list it is on: the run queue's of movable tasks, or that of its real-time priority.
-    pub(crate) before: u32,
-    pub(crate) after: u32,
     /// What its class keeps.
     pub class: P::Task,
+    /// What the deadline class keeps: for its tasks, boosted ones included, and for no others.
+    pub(crate) dl: Option<Box<DlEntity>>,
+    /// What it says about the CPU it needs.
+    pub(crate) uclamp: TaskUclamp,
+    /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
+    pub(crate) asked: Affinity,
+    /// What the real-time class keeps.
+    pub(crate) rt: RtTask,
+    /// CPU time it has had in the classes above the ordinary one, nanoseconds.
+    pub(crate) ran_above: u64,
+    /// What balancers did not move it for.
+    pub(crate) migrations: Migrations,
 }
 
 /// No neighbour.

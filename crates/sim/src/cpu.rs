@@ -27,7 +27,10 @@ pub(crate) const RESCHED: u8 = 1;
 pub(crate) const NOHZ: u8 = 2;
 
 /// A CPU.
+//
+// In this order in memory, 64 bytes a paragraph: what every event looks at comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Cpu {
     /// Accounts are settled up to here.
     since: u64,
@@ -37,7 +40,13 @@ pub(crate) struct Cpu {
     pub(crate) kernel_end: u64,
     /// Work left of the running task's operation, nanoseconds at full speed.
     pub(crate) work: u64,
-    /// `UNIT`ths of a nanosecond done beyond that.
+    /// When the execution event is armed for; [`NEVER`] if it is not.
+    pub(crate) exec_at: u64,
+    /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
+    stopped_at: u64,
+    /// Who has the CPU: a task's index, [`IDLE`] or [`STOPPER`].
+    pub(crate) curr: u32,
+    /// `UNIT`ths of a nanosecond done beyond `work`.
     pub(crate) fraction: u32,
     /// Speed now, of `UNIT`, for work that depends on it.
     pub(crate) speed: u32,
@@ -47,30 +56,26 @@ pub(crate) struct Cpu {
     pub(crate) resched: bool,
     /// Interrupts on their way: [`RESCHED`], [`NOHZ`].
     pub(crate) ipi: u8,
-    /// When the first of them arrives.
-    pub(crate) ipi_at: u64,
-    /// Part of `debt` that can be preempted, and what it is.
-    pub(crate) soft: u64,
     pub(crate) soft_kind: OverheadKind,
-    /// Who has the CPU: a task's index, [`IDLE`] or [`STOPPER`].
-    pub(crate) curr: u32,
+
+    /// Part of `debt` that can be preempted; `soft_kind` is what it is.
+    pub(crate) soft: u64,
+    pub(crate) time: CpuTime,
+    /// How much kernel time observers were told of, what is still to be paid included.
+    pub(crate) told: u64,
+    /// An idle CPU has left, or will have left, its idle state at this instant.
+    pub(crate) awake_at: u64,
     /// The address space it has, also while a kernel thread or nobody runs; [`NO_MM`] before the first.
     pub(crate) mm: u32,
     /// Who had it last.
     pub(crate) recent: Recent,
-    /// When the execution event is armed for; [`NEVER`] if it is not.
-    pub(crate) exec_at: u64,
-    /// An idle CPU has left, or will have left, its idle state at this instant.
-    pub(crate) awake_at: u64,
+
+    /// When the first of the interrupts on their way arrives.
+    pub(crate) ipi_at: u64,
     /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
     pub(crate) exit_latency: u64,
-    /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
-    stopped_at: u64,
     /// It waits for a CPU of the host's, as observers were told: time that is stolen from a virtual machine.
     pub(crate) stolen: bool,
-    pub(crate) time: CpuTime,
-    /// How much kernel time observers were told of, what is still to be paid included.
-    pub(crate) told: u64,
 }
 
 impl Cpu {

@@ -57,7 +57,7 @@ use std::ops::ControlFlow;
 use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::class::o1::O1;
-use vruntime_sched::shared::{Config as SchedConfig, Preemption};
+use vruntime_sched::shared::{Callers, Config as SchedConfig, Preemption};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, PolicyKind, Shared};
 use vruntime_trace::Sink;
@@ -129,6 +129,7 @@ where
     if config.preempt == Preempt::Lazy && config.kernel.is_at_least(history::LAZY) {
         scheduler.preemption = Preemption::Lazy;
     }
+    scheduler.callers = Callers::One;
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();

@@ -19,7 +19,11 @@ use crate::error::Error;
 pub(crate) const FOREVER: u64 = u64::MAX;
 
 /// One instruction. Objects are indices into the workload's lists; times are nanoseconds.
+//
+// The tag has a word of its own: of one of a byte the rest of the word would be copied in two pieces that overlap, and be read before
+// both have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Code {
     /// Changes the task's attributes: index into [`Programs::settings`].
     Settings(u32),

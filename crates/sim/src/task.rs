@@ -77,47 +77,51 @@ impl Lent {
 }
 
 /// A task.
+//
+// In this order in memory, 64 bytes a paragraph: what switches and wakeups look at comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Task {
-    /// Index of what it is an instance of, in the workload.
-    pub(crate) template: u32,
+    pub(crate) timer: SleepTimer,
     /// Where it is in the code.
     pub(crate) pc: u32,
-    /// Who waits behind it for the same object, and before it: see [`crate::sync::WaitQueue`].
-    pub(crate) behind: u32,
-    pub(crate) ahead: u32,
-    pub(crate) timer: SleepTimer,
-    /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
-    /// [`crate::sync::Mutex::next_held`].
-    pub(crate) held: u32,
-    /// Loops left of the phase.
-    pub(crate) loops: u64,
-    /// Rounds left of the program, this one included.
-    pub(crate) rounds: u64,
-    /// When the loop began.
-    pub(crate) loop_start: u64,
-    /// Work the loop has asked for.
-    pub(crate) loop_work: u64,
-    /// When its sleep is due; when it waits for an object, since when.
-    pub(crate) due: u64,
+    /// Where it ran last; 0 before it has.
+    pub(crate) last_cpu: u32,
+    pub(crate) next: Next,
+    pub(crate) life: Life,
+    pub(crate) wait: Wait,
+    /// It slept in a system call, and pays the way out when it runs.
+    pub(crate) owes_return: bool,
+    /// Woken on its way to sleep.
+    pub(crate) woken: bool,
+    pub(crate) unscaled: bool,
+    pub(crate) soft_kind: OverheadKind,
     /// Work left while off the CPU, and what is done beyond it (see [`crate::cpu::Cpu`]).
     pub(crate) work: u64,
     pub(crate) fraction: u32,
     /// Preemptible kernel time still to be spent by it: see [`crate::cpu::Cpu::soft`].
     pub(crate) soft: u32,
-    /// Where it ran last; 0 before it has.
-    pub(crate) last_cpu: u32,
-    pub(crate) soft_kind: OverheadKind,
-    pub(crate) unscaled: bool,
+    /// Index of what it is an instance of, in the workload.
+    pub(crate) template: u32,
+    /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
+    /// [`crate::sync::Mutex::next_held`].
+    pub(crate) held: u32,
+
+    /// When its sleep is due; when it waits for an object, since when.
+    pub(crate) due: u64,
+    /// Loops left of the phase.
+    pub(crate) loops: u64,
+    /// When the loop began.
+    pub(crate) loop_start: u64,
+    /// Work the loop has asked for.
+    pub(crate) loop_work: u64,
+    /// Rounds left of the program, this one included.
+    pub(crate) rounds: u64,
+    /// Who waits behind it for the same object, and before it: see [`crate::sync::WaitQueue`].
+    pub(crate) behind: u32,
+    pub(crate) ahead: u32,
     /// What it was lent by those that wait for what it holds.
     pub(crate) lent: Lent,
-    /// It slept in a system call, and pays the way out when it runs.
-    pub(crate) owes_return: bool,
-    /// Woken on its way to sleep.
-    pub(crate) woken: bool,
-    pub(crate) wait: Wait,
-    pub(crate) next: Next,
-    pub(crate) life: Life,
 }
 
 impl Task {

@@ -1,5 +1,6 @@
 //! Scheduling domains: the levels of a machine at which load is balanced, and the groups balanced between.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -59,48 +60,73 @@ pub struct DomainView<'a> {
     pub interval_ns: u64,
 }
 
-/// CPUs that are balanced as one.
-#[derive(Debug)]
-pub(crate) struct SchedGroup {
-    pub(crate) cpus: Vec<CpuId>,
-    /// The last-level caches of the machine all of whose CPUs are here, where their [sums](sums) are kept.
-    pub(crate) llcs: Vec<u32>,
-    /// The other CPUs, as runs of consecutive numbers.
-    pub(crate) runs: Vec<Range<usize>>,
-    pub(crate) mask: CpuMask,
-    /// Sum of the CPUs' capacities.
-    pub(crate) capacity: u64,
-    pub(crate) min_capacity: u64,
-    pub(crate) max_capacity: u64,
-    /// The CPUs that balance for it, if not all: those to which the group is their own (`group_balance_mask`).
-    balancers: Option<Vec<CpuId>>,
-    /// Load could not be moved for the affinity of tasks here: the level above should help.
-    imbalance: AtomicBool,
-    /// The same, if the group is in several domains.
-    shared_imbalance: Option<Arc<AtomicBool>>,
+/// What a group's numbers are added up from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// Last-level caches of consecutive numbers all of whose CPUs are in the group, by their [sums](sums).
+    Caches(Range<u32>),
+    /// CPUs of consecutive numbers, each by what it publishes.
+    Cpus(Range<u32>),
 }
 
-/// Ascending CPUs as runs of consecutive numbers.
-fn runs(cpus: &[CpuId]) -> Vec<Range<usize>> {
-    let consecutive = cpus.chunk_by(|a, b| a.0 + 1 == b.0);
-    consecutive.map(|run| run[0].index()..run[0].index() + run.len()).collect()
+/// CPUs that are balanced as one.
+//
+// In this order in memory: what every look at a group reads comes first, in one cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct SchedGroup {
+    /// The first of its parts, mostly the only one.
+    pub(crate) part: Part,
+    /// How many CPUs.
+    pub(crate) weight: u32,
+    /// The other parts.
+    pub(crate) more_parts: Box<[Part]>,
+    /// Sum of the CPUs' capacities.
+    pub(crate) capacity: u64,
+    /// `imbalance`, if the group is in several domains.
+    shared_imbalance: Option<Arc<AtomicBool>>,
+    /// Load could not be moved for the affinity of tasks here: the level above should help.
+    imbalance: AtomicBool,
+    pub(crate) cpus: Vec<CpuId>,
+    /// The CPUs that balance for it, if not all: those to which the group is their own (`group_balance_mask`).
+    balancers: Option<Vec<CpuId>>,
+    pub(crate) mask: CpuMask,
+    pub(crate) min_capacity: u64,
+    pub(crate) max_capacity: u64,
+}
+
+/// Ascending numbers as runs of consecutive ones.
+fn runs(numbers: &[u32]) -> impl Iterator<Item = Range<u32>> {
+    let consecutive = numbers.chunk_by(|a, b| a + 1 == *b);
+    consecutive.map(|run| run[0]..run[0] + run.len() as u32)
 }
 
 impl SchedGroup {
     fn new(topology: &Topology, cpus: Vec<CpuId>) -> Self {
         let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
-        Self {
+        let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let mut group = Self {
+            part: Part::Cpus(0..0),
+            more_parts: Box::default(),
+            weight: cpus.len() as u32,
             capacity: cpus.iter().map(capacity).sum(),
             min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
             max_capacity: cpus.iter().map(capacity).max().unwrap_or(1024),
-            llcs: Vec::new(),
-            runs: runs(&cpus),
             mask: cpus.iter().copied().collect(),
             cpus,
             balancers: None,
             imbalance: AtomicBool::new(false),
             shared_imbalance: None,
-        }
+        };
+        group.set_parts(&[], &numbers);
+        group
+    }
+
+    /// Its numbers are added up from those of `caches` and `cpus`, both ascending.
+    fn set_parts(&mut self, caches: &[u32], cpus: &[u32]) {
+        let mut parts = runs(caches).map(Part::Caches).chain(runs(cpus).map(Part::Cpus));
+        self.part = parts.next().unwrap_or(Part::Cpus(0..0));
+        self.more_parts = parts.collect();
     }
 
     /// Load could not be moved for the affinity of tasks here: the level above should help.
@@ -122,10 +148,10 @@ impl SchedGroup {
             *here.entry(llc[cpu.index()]).or_insert(0) += 1;
         }
         here.retain(|&id, count| *count == llc_size[id as usize]);
-        let others: Vec<CpuId> =
-            self.cpus.iter().copied().filter(|cpu| !here.contains_key(&llc[cpu.index()])).collect();
-        self.runs = runs(&others);
-        self.llcs = here.into_keys().collect();
+        let caches: Vec<u32> = here.keys().copied().collect();
+        let others = self.cpus.iter().filter(|cpu| !here.contains_key(&llc[cpu.index()]));
+        let others: Vec<u32> = others.map(|cpu| cpu.0).collect();
+        self.set_parts(&caches, &others);
     }
 
     /// What the classes above the fair one leave of the CPUs' capacities.
@@ -241,7 +267,7 @@ pub struct Domains {
 const MS: u64 = 1_000_000;
 
 /// The span of a CPU at a level.
-type Span<'a> = alloc::boxed::Box<dyn Fn(CpuId) -> CpuMask + 'a>;
+type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
 /// How many domains a CPU of a machine can have at most, whichever CPUs are online.
 pub(crate) fn most_levels(topology: &Topology) -> usize {
@@ -266,8 +292,7 @@ impl Domains {
         // Of a span what is in the CPU's own root domain.
         let within =
             |cpu: CpuId, span: CpuMask| -> CpuMask { if whole { span } else { span.and(&roots.balanced_with(cpu)) } };
-        let by =
-            |same: fn(&CpuPlace) -> u32| -> Span<'_> { alloc::boxed::Box::new(move |cpu| topology.sharing(cpu, same)) };
+        let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
         let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
             (Level::Smt, by(|place| place.core)),
             (Level::Cluster, by(|place| place.cluster)),
@@ -279,7 +304,7 @@ impl Domains {
                 let node = topology.place(cpu).node;
                 topology.mask(|place| topology.distance(node, place.node) <= distance)
             };
-            levels.push((Level::Numa(index as u8), alloc::boxed::Box::new(near)));
+            levels.push((Level::Numa(index as u8), Box::new(near)));
         }
         let mut capacities: BTreeMap<Root, usize> = BTreeMap::new();
         for (_, root) in roots.iter() {

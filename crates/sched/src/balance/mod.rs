@@ -168,6 +168,7 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
 
 /// A CPU's own state of balancing. Times are nanoseconds.
 #[derive(Debug)]
+#[repr(C)] // the dice do not fit the cache line of the others
 pub(crate) struct RqBalance {
     pub(crate) domains: Vec<DomainState>,
     pub(crate) next_balance: u64,

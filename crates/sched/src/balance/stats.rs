@@ -46,32 +46,22 @@ pub(crate) struct GroupStats {
 }
 
 impl GroupStats {
-    pub(crate) fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
-        // This reads one cache line a CPU, or one a last-level cache where that has been added up already. What is rare is
-        // kept out of it.
-        let mut sums = Sums::default();
-        if excluded.is_empty() {
-            group.llcs.iter().for_each(|&llc| sums.add(shared.sums.get(llc)));
-            for run in &group.runs {
-                shared.cpus(run.clone()).iter().for_each(|published| sums.add(Sums::of(published)));
-            }
-        } else {
-            let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu));
-            counted.for_each(|&cpu| sums.add(Sums::of(shared.cpu(cpu))));
-        }
+    #[inline(never)]
+    fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
+        let sums = if excluded.is_empty() { Sums::of_group(shared, group) } else { counted(shared, group, excluded) };
         let mut stats = Self {
             kind: GroupType::HasSpare,
             load: sums.load,
             util: sums.util,
             runnable: sums.runnable,
-            nr_running: sums.nr_running,
-            h_nr_running: sums.h_nr_running,
-            idle_cpus: sums.idle_cpus,
-            weight: group.cpus.len() as u32,
+            nr_running: sums.nr_running(),
+            h_nr_running: sums.h_nr_running(),
+            idle_cpus: sums.idle_cpus(),
+            weight: group.weight,
             capacity: group.capacity_of(shared),
             misfit: 0,
             avg_load: 0,
-            overloaded_cpu: sums.overloaded_cpus > 0,
+            overloaded_cpu: sums.overloaded_cpus() > 0,
         };
         stats.sort(group, domain);
         stats
@@ -127,6 +117,13 @@ impl GroupStats {
             }
         }
     }
+}
+
+/// The numbers of a group without those of CPUs in `excluded`.
+#[cold]
+fn counted<P: Policy>(shared: &Shared<P>, group: &SchedGroup, excluded: &CpuMask) -> Sums {
+    let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu));
+    counted.map(|&cpu| Sums::of(shared.cpu(cpu))).fold(Sums::default(), Sums::and)
 }
 
 /// A domain as one of its CPUs sees it.

@@ -9,9 +9,12 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 
+use super::domains::{Part, SchedGroup};
 use crate::ids::CpuId;
-use crate::shared::Published;
+use crate::policy::Policy;
+use crate::shared::{Callers, Published, Shared};
 use crate::sync::AtomicU64;
 use crate::topology::Topology;
 
@@ -39,17 +42,18 @@ pub(crate) struct CacheSums {
     /// The cache of each CPU.
     of: Vec<u32>,
     sums: Vec<LlcSums>,
+    callers: Callers,
 }
 
 impl CacheSums {
     /// Of a machine whose CPUs are all idle.
-    pub(crate) fn new(topology: &Topology) -> Self {
+    pub(crate) fn new(topology: &Topology, callers: Callers) -> Self {
         let of = caches(topology).unwrap_or_default();
         let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
         for &cache in &of {
             *sizes.entry(cache).or_insert(0) += 1;
         }
-        Self { of, sums: sizes.into_values().map(LlcSums::new).collect() }
+        Self { of, sums: sizes.into_values().map(LlcSums::new).collect(), callers }
     }
 
     /// Whether there are any.
@@ -61,13 +65,13 @@ impl CacheSums {
     /// A CPU publishes `after` instead of `before`.
     #[inline]
     pub(crate) fn replace(&self, cpu: CpuId, before: Sums, after: Sums) {
-        self.sums[self.of[cpu.index()] as usize].replace(before, after);
+        self.sums[self.of[cpu.index()] as usize].replace(before, after, self.callers);
     }
 
-    /// Those of a cache.
+    /// Those of caches of consecutive numbers.
     #[inline]
-    pub(crate) fn get(&self, cache: u32) -> Sums {
-        self.sums[cache as usize].get()
+    fn of_caches(&self, run: &Range<u32>) -> impl Iterator<Item = Sums> {
+        self.sums[run.start as usize..run.end as usize].iter().map(LlcSums::get)
     }
 
     /// Each cache's, with its CPUs.
@@ -79,18 +83,22 @@ impl CacheSums {
     }
 }
 
-/// Numbers of one or several CPUs that the balancer adds up.
+/// Numbers of one or several CPUs that the balancer adds up, two small ones to a word: the fewer words, the fewer additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) load: u64,
     pub(crate) runnable: u64,
     /// Of each CPU at most its capacity.
     pub(crate) util: u64,
-    pub(crate) nr_running: u32,
-    pub(crate) h_nr_running: u32,
-    pub(crate) idle_cpus: u32,
-    /// CPUs with more than one task.
-    pub(crate) overloaded_cpus: u32,
+    /// `nr_running` and, in the lower half, `h_nr_running`.
+    tasks: u64,
+    /// `idle_cpus` and, in the lower half, `overloaded_cpus`.
+    cpus: u64,
+}
+
+#[inline]
+const fn pair(high: u32, low: u32) -> u64 {
+    (high as u64) << 32 | low as u64
 }
 
 impl Sums {
@@ -102,40 +110,72 @@ impl Sums {
             load: cpu.load(),
             runnable: cpu.runnable(),
             util: cpu.util().min(u64::from(cpu.capacity())),
-            nr_running,
-            h_nr_running: cpu.h_nr_runnable(),
-            idle_cpus: u32::from(cpu.is_idle()),
-            overloaded_cpus: u32::from(nr_running > 1),
+            tasks: pair(nr_running, cpu.h_nr_runnable()),
+            cpus: pair(u32::from(cpu.is_idle()), u32::from(nr_running > 1)),
+        }
+    }
+
+    /// Those of a group. This reads one cache line a CPU, or one a last-level cache where that has been added up already.
+    #[inline]
+    pub(crate) fn of_group<P: Policy>(shared: &Shared<P>, group: &SchedGroup) -> Self {
+        let sums = Self::of_part(shared, &group.part);
+        if group.more_parts.is_empty() { sums } else { Self::of_parts(shared, &group.more_parts).and(sums) }
+    }
+
+    #[inline]
+    fn of_part<P: Policy>(shared: &Shared<P>, part: &Part) -> Self {
+        match part {
+            Part::Caches(run) => shared.sums.of_caches(run).fold(Self::default(), Self::and),
+            Part::Cpus(run) => shared.cpus(run).iter().map(Self::of).fold(Self::default(), Self::and),
+        }
+    }
+
+    #[cold]
+    fn of_parts<P: Policy>(shared: &Shared<P>, parts: &[Part]) -> Self {
+        parts.iter().map(|part| Self::of_part(shared, part)).fold(Self::default(), Self::and)
+    }
+
+    #[inline]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            load: self.load + other.load,
+            runnable: self.runnable + other.runnable,
+            util: self.util + other.util,
+            tasks: self.tasks + other.tasks,
+            cpus: self.cpus + other.cpus,
         }
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, other: Self) {
-        self.load += other.load;
-        self.runnable += other.runnable;
-        self.util += other.util;
-        self.nr_running += other.nr_running;
-        self.h_nr_running += other.h_nr_running;
-        self.idle_cpus += other.idle_cpus;
-        self.overloaded_cpus += other.overloaded_cpus;
+    pub(crate) const fn nr_running(&self) -> u32 {
+        (self.tasks >> 32) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn h_nr_running(&self) -> u32 {
+        self.tasks as u32
+    }
+
+    #[inline]
+    pub(crate) const fn idle_cpus(&self) -> u32 {
+        (self.cpus >> 32) as u32
+    }
+
+    /// CPUs with more than one task.
+    #[inline]
+    pub(crate) const fn overloaded_cpus(&self) -> u32 {
+        self.cpus as u32
     }
 }
 
-/// The sums of a last-level cache, two small ones to a word: the fewer words change, the fewer additions.
+/// The sums of a last-level cache.
 #[derive(Debug)]
 struct LlcSums {
     load: AtomicU64,
     runnable: AtomicU64,
     util: AtomicU64,
-    /// `nr_running` and, in the lower half, `h_nr_running`.
     tasks: AtomicU64,
-    /// `idle_cpus` and, in the lower half, `overloaded_cpus`.
     cpus: AtomicU64,
-}
-
-#[inline]
-const fn pair(high: u32, low: u32) -> u64 {
-    (high as u64) << 32 | low as u64
 }
 
 impl LlcSums {
@@ -148,34 +188,32 @@ impl LlcSums {
 
     /// A CPU publishes `after` instead of `before`.
     #[inline]
-    fn replace(&self, before: Sums, after: Sums) {
+    fn replace(&self, before: Sums, after: Sums, callers: Callers) {
         let change = |sum: &AtomicU64, before: u64, after: u64| {
-            // Most publish nothing new, and an addition keeps the others from theirs.
-            if before != after {
-                sum.fetch_add(after.wrapping_sub(before), Relaxed);
+            let difference = after.wrapping_sub(before);
+            if callers == Callers::One {
+                sum.store(sum.load(Relaxed).wrapping_add(difference), Relaxed);
+            } else if difference != 0 {
+                // Most publish nothing new, and an addition keeps the others from theirs.
+                sum.fetch_add(difference, Relaxed);
             }
         };
         change(&self.load, before.load, after.load);
         change(&self.runnable, before.runnable, after.runnable);
         change(&self.util, before.util, after.util);
-        let tasks = |sums: Sums| pair(sums.nr_running, sums.h_nr_running);
-        change(&self.tasks, tasks(before), tasks(after));
-        let cpus = |sums: Sums| pair(sums.idle_cpus, sums.overloaded_cpus);
-        change(&self.cpus, cpus(before), cpus(after));
+        change(&self.tasks, before.tasks, after.tasks);
+        change(&self.cpus, before.cpus, after.cpus);
     }
 
     /// What they are now.
     #[inline]
     fn get(&self) -> Sums {
-        let (tasks, cpus) = (self.tasks.load(Relaxed), self.cpus.load(Relaxed));
         Sums {
             load: self.load.load(Relaxed),
             runnable: self.runnable.load(Relaxed),
             util: self.util.load(Relaxed),
-            nr_running: (tasks >> 32) as u32,
-            h_nr_running: tasks as u32,
-            idle_cpus: (cpus >> 32) as u32,
-            overloaded_cpus: cpus as u32,
+            tasks: self.tasks.load(Relaxed),
+            cpus: self.cpus.load(Relaxed),
         }
     }
 }

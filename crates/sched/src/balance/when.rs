@@ -74,6 +74,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let shared = self.shared;
         let balancer = shared.config.balancer;
         if balancer.is_early() {
+            self.rqs.rq(cpu).publish(shared);
             self.early_newidle(cpu);
             return;
         }

@@ -61,6 +61,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let pull_rt = !ordinary && prev != Running::Idle && needs_pull(&rq, shared, prev_index);
         if (pull_dl || pull_rt) && !stopper {
             left |= let_go(&mut rq, shared, self.now);
+            rq.publish(shared);
             drop(rq);
             self.pull_higher(cpu, pull_dl, pull_rt);
             rq = self.rqs.rq(cpu);
@@ -71,7 +72,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             (next, kind) = class::pick(&mut rq, shared);
             if next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
                 // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
-                // that, so `prev` must be off the CPU first: somebody may wake it and take it to another.
+                // that, so `prev` must be off the CPU first: somebody may wake it and take it to another. The balancer publishes that.
                 left |= let_go(&mut rq, shared, self.now);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
@@ -102,7 +103,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 let task = &mut rq.tasks[index];
                 task.last_ran = now;
                 let group = task.group;
-                rq.count_switch(group);
+                rq.count_switch(shared, group);
             }
             if let Some(index) = next {
                 migrated = core::mem::replace(&mut rq.tasks[index].migrated, false);
@@ -183,10 +184,9 @@ fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
         let task = &mut rq.tasks[index];
         task.last_ran = now;
         let group = task.group;
-        rq.count_switch(group);
+        rq.count_switch(shared, group);
         class::switch(rq, shared, None, ClassKind::Fair);
     }
     rq.newidle = true;
-    rq.publish(shared);
     prev.is_some()
 }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use core::num::NonZeroU32;
 
 use super::bandwidth::Local;
 use super::leaves::Leaves;
@@ -10,51 +11,60 @@ use super::quiet::Quiet;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
-/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`]. Tasks are the
-/// even numbers and groups the odd ones, so that all entities lie in one table, and whoever asks for one need not ask what it is.
+/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`]. It is the entity's
+/// place in one table of all: tasks have the odd places and groups the even ones, so that whoever asks for one need not ask what it is,
+/// and nobody has the first, so that an `Option<Se>` takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Se(u32);
+pub struct Se(NonZeroU32);
 
-/// Set of a group.
-const GROUP_BIT: u32 = 1;
+/// Set of a task.
+const TASK_BIT: u32 = 1;
 
 impl Se {
     #[inline]
     pub(crate) const fn task(index: u32) -> Self {
-        Self(index << 1)
+        Self::from_raw(index << 1 | TASK_BIT)
     }
 
     #[inline]
     pub(crate) const fn group(index: u32) -> Self {
-        Self(index << 1 | GROUP_BIT)
+        Self::from_raw((index + 1) << 1)
     }
 
     /// The index of the group, if it is one.
     #[inline]
     pub(crate) const fn as_group(self) -> Option<u32> {
-        if self.0 & GROUP_BIT == 0 { None } else { Some(self.0 >> 1) }
+        if self.raw() & TASK_BIT == 0 { Some((self.raw() >> 1) - 1) } else { None }
     }
 
     /// The index of the task, if it is one.
     #[inline]
     pub(crate) const fn as_task(self) -> Option<u32> {
-        if self.0 & GROUP_BIT == 0 { Some(self.0 >> 1) } else { None }
+        if self.raw() & TASK_BIT == 0 { None } else { Some(self.raw() >> 1) }
     }
 
     /// As the timeline holds it.
     #[inline]
     pub(crate) const fn raw(self) -> u32 {
-        self.0
+        self.0.get()
     }
 
     #[inline]
     pub(crate) const fn from_raw(raw: u32) -> Self {
-        Self(raw)
+        Self(NonZeroU32::new(raw).expect("nobody has the first place"))
+    }
+
+    #[inline]
+    const fn place(self) -> usize {
+        self.raw() as usize
     }
 }
 
 /// A scheduling entity. Times are nanoseconds; virtual times are nanoseconds at nice 0.
+//
+// In this order in memory, 64 bytes a paragraph.
 #[derive(Clone, Debug)]
+#[repr(C)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
 pub struct Entity {
     /// In the scheduler's scale.
@@ -62,19 +72,10 @@ pub struct Entity {
     pub(crate) vruntime: u64,
     /// EEVDF: virtual deadline; relative to `vruntime` while `rel_deadline`.
     pub(crate) deadline: u64,
-    /// EEVDF: what it was owed (positive) or owes (negative) when it left, virtual.
-    pub(crate) vlag: i64,
     /// EEVDF: how long it wants to run at a time.
     pub(crate) slice: u64,
-    /// EEVDF: while it runs, the virtual time until which its slice is protected from being cut short.
-    pub(crate) protected_until: u64,
-    /// EEVDF as in 6.12: whether the protection is still in force.
-    pub(crate) protected: bool,
     pub(crate) exec_start: u64,
     pub(crate) sum_exec_runtime: u64,
-    /// `sum_exec_runtime` when it was picked.
-    pub(crate) prev_sum_exec_runtime: u64,
-    pub(crate) ticket: Option<Ticket>,
     /// Index of the group on whose queue it is.
     pub(crate) parent: u32,
     pub(crate) on_rq: bool,
@@ -87,9 +88,20 @@ pub struct Entity {
     /// 6.18: off its queue because its group is throttled; must go that way when it returns to user mode.
     pub(crate) throttled: bool,
     pub(crate) throttle_work: bool,
+    /// EEVDF as in 6.12: whether the protection is still in force.
+    pub(crate) protected: bool,
     /// Groups: runnable tasks below, as of the last update.
     pub(crate) runnable_weight: u32,
+
     pub(crate) avg: Avg,
+
+    pub(crate) ticket: Option<Ticket>,
+    /// EEVDF: what it was owed (positive) or owes (negative) when it left, virtual.
+    pub(crate) vlag: i64,
+    /// EEVDF: while it runs, the virtual time until which its slice is protected from being cut short.
+    pub(crate) protected_until: u64,
+    /// `sum_exec_runtime` when it was picked.
+    pub(crate) prev_sum_exec_runtime: u64,
 }
 
 impl Entity {
@@ -145,17 +157,13 @@ impl Entity {
 pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
 
 /// One group's entities on one CPU (`cfs_rq`).
+//
+// In this order in memory, 64 bytes a paragraph: what every verb reads comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct CfsRq {
     /// Sum of the weights of its queued entities, the running one included.
     pub(crate) weight: u64,
-    pub(crate) nr_queued: u32,
-    /// Tasks queued in it and below, those with a delayed dequeue included.
-    pub(crate) h_nr_queued: u32,
-    /// Tasks runnable in it and below.
-    pub(crate) h_nr_runnable: u32,
-    /// Those of `h_nr_queued` that are SCHED_IDLE or in an idle group.
-    pub(crate) h_nr_idle: u32,
     /// EEVDF: sum over the queued entities, the running one included, of weight x (vruntime - `zero`), weights in the
     /// user's scale.
     pub(crate) sum_wv: i64,
@@ -163,29 +171,44 @@ pub struct CfsRq {
     pub(crate) sum_w: u64,
     /// EEVDF: origin of `sum_wv`, kept near the average. CFS: `min_vruntime`.
     pub(crate) zero: u64,
-    pub(crate) timeline: Timeline,
+    pub(crate) nr_queued: u32,
+    /// Tasks queued in it and below, those with a delayed dequeue included.
+    pub(crate) h_nr_queued: u32,
+    /// Tasks runnable in it and below.
+    pub(crate) h_nr_runnable: u32,
+    /// Those of `h_nr_queued` that are SCHED_IDLE or in an idle group.
+    pub(crate) h_nr_idle: u32,
     pub(crate) curr: Option<Se>,
     pub(crate) next: Option<Se>,
     pub(crate) last: Option<Se>,
     pub(crate) skip: Option<Se>,
+
     pub(crate) avg: Avg,
-    /// Averages of tasks that slept here and woke elsewhere, to be taken off at the next update.
-    pub(crate) removed: Removed,
-    /// What it has added to the group's load average.
-    pub(crate) tg_load_avg_contrib: u64,
-    pub(crate) last_tg_update: u64,
+
+    pub(crate) timeline: Timeline,
+    /// Only where there is a limit on the group, or above it.
+    pub(crate) bandwidth: Option<Box<Local>>,
+    /// How many groups are above it.
+    pub(crate) depth: u32,
+    /// On the list of groups whose averages are not zero (`on_list`).
+    pub(crate) listed: bool,
     /// A change below waits to be taken over by the group's entity.
     pub(crate) propagate: bool,
     pub(crate) prop_runnable_sum: i64,
+    /// Averages of tasks that slept here and woke elsewhere, to be taken off at the next update.
+    pub(crate) removed: Removed,
+
+    /// What it has added to the group's load average.
+    pub(crate) tg_load_avg_contrib: u64,
+    pub(crate) last_tg_update: u64,
     /// Its load as a part of the root's (`h_load`), and in which tick it was computed: when that began, and 1.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
-    /// Only where there is a limit on the group, or above it.
-    pub(crate) bandwidth: Option<Box<Local>>,
 }
 
 /// Averages to be taken off a run queue.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)] // whether there is anything comes first
 pub(crate) struct Removed {
     pub(crate) nr: u32,
     pub(crate) load_avg: u64,
@@ -197,8 +220,11 @@ pub(crate) struct Removed {
 const FIRST_VRUNTIME: u64 = (-(1i64 << 20)) as u64;
 
 impl CfsRq {
-    pub(crate) fn new() -> Self {
+    /// That of a group with so many above it.
+    pub(crate) fn new(depth: u32) -> Self {
         Self {
+            depth,
+            listed: depth == 0,
             weight: 0,
             nr_queued: 0,
             h_nr_queued: 0,
@@ -241,15 +267,16 @@ impl CfsRq {
 }
 
 /// A group on one CPU: its own queue. Its entity, in the parent's queue, is in [`FairRq::entities`].
+//
+// 256 bytes, but not aligned to cache lines: what is cannot grow in place, and a million tasks in ten thousand groups would take half as
+// much memory again.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct GroupRq {
+    pub(crate) cfs: CfsRq,
     pub(crate) id: GroupId,
     /// Index of the group above.
     pub(crate) parent: u32,
-    pub(crate) cfs: CfsRq,
-    pub(crate) depth: u32,
-    /// On the list of groups whose averages are not zero.
-    pub(crate) listed: bool,
 }
 
 /// What stays in its place for ever, and is asked for at every step: no check whether it is there.
@@ -283,18 +310,18 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, each at the number that its [`Se`] is.
+/// The entities of a CPU, each at the place that its [`Se`] names.
 #[derive(Debug, Default)]
 pub(crate) struct Entities(alloc::vec::Vec<Entity>);
 
 impl Entities {
     /// Puts an entity where there was another, or none.
     pub(crate) fn put(&mut self, se: Se, entity: Entity) {
-        let index = se.0 as usize;
-        if index >= self.0.len() {
-            self.0.resize(index + 1, Entity::new(0, false));
+        let place = se.place();
+        if place >= self.0.len() {
+            self.0.resize(place + 1, Entity::new(0, false));
         }
-        self.0[index] = entity;
+        self.0[place] = entity;
     }
 }
 
@@ -302,14 +329,14 @@ impl core::ops::Index<Se> for Entities {
     type Output = Entity;
     #[inline]
     fn index(&self, se: Se) -> &Entity {
-        &self.0[se.0 as usize]
+        &self.0[se.place()]
     }
 }
 
 impl core::ops::IndexMut<Se> for Entities {
     #[inline]
     fn index_mut(&mut self, se: Se) -> &mut Entity {
-        &mut self.0[se.0 as usize]
+        &mut self.0[se.place()]
     }
 }
 
@@ -317,19 +344,23 @@ impl core::ops::IndexMut<Se> for Entities {
 pub(crate) const ROOT: u32 = 0;
 
 /// The fair class's state of one CPU.
+//
+// In this order in memory, 64 bytes a paragraph.
 #[derive(Debug)]
+#[repr(C)]
 pub struct FairRq {
     /// Groups that have been here; the root is at [`ROOT`].
     pub(crate) groups: Table<GroupRq>,
     /// The entities of the tasks that are here, and of the groups.
     pub(crate) entities: Entities,
-    pub(crate) by_id: BTreeMap<GroupId, u32>,
-    /// Groups whose averages may not be zero.
-    pub(crate) leaves: Leaves,
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
     /// Some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
+
+    /// Groups whose averages may not be zero.
+    pub(crate) leaves: Leaves,
+    pub(crate) by_id: BTreeMap<GroupId, u32>,
     /// The tick in which what all groups weigh was computed last (3.10: `h_load_throttle`): when it began, and 1.
     pub(crate) h_load_throttle: u64,
     /// What was put off at levels at which nothing happens.
@@ -346,7 +377,7 @@ impl FairRq {
     }
 
     pub(crate) fn new() -> Self {
-        let root = GroupRq { id: GroupId::ROOT, parent: ROOT, cfs: CfsRq::new(), depth: 0, listed: true };
+        let root = GroupRq { cfs: CfsRq::new(0), id: GroupId::ROOT, parent: ROOT };
         let groups = Table(alloc::vec![root]);
         let mut entities = Entities::default();
         entities.put(Se::group(ROOT), Entity::new(crate::weight::NICE_0_LOAD, false));

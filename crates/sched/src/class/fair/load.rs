@@ -327,10 +327,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Puts a group and those above it on the list of groups to be decayed.
     pub(crate) fn list_leaf(&mut self, group: u32) {
         let mut group = group;
-        while !self.class.groups[group].listed {
+        while !self.class.groups[group].cfs.listed {
             let slot = &mut self.class.groups[group];
-            slot.listed = true;
-            self.class.leaves.add(group, slot.depth);
+            slot.cfs.listed = true;
+            self.class.leaves.add(group, slot.cfs.depth);
             group = slot.parent;
         }
     }
@@ -369,7 +369,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.leaves.retain(|group| {
             let keep = group == ROOT || !groups[group].cfs.is_decayed();
             if !keep {
-                groups[group].listed = false;
+                groups[group].cfs.listed = false;
             }
             keep
         });

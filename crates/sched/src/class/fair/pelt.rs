@@ -57,6 +57,7 @@ fn decay(value: u64, periods: u64) -> u64 {
 
 /// Load, runnable and utilisation averages of one entity, or of one run queue.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 #[allow(clippy::struct_field_names)] // the kernel's names
 pub(crate) struct Avg {
     /// Time of the last update on the PELT clock, nanoseconds, whole microseconds (of 1024 ns); 0 when not attached.

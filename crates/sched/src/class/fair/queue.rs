@@ -85,7 +85,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let mut se = Entity::new(weight::NICE_0_LOAD, group.idle());
         se.parent = parent;
         se.slice = shared.config.tunables.base_slice_ns();
-        let slot = self.class.groups.push(GroupRq { id, parent, cfs: CfsRq::new(), depth: group.depth, listed: false });
+        let slot = self.class.groups.push(GroupRq { cfs: CfsRq::new(group.depth), id, parent });
         self.class.entities.put(Se::group(slot), se);
         self.class.by_id.insert(id, slot);
         self.limit_new_slot(shared, slot);
@@ -329,6 +329,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
+    #[inline]
     fn clear_delayed(&mut self, se: Se) {
         self.se_mut(se).delayed = false;
         if se.as_task().is_some() {

@@ -93,8 +93,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     fn depth(&self, se: Se) -> u32 {
         match se.as_group() {
-            Some(group) => self.class.groups[group].depth - 1,
-            None => self.class.groups[self.se(se).parent].depth,
+            Some(group) => self.class.groups[group].cfs.depth - 1,
+            None => self.class.groups[self.se(se).parent].cfs.depth,
         }
     }
 
