@@ -46,6 +46,9 @@ pub enum Eevdf {
     V6_12,
     /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits.
     V6_18,
+    /// As in [late releases](Kernel::as_of) of 6.18: a woken task is compared with who is picked once those have left whose dequeue was
+    /// delayed; a wakeup that does not preempt shortens protection; a new task preempts nobody; lag is limited by the longest slice on the queue.
+    V6_18_44,
 }
 
 /// How a kernel throttles groups that have used their limit up: see `class::fair::bandwidth`.
@@ -366,12 +369,9 @@ pub struct Kernel {
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group: off.
     pub group_switches: bool,
-    /// A new task may preempt its parent as any other waker would; means nothing to CFS, and is off in
-    /// [late releases](Self::as_of) of 6.18.
-    pub forks_preempt: bool,
-    /// A task wakes where it slept, whatever is idle elsewhere, as long as that CPU is used to less than so many percent and at most one task
-    /// can run there; 0: off, but in [late releases](Self::as_of) of 6.18.
-    pub pack_pct: u32,
+    /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one: off, but in
+    /// [one cloud's builds](Self::as_of) of 6.18.
+    pub vcpu_pack: bool,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
 }
@@ -477,8 +477,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         cpusets: row.cpusets,
         rt_group_sched: false,
         group_switches: false,
-        forks_preempt: true,
-        pack_pct: 0,
+        vcpu_pack: false,
         base_slice_ns: row.base_slice_ns,
         overrides: Vec::new(),
     })

@@ -209,6 +209,7 @@ pub trait Policy: Sized + Debug + 'static {
             util: nr.min(1) * crate::weight::NICE_0_WEIGHT,
             util_est: 0,
             h_nr_runnable: rq.nr_ordinary(),
+            h_nr_queued: rq.nr_ordinary(),
             h_nr_idle: 0,
         });
     }

@@ -90,13 +90,12 @@ pub struct Config<T> {
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
-    /// A new task may preempt its parent as any other waker would (EEVDF).
-    pub forks_preempt: bool,
     /// Levels of the hierarchy at which nothing happens are told later what has passed ([`fair`](crate::class::fair)): the same, in less time. Off
     /// only in tests.
     pub quiet_levels: bool,
-    /// A task wakes where it slept as long as that CPU is used to less than so many percent; 0: off.
-    pub pack_pct: u32,
+    /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one
+    /// ([`Kernel::vcpu_pack`](crate::Kernel::vcpu_pack)).
+    pub vcpu_pack: bool,
     /// Whether a CPU that runs a fair task is interrupted for another one.
     pub preemption: Preemption,
     /// How deadline tasks reclaim.
@@ -125,9 +124,8 @@ impl Config<Knobs> {
             overload: kernel.overload,
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
-            forks_preempt: kernel.forks_preempt,
             quiet_levels: true,
-            pack_pct: kernel.pack_pct,
+            vcpu_pack: kernel.vcpu_pack,
             preemption: Preemption::Eager,
             grub: kernel.grub,
             rt_period_phase_ns: None,
@@ -151,9 +149,8 @@ impl Config<Knobs> {
             overload: self.overload,
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
-            forks_preempt: self.forks_preempt,
             quiet_levels: self.quiet_levels,
-            pack_pct: self.pack_pct,
+            vcpu_pack: self.vcpu_pack,
             preemption: self.preemption,
             grub: self.grub,
             rt_period_phase_ns: self.rt_period_phase_ns,

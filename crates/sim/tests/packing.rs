@@ -1,9 +1,9 @@
-//! The releases of 6.18 that leave a task that wakes where it slept while that CPU is used little, as they were traced.
+//! The releases of 6.18 that put tasks on CPUs that are in use while there is room, as they were traced and as their instructions say.
 
 mod support;
 
 use support::*;
-use vruntime_sched::event::{Event, MigrateCause};
+use vruntime_sched::event::{Event, MigrateCause, Running};
 use vruntime_sim::Config;
 use vruntime_workload::program::*;
 
@@ -42,7 +42,7 @@ fn moves(log: &Log) -> Vec<u64> {
     })
 }
 
-fn run(release: &Config, others: Vec<Task>) -> Vec<u64> {
+fn wander(release: &Config, others: Vec<Task>) -> Vec<u64> {
     let mut log = Log::default();
     simulate(&workload([vec![wanderer()], others].concat()), release, &mut log).unwrap();
     moves(&log)
@@ -52,7 +52,7 @@ fn run(release: &Config, others: Vec<Task>) -> Vec<u64> {
 #[test]
 fn a_task_leaves_a_cpu_that_is_used_much() {
     let (cloud, debian) = (release("6.18.44-fc-v657"), release("6.18.15+deb13-cloud-amd64"));
-    let beside = |config: &Config, run_us: u64| run(config, vec![works("p", run_us, 2000 - run_us, 0)]).len();
+    let beside = |config: &Config, run_us: u64| wander(config, vec![works("p", run_us, 2000 - run_us, 0)]).len();
     assert!(beside(&cloud, 1040) <= 3, "{}", beside(&cloud, 1040));
     let (little, much) = (beside(&debian, 1040), beside(&debian, 1500));
     assert!(little > 100 && much > 200, "{little} {much}");
@@ -63,15 +63,15 @@ fn a_task_leaves_a_cpu_that_is_used_much() {
 #[test]
 fn a_task_leaves_a_cpu_on_which_another_waits() {
     let cloud = release("6.18.44-fc-v657");
-    let one = run(&cloud, vec![works("p", 1100, 1400, 0)]).len();
-    let two = run(&cloud, vec![works("p", 700, 2130, 0), works("q", 700, 2910, 0)]).len();
+    let one = wander(&cloud, vec![works("p", 1100, 1400, 0)]).len();
+    let two = wander(&cloud, vec![works("p", 700, 2130, 0), works("q", 700, 2910, 0)]).len();
     assert!(one <= 3 && two > 80, "{one} {two}");
 }
 
 /// The patch is a cloud's own: late releases of a distribution, or that somebody built himself, have not got it.
 #[test]
 fn other_builds_do_not_pack() {
-    let moves = |name: &str| run(&release(name), vec![works("p", 1040, 960, 0)]).len();
+    let moves = |name: &str| wander(&release(name), vec![works("p", 1040, 960, 0)]).len();
     let (cloud, debian, own) = (moves("6.18.44-fc-v657"), moves("6.18.44+deb13-cloud-amd64"), moves("6.18.44"));
     assert!(cloud <= 3 && debian > 100 && own > 100, "{cloud} {debian} {own}");
 }
@@ -80,8 +80,56 @@ fn other_builds_do_not_pack() {
 #[test]
 fn a_task_leaves_a_hog_after_a_while() {
     let hog = || Task { slept_on: Some(0), start: Some(500 * MS), ..works("hog", 1_000_000_000, 0, 0) };
-    let first = run(&release("6.18.44-fc-v657"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
+    let first = wander(&release("6.18.44-fc-v657"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
     assert!((546..=560).contains(&first), "{first}");
-    let first = run(&release("6.18.15"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
+    let first = wander(&release("6.18.15"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
     assert!(first <= 520, "as soon as a balance has counted idle CPUs: {first}");
+}
+
+/// Where the task got the CPU, each time.
+fn cpus(log: &Log, name: &str) -> Vec<u32> {
+    let wanted = log.of(name);
+    let switches = log.events.iter();
+    let to = |event: &Event| matches!(event, Event::Switch { next: Running::Task(task), .. } if *task == wanted);
+    switches.filter(|(_, _, event)| to(event)).map(|(_, cpu, _)| cpu.0).collect()
+}
+
+/// Beside its parent, which leaves seven tenths of the CPU, and not beside a second child.
+#[test]
+fn a_child_stays_with_its_parent_while_there_is_room() {
+    let first = ["6.18.44-fc-v657", "6.18.15"].map(|name| {
+        let parent = pinned(once("parent", vec![run(10), Op::Fork(1), Op::Fork(2), run(300)]), &[0]);
+        let child = |name| Task { start: None, ..pinned(once(name, vec![run(100)]), &[0, 1]) };
+        let mut log = Log::default();
+        simulate(&workload(vec![parent, child("a"), child("b")]), &release(name), &mut log).unwrap();
+        ["a", "b"].map(|child| cpus(&log, child)[0])
+    });
+    assert_eq!(first, [[0, 1], [1, 0]]);
+}
+
+/// Somebody on CPU 0 wakes one that slept on CPU 1, which is idle: it comes to its waker, if there is room beside him. There is none beside a
+/// real-time task.
+#[test]
+fn a_task_wakes_beside_its_waker_while_there_is_room() {
+    let woken_on = |name: &str, busy_us: u64, policy: Option<Policy>| {
+        let mut home = phase(vec![Op::SemWait(0), run(10)], Repeat::Times(1));
+        home.settings.cpus = Some(vec![1]);
+        let mut away = phase(vec![Op::SemWait(0), run(10)], Repeat::Times(49));
+        away.settings.cpus = Some(vec![0, 1]);
+        let woken = task("woken", vec![home, away]);
+        let ops = vec![run(busy_us), Op::SemPost(0), run(10), sleep(10_000 - busy_us)];
+        let mut rounds = phase(ops, Repeat::Times(50));
+        rounds.settings.cpus = Some(vec![0]);
+        let mut waker = task("waker", vec![rounds]);
+        waker.settings.policy = policy;
+        let mut workload = workload(vec![woken, works("p", 1, 100_000, 0), waker]);
+        workload.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
+        let mut log = Log::default();
+        simulate(&workload, &release(name), &mut log).unwrap();
+        *cpus(&log, "woken").last().unwrap()
+    };
+    assert_eq!(woken_on("6.18.44-fc-v657", 100, None), 0);
+    assert_eq!(woken_on("6.18.44-fc-v657", 9_900, None), 1);
+    assert_eq!(woken_on("6.18.15", 100, None), 1);
+    assert_eq!(woken_on("6.18.44-fc-v657", 100, Some(Policy::Fifo { priority: 1 })), 1);
 }

@@ -79,3 +79,69 @@ fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
     assert_eq!(late("6.18", Preempt::None, fair, true), 10);
     assert_eq!(late("6.12", Preempt::Lazy, fair, true), 10);
 }
+
+/// 6.18 before and after its late releases.
+const RELEASES: [&str; 2] = ["6.18.15", "6.18.44"];
+
+fn log_of(release: &str, ms: u64, tasks: Vec<Task>) -> Log {
+    let mut config = Config { tick_phase: Some(0), duration: Some(ms * MS), ..exact("6.18", "1") };
+    config.kernel.as_of(release);
+    let mut log = Log::default();
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    log
+}
+
+/// It asks for slices of so many milliseconds.
+fn sliced(ms: u64, mut task: Task) -> Task {
+    task.settings.policy = Some(Policy::Other { nice: 0, slice: Some(ms * MS) });
+    task
+}
+
+/// One that sleeps, but owes time and so has not left the queue, would be picked before the one that wakes: in late releases it leaves then.
+#[test]
+fn a_delayed_dequeue_does_not_keep_a_wakeup_from_preempting() {
+    let late = RELEASES.map(|release| {
+        // The debtor leaves the CPU at 4 ms and has come up at 7 ms; the hog is left alone for 8 ms from 4 ms on.
+        let hog = sliced(20, starting(once("hog", vec![run(1_000_000)]), US));
+        let debtor = sliced(8, starting(once("debtor", vec![run(3_000), sleep(100_000)]), MS));
+        let waker = sliced(60, once("w", vec![sleep(9_000), run(100)]));
+        log_of(release, 50, vec![hog, debtor, waker]).sleeps("w")
+    });
+    assert_eq!(late, [vec![(12 * MS, 3 * MS)], vec![(9 * MS, 0)]]);
+}
+
+/// What a batch task that woke has asked for, a shorter slice than the others, counts from the next wakeup on, though that preempts nobody.
+#[test]
+fn a_wakeup_that_does_not_preempt_shortens_protection() {
+    let late = RELEASES.map(|release| {
+        let hog = sliced(40, starting(once("hog", vec![run(1_000_000)]), US));
+        let mut batch = once("batch", vec![sleep(5_000), run(100)]);
+        batch.settings.policy = Some(Policy::Batch { nice: 0, slice: Some(2 * MS) });
+        let other = sliced(60, once("w", vec![sleep(6_000), run(100)]));
+        log_of(release, 80, vec![hog, batch, other]).sleeps("batch")
+    });
+    assert_eq!(late, [vec![(24 * MS, 19 * MS)], vec![(8 * MS, 3 * MS)]]);
+}
+
+/// One that waited for long and then slept is owed what it waited for, not two of its own slices.
+#[test]
+fn lag_is_limited_by_the_longest_slice_of_the_queue() {
+    let until = RELEASES.map(|release| {
+        let hog = sliced(40, starting(once("hog", vec![run(1_000_000)]), US));
+        let mut waits = phase(vec![sleep(1_000), run(1)], Repeat::Times(1));
+        waits.settings.policy = Some(Policy::Batch { nice: 0, slice: None });
+        let mut runs = phase(vec![sleep(5_000), run(100_000)], Repeat::Times(1));
+        runs.settings.policy = Some(Policy::Other { nice: 0, slice: None });
+        let waits = task("w", vec![waits, runs]);
+        let log = log_of(release, 120, vec![hog, waits]);
+        let hog = log.of("hog");
+        let turns = log.pick(|at, event| match event {
+            Event::Switch { next: Running::Task(task), .. } if task == hog => Some(at),
+            _ => None,
+        });
+        // It wakes at 29 ms, and keeps the CPU until a tick finds that it has had what it was owed.
+        turns[2] / MS
+    });
+    // It had waited for 23 ms, half of them owed to it; a tick is 4 ms, and it is owed as much again in the time in which it makes up.
+    assert_eq!(until, [40, 56]);
+}

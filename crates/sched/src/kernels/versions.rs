@@ -28,9 +28,6 @@ fn version(name: &str) -> Option<Version> {
     Some(version)
 }
 
-/// Used to less than so many percent, a CPU keeps the tasks that wake on it: see [`Kernel::as_of`].
-const PACK_PCT: u32 = 70;
-
 impl Kernel {
     /// Whether it is of that version or a later one.
     ///
@@ -44,38 +41,37 @@ impl Kernel {
 
     /// Makes it the release that calls itself `release` (`uname -r`), where releases of one kernel are known to differ.
     ///
-    /// Known is that under 6.18.44 a new task does not preempt its parent, and under 6.18.15 it does (Debian's, emulated: 81 of 164
-    /// times, 0.6 ms into the parent's slice). Which release between them changed it, or whose patch, is not.
+    /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the running kernel's instructions:
     ///
-    /// And under 6.18.44, a cloud's own build with `sched_vcpu_pack=15` on its command line, a task stays where it slept, with an idle CPU of
-    /// the same cache beside it, as long as that CPU's utilisation is small and no more than one task can run there. Traced on 2 CPUs, tasks
-    /// that wake beside another's work while the other CPU is idle: with 30, 45 and 60 % of work on both CPUs it went there 2 of 166, 4 of 308
-    /// and 1 of 219 times (where `select_idle_sibling` would have it go each time); beside 52 % of work on its own CPU alone 3 of 275 times,
-    /// beside 65 % and more always, beside 60 % now and then; where both are used to 75 % never again (`SIS_UTIL`, as in every kernel). Beside a hog it goes from
-    /// a moment on: 15 to 20 ms after a fork (which begins with half of a CPU's utilisation), 57, 53 and 47 ms after a long sleep, the
-    /// task itself using 1, 5 and 20 %: always the moment at which the CPU's utilisation comes to seven tenths, within two hundredths. Two workloads
-    /// of several such tasks (24 November 2026), by what was on the CPU: one task that ran and a utilisation below seven tenths 0 of 936
-    /// times, above 4 of 8; a second one that waited, at 15 to 70 % of utilisation, 245 of 262 times (of the other 17 most within microseconds of another's going
-    /// there). One whose dequeue is delayed is no second one: counted as such, 43 of 448 would have gone beside one that ran alone. What
-    /// the patch itself looks at is not known, nor what the 15 means. It is taken for that of releases that name that cloud's builds (`-fc-`), not for a
-    /// distribution's or one that names nobody: who builds a stable release himself has not got it.
+    /// - [`Eevdf::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that it forked within its slice of
+    ///   1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which release between them changed it is not known.
+    /// - [`vcpu_pack`](Kernel::vcpu_pack), a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that may run on several CPUs
+    ///   leaves idle ones alone while one that is in use has *room*: nothing there but at most one runnable fair task, and a utilisation below
+    ///   seven tenths of the capacity, counting what the task would add. One that is forked stays on its parent's CPU, and one that execs on
+    ///   its own, while there is room (bit 8). One that an interrupt wakes on an idle CPU stays there (1). Woken by somebody who is about to
+    ///   sleep it goes to his CPU (2), else to the one it slept on if that is in use, to the waker's, or to the first that is in use,
+    ///   where there is room (4). Otherwise all is as in every kernel.
+    ///   Traced on 2 CPUs, tasks that wake beside another's work while the other CPU is idle: with 30, 45 and 60 % of work on both CPUs it went there
+    ///   2 of 166, 4 of 308 and 1 of 219 times; beside 52 % of work on its own CPU alone 3 of 275 times, beside 65 % and more always. Beside a hog it
+    ///   goes from a moment on: 15 to 20 ms after a fork (which begins with half of a CPU's utilisation), 57, 53 and 47 ms after a long sleep, the
+    ///   task itself using 1, 5 and 20 %: the moment at which the CPU's utilisation comes to seven tenths. It is taken for that of releases
+    ///   that name that cloud's builds (`-fc-`), not for a distribution's or one that names nobody.
     ///
     /// ```
+    /// use vruntime_sched::kernels::Eevdf;
     /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
     /// kernel.as_of("6.18.15+deb13-cloud-amd64");
-    /// assert!(kernel.forks_preempt);
+    /// assert_eq!(kernel.eevdf, Eevdf::V6_18);
     /// kernel.as_of("6.18.44");
-    /// assert!(!kernel.forks_preempt && kernel.pack_pct == 0);
+    /// assert!(kernel.eevdf == Eevdf::V6_18_44 && !kernel.vcpu_pack);
     /// kernel.as_of("6.18.44-fc-v657");
-    /// assert_eq!(kernel.pack_pct, 70);
+    /// assert!(kernel.vcpu_pack);
     /// ```
     pub fn as_of(&mut self, release: &str) {
         if self.eevdf == Eevdf::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
-            self.forks_preempt = false;
-            if release.contains("-fc-") {
-                self.pack_pct = PACK_PCT;
-            }
+            self.eevdf = Eevdf::V6_18_44;
         }
+        self.vcpu_pack = self.eevdf == Eevdf::V6_18_44 && release.contains("-fc-");
     }
 }
 

@@ -17,6 +17,8 @@ pub struct FairStats {
     pub util_est: u64,
     /// Runnable tasks in the whole hierarchy.
     pub h_nr_runnable: u32,
+    /// Queued ones: with those whose dequeue is delayed.
+    pub h_nr_queued: u32,
     /// Those of them that are SCHED_IDLE or in an idle group.
     pub h_nr_idle: u32,
 }
@@ -30,6 +32,7 @@ pub struct Published {
     util: AtomicU64,
     nr_running: AtomicU32,
     h_nr_runnable: AtomicU32,
+    h_nr_queued: AtomicU32,
     h_nr_idle: AtomicU32,
     idle: AtomicBool,
     pub(crate) need_resched: AtomicBool,
@@ -66,6 +69,12 @@ impl Published {
     #[inline]
     pub fn h_nr_runnable(&self) -> u32 {
         self.h_nr_runnable.load(Relaxed)
+    }
+
+    /// All its tasks are of the fair class.
+    #[inline]
+    pub fn is_fair(&self) -> bool {
+        self.nr_running.load(Relaxed) == self.h_nr_queued.load(Relaxed)
     }
 
     /// Load average of the fair class.
@@ -135,6 +144,7 @@ impl Published {
         self.runnable.store(stats.runnable, Relaxed);
         self.util.store(stats.util.max(stats.util_est), Relaxed);
         self.h_nr_runnable.store(stats.h_nr_runnable, Relaxed);
+        self.h_nr_queued.store(stats.h_nr_queued, Relaxed);
         self.h_nr_idle.store(stats.h_nr_idle, Relaxed);
     }
 }

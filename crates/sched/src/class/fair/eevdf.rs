@@ -13,9 +13,11 @@
 //! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline. Once
 //!   past it, every update of the running entity asks for a reschedule. An idle entity loses it to any waker that is not idle; in
 //!   earlier kernels such a waker asks for a reschedule, too, but the protected entity may be picked again.
-//! - **Late releases of 6.18**: a task that is forked preempts only who asked for a longer slice. That was watched on 6.18.44: a parent beside a hog
-//!   lost its CPU to none of 187 children that it forked within its slice of 1.4 ms, eligible or not, and woke up in the rhythm that
-//!   follows from it. (Debian's 6.18.15, emulated: to 81 of 164 children, and its 6.12 to 91 of 164; its 7.2.13 to 33 of 165, at ticks most of them.)
+//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of)), as one does, 6.18.44: whoever wakes is compared with who would be
+//!   picked once those have left that sleep with a delayed dequeue and would be; earlier kernels leave it at such a one, and nobody is
+//!   preempted. Every wakeup that does not preempt shortens the protection of who runs to the shortest slice that waits; in earlier ones only
+//!   one with a shorter slice. A task that is new preempts only who asked for a longer slice. Lag is limited to
+//!   the longest slice of the queue and a tick. Protection is kept in real time when a weight changes.
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -58,10 +60,16 @@ fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick).
+/// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick); in late releases of 6.18 within the longest slice of the
+/// queue and a tick.
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
+    let tick = shared.config.tunables.tick_ns();
+    let limit = match shared.config.eevdf {
+        Version::V6_18_44 => max_slice(rq, rq.se(se).parent).unwrap_or(0) + tick,
+        _ => (2 * rq.se(se).slice).max(tick),
+    };
     let (entity, queue) = rq.class.both(se);
-    let limit = weight::to_virtual((2 * entity.slice).max(shared.config.tunables.tick_ns()), entity.weight) as i64;
+    let limit = weight::to_virtual(limit, entity.weight) as i64;
     let lag = avg_vruntime(queue).wrapping_sub(entity.vruntime) as i64;
     entity.vlag = lag.clamp(-limit, limit);
 }
@@ -81,7 +89,7 @@ fn protected<T>(shared: &FairShared<EevdfOrder, T>, entity: &Entity) -> bool
 where
     T: Tunables,
 {
-    if shared.config.eevdf == Version::V6_18 {
+    if shared.config.eevdf >= Version::V6_18 {
         (entity.protected_until.wrapping_sub(entity.vruntime) as i64) > 0
     } else {
         entity.protected && entity.protected_until == entity.deadline
@@ -108,7 +116,7 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
     let curr = running.filter(|(_, entity)| eligible(queue, entity.vruntime));
     if protect
         && let Some((curr, entity)) = curr
-        && (features.has(Feature::RunToParity) || shared.config.eevdf == Version::V6_18)
+        && (features.has(Feature::RunToParity) || shared.config.eevdf >= Version::V6_18)
         && protected(shared, entity)
     {
         return curr;
@@ -133,6 +141,44 @@ fn min_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> 
     match (queue.timeline.min_slice(), running) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
+    }
+}
+
+/// The longest slice that any queued entity asked for.
+fn max_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> {
+    let queue = &rq.class.groups[cfs].cfs;
+    let running = queue.curr.map(|curr| rq.se(curr)).filter(|se| se.on_rq).map(|se| se.slice);
+    queue.timeline.max_slice().max(running)
+}
+
+/// The running entity is not left alone for longer than the shortest slice that waits (`update_protect_slice`).
+fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, curr: Se) {
+    if !shared.config.features.has(Feature::RunToParity) {
+        return;
+    }
+    let slice = min_slice(rq, rq.se(curr).parent).unwrap_or(u64::MAX);
+    let entity = rq.se_mut(curr);
+    let until = entity.vruntime.wrapping_add(weight::to_virtual(slice, entity.weight));
+    entity.protected_until = earlier(entity.protected_until, until);
+}
+
+/// Whom a woken entity is compared with in late releases of 6.18: who would be picked, once those have left that sleep and would be.
+fn pick_awake<T: Tunables>(
+    rq: &mut FairCpu<EevdfOrder, T>,
+    shared: &FairShared<EevdfOrder, T>,
+    cfs: u32,
+    protect: bool,
+) -> Se {
+    loop {
+        let se = pick(rq, shared, cfs, protect);
+        if !rq.se(se).delayed {
+            return se;
+        }
+        rq.catch_up(shared);
+        rq.dequeue_entities(shared, se, Dequeue::Delayed, true);
+        if let Some(task) = se.as_task() {
+            rq.finish_delayed(task);
+        }
     }
 }
 
@@ -211,7 +257,7 @@ impl Discipline for EevdfOrder {
     }
 
     fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        if shared.config.eevdf == Version::V6_18 {
+        if shared.config.eevdf >= Version::V6_18 {
             let cfs = rq.se(se).parent;
             let least = if shared.config.features.has(Feature::RunToParity) {
                 min_slice(rq, cfs).unwrap_or(u64::MAX)
@@ -259,7 +305,7 @@ impl Discipline for EevdfOrder {
                         && !protected(shared, curr)
                         && !eligible(queue, curr.vruntime)
                 }
-                Version::V6_18 => !protected(shared, curr),
+                Version::V6_18 | Version::V6_18_44 => !protected(shared, curr),
             }
     }
 
@@ -289,25 +335,23 @@ impl Discipline for EevdfOrder {
                 rq.se_mut(curr).protected = false;
             }
         }
-        let since_6_18 = version == Version::V6_18;
-        if since_6_18 && fork && !shared.config.forks_preempt && !shorter {
+        let late = version == Version::V6_18_44;
+        if late && fork && !shorter {
             return false;
         }
-        let unprotects = since_6_18 && shorter;
-        let preempts = pick(rq, shared, cfs, !unprotects) == woken;
+        let unprotects = version >= Version::V6_18 && shorter;
+        let picked = if late { pick_awake(rq, shared, cfs, !unprotects) } else { pick(rq, shared, cfs, !unprotects) };
+        let preempts = picked == woken;
         if unprotects && preempts {
             cancel_protection(rq.se_mut(curr));
-        } else if unprotects && shared.config.features.has(Feature::RunToParity) {
-            let slice = min_slice(rq, cfs).unwrap_or(u64::MAX);
-            let entity = rq.se_mut(curr);
-            let until = entity.vruntime.wrapping_add(weight::to_virtual(slice, entity.weight));
-            entity.protected_until = earlier(entity.protected_until, until);
+        } else if (late && !preempts) || unprotects {
+            shorten_protection(rq, shared, curr);
         }
         preempts
     }
 
     fn gives_way<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, curr: Se) {
-        if shared.config.eevdf == Version::V6_18 {
+        if shared.config.eevdf >= Version::V6_18 {
             cancel_protection(rq.se_mut(curr));
         }
     }
@@ -334,7 +378,7 @@ impl Discipline for EevdfOrder {
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         let owed = entity_eligible(rq, se);
-        if shared.config.eevdf == Version::V6_18 && owed {
+        if shared.config.eevdf >= Version::V6_18 && owed {
             // Since 6.18 a task that yields while it is owed time gives the rest of its request up.
             rq.account_dequeue(se);
             let entity = rq.se_mut(se);
@@ -349,10 +393,14 @@ impl Discipline for EevdfOrder {
         let cfs = rq.se(se).parent;
         let on_rq = rq.se(se).on_rq;
         let is_curr = rq.class.groups[cfs].cfs.curr == Some(se);
+        let mut protection = None;
         if on_rq {
             rq.update_curr(shared, cfs);
             update_lag(rq, shared, se);
             let entity = rq.se_mut(se);
+            if shared.config.eevdf == Version::V6_18_44 && is_curr && protected(shared, entity) {
+                protection = Some(entity.protected_until.wrapping_sub(entity.vruntime));
+            }
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
             entity.rel_deadline = true;
             if !is_curr {
@@ -379,6 +427,11 @@ impl Discipline for EevdfOrder {
         }
         if on_rq {
             Self::place(rq, shared, se, Enqueue::Restore);
+            if let Some(left) = protection {
+                let entity = rq.se_mut(se);
+                let left = (i128::from(left) * old_down / new_down) as u64;
+                entity.protected_until = entity.vruntime.wrapping_add(left);
+            }
             rq.account_enqueue(se);
             if !is_curr {
                 rq.insert(se);

@@ -364,6 +364,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             util: root.avg.util_avg,
             util_est: rq.class.util_est,
             h_nr_runnable: root.h_nr_runnable,
+            h_nr_queued: root.h_nr_queued,
             h_nr_idle: root.h_nr_idle,
         });
     }

@@ -8,7 +8,7 @@ use crate::balance::domains::{Domain, Domains};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
-use crate::policy::Wake;
+use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -22,6 +22,11 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     wake: Wake,
 ) -> CpuId {
     let prev = rq.cpu;
+    if shared.config.vcpu_pack
+        && let Some(cpu) = pack(rq, shared, task, on, wake)
+    {
+        return cpu;
+    }
     if wake.fork {
         return find_idlest(rq, shared, task, on, None);
     }
@@ -29,9 +34,6 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         && mask.count() == 1
     {
         return mask.first().unwrap_or(prev);
-    }
-    if shared.config.pack_pct > 0 && rq.tasks[task].allowed(prev) && packs(rq, shared) {
-        return prev;
     }
     let mut target = prev;
     if on != prev && rq.tasks[task].allowed(on) && shared.config.features.has(Feature::OldWakeNode) {
@@ -50,12 +52,56 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     select_idle_sibling(rq, shared, task, target)
 }
 
-/// Whether the CPU of `rq` has so little to do that who slept there wakes there ([`Kernel::as_of`](crate::Kernel::as_of)).
+/// Used to so many percent, a CPU has no room.
+const PACK_PCT: u64 = 70;
+
+/// A CPU that is in use and has room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the one that wakes or forks it, the one it slept on,
+/// or the first that is in use.
 #[inline(never)]
-fn packs<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>) -> bool {
-    let cpu = shared.cpu(rq.cpu);
+fn pack<D: Discipline, T: Tunables>(
+    rq: &Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    on: CpuId,
+    wake: Wake,
+) -> Option<CpuId> {
+    let this = &rq.tasks[task];
+    if this.affinity.as_ref().is_some_and(|mask| mask.count() == 1) {
+        return None;
+    }
+    let prev = rq.cpu;
+    let has_room = |cpu: &CpuId| this.allowed(*cpu) && shared.is_online(*cpu) && has_room(rq, shared, task, *cpu, 1);
+    if wake.fork {
+        return Some(on).filter(has_room);
+    }
+    // An interrupt woke it on a CPU that is idle: that is not any more.
+    if wake.irq && shared.cpu(on).is_idle() && this.allowed(on) {
+        return Some(on);
+    }
+    let in_use = |cpu: &CpuId| !shared.cpu(*cpu).is_idle();
+    Some(on)
+        .filter(|_| wake.sync)
+        .filter(has_room)
+        .or_else(|| Some(prev).filter(in_use).filter(has_room))
+        .or_else(|| Some(on).filter(has_room))
+        .or_else(|| (0..shared.nr_cpus() as u32).map(CpuId).filter(in_use).find(has_room))
+}
+
+/// Whether nothing waits on a CPU but fair tasks, at most so many of them, and it would be used to less than [`PACK_PCT`] with the task.
+fn has_room<D: Discipline, T: Tunables>(
+    rq: &Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    cpu: CpuId,
+    tasks: u32,
+) -> bool {
+    let published = shared.cpu(cpu);
+    // What the task itself uses is part of what its own CPU is used for.
+    let more = if cpu == rq.cpu { 0 } else { <Fair<D, T> as Policy>::task_util(rq, task) };
     // Those whose dequeue is delayed do not count.
-    cpu.h_nr_runnable() <= 1 && cpu.util() * 100 < u64::from(cpu.capacity()) * u64::from(shared.config.pack_pct)
+    published.is_fair()
+        && published.h_nr_runnable() <= tasks
+        && (published.util() + more) * 100 < u64::from(published.capacity()) * PACK_PCT
 }
 
 /// `select_task_rq_fair` for a task that execs: the idlest CPU, as at fork, reckoned without the task itself.
@@ -64,6 +110,10 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     task: u32,
 ) -> CpuId {
+    // It runs there itself.
+    if shared.config.vcpu_pack && has_room(rq, shared, task, rq.cpu, 2) {
+        return rq.cpu;
+    }
     let load = rq.task_h_load(shared, task);
     let avg = &rq.class.entities[Se::task(task)].avg;
     let runs = Runs { cpu: rq.cpu, load, util: avg.util_avg.max(u64::from(avg.util_est)), runnable: avg.runnable_avg };

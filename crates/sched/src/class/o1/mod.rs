@@ -567,6 +567,7 @@ impl<T: Tunables> Policy for O1<T> {
             util: u64::from(nr.min(1)) * NICE_0_WEIGHT,
             util_est: 0,
             h_nr_runnable: nr,
+            h_nr_queued: nr,
             h_nr_idle: 0,
         });
     }
