@@ -73,6 +73,8 @@ fn compare<P: Policy<Tunables = Knobs> + 'static>(mut benches: [Bench<P>; 2], st
         assert_eq!(seen[0], seen[1], "after step {count}, {step:?}");
         // Whoever looks at everything has the levels told.
         if count % look == look - 1 {
+            #[allow(clippy::redundant_closure_for_method_calls)]
+            // the method alone is not general enough in its lifetime
             let all = benches.each_mut().map(|bench| format!("{:#?}", bench.with(|s| s.snapshot())));
             assert!(all[0] == all[1], "after step {count}, {step:?}: {}", difference(&all[0], &all[1]));
         }
