@@ -530,11 +530,11 @@ impl<P: Policy> Shared<P> {
         self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
     }
 
-    /// A CPU's part of a group's load average has changed by `delta`.
+    /// A CPU's part of a group's load average has changed by `delta`. What [`Self::group_loads`] was before.
     #[inline]
-    pub(crate) fn add_group_load(&self, id: GroupId, delta: i64) {
+    pub(crate) fn add_group_load(&self, id: GroupId, delta: i64) -> u32 {
         self.group(id).add_load_avg(delta);
-        self.group_loads.fetch_add(1, Relaxed);
+        self.group_loads.fetch_add(1, Relaxed)
     }
 
     /// A group gets another weight, in the scheduler's scale.

@@ -15,9 +15,9 @@ use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::class::o1::O1;
 use vruntime_sched::ids::CpuId;
 use vruntime_sched::tunables::Knobs;
-use vruntime_sched::{CpuPlace, Policy, PolicyKind, SchedAttr, SchedPolicy, TaskAttrs, Topology, kernel};
+use vruntime_sched::{CpuPlace, Policy, PolicyKind, SchedAttr, SchedPolicy, TaskAttrs, Topology};
 
-use bench::Bench;
+use bench::{Bench, LATE, release};
 use calls::{Call, call};
 
 /// So many cases; what once failed is kept beside this file and tried first.
@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn invariants_hold_after_every_call(
         topology in machines(),
-        name in prop::sample::select(vec!["2.6.15", "2.6.15-cpurc", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(vec!["2.6.15", "2.6.15-cpurc", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18", LATE]),
         isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {
@@ -85,7 +85,7 @@ proptest! {
                 bench.apply(call);
             }
         }
-        match kernel(name).unwrap().policy {
+        match release(name).policy {
             PolicyKind::O1 => all::<O1>(topology, name, isolated, &calls),
             PolicyKind::Cfs2007 => all::<Cfs2007>(topology, name, isolated, &calls),
             PolicyKind::Cfs => all::<Cfs>(topology, name, isolated, &calls),
@@ -129,12 +129,12 @@ proptest! {
     #[test]
     fn invariants_hold_with_real_time_groups(
         topology in machines(),
-        name in prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", LATE]),
         share in any::<bool>(),
         limits in prop::collection::vec((0u32..3_000, 5_000u32..20_000), 5),
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        let mut kernel = kernel(name).unwrap();
+        let mut kernel = release(name);
         kernel.rt_group_sched = true;
         kernel.feature(if share { "RT_RUNTIME_SHARE" } else { "NO_RT_RUNTIME_SHARE" }).unwrap();
         let limit = |(group, (runtime_us, period_us))| Call::RtLimit { group, runtime_us, period_us };

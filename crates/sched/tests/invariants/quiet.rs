@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::ids::GroupId;
 use vruntime_sched::tunables::Knobs;
-use vruntime_sched::{CpuPlace, Policy, PolicyKind, Topology, kernel};
+use vruntime_sched::{CpuPlace, Policy, PolicyKind, Topology};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, LATE, release};
 use crate::calls::{Call, call};
 
 /// Groups below one another.
@@ -48,7 +48,7 @@ fn machine(cpus: u32) -> Topology {
 /// One that puts off and one that does not, with the deep groups.
 fn benches<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, weight: u32, feature: &str) -> [Bench<P>; 2] {
     [true, false].map(|quiet| {
-        let mut kernel = kernel(name).unwrap();
+        let mut kernel = release(name);
         let _ = kernel.feature(feature);
         let mut bench = Bench::<P>::with_levels(machine(cpus), kernel, 0, quiet);
         let mut parent = GroupId::ROOT;
@@ -95,13 +95,13 @@ proptest! {
     #[test]
     fn quiet_levels_catch_up_to_where_they_would_have_been(
         cpus in 1u32..4,
-        name in prop::sample::select(vec!["3.10", "3.12", "3.18", "6.1", "6.6", "6.12", "6.18"]),
+        name in prop::sample::select(vec!["3.10", "3.12", "3.18", "6.1", "6.6", "6.12", "6.18", LATE]),
         weight in prop::sample::select(vec![100, 100, 100, 37]),
         feature in prop::sample::select(vec!["GENTLE_FAIR_SLEEPERS", "NEXT_BUDDY", "NO_DELAY_DEQUEUE", "NO_RUN_TO_PARITY"]),
         look in prop::sample::select(vec![1, 7, 50]),
         steps in steps(),
     ) {
-        match kernel(name).unwrap().policy {
+        match release(name).policy {
             PolicyKind::Cfs => compare(benches::<Cfs>(cpus, name, weight, feature), &steps, look),
             _ => compare(benches::<Eevdf>(cpus, name, weight, feature), &steps, look),
         }
@@ -123,8 +123,8 @@ fn a_group_that_is_no_longer_alone_shares_its_weight_at_once() {
     }
     steps.push(fork(second));
     steps.extend(come_and_go);
-    for name in ["6.1", "6.6", "6.12", "6.18"] {
-        match kernel(name).unwrap().policy {
+    for name in ["6.1", "6.6", "6.12", "6.18", LATE] {
+        match release(name).policy {
             PolicyKind::Cfs => compare(benches::<Cfs>(2, name, 100, "GENTLE_FAIR_SLEEPERS"), &steps, steps.len()),
             _ => compare(benches::<Eevdf>(2, name, 100, "NO_DELAY_DEQUEUE"), &steps, steps.len()),
         }

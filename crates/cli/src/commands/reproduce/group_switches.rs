@@ -200,8 +200,9 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                 100.0 * deeper_us / message_us(),
                 (published_ratio(2) - 1.0) * 100.0
             ),
-            "What grows with the depth is waking and sleeping: at every level above the task its queue and load averages are brought up to \
-             date, whether or not somebody else is queued there."
+            "What a switch pays below the root: its group's entity to be asked for, and what has passed to be noted for the levels above, at which \
+             nothing happens while others of the group are queued: they are told later, all at once, to the bit the same. What grows with the depth is \
+             that each begins a new period of its averages once a millisecond, and is looked at each tick."
                 .to_owned(),
             "The document's hook walks from the task's group up to the root at each switch and counts in every group. Ours counts in the task's \
              own group only, whatever the depth, and whoever reads adds up the tree: so what it costs does not grow with the depth. Under the \

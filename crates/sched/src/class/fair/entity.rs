@@ -357,6 +357,8 @@ pub struct FairRq {
     pub(crate) util_est: u64,
     /// Some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
+    /// Some task here has, or had, a slice of its own: all others, and the groups they are in, ask for the base slice.
+    pub(crate) slices: bool,
 
     /// Groups whose averages may not be zero.
     pub(crate) leaves: Leaves,
@@ -388,6 +390,7 @@ impl FairRq {
             leaves: Leaves::new(),
             util_est: 0,
             limits: false,
+            slices: false,
             h_load_throttle: 0,
             quiet: Quiet::NONE,
         }

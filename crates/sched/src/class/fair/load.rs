@@ -205,9 +205,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
         // When the CPU went offline its part was taken off the sum.
         if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 && self.online {
-            shared.add_group_load(slot.id, delta);
+            let loads = shared.add_group_load(slot.id, delta);
             cfs.tg_load_avg_contrib = cfs.avg.load_avg;
             cfs.last_tg_update = now;
+            self.class.quiet.own_load_changed(loads);
         }
     }
 

@@ -193,6 +193,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let mut se = Se::task(task);
+        let leaf = rq.se(se).parent;
         loop {
             let cfs = rq.se(se).parent;
             rq.update_curr(shared, cfs);
@@ -203,6 +204,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
                 break;
             }
             se = Se::group(cfs);
+        }
+        if leaf != ROOT {
+            rq.watch(shared, leaf);
         }
         rq.update_misfit_status(shared, task);
     }
@@ -267,6 +271,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         if let Some(entity) = rq.tasks[task].class.0.take() {
+            rq.class.slices |= entity.custom_slice;
             rq.class.entities.put(Se::task(task), *entity);
         }
         join_group(rq, shared, task);
@@ -281,6 +286,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         if rq.se(se).weight != wanted.weight {
             D::reweight(rq, shared, se, wanted.weight);
         }
+        rq.class.slices |= wanted.custom_slice;
         let entity = rq.se_mut(se);
         entity.slice = wanted.slice;
         entity.custom_slice = wanted.custom_slice;

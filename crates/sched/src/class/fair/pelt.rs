@@ -156,6 +156,34 @@ impl Avg {
         self.period_contrib = rest as u32;
     }
 
+    /// As [`Self::catch_up`], and then on into another period, in which the averages change: since the microseconds that were put off `runnable` tasks have
+    /// been runnable, and all else was as before. `weight` is that of [`Self::average`].
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        step: &Step,
+        (load, weight): (u64, u64),
+        (runnable_micros, runnable): (u64, u64),
+        running: bool,
+    ) {
+        debug_assert!(self.last_update + (step.micros << 10) == step.last_update, "not in step");
+        self.last_update = step.last_update;
+        self.period_contrib = step.rest;
+        let put_off = if load > 0 { step.put_off } else { 0 };
+        let running = u64::from(running);
+        self.load_sum = decay(self.load_sum + load * put_off, step.periods);
+        self.runnable_sum = decay(self.runnable_sum + if load > 0 { runnable_micros << 10 } else { 0 }, step.periods);
+        self.util_sum = decay(self.util_sum + ((running * put_off) << 10), step.periods);
+        if load > 0 {
+            self.load_sum += load * step.contrib;
+            self.runnable_sum += (runnable * step.contrib) << 10;
+            self.util_sum += (running * step.contrib) << 10;
+        }
+        self.load_avg = weight * self.load_sum / step.divider;
+        self.runnable_avg = self.runnable_sum / step.divider;
+        self.util_avg = self.util_sum / step.divider;
+    }
+
     /// Averages from the sums. `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums carry it.
     #[inline(never)]
     pub(crate) fn average(&mut self, weight: u64) {
@@ -163,6 +191,50 @@ impl Avg {
         self.load_avg = weight * self.load_sum / divider;
         self.runnable_avg = self.runnable_sum / divider;
         self.util_avg = self.util_sum / divider;
+    }
+}
+
+/// From the running period into another, the same for many averages that are in step.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Microseconds in all.
+    micros: u64,
+    /// Those of them that were put off, of the running period.
+    put_off: u64,
+    periods: u64,
+    contrib: u64,
+    rest: u32,
+    divider: u64,
+    last_update: u64,
+}
+
+impl Step {
+    /// The step of whoever is where `avg` is: `put_off` microseconds, with which its period does not end, and `micros` with which it does.
+    pub(crate) fn new(avg: &Avg, put_off: u64, micros: u64) -> Self {
+        let open = u64::from(avg.period_contrib) + put_off;
+        let total = open + micros;
+        debug_assert!(open < 1024 && total >= 1024);
+        let (periods, rest) = (total / 1024, total % 1024);
+        let whole = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024;
+        Self {
+            micros: put_off + micros,
+            put_off,
+            periods,
+            contrib: decay(1024 - open, periods) + whole + rest,
+            rest: rest as u32,
+            divider: LOAD_AVG_MAX - 1024 + rest,
+            last_update: avg.last_update + ((put_off + micros) << 10),
+        }
+    }
+
+    /// Time of the update, as [`Avg::last_update`].
+    pub(crate) fn last_update(&self) -> u64 {
+        self.last_update
+    }
+
+    /// Microseconds from it to the end of the period.
+    pub(crate) fn next_period(&self) -> u64 {
+        1024 - u64::from(self.rest)
     }
 }
 

@@ -205,6 +205,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     let domains: &Domains = &shared.domains;
     let asym = domains.asym();
     if asym {
+        rq.catch_up_around(shared, task);
         rq.sync_entity_load_avg(Se::task(task));
     }
     let recent = rq.tasks[task].recent_used_cpu;

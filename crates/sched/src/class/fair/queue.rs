@@ -340,14 +340,20 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     fn add_runnable(&mut self, se: Se, delta: i32) {
         let leaf = self.se(se).parent;
-        let mut cfs = leaf;
-        loop {
+        let nr = &mut self.class.groups[leaf].cfs.h_nr_runnable;
+        *nr = nr.wrapping_add_signed(delta);
+        if leaf != ROOT && !self.counts_quietly(leaf, delta) {
+            self.add_runnable_above(leaf, delta);
+        }
+    }
+
+    #[inline(never)]
+    fn add_runnable_above(&mut self, group: u32, delta: i32) {
+        let mut cfs = group;
+        while cfs != ROOT && !self.is_off(cfs) {
+            cfs = self.class.groups[cfs].parent;
             let nr = &mut self.class.groups[cfs].cfs.h_nr_runnable;
             *nr = nr.wrapping_add_signed(delta);
-            if cfs == ROOT || self.is_off(cfs) || (cfs == leaf && self.counts_quietly(leaf, delta)) {
-                break;
-            }
-            cfs = self.class.groups[cfs].parent;
         }
     }
 
@@ -358,9 +364,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.clear_delayed(se);
     }
 
+    /// The shortest slice that an entity of a queue asks for.
     #[inline]
-    fn min_slice(&self, cfs: u32) -> Option<u64> {
-        let cfs = &self.class.groups[cfs].cfs;
+    fn min_slice(&self, shared: &Shared<Fair<D, T>>, cfs: u32) -> Option<u64> {
+        let queue = &self.class.groups[cfs].cfs;
+        if self.class.slices {
+            self.shortest_slice(queue)
+        } else {
+            (queue.nr_queued > 0).then(|| shared.config.tunables.base_slice_ns())
+        }
+    }
+
+    #[inline(never)]
+    fn shortest_slice(&self, cfs: &CfsRq) -> Option<u64> {
         let queued = cfs.timeline.min_slice();
         let running = cfs.curr.map(|curr| self.se(curr)).filter(|se| se.on_rq).map(|se| se.slice);
         match (queued, running) {
@@ -422,7 +438,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 self.nr_running -= 1;
                 break;
             }
-            slice = self.min_slice(cfs);
+            slice = self.min_slice(shared, cfs);
             if se.as_task().is_some() {
                 if self.stays_quiet(shared, cfs, slice, [1, 1, idle as i32]) {
                     return;
@@ -518,7 +534,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 self.nr_running += tasks;
                 break;
             }
-            slice = self.min_slice(cfs);
+            slice = self.min_slice(shared, cfs);
             if se.as_task().is_some() {
                 let buddy = sleeps && why != Dequeue::Throttle;
                 if queue_weight > 0 && self.stays_quiet(shared, cfs, slice, [-1, -1, -(idle as i32)]) {

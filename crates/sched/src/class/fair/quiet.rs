@@ -19,11 +19,12 @@
 //! - No group there is idle (`cpu.idle`) or throttled, and the queues have the same buddies, `next` and `last`, all of them.
 
 use super::entity::{ROOT, Se};
+use super::pelt::Step;
 use super::{Discipline, Fair};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
-use crate::weight::{MIN_SHARES, NICE_0_LOAD};
+use crate::weight::{self, MIN_SHARES, NICE_0_LOAD};
 
 /// A buddy of a queue, by its place among them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct Quiet {
     leaf: u32,
     /// Index of the group below the root that it is in, or is.
     top: u32,
+    /// Nothing happens in the root's queue either: that group's entity is the only one there, too. Only its counts and buddies are up to date then.
+    root: bool,
     /// Up to when averages are told of time, on the PELT clock, nanoseconds.
     at: u64,
     /// Microseconds of `at` that the levels have not been told of.
@@ -75,6 +78,7 @@ impl Quiet {
     pub(crate) const NONE: Self = Self {
         leaf: NOBODY,
         top: NOBODY,
+        root: false,
         at: 0,
         micros: 0,
         period: 0,
@@ -92,6 +96,25 @@ impl Quiet {
     };
 }
 
+impl Quiet {
+    /// Another `micros` microseconds have passed.
+    #[inline]
+    fn put_off(&mut self, micros: u64) {
+        self.at += micros << 10;
+        self.micros += micros;
+        self.runnable_micros += i64::from(self.runnable) * micros as i64;
+        self.below_micros += i64::from(self.below) * micros as i64;
+    }
+
+    /// This CPU has told of a group's load here, when [`Shared::group_loads`] was `loads`: who was here alone still is.
+    #[inline]
+    pub(super) fn own_load_changed(&mut self, loads: u32) {
+        if self.loads == loads {
+            self.loads = loads.wrapping_add(1);
+        }
+    }
+}
+
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// All levels are told what was put off.
     #[inline]
@@ -101,26 +124,57 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Whether levels may have something to be told.
-    #[inline]
-    pub(super) fn is_quiet(&self) -> bool {
-        self.class.quiet.leaf != NOBODY
-    }
-
     /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later, it is told now.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
-        let quiet = self.class.quiet.leaf;
-        if quiet != NOBODY {
-            let queue = self.class.entities[Se::task(task)].parent;
-            if queue != quiet && queue != ROOT {
+        if self.class.quiet.leaf != NOBODY {
+            self.catch_up_queue(shared, self.class.entities[Se::task(task)].parent);
+        }
+    }
+
+    /// Something happens in `queue`.
+    #[inline(never)]
+    fn catch_up_queue(&mut self, shared: &Shared<Fair<D, T>>, queue: u32) {
+        if queue == ROOT {
+            self.tell_root(shared);
+        } else if queue != self.class.quiet.leaf {
+            self.tell_levels(shared);
+        }
+    }
+
+    /// The CPU passes from `prev` to `next`: if that is not between two of the group's tasks, something happens in the queues above.
+    #[inline]
+    pub(super) fn catch_up_between(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<Se>, next: Option<Se>) {
+        if self.class.quiet.leaf != NOBODY {
+            let queue = |se: Option<Se>| se.map_or(ROOT, |se| self.se(se).parent);
+            if queue(prev) != queue(next) {
                 self.tell_levels(shared);
             }
         }
     }
 
+    /// The root's queue is told what was put off; from now on it is always up to date.
+    fn tell_root(&mut self, shared: &Shared<Fair<D, T>>) {
+        let quiet = &mut self.class.quiet;
+        if !core::mem::take(&mut quiet.root) {
+            return;
+        }
+        let (micros, runnable, then, charged) = (quiet.micros, quiet.runnable, quiet.runnable_micros, quiet.charged);
+        let top = Se::group(quiet.top);
+        let (entity, queue) = self.class.both(top);
+        let running = queue.curr == Some(top);
+        let stored = queue.h_nr_runnable.wrapping_add_signed(-runnable);
+        let runnable = (u64::from(stored) * micros).saturating_add_signed(then);
+        queue.avg.catch_up(micros, weight::down(queue.weight), runnable, running);
+        let unpaid = charged.wrapping_sub(entity.exec_start);
+        if running && charged != 0 && unpaid as i64 > 0 {
+            self.charge(shared, ROOT, top, unpaid);
+        }
+    }
+
     #[inline(never)]
     fn tell_levels(&mut self, shared: &Shared<Fair<D, T>>) {
+        self.tell_root(shared);
         let quiet = core::mem::replace(&mut self.class.quiet, Quiet::NONE);
         let runnable_then = |now: u32, micros: i64| (u64::from(now) * quiet.micros).saturating_add_signed(micros);
         let mut se = Se::group(quiet.leaf);
@@ -133,7 +187,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if parent == ROOT {
                 return;
             }
-            let load = crate::weight::down(queue.weight);
+            let load = weight::down(queue.weight);
             let runnable = runnable_then(queue.h_nr_runnable, quiet.runnable_micros);
             queue.avg.catch_up(quiet.micros, load, runnable, running);
             queue.h_nr_queued = queue.h_nr_queued.wrapping_add_signed(quiet.queued);
@@ -185,7 +239,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let passed = pelt.wrapping_sub(quiet.at);
         let micros = passed >> 10;
         if (passed as i64) < 0
-            || quiet.micros + micros >= quiet.period
             || self.class.limits
             || self.class.groups[leaf].cfs.propagate
             || slice != Some(self.class.entities[Se::group(leaf)].slice)
@@ -193,21 +246,61 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         {
             return false;
         }
+        if self.class.quiet.micros + micros < self.class.quiet.period {
+            self.class.quiet.put_off(micros);
+        } else {
+            self.begin_period(shared, micros);
+        }
         let quiet = &mut self.class.quiet;
-        quiet.at += micros << 10;
-        quiet.micros += micros;
-        quiet.runnable_micros += i64::from(quiet.runnable) * micros as i64;
-        quiet.below_micros += i64::from(quiet.below) * micros as i64;
         quiet.queued += queued;
         quiet.runnable += runnable;
         quiet.idle += idle;
         quiet.below = quiet.runnable;
-        let root = &mut self.class.groups[ROOT].cfs;
-        root.update_avg(pelt);
+        let (updates_root, root) = (!quiet.root, &mut self.class.groups[ROOT].cfs);
+        if updates_root {
+            root.update_avg(pelt);
+        }
         root.h_nr_queued = root.h_nr_queued.wrapping_add_signed(queued);
         root.h_nr_runnable = root.h_nr_runnable.wrapping_add_signed(runnable);
         root.h_nr_idle = root.h_nr_idle.wrapping_add_signed(idle);
         true
+    }
+
+    /// With another `micros` microseconds another period begins, and the averages of all levels change; all else goes on being put off.
+    #[inline(never)]
+    fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
+        let quiet = &self.class.quiet;
+        let (queued_then, below_then) = (quiet.runnable_micros, quiet.below_micros);
+        let (more_queued, more_below, put_off) = (quiet.runnable, quiet.below, quiet.micros);
+        let runnable_then = |stored: u32, then: i64, more: i32| {
+            let put_off = (u64::from(stored) * put_off).saturating_add_signed(then);
+            (put_off, u64::from(stored.wrapping_add_signed(more)))
+        };
+        let mut se = Se::group(quiet.leaf);
+        let step = Step::new(&self.se(se).avg, put_off, micros);
+        loop {
+            let (entity, queue) = self.class.both(se);
+            let (parent, running) = (entity.parent, queue.curr == Some(se));
+            let runnable = runnable_then(entity.runnable_weight, below_then, more_below);
+            entity.avg.step(&step, (1, weight::down(entity.weight)), runnable, running);
+            if parent == ROOT {
+                if self.class.quiet.root {
+                    let root = &mut self.class.groups[ROOT].cfs;
+                    let stored = root.h_nr_runnable.wrapping_add_signed(-more_queued);
+                    let runnable = runnable_then(stored, queued_then, more_queued);
+                    root.avg.step(&step, (weight::down(root.weight), 1), runnable, running);
+                }
+                break;
+            }
+            let runnable = runnable_then(queue.h_nr_runnable, queued_then, more_queued);
+            queue.avg.step(&step, (weight::down(queue.weight), 1), runnable, running);
+            self.update_tg_load_avg(shared, parent);
+            se = Se::group(parent);
+        }
+        let (at, period) = (step.last_update(), step.next_period());
+        let quiet = &mut self.class.quiet;
+        (quiet.at, quiet.period) = (at, period);
+        (quiet.micros, quiet.runnable_micros, quiet.below_micros) = (0, 0, 0);
     }
 
     /// A task of `leaf` falls asleep and stays queued, or the reverse: whether the levels above have it counted, which are not told now.
@@ -259,6 +352,15 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
         }
         Some((top, still))
+    }
+
+    /// The queue whose turn it is to be asked first: the root's, but where its answer is known.
+    #[inline]
+    pub(super) fn first_asked(&mut self, shared: &Shared<Fair<D, T>>) -> u32 {
+        if self.class.quiet.root {
+            return self.pick_quietly(shared, self.class.quiet.top).unwrap_or(ROOT);
+        }
+        ROOT
     }
 
     /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between has to be told that time has passed.
@@ -349,9 +451,17 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             buddies = Some(here);
             group = parent;
         }
+        let (entity, queue) = self.class.both(Se::group(group));
+        let running = queue.curr == Some(Se::group(group));
+        let root = queue.nr_queued == 1 && queue.removed.nr == 0 && (!running || entity.weight == NICE_0_LOAD);
+        if root && running {
+            let until = entity.exec_start.saturating_add(D::undisturbed(entity, queue));
+            undisturbed_until = undisturbed_until.min(until);
+        }
         self.class.quiet = Quiet {
             leaf,
             top: group,
+            root,
             at,
             period: 1024 - u64::from(period_contrib),
             undisturbed_until,

@@ -19,7 +19,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if self.class.groups[ROOT].cfs.nr_queued == 0 {
                 return None;
             }
-            let mut cfs = ROOT;
+            let mut cfs = self.first_asked(shared);
             let (limits, mut throttled) = (self.class.limits, false);
             loop {
                 if self.class.groups[cfs].cfs.curr.is_some_and(|curr| self.se(curr).on_rq) {
@@ -102,12 +102,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
         let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
         let task = next;
-        if self.is_quiet() {
-            let queue = |se: Option<Se>| se.map_or(ROOT, |se| self.se(se).parent);
-            if queue(prev) != queue(next) {
-                self.catch_up(shared);
-            }
-        }
+        self.catch_up_between(shared, prev, next);
         loop {
             // Whose turn it is: the deeper one's, or both.
             let (put, set) = match (prev, next) {
