@@ -4,7 +4,7 @@
 //! Every host has work of its own now and then, however many CPUs it has: kernel threads, other virtual machines, the emulator's own. Seen from
 //! inside, a computing thread that nobody preempts finds its clock moved on by milliseconds, and one wakeup in a few hundred is that much late. What the
 //! host runs is not simulated, only that it does: on each CPU by itself, at random times, for the same time each. Hosts with too few CPUs
-//! are another matter: [`crate::hypervisor`].
+//! are another matter: `hypervisor.rs`.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
