@@ -82,8 +82,6 @@ MACHINE_CAUSES = {
     "preempt children too, are not. Under the virtual machine's 6.18 it stays on the children's CPU (watched: 371 times of 376), under Debian's kernels `wake_affine` takes it to the hog's every other time; that kernel is a cloud's own (`sched_vcpu_pack=15` on its command line), and leaves a task whom another CPU wakes where it was (simulated since 23 November, `Kernel::as_of`), when Debian's 6.1, 6.12, 6.18.15 and 7.2.13 in the emulator take it to the CPU with less load, as here. Parents and children are on "
     "one CPU, the hog on the other; here a parent may stay with the hog: which CPU a task sleeps on before it starts, and who wakes first, decide. On more virtual CPUs than real ones a fork waits "
     "for the emulator's locks. (Those of 16 CPUs are from before forked threads stopped reading their counters from `/proc`, which took two milliseconds in the emulator.)",
-    "barriers-on-2": "A barrier of `vruntime real`, as of rt-app, is a mutex and a condition variable, and who is woken has to get the mutex once more: recorded, a task that "
-    "waits once a round gives its CPU up 1.4 times a round (2607 times in 1894), here once. That the mutex is the reason is read from the code, not watched.",
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
     "Under 6.18 the profile `vm` makes a switch cost 6.6 us: readers find 37 messages each time; with what `vruntime calibrate` measures (0.6 to 1.2 us, dearer interrupts) 13, "
     "recorded 12. "

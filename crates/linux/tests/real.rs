@@ -116,7 +116,7 @@ fn whoever_waits_is_woken_by_the_end() {
     let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
     all.mutexes = vec![mutex("a", false), mutex("b", false), mutex("c", true)];
     all.conditions = vec!["s".to_owned(), "c".to_owned()];
-    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
+    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }; 3];
     let kinds = [Channel::Pipe, Channel::Pipe, Channel::Socket, Channel::Socket];
     all.pipes = kinds.map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
@@ -144,7 +144,7 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
     // There by a pipe, and back by a socket.
     let channel = |(name, kind): (&str, _)| Pipe { name: name.to_owned(), capacity: 65_536, kind };
     all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
-    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
+    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true }];
     all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
@@ -249,7 +249,7 @@ fn processes_meet_answer_and_are_measured() {
     ]);
     let channel = |(name, kind): (&str, _)| Pipe { name: name.to_owned(), capacity: 65_536, kind };
     all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
-    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2 }];
+    all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
     all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();

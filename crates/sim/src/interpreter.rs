@@ -14,7 +14,7 @@ use crate::cpu::NEVER;
 use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
-use crate::program::{Attributes, Code, FOREVER};
+use crate::program::{Attributes, Code, FOREVER, NO_MUTEX};
 use crate::task::{NOBODY, Next};
 
 /// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there. So many would take gigabytes, so tests stop earlier.
@@ -321,7 +321,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Wait { .. }
             | Code::Sync { .. }
             | Code::Suspend { .. }
-            | Code::Barrier(_)
+            | Code::Barrier { .. }
             | Code::Yield
             | Code::Exec
             | Code::WaitEvent { .. }
@@ -394,7 +394,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             Code::Signal(condition) => self.signal(cpu, condition),
             Code::Broadcast(condition) => self.broadcast(cpu, condition),
-            Code::Barrier(barrier) => return self.arrive(cpu, task, barrier),
+            Code::Barrier { barrier, mutex } => return self.arrive(cpu, task, barrier, mutex),
             Code::SemPost(semaphore) => self.post(cpu, semaphore),
             Code::SemWait(semaphore) => return self.wait_semaphore(cpu, task, semaphore),
             Code::Yield => {
@@ -468,9 +468,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline(never)]
     fn come_back_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
-            Code::Wait { mutex, .. } | Code::Sync { mutex, .. } | Code::Suspend { mutex, .. } => {
-                self.lock(cpu, task, mutex)
-            }
+            Code::Barrier { mutex: NO_MUTEX, .. } => Flow::Done,
+            Code::Wait { mutex, .. }
+            | Code::Sync { mutex, .. }
+            | Code::Suspend { mutex, .. }
+            | Code::Barrier { mutex, .. } => self.lock(cpu, task, mutex),
             Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),

@@ -78,7 +78,7 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
             other("condition", &workload.conditions[condition as usize])
         }
         Code::Suspend { condition, .. } => other("a resume of", &workload.conditions[condition as usize]),
-        Code::Barrier(index) => {
+        Code::Barrier { barrier: index, .. } => {
             let barrier = &workload.barriers[index as usize];
             let arrived = machine.objects.barriers[index as usize].arrived;
             let text = format!("barrier `{}`, where {arrived} of {} have arrived", barrier.name, barrier.parties);
@@ -135,7 +135,13 @@ fn chain<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, tasks: &[u32], circle:
         }
         match waits_for(machine, task) {
             Some(Waits::Mutex(mutex)) => {
-                let _ = write!(text, " waits for mutex `{}`", machine.workload.mutexes[mutex as usize].name);
+                let workload = machine.workload;
+                if let Some(mutex) = workload.mutexes.get(mutex as usize) {
+                    let _ = write!(text, " waits for mutex `{}`", mutex.name);
+                } else {
+                    let barrier = &workload.barriers[mutex as usize - workload.mutexes.len()];
+                    let _ = write!(text, " waits for the mutex of barrier `{}`", barrier.name);
+                }
                 if let Some(owner) = holder(machine, task) {
                     let dead = machine.tasks[owner as usize].life == Life::Dead;
                     let who = if owner == task { "itself".to_owned() } else { format!("`{}`", name(owner)) };

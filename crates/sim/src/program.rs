@@ -18,6 +18,9 @@ use crate::error::Error;
 /// Loops without end.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
+/// The mutex of a [`Code::Barrier`] that has none.
+pub(crate) const NO_MUTEX: u32 = u32::MAX;
+
 /// One instruction. Objects are indices into the workload's lists; times are nanoseconds.
 //
 // The tag has a word of its own: of one of a byte the rest of the word would be copied in two pieces that overlap, and be read before
@@ -74,7 +77,11 @@ pub(crate) enum Code {
         condition: u32,
         mutex: u32,
     },
-    Barrier(u32),
+    /// Between a `Lock` and an `Unlock` of its own, if it is of a mutex; otherwise [`NO_MUTEX`].
+    Barrier {
+        barrier: u32,
+        mutex: u32,
+    },
     SemPost(u32),
     SemWait(u32),
     /// Between a `Lock` and an `Unlock` of its own.
@@ -113,6 +120,11 @@ pub(crate) enum Code {
     Complete(u32),
     CompleteAll(u32),
     ReinitCompletion(u32),
+}
+
+/// The mutex of a barrier: those come after the workload's own.
+pub(crate) fn lock_of(workload: &Workload, barrier: u32) -> u32 {
+    workload.mutexes.len() as u32 + barrier
 }
 
 /// Attributes as the scheduler takes them; `None` stays as it was.
@@ -395,7 +407,16 @@ impl<'a> Compiler<'a> {
             Op::Signal(index) => Code::Signal(condition(index)?),
             Op::Broadcast(index) => Code::Broadcast(condition(index)?),
             Op::Sync { condition: c, mutex: m } => Code::Sync { condition: condition(c)?, mutex: mutex(m)? },
-            Op::Barrier(index) => Code::Barrier(check("barrier", index, workload.barriers.len())?),
+            Op::Barrier(index) => {
+                let barrier = check("barrier", index, workload.barriers.len())?;
+                if workload.barriers[index].locked {
+                    let mutex = lock_of(workload, barrier);
+                    self.out.code.extend([Code::Lock(mutex), Code::Barrier { barrier, mutex }]);
+                    Code::Unlock(mutex)
+                } else {
+                    Code::Barrier { barrier, mutex: NO_MUTEX }
+                }
+            }
             Op::SemPost(index) => Code::SemPost(check("semaphore", index, workload.semaphores.len())?),
             Op::SemWait(index) => Code::SemWait(check("semaphore", index, workload.semaphores.len())?),
             Op::Suspend { condition: c, mutex: m } => {

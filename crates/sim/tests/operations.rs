@@ -146,6 +146,26 @@ fn a_barrier_lets_all_go_when_the_last_arrives() {
     assert_eq!(ends(&[&twice(10), &twice(70)]), [Some(140), Some(140)]);
 }
 
+/// The last one wakes the other while he holds the barrier's mutex: one that preempts him sleeps once more, for that.
+#[test]
+fn who_is_woken_at_a_barrier_of_a_mutex_gets_it_first() {
+    let sleeps = |locked: bool| {
+        let rounds = |us| vec![phase(vec![run(us), Op::Barrier(0)], Repeat::Times(50))];
+        let mut workload = workload(vec![task("short", rounds(100)), task("long", rounds(3_000))]);
+        workload.barriers[0].locked = locked;
+        let mut log = Log::default();
+        simulate(&workload, &exact("6.12", "1"), &mut log).unwrap();
+        let short = Running::Task(log.of("short"));
+        let sleeps = log.pick(|_, event| match event {
+            Event::Switch { prev, prev_state: PrevState::Sleeping, .. } => (prev == short).then_some(()),
+            _ => None,
+        });
+        sleeps.len()
+    };
+    // Without a mutex it comes last itself once; with one it sleeps twice in each round.
+    assert_eq!((sleeps(false), sleeps(true)), (49, 100));
+}
+
 #[test]
 fn a_semaphore_counts() {
     let waits = [Op::SemWait(0), Op::SemWait(0), run(1)];

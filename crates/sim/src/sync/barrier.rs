@@ -1,4 +1,8 @@
 //! Barriers: the last to arrive wakes the others and goes on.
+//!
+//! rt-app makes them of a mutex and a condition: who arrives counts himself under the mutex, the last one wakes all others while he holds
+//! it, and whoever is woken has to get it once more. One that is woken on the last one's CPU and preempts him there, or is elsewhere before
+//! he has let go of it, waits again: recorded on a 6.18, a task of four on 2 CPUs gave its CPU up 1.4 times a round.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -7,6 +11,8 @@ use vruntime_trace::Sink;
 use super::WaitQueue;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
+use crate::program::NO_MUTEX;
+use crate::task::Next;
 
 /// A barrier.
 #[derive(Debug)]
@@ -23,17 +29,29 @@ impl Barrier {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    pub(crate) fn arrive(&mut self, cpu: usize, task: u32, barrier: u32) -> Flow {
+    /// The task holds `mutex`, if there is one.
+    pub(crate) fn arrive(&mut self, cpu: usize, task: u32, barrier: u32, mutex: u32) -> Flow {
         let this = &mut self.objects.barriers[barrier as usize];
         this.arrived += 1;
-        if this.arrived < this.parties {
+        if this.arrived >= this.parties {
+            this.arrived = 0;
+            let waiters = std::mem::take(&mut this.waiters);
+            self.wake_up(cpu, waiters, 0, false);
+            return Flow::Done;
+        }
+        if mutex == NO_MUTEX {
             this.waiters.push(&mut self.tasks, task);
             self.tasks[task as usize].due = self.core.now;
             return self.block(cpu, task, PrevState::Sleeping);
         }
-        this.arrived = 0;
-        let waiters = std::mem::take(&mut this.waiters);
-        self.wake_up(cpu, waiters, 0, false);
-        Flow::Done
+        if self.unlock_in_user_mode(task, mutex) {
+            self.release(cpu, mutex);
+        }
+        self.objects.barriers[barrier as usize].waiters.push(&mut self.tasks, task);
+        let this = &mut self.tasks[task as usize];
+        this.next = Next::Sleep;
+        this.woken = false;
+        this.due = self.core.now;
+        Flow::Stage
     }
 }

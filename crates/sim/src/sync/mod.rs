@@ -26,6 +26,7 @@ pub(crate) use wait::EventQueue;
 /// All objects of a workload, by its indices.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
+    /// The workload's, and then one of each barrier.
     pub(crate) mutexes: Vec<Mutex>,
     /// A condition is nothing but who waits for it.
     pub(crate) conditions: Vec<WaitQueue>,
@@ -45,7 +46,10 @@ pub(crate) struct Objects {
 impl Objects {
     pub(crate) fn new(workload: &Workload) -> Self {
         Self {
-            mutexes: workload.mutexes.iter().map(Mutex::new).collect(),
+            mutexes: { workload.mutexes.iter().map(|mutex| mutex.priority_inheritance) }
+                .chain(workload.barriers.iter().map(|_| false))
+                .map(Mutex::new)
+                .collect(),
             conditions: vec![WaitQueue::default(); workload.conditions.len()],
             barriers: workload.barriers.iter().map(Barrier::new).collect(),
             semaphores: workload.semaphores.iter().map(Semaphore::new).collect(),

@@ -27,8 +27,7 @@ pub(crate) struct Mutex {
 }
 
 impl Mutex {
-    pub(crate) fn new(mutex: &vruntime_workload::program::Mutex) -> Self {
-        let inherits = mutex.priority_inheritance;
+    pub(crate) fn new(inherits: bool) -> Self {
         Self { owner: NOBODY, waiters: WaitQueue::default(), inherits, next_held: NOBODY }
     }
 
@@ -44,7 +43,11 @@ impl Mutex {
 /// The mutex an instruction takes.
 pub(crate) fn mutex_of(code: Code) -> u32 {
     match code {
-        Code::Lock(mutex) | Code::Wait { mutex, .. } | Code::Sync { mutex, .. } | Code::Suspend { mutex, .. } => mutex,
+        Code::Lock(mutex)
+        | Code::Wait { mutex, .. }
+        | Code::Sync { mutex, .. }
+        | Code::Suspend { mutex, .. }
+        | Code::Barrier { mutex, .. } => mutex,
         _ => unreachable!("this instruction takes no mutex"),
     }
 }

@@ -76,7 +76,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         groups: vec![root],
         mutexes: vec![mutex("m", false), mutex("n", false), mutex("pi", true), mutex("r", false)],
         conditions: vec!["c".to_owned(), "d".to_owned()],
-        barriers: vec![Barrier { name: "b".to_owned(), parties: 2 }],
+        barriers: vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }],
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],
         timers: vec![Timer::new("t"), Timer::new("u")],
         pipes: vec![Pipe { name: "p".to_owned(), capacity: 200, kind: Channel::Pipe }],

@@ -72,7 +72,7 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let loops = if args.is_empty() { 100 } else { args.number("LOOPS", 1..=1 << 32)? };
     let channel = if pipes { pipe } else { socket };
     let mut workload = Workload {
-        barriers: vec![Barrier { name: "ready".to_owned(), parties: (2 * FDS * groups) as u32 }],
+        barriers: vec![Barrier { name: "ready".to_owned(), parties: (2 * FDS * groups) as u32, locked: false }],
         ..Workload::default()
     };
     let ready = || phase(vec![Op::Barrier(0)], Repeat::Times(1));

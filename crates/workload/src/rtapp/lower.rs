@@ -44,7 +44,10 @@ pub(super) fn lower(
             .into_iter()
             .zip(names.barrier_mentions)
             // Whoever is only ever forked is not counted, as in rt-app; but he does not wait for less than himself.
-            .map(|(name, mentions)| Barrier { name, parties: u32::try_from(mentions.max(1)).unwrap_or(u32::MAX) })
+            .map(|(name, mentions)| {
+                let parties = u32::try_from(mentions.max(1)).unwrap_or(u32::MAX);
+                Barrier { name, parties, locked: true }
+            })
             .collect(),
         semaphores: names.semaphores.into_names().into_iter().map(|name| Semaphore { name, initial: 0 }).collect(),
         timers: shared_timers(names.timers.into_names(), classes),
