@@ -59,6 +59,12 @@ pub(crate) fn highest_khz(text: &str) -> miette::Result<Vec<u32>> {
     if is_plat_info(path) { Ok(plat_info::read(path)?.highest_khz) } else { Ok(Vec::new()) }
 }
 
+/// The frequencies of a machine, and what its CPUs take, as far as a file describes them.
+pub(crate) fn clocks(text: &str) -> miette::Result<Option<plat_info::Clocks>> {
+    let path = Path::new(text.trim());
+    if is_plat_info(path) { Ok(plat_info::read(path)?.clocks) } else { Ok(None) }
+}
+
 /// The description of an example machine.
 pub(crate) fn example(name: &str) -> Option<&'static str> {
     EXAMPLES.iter().find(|(known, ..)| *known == name.trim()).map(|(_, text, _)| *text)

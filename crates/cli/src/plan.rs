@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use miette::miette;
 use vruntime_report::RunInfo;
+use vruntime_sched::energy::{EnergyModel, PerfDomain, PerfState};
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::ids::CpuId;
 use vruntime_sched::kernels::{SettingError, UnknownName, has_feature, negative};
@@ -266,7 +267,15 @@ fn machine_of(
     chosen: Option<&str>,
 ) -> miette::Result<(String, bool, MachineSpec)> {
     if let Some(text) = chosen {
-        return Ok((text.to_owned(), false, MachineSpec::new(machine::parse(text)?)));
+        let mut spec = MachineSpec::new(machine::parse(text)?);
+        if let Some(clocks) = machine::clocks(text)? {
+            spec.energy = clocks.energy;
+            // A trace's work is counted at the highest frequency, and replayed at that.
+            if spec.energy.is_some() && !matches!(input.says, Says::Trace { .. }) {
+                spec.frequencies = Some(clocks.frequencies);
+            }
+        }
+        return Ok((text.to_owned(), false, spec));
     }
     if let Says::Trace { cpus, .. } = input.says {
         let text = cpus.to_string();
@@ -336,6 +345,7 @@ fn machine_of(
         spec.smt_speed_permille = speedup.div_ceil(2);
     }
     spec.frequencies = frequencies_of(scenario, described, &spec.topology)?;
+    spec.energy = energy_of(scenario, described, &spec.topology)?;
     let state = |table: &Spanned<scenario::IdleTable>| IdleState {
         name: table.value.name.clone(),
         exit_latency_ns: table.value.exit_latency_ns,
@@ -393,6 +403,35 @@ fn frequencies_of(
     let span = machine.frequencies.first().map_or(&name.span, |first| &first.span);
     frequencies.check(topology.nr_cpus()).map_err(|error| wrong(&error, span))?;
     Ok(Some(frequencies))
+}
+
+/// What the machine's CPUs take, if the file says it of all clocks.
+fn energy_of(
+    scenario: &Scenario,
+    machine: &scenario::Machine,
+    topology: &vruntime_sched::Topology,
+) -> miette::Result<Option<EnergyModel>> {
+    let knows = |table: &&Spanned<scenario::FrequencyTable>| !table.value.power_uw.is_empty();
+    let Some(first) = machine.frequencies.iter().find(knows) else { return Ok(None) };
+    let wrong = |error: &dyn std::fmt::Display, span: &Range<usize>| {
+        scenario.error_at(
+            span.clone(),
+            &error.to_string(),
+            "here",
+            "docs/capacity.md tells how energy models are written",
+        )
+    };
+    if let Some(table) = machine.frequencies.iter().find(|table| table.value.power_uw.is_empty()) {
+        return Err(wrong(&"other clocks have `power_mw`, but not this one", &table.span).into());
+    }
+    let domain = |table: &Spanned<scenario::FrequencyTable>| {
+        let states = table.value.khz.iter().zip(&table.value.power_uw);
+        let states = states.map(|(&khz, &power_uw)| PerfState { khz, power_uw }).collect();
+        PerfDomain { cpus: table.value.cpus.clone(), states }
+    };
+    let model = EnergyModel { domains: machine.frequencies.iter().map(domain).collect() };
+    model.check(topology).map_err(|error| wrong(&error, &first.span))?;
+    Ok(Some(model))
 }
 
 /// A kernel with features and tunables of its own: `6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000`.

@@ -1,10 +1,13 @@
-//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in common, and how fast that can be.
+//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in common, how fast that can be, and
+//! what it takes (`nrg-model`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr, miette};
+use vruntime_sched::energy::{EnergyModel, PerfDomain, PerfState};
 use vruntime_sched::{CpuPlace, Topology};
+use vruntime_sim::frequency::{Frequencies, FrequencyDomain, Governor};
 use vruntime_workload::Source;
 use yaml_rust2::parser::{Event, EventReceiver, Parser};
 
@@ -14,8 +17,12 @@ struct Found {
     capacities: BTreeMap<u32, u32>,
     /// The clock domain of each CPU.
     domains: BTreeMap<u32, u32>,
-    /// The highest frequency of each CPU, kHz.
-    highest_khz: BTreeMap<u32, u32>,
+    /// The frequencies of each CPU, kHz.
+    khz: BTreeMap<u32, BTreeSet<u32>>,
+    /// What it takes at them, microwatts.
+    power: BTreeMap<u32, BTreeMap<u32, u64>>,
+    /// The node of the energy model at hand: where it is in the document, and what has been read of it.
+    node: (Vec<String>, BTreeMap<u32, u64>),
     path: Vec<Place>,
 }
 
@@ -29,6 +36,11 @@ enum Place {
 }
 
 impl Found {
+    /// The highest frequency of a CPU, kHz; 0: not told.
+    fn highest(&self, cpu: u32) -> u32 {
+        self.khz.get(&cpu).and_then(BTreeSet::last).copied().unwrap_or(0)
+    }
+
     /// The value at hand is complete.
     fn next(&mut self) {
         match self.path.last_mut() {
@@ -67,8 +79,24 @@ impl Found {
             }
             [.., "freqs", cpu, _] => {
                 if let (Ok(cpu), Ok(khz)) = (cpu.parse(), text.parse()) {
-                    let highest = self.highest_khz.entry(cpu).or_insert(khz);
-                    *highest = khz.max(*highest);
+                    self.khz.entry(cpu).or_default().insert(khz);
+                }
+            }
+            // A capacity, and the power at it, mW by the kernel's habit: only their proportions matter.
+            [ref node @ .., "active_states", _, khz, "1"] => {
+                if let (Ok(khz), Ok(mw)) = (khz.parse(), text.parse::<f64>())
+                    && (1e-3..=1e6).contains(&mw)
+                {
+                    if self.node.0 != *node {
+                        self.node = (node.iter().map(|&name| name.to_owned()).collect(), BTreeMap::new());
+                    }
+                    self.node.1.insert(khz, (mw * 1000.0).round() as u64);
+                }
+            }
+            // Whose that was stands below it.
+            [ref node @ .., "cpu"] if self.node.0 == *node && !self.node.1.is_empty() => {
+                if let Ok(cpu) = text.parse() {
+                    self.power.insert(cpu, std::mem::take(&mut self.node.1));
                 }
             }
             _ => {}
@@ -100,6 +128,17 @@ pub(crate) struct PlatInfo {
     pub(crate) topology: Topology,
     /// The highest frequency of each CPU, kHz; 0: not told.
     pub(crate) highest_khz: Vec<u32>,
+    /// Its clocks, if the frequencies of all are told.
+    pub(crate) clocks: Option<Clocks>,
+}
+
+/// The clocks of a machine.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    /// Chosen by schedutil: the file does not say by whom, and no other governor goes with an energy model.
+    pub(crate) frequencies: Frequencies,
+    /// What CPUs take, if that is told of all frequencies.
+    pub(crate) energy: Option<EnergyModel>,
 }
 
 /// Reads that file.
@@ -109,9 +148,38 @@ pub(crate) fn read(path: &Path) -> miette::Result<PlatInfo> {
     let text = String::from_utf8_lossy(&bytes);
     let found = found(&name, &text)?;
     let topology = topology(&name, &found)?;
-    let highest_khz =
-        (0..topology.nr_cpus() as u32).map(|cpu| found.highest_khz.get(&cpu).copied().unwrap_or(0)).collect();
-    Ok(PlatInfo { topology, highest_khz })
+    let highest_khz = (0..topology.nr_cpus() as u32).map(|cpu| found.highest(cpu)).collect();
+    let clocks = clocks(&name, &found, &topology)?;
+    Ok(PlatInfo { topology, highest_khz, clocks })
+}
+
+fn clocks(name: &str, found: &Found, topology: &Topology) -> miette::Result<Option<Clocks>> {
+    let mut cpus: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (cpu, place) in topology.cpus().iter().enumerate() {
+        cpus.entry(place.cluster).or_default().push(cpu as u32);
+    }
+    let (mut domains, mut model) = (Vec::new(), EnergyModel { domains: Vec::new() });
+    for cpus in cpus.into_values() {
+        let Some(khz) = found.khz.get(&cpus[0]) else { return Ok(None) };
+        if let Some(power) = found.power.get(&cpus[0]) {
+            let state = |khz: &u32| Some(PerfState { khz: *khz, power_uw: *power.get(khz)? });
+            if let Some(states) = khz.iter().map(state).collect() {
+                model.domains.push(PerfDomain { cpus: cpus.clone(), states });
+            }
+        }
+        let khz: Vec<u32> = khz.iter().copied().collect();
+        domains.push(FrequencyDomain { cpus, khz, transition_ns: Frequencies::DEFAULT_TRANSITION_NS });
+    }
+    let help = "expected `freqs:` with the frequencies of each CPU, kHz, and in `nrg-model:` what CPUs take at each of them, as LISA writes them";
+    let wrong = |error: &dyn std::fmt::Display| miette!(help = help, "{name}: {error}");
+    let energy = (model.domains.len() == domains.len()).then_some(model);
+    let frequencies =
+        Frequencies { governor: Governor::Schedutil, rate_limit_ns: Frequencies::DEFAULT_RATE_LIMIT_NS, domains };
+    frequencies.check(topology.nr_cpus()).map_err(|error| wrong(&error))?;
+    if let Some(energy) = &energy {
+        energy.check(topology).map_err(|error| wrong(&error))?;
+    }
+    Ok(Some(Clocks { frequencies, energy }))
 }
 
 fn found(name: &str, text: &str) -> miette::Result<Found> {
@@ -166,8 +234,8 @@ mod tests {
 
     #[test]
     fn the_highest_frequencies() {
-        let highest = found("juno.yml", JUNO).unwrap().highest_khz;
-        assert_eq!(highest.into_iter().collect::<Vec<_>>(), [(0, 850_000), (1, 1_100_000)]);
+        let found = found("juno.yml", JUNO).unwrap();
+        assert_eq!([0, 1, 2].map(|cpu| found.highest(cpu)), [850_000, 1_100_000, 0]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn collector(bencher: Bencher<'_, '_>, tasks: u32) {
         interval_ns: 16_000_000,
         ..DomainInfo::default()
     }];
-    collector.machine(&MachineInfo { cpus: 8, tick_ns: 4_000_000, domains: &domains });
+    collector.machine(&MachineInfo { cpus: 8, tick_ns: 4_000_000, domains: &domains, energy: None });
     announce(&mut collector, tasks);
     bencher.counter(ItemsCount::new(4 * ROUNDS)).bench_local(|| feed(black_box(&mut collector), tasks));
 }

@@ -67,6 +67,7 @@ impl Collector {
             let now = self.now;
             self.finish(now);
         }
+        let overutilized_ns = self.frequency.overutilized_ns(self.now);
         let frequencies = std::mem::take(&mut self.frequency).finish(self.now);
         let Self {
             mut tasks,
@@ -154,6 +155,7 @@ impl Collector {
             unexplained,
             loadavg: None,
             frequencies,
+            overutilized_ns,
             wakeup_latency: all_wakeups.latency(),
         }
     }
@@ -250,6 +252,7 @@ impl Collector {
         for id in [prev.task(), next.task()].into_iter().flatten() {
             self.task_mut(id);
         }
+        self.frequency.runs(at, cpu, next != Running::Idle);
         let Self { tasks, groups, classes, unexplained, conservation, holds, .. } = self;
         if prev == next {
             return;
@@ -359,6 +362,9 @@ impl Sink for Collector {
     fn machine(&mut self, info: &MachineInfo<'_>) {
         self.conservation = Conservation::new(info);
         self.psi.machine(info.tick_ns);
+        if let Some(energy) = &info.energy {
+            self.frequency.take(energy);
+        }
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -513,7 +519,11 @@ impl Sink for Collector {
                 self.shares.change(at, &self.tasks, &self.groups);
                 self.task_mut(child).be_born(at);
             }
-            Event::CpuFrequency { khz } => self.frequency.changes(at, cpu, khz),
+            Event::CpuFrequency { khz } => {
+                let busy = self.cpu_mut(cpu).running != Running::Idle;
+                self.frequency.changes(at, cpu, khz, busy);
+            }
+            Event::Overutilized { root, on } => self.frequency.overutilized(at, root, on),
             Event::Throttle { group } => {
                 self.limit(group);
                 self.throttle(at, cpu, group, true);

@@ -391,7 +391,12 @@ fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
     let run = |limited: bool| {
         let mut c = Collector::new(4);
         // With a tick more: 4 ms within a pair, 8 between them.
-        c.machine(&MachineInfo { cpus: 4, tick_ns: MS, domains: &[pair(0..2, 3), pair(2..4, 3), pair(0..4, 7)] });
+        c.machine(&MachineInfo {
+            cpus: 4,
+            tick_ns: MS,
+            domains: &[pair(0..2, 3), pair(2..4, 3), pair(0..4, 7)],
+            energy: None,
+        });
         groups(&mut c);
         let hogs = [0, 1, 2].map(|id| task(&mut c, id, "hog", "hog", 0));
         task(&mut c, 3, "waiter", "waiter", 1);

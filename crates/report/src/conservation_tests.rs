@@ -19,7 +19,8 @@ fn watch() -> Conservation {
         ..DomainInfo::default()
     };
     let domains = [domain(0..2, 3), domain(2..4, 3), domain(0..4, 7)];
-    let mut watch = Conservation::new(&MachineInfo { cpus: 4, tick_ns: 2 * MS, domains: &domains }).unwrap();
+    let mut watch =
+        Conservation::new(&MachineInfo { cpus: 4, tick_ns: 2 * MS, domains: &domains, energy: None }).unwrap();
     assert_eq!(watch.range, (6 * MS, 10 * MS));
     for cpu in 0..4 {
         watch.gets_busy(0, CpuId(cpu), |_, _| false);
@@ -105,7 +106,7 @@ fn its_own_cpu_counts_too() {
 
 #[test]
 fn a_machine_of_one_cpu_has_nothing_to_watch() {
-    assert!(Conservation::new(&MachineInfo { cpus: 1, tick_ns: MS, domains: &[] }).is_none());
+    assert!(Conservation::new(&MachineInfo { cpus: 1, tick_ns: MS, domains: &[], energy: None }).is_none());
 }
 
 #[test]

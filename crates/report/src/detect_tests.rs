@@ -28,7 +28,7 @@ fn watch(groups: Option<Vec<CpuMask>>) -> Detector {
         interval_ns: 8 * MS,
     }));
     let mut detector = Detector::new();
-    detector.machine(&MachineInfo { cpus: 4, tick_ns: 4 * MS, domains: &domains });
+    detector.machine(&MachineInfo { cpus: 4, tick_ns: 4 * MS, domains: &domains, energy: None });
     for (id, name) in ["a", "b", "c"].into_iter().enumerate() {
         detector.task(TaskId(id as u32), &TaskInfo { name, class: name, ..TaskInfo::default() });
     }

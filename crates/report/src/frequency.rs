@@ -1,8 +1,8 @@
-//! At which frequencies CPUs ran, from `cpu_frequency`.
+//! At which frequencies CPUs ran, from `cpu_frequency`, and what that took.
 
 use std::collections::BTreeMap;
 
-use vruntime_trace::CpuId;
+use vruntime_trace::{CpuId, EnergyInfo};
 
 /// At which frequencies a CPU ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct CpuFrequency {
     pub residency: Vec<(u32, u64)>,
     /// How often it changed.
     pub changes: u64,
+    /// What it took while it was busy, microjoules; none if nobody knows what it takes.
+    pub energy_uj: Option<u64>,
 }
 
 impl CpuFrequency {
@@ -26,7 +28,16 @@ impl CpuFrequency {
 
 /// The frequencies of every CPU, while the run goes on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Frequencies(BTreeMap<u32, Cpu>);
+pub(crate) struct Frequencies {
+    cpus: BTreeMap<u32, Cpu>,
+    /// Of each CPU: its frequencies, kilohertz, and what it takes at them, microwatts.
+    power: BTreeMap<u32, Vec<(u32, u64)>>,
+    /// Wakeups look at it.
+    looked_at: bool,
+    /// Root domains, by their first CPUs, where nobody looks at energy, and since when.
+    overutilized: BTreeMap<u32, u64>,
+    overutilized_ns: u64,
+}
 
 #[derive(Clone, Debug)]
 struct Cpu {
@@ -34,14 +45,50 @@ struct Cpu {
     since: u64,
     residency: BTreeMap<u32, u64>,
     changes: u64,
+    busy: bool,
+    /// How long it was busy at which.
+    busy_ns: BTreeMap<u32, u64>,
 }
 
 impl Frequencies {
-    pub(crate) fn changes(&mut self, at: u64, cpu: CpuId, khz: u32) {
-        match self.0.get_mut(&cpu.0) {
+    /// What the CPUs take.
+    pub(crate) fn take(&mut self, energy: &EnergyInfo<'_>) {
+        self.looked_at = energy.looked_at;
+        for domain in &energy.model.domains {
+            let power: Vec<(u32, u64)> = domain.states.iter().map(|state| (state.khz, state.power_uw)).collect();
+            self.power.extend(domain.cpus.iter().map(|&cpu| (cpu, power.clone())));
+        }
+    }
+
+    /// A CPU becomes busy, or idle.
+    pub(crate) fn runs(&mut self, at: u64, cpu: CpuId, busy: bool) {
+        if let Some(known) = self.cpus.get_mut(&cpu.0) {
+            known.advance(at);
+            known.busy = busy;
+        }
+    }
+
+    /// Whether somebody looks at energy in the root domain whose first CPU is `root` changes.
+    pub(crate) fn overutilized(&mut self, at: u64, root: CpuId, on: bool) {
+        if on {
+            self.overutilized.entry(root.0).or_insert(at);
+        } else if let Some(since) = self.overutilized.remove(&root.0) {
+            self.overutilized_ns += at.saturating_sub(since);
+        }
+    }
+
+    /// For how long nobody has looked at energy; none if nobody does anyway.
+    pub(crate) fn overutilized_ns(&self, at: u64) -> Option<u64> {
+        let open: u64 = self.overutilized.values().map(|since| at.saturating_sub(*since)).sum();
+        self.looked_at.then_some(self.overutilized_ns + open)
+    }
+
+    pub(crate) fn changes(&mut self, at: u64, cpu: CpuId, khz: u32, busy: bool) {
+        match self.cpus.get_mut(&cpu.0) {
             None => {
-                let fresh = Cpu { khz, since: at, residency: BTreeMap::new(), changes: 0 };
-                self.0.insert(cpu.0, fresh);
+                let fresh =
+                    Cpu { khz, since: at, residency: BTreeMap::new(), changes: 0, busy, busy_ns: BTreeMap::new() };
+                self.cpus.insert(cpu.0, fresh);
             }
             Some(known) => {
                 known.advance(at);
@@ -53,13 +100,15 @@ impl Frequencies {
 
     /// What there is at the end.
     pub(crate) fn finish(mut self, at: u64) -> Vec<CpuFrequency> {
-        self.0.values_mut().for_each(|cpu| cpu.advance(at));
+        self.cpus.values_mut().for_each(|cpu| cpu.advance(at));
+        let Self { cpus, power, .. } = self;
         let result = |(cpu, known): (u32, Cpu)| CpuFrequency {
             cpu,
-            residency: known.residency.into_iter().collect(),
             changes: known.changes,
+            energy_uj: power.get(&cpu).map(|power| known.energy_uj(power)),
+            residency: known.residency.into_iter().collect(),
         };
-        self.0.into_iter().map(result).collect()
+        cpus.into_iter().map(result).collect()
     }
 }
 
@@ -68,23 +117,56 @@ impl Cpu {
         let ns = at.saturating_sub(self.since);
         if ns > 0 {
             *self.residency.entry(self.khz).or_insert(0) += ns;
+            if self.busy {
+                *self.busy_ns.entry(self.khz).or_insert(0) += ns;
+            }
         }
         self.since = at;
+    }
+
+    /// At a frequency that is not in the table it takes what it does at the next above.
+    fn energy_uj(&self, power: &[(u32, u64)]) -> u64 {
+        let at = |khz: u32| power.iter().find(|(known, _)| *known >= khz).or(power.last()).map_or(0, |&(_, uw)| uw);
+        let sum: u128 = self.busy_ns.iter().map(|(&khz, &ns)| u128::from(at(khz)) * u128::from(ns)).sum();
+        (sum / 1_000_000_000) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use vruntime_trace::energy::{EnergyModel, PerfDomain, PerfState};
+
     use super::*;
 
     #[test]
     fn the_mean_is_weighted_by_time() {
         let mut frequencies = Frequencies::default();
-        frequencies.changes(0, CpuId(1), 1_000_000);
-        frequencies.changes(30, CpuId(1), 2_000_000);
-        frequencies.changes(30, CpuId(1), 3_000_000);
+        frequencies.changes(0, CpuId(1), 1_000_000, false);
+        frequencies.changes(30, CpuId(1), 2_000_000, false);
+        frequencies.changes(30, CpuId(1), 3_000_000, false);
         let [one] = &frequencies.finish(40)[..] else { panic!("one CPU has a governor") };
         assert_eq!((one.cpu, one.changes, one.mean_khz()), (1, 2, 1_500_000));
         assert_eq!(one.residency, [(1_000_000, 30), (3_000_000, 10)]);
+        assert_eq!(one.energy_uj, None);
+    }
+
+    /// 2 s at 100 mW and 1 s at 300 mW; the idle second takes nothing.
+    #[test]
+    fn only_busy_time_takes_energy() {
+        const S: u64 = 1_000_000_000;
+        let states = [(1_000_000, 100_000), (2_000_000, 300_000)];
+        let states = states.iter().map(|&(khz, power_uw)| PerfState { khz, power_uw }).collect();
+        let mut frequencies = Frequencies::default();
+        let model = EnergyModel { domains: vec![PerfDomain { cpus: vec![1], states }] };
+        frequencies.take(&EnergyInfo { model: &model, looked_at: true });
+        frequencies.changes(0, CpuId(1), 1_000_000, false);
+        frequencies.runs(S, CpuId(1), true);
+        frequencies.changes(3 * S, CpuId(1), 2_000_000, true);
+        frequencies.overutilized(S, CpuId(0), true);
+        frequencies.overutilized(2 * S, CpuId(0), false);
+        frequencies.overutilized(3 * S, CpuId(0), true);
+        assert_eq!(frequencies.overutilized_ns(4 * S), Some(2 * S));
+        let [one] = &frequencies.finish(4 * S)[..] else { panic!("one CPU has a governor") };
+        assert_eq!(one.energy_uj, Some(500_000));
     }
 }

@@ -87,6 +87,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             cpu: Cpu::new(&results.machine()),
             loadavg: results.loadavg.map(|load| load.hundredths().map(|value| value as f64 / 100.0)),
             cpu_frequency: results.frequencies.iter().map(Frequency::new).collect(),
+            overutilized_s: results.overutilized_ns.map(seconds),
             nr_migrations: results.account.migrations,
             h_load: results.h_load.map(|visits| HLoad {
                 updates: visits.updates,
@@ -520,6 +521,9 @@ struct Machine {
     /// Of each CPU that has a governor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cpu_frequency: Vec<Frequency>,
+    /// For how long wakeups did not look at energy. Only where they do otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overutilized_s: Option<f64>,
     nr_migrations: u64,
     /// Only under 3.10.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -539,6 +543,9 @@ struct Frequency {
     total_trans: u64,
     /// Seconds at each frequency, kHz.
     time_in_state: BTreeMap<u32, f64>,
+    /// What it took while it was busy, joules. Only where somebody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    energy_j: Option<f64>,
 }
 
 impl Frequency {
@@ -548,6 +555,7 @@ impl Frequency {
             mean_khz: frequency.mean_khz(),
             total_trans: frequency.changes,
             time_in_state: frequency.residency.iter().map(|&(khz, ns)| (khz, seconds(ns))).collect(),
+            energy_j: frequency.energy_uj.map(|uj| uj as f64 / 1e6),
         }
     }
 }

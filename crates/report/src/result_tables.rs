@@ -251,13 +251,14 @@ impl Results {
 
     /// How long each CPU ran at which frequency.
     fn frequencies_table(&self) -> Option<DataTable> {
-        let heads: [Head; 6] = [
+        let heads: [Head; 7] = [
             ("cpu", "CPU", Kind::Count),
             ("mean_khz", "Mean kHz", Kind::Count),
             ("total_trans", "Changes", Kind::Count),
             ("khz", "kHz", Kind::Count),
             ("time_ns", "At it", Kind::Nanoseconds),
             ("time", "At it", Kind::Share),
+            ("energy_j", "All it took while busy, J", Kind::Number),
         ];
         let mut table = DataTable::new("frequencies", "Frequencies of CPUs: a row for each that a CPU ran at", &heads);
         for frequency in &self.frequencies {
@@ -270,6 +271,7 @@ impl Results {
                     khz.into(),
                     ns.into(),
                     (ns as f64 / total.max(1) as f64).into(),
+                    frequency.energy_uj.map(|uj| uj as f64 / 1e6).into(),
                 ]);
             }
         }

@@ -460,6 +460,9 @@ pub struct Results {
     pub conservation: Option<Conservation>,
     /// The frequencies of each CPU that has a governor; empty if none has.
     pub frequencies: Vec<CpuFrequency>,
+    /// For how long some CPU had not a fifth of its capacity to spare, so that wakeups did not look at energy, nanoseconds; none if they never
+    /// do.
+    pub overutilized_ns: Option<u64>,
     /// The load averages at the end, where who ran the machine told them: the events alone do not.
     pub loadavg: Option<LoadAvg>,
     /// What the balancer of 3.10 did for the weights of groups; none under other kernels, or without balancing.

@@ -13,7 +13,7 @@ use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::printable::printable;
 use crate::results::{Account, IdleWaits, Results};
-use crate::units::{count, percent, time};
+use crate::units::{count, percent, three, time};
 
 /// No table is wider than this many columns, unless [`set_width`] says otherwise.
 pub const WIDTH: u16 = 100;
@@ -133,6 +133,11 @@ pub fn results_table(results: &Results) -> String {
     if !results.frequencies.is_empty() {
         text.push_str(&frequencies(results));
         text.push('\n');
+    }
+    if let Some(ns) = results.overutilized_ns {
+        let share = percent(ns as f64 / results.elapsed_ns.max(1) as f64);
+        let line = format!("energy: looked at by wakeups but for {share} % of the time (overutilized)\n");
+        text.push_str(&line);
     }
     if let Some(visits) = results.h_load {
         let [updates, groups, idle] = [visits.updates, visits.groups, visits.idle].map(|value| count(value as f64));
@@ -395,12 +400,29 @@ fn frequencies(results: &Results) -> String {
             share(most.1),
             mhz(f64::from(highest.0)),
             share(highest.1),
+            frequency.energy_uj.map(joules).unwrap_or_default(),
         ]
     };
-    let rows: Vec<Vec<String>> = results.frequencies.iter().take(ROWS).map(row).collect();
-    let mut text = grid(&["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %"], 1, rows);
+    let mut rows: Vec<Vec<String>> = results.frequencies.iter().take(ROWS).map(row).collect();
+    let head = ["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %", "energy J"];
+    let all: Option<u64> = results.frequencies.iter().map(|frequency| frequency.energy_uj).sum();
+    match all {
+        Some(all) => {
+            let mut sum = vec![String::new(); head.len()];
+            (sum[0], sum[head.len() - 1]) = (format!("all {}", results.frequencies.len()), joules(all));
+            rows.push(sum);
+        }
+        None => rows.iter_mut().for_each(|row| row.truncate(head.len() - 1)),
+    }
+    let columns = if all.is_some() { &head[..] } else { &head[..head.len() - 1] };
+    let mut text = grid(columns, 1, rows);
     more(&mut text, results.frequencies.len(), "CPUs");
     text
+}
+
+/// Of microjoules.
+fn joules(uj: u64) -> String {
+    three(uj as f64 / 1e6)
 }
 
 /// Load averages and pressure, as `/proc/loadavg` and `/proc/pressure/cpu` show them at the end.

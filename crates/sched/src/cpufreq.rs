@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
-use crate::uclamp::SCALE;
+use crate::uclamp::{Clamps, SCALE};
 
 /// What a CPU asks of its frequency. All of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,26 +34,33 @@ pub fn map_util_freq(util: u64, highest: u32, max: u64) -> u64 {
     u64::from(highest) * util / max.max(1)
 }
 
-impl<P: Policy> Rq<P> {
-    /// What this CPU asks of its frequency (`sugov_get_util`).
+/// What of a CPU is used, promised and bounded. All of 1024.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demands {
+    /// What fair tasks use, or are expected to.
+    pub(crate) fair: u64,
+    /// What real-time tasks use.
+    pub(crate) rt: u64,
+    /// What deadline tasks use.
+    pub(crate) dl: u64,
+    /// What deadline tasks were promised.
+    pub(crate) bw_dl: u64,
+    /// A real-time task is runnable.
+    pub(crate) rt_runnable: bool,
+    /// The bounds of the CPU's tasks.
+    pub(crate) clamps: Clamps,
+}
+
+impl Demands {
+    /// The capacity that a CPU which has `max` wants, a fifth to spare included. `used`: somebody clamps utilisation.
     ///
     /// Up to 6.6 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From 6.7
-    /// on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word. From 6.5 on, here
-    /// 6.6, tasks that wait count as if they ran (`runnable_avg`).
-    pub fn cpufreq_demand(&self, shared: &Shared<P>) -> Demand {
-        const BW_SHIFT: u32 = 20;
-        let published = shared.cpu(self.cpu);
-        let max = u64::from(published.capacity());
-        let balancer = shared.config.balancer;
-        let boost = if balancer <= Balancer::V6_1 { 0 } else { published.runnable() };
-        let fair = published.util().max(boost).min(max);
-        let (rt, dl) = (self.rt.util_avg(), self.dl.util_avg());
-        let bw_dl = (self.dl.running_bw() * u64::from(SCALE)) >> BW_SHIFT;
-        let clamps = self.clamps();
-        let used = shared.uclamp_used();
+    /// on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word.
+    pub(crate) fn wanted(&self, balancer: Balancer, max: u64, used: bool) -> u64 {
+        let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
         // Where nobody clamps, real-time tasks get all there is.
-        let all = !used && self.rt.runnable();
-        let util = if balancer < Balancer::V6_12 {
+        let all = !used && self.rt_runnable;
+        if balancer < Balancer::V6_12 {
             let clamped = if used { clamps.apply(fair + rt) } else { fair + rt };
             let whole = all || clamped + dl >= max;
             with_headroom(if whole { max } else { (clamped + bw_dl).min(max) })
@@ -62,9 +69,37 @@ impl<P: Policy> Rq<P> {
             let least = if all { max } else { bw_dl.max(if used { clamps.min.into() } else { 0 }) };
             let most = if used { max.min(clamps.max.into()) } else { max };
             least.max(most.min(with_headroom(actual)))
-        };
+        }
+    }
+}
+
+impl<P: Policy> Rq<P> {
+    /// What of this CPU is used, with `fair` for what the fair class uses.
+    pub(crate) fn demands(&self, fair: u64) -> Demands {
+        const BW_SHIFT: u32 = 20;
+        Demands {
+            fair,
+            rt: self.rt.util_avg(),
+            dl: self.dl.util_avg(),
+            bw_dl: (self.dl.running_bw() * u64::from(SCALE)) >> BW_SHIFT,
+            rt_runnable: self.rt.runnable(),
+            clamps: self.clamps(),
+        }
+    }
+
+    /// What this CPU asks of its frequency (`sugov_get_util`). From 6.5 on, here 6.6, tasks that wait count as if they
+    /// ran (`runnable_avg`).
+    pub fn cpufreq_demand(&self, shared: &Shared<P>) -> Demand {
+        let published = shared.cpu(self.cpu);
+        let max = u64::from(published.capacity());
+        let balancer = shared.config.balancer;
+        let boost = if balancer <= Balancer::V6_1 { 0 } else { published.runnable() };
+        let fair = published.util().max(boost).min(max);
+        let demands = self.demands(fair);
+        let used = shared.uclamp_used();
+        let Demands { rt, bw_dl, clamps, .. } = demands;
         let capped = used && fair + rt >= u64::from(clamps.max) && clamps.max != SCALE;
-        Demand { util, max, bw_dl, capped }
+        Demand { util: demands.wanted(balancer, max, used), max, bw_dl, capped }
     }
 }
 

@@ -252,6 +252,14 @@ pub enum Event {
         /// Kilohertz.
         khz: u32,
     },
+    /// Some CPU of a root domain has not a fifth of its capacity to spare any more, or all have again (Android's `sched_overutilized`): until then
+    /// wakeups do not look at energy, and load is balanced.
+    Overutilized {
+        /// The first CPU of the root domain.
+        root: CpuId,
+        /// Whether one has not.
+        on: bool,
+    },
     /// A CPU, that of the event, goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): nobody joins it from now on, and who is
     /// there is about to be moved off.
     CpuDown,

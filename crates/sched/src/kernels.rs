@@ -549,6 +549,7 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("sched_util_clamp_min", "highest util_min that anybody gets, of 1024"),
     ("sched_util_clamp_max", "highest util_max that anybody gets, of 1024"),
     ("sched_util_clamp_min_rt_default", "util_min of real-time tasks that ask for none, of 1024"),
+    ("sched_energy_aware", "wakeups look at energy where the machine has a model of it, 0 or 1"),
 ];
 
 impl Kernel {
@@ -604,6 +605,7 @@ impl Kernel {
             cfs_2007: Tunables2007::scaled(cpus, hz),
             uclamp: UclampTunables::default(),
             cpu_rc: CpuRcTunables::default(),
+            energy_aware: true,
         };
         let clamp = |value: u64| value.min(u64::from(SCALE)) as u16;
         for (name, value) in &self.overrides {
@@ -625,6 +627,7 @@ impl Kernel {
                 "sched_util_clamp_min" => knobs.uclamp.system.min = clamp(*value),
                 "sched_util_clamp_max" => knobs.uclamp.system.max = clamp(*value),
                 "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default = clamp(*value),
+                "sched_energy_aware" => knobs.energy_aware = *value != 0,
                 "sched_granularity_ns" => knobs.cfs_2007.granularity_ns = *value,
                 "sched_wakeup_granularity_ns" => knobs.cfs_2007.wakeup_granularity_ns = *value,
                 "sched_batch_wakeup_granularity_ns" => knobs.cfs_2007.batch_wakeup_granularity_ns = *value,

@@ -27,6 +27,7 @@ pub mod cpufreq;
 pub mod cpumask;
 pub mod cpuset;
 pub mod debug;
+pub mod energy;
 pub mod event;
 pub mod features;
 pub mod group;

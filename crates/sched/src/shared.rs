@@ -25,6 +25,7 @@ use crate::class::o1;
 use crate::class::rt::{Cpupri, Limit, Overload};
 use crate::cpumask::{AtomicCpuMask, CpuMask};
 use crate::cpuset::{CpusetView, Cpusets, Populated, Rules};
+use crate::energy::{Energy, EnergyModel};
 use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
@@ -107,6 +108,8 @@ pub struct Config<T> {
     pub cpusets: Rules,
     /// CPUs that are isolated from the beginning (`isolcpus=domain,...`), not all.
     pub isolated: CpuMask,
+    /// What the CPUs take: wakeups go where it costs the least ([`energy`](crate::energy)).
+    pub energy: Option<EnergyModel>,
 }
 
 impl Config<Knobs> {
@@ -131,6 +134,7 @@ impl Config<Knobs> {
             rt_period_phase_ns: None,
             cpusets: kernel.cpusets,
             isolated: CpuMask::new(),
+            energy: None,
         }
     }
 
@@ -156,7 +160,23 @@ impl Config<Knobs> {
             rt_period_phase_ns: self.rt_period_phase_ns,
             cpusets: self.cpusets,
             isolated: self.isolated,
+            energy: self.energy,
         }
+    }
+}
+
+/// A flag of each root domain.
+#[derive(Debug)]
+pub(crate) struct RootFlags {
+    /// If there is but one.
+    whole: AtomicBool,
+    /// If there are several.
+    each: Table<AtomicBool>,
+}
+
+impl Default for RootFlags {
+    fn default() -> Self {
+        Self { whole: AtomicBool::new(false), each: Table::new() }
     }
 }
 
@@ -192,8 +212,6 @@ pub struct Shared<P: Policy> {
     pub(crate) distribute: AtomicU32,
     /// There is more than one root domain.
     split: AtomicBool,
-    /// As `overloaded`, for each root domain, if there are several.
-    overloads: Table<AtomicBool>,
     pub(crate) nohz: Nohz,
     pub(crate) rt: Cpupri,
     pub(crate) dl: DlShared,
@@ -204,7 +222,8 @@ pub struct Shared<P: Policy> {
     max_capacity: u32,
     /// On some CPU a class above the fair one takes some of the time.
     pressed: AtomicBool,
-    overloaded: AtomicBool,
+    overloaded: RootFlags,
+    energy: Option<Box<Energy>>,
     /// Somebody has asked for a utilisation clamp (`sched_uclamp_used`).
     uclamp_used: AtomicBool,
     cpus: Vec<Published>,
@@ -237,7 +256,8 @@ impl<P: Policy> Shared<P> {
             loadavg: loadavg::Shares::new(config.tunables.tick_ns()),
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
             pressed: AtomicBool::new(false),
-            overloaded: AtomicBool::new(false),
+            overloaded: RootFlags::default(),
+            energy: Energy::new(&topology, &config).map(Box::new),
             uclamp_used: AtomicBool::new(config.tunables.uclamp() != UclampTunables::default()),
             config,
             domains,
@@ -246,7 +266,6 @@ impl<P: Policy> Shared<P> {
             cpusets: Mutex::new(cpusets),
             distribute: AtomicU32::new(0),
             split,
-            overloads: Table::new(),
             sums,
             cpu_loads,
             topology,
@@ -429,28 +448,41 @@ impl<P: Policy> Shared<P> {
     /// Some CPU of the root domain of `cpu` has more than one task: there may be something to pull.
     #[inline]
     pub(crate) fn overloaded(&self, cpu: CpuId) -> bool {
-        self.overload(cpu).load(Relaxed)
+        self.flag(&self.overloaded, cpu).load(Relaxed)
     }
 
     #[inline]
     pub(crate) fn set_overloaded(&self, cpu: CpuId, overloaded: bool) {
-        let flag = self.overload(cpu);
+        let flag = self.flag(&self.overloaded, cpu);
         if flag.load(Relaxed) != overloaded {
             flag.store(overloaded, Relaxed);
         }
     }
 
+    /// That of the root domain of `cpu`.
     #[inline]
-    fn overload(&self, cpu: CpuId) -> &AtomicBool {
-        if self.is_split() { self.overload_of(cpu) } else { &self.overloaded }
+    pub(crate) fn flag<'a>(&self, flags: &'a RootFlags, cpu: CpuId) -> &'a AtomicBool {
+        if self.is_split() { self.flag_of(flags, cpu) } else { &flags.whole }
     }
 
     #[cold]
-    fn overload_of(&self, cpu: CpuId) -> &AtomicBool {
+    fn flag_of<'a>(&self, flags: &'a RootFlags, cpu: CpuId) -> &'a AtomicBool {
         match self.domains.roots().of(cpu) {
-            Root::Domain(number) => self.overloads.entry(number, || AtomicBool::new(false)),
-            Root::Isolated | Root::Offline => &self.overloaded,
+            Root::Domain(number) => flags.each.entry(number, || AtomicBool::new(false)),
+            Root::Isolated | Root::Offline => &flags.whole,
         }
+    }
+
+    /// Whether tasks that wake go where they cost the least ([`energy`](crate::energy)), somewhere on the machine and as long as no CPU is full.
+    pub fn looks_at_energy(&self) -> bool {
+        let everywhere = (0..self.nr_cpus() as u32).map(CpuId);
+        self.energy.is_some() && everywhere.into_iter().any(|cpu| self.domains.asym_domain(cpu).is_some())
+    }
+
+    /// Energy, where somebody looks at it.
+    #[inline]
+    pub(crate) fn energy(&self) -> Option<&Energy> {
+        self.energy.as_deref()
     }
 
     /// Whether anybody has asked for a utilisation clamp.

@@ -71,6 +71,11 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn cpu_rc(&self) -> CpuRcTunables {
         CpuRcTunables::default()
     }
+    /// Whether wakeups look at energy where there is a model of it (`sched_energy_aware`).
+    #[inline]
+    fn energy_aware(&self) -> bool {
+        true
+    }
 }
 
 /// Tunables as values that a run can set.
@@ -106,6 +111,8 @@ pub struct Knobs {
     pub uclamp: UclampTunables,
     /// See [`Tunables::cpu_rc`].
     pub cpu_rc: CpuRcTunables,
+    /// See [`Tunables::energy_aware`].
+    pub energy_aware: bool,
 }
 
 impl Tunables for Knobs {
@@ -168,6 +175,10 @@ impl Tunables for Knobs {
     #[inline]
     fn cpu_rc(&self) -> CpuRcTunables {
         self.cpu_rc
+    }
+    #[inline]
+    fn energy_aware(&self) -> bool {
+        self.energy_aware
     }
 }
 

@@ -1,6 +1,7 @@
 //! What to simulate, and what comes out.
 
 use vruntime_sched::debug::Snapshot;
+use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{CpuMask, Kernel, Topology};
 use vruntime_workload::resident::Resident;
@@ -31,6 +32,9 @@ pub struct MachineSpec {
     pub skew_tick: bool,
     /// Frequencies that can change; `None`: every CPU always runs at its highest.
     pub frequencies: Option<Frequencies>,
+    /// What CPUs take at which frequency: wakeups look at energy, as a kernel does under schedutil, unless [`frequencies`](Self::frequencies)
+    /// name another governor. Where those are none CPUs run at their highest all the same.
+    pub energy: Option<EnergyModel>,
     /// States an idle CPU can be in, from the shallowest to the deepest; none: leaving idleness always takes
     /// [`Costs::idle_exit_ns`].
     pub idle_states: Vec<IdleState>,
@@ -59,6 +63,7 @@ impl MachineSpec {
             timer_slack_ns: 50_000,
             skew_tick: false,
             frequencies: None,
+            energy: None,
             idle_states: Vec::new(),
             idle_depths: Vec::new(),
             isolated: CpuMask::new(),

@@ -4,6 +4,7 @@ use vruntime_sched::UclampError;
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::class::o1::GuaranteeError;
 use vruntime_sched::class::rt::RtLimitError;
+use vruntime_sched::energy::EnergyError;
 
 use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
@@ -211,6 +212,9 @@ pub enum Error {
     /// The machine's frequencies make no sense.
     #[error("{0}")]
     Frequency(FrequencyError),
+    /// The machine's energy model makes no sense.
+    #[error("{0}")]
+    Energy(EnergyError),
     /// The machine's idle states make no sense.
     #[error("{0}")]
     IdleStates(IdleStateError),

@@ -25,6 +25,7 @@ mod config;
 mod costs;
 mod cpu;
 mod cpusets;
+mod energy;
 mod error;
 mod events;
 mod execution;
@@ -133,6 +134,7 @@ where
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();
+    scheduler.energy = energy::looked_at(spec);
     if config.seed != 0 {
         // Real-time threads of its own keep the timer of real-time bandwidth running on a machine that has been up for a
         // while: when a workload begins a period is under way.

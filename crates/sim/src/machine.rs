@@ -19,10 +19,11 @@ use std::ops::ControlFlow;
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::debug::Snapshot;
+use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
-use vruntime_trace::{DomainInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
+use vruntime_trace::{DomainInfo, EnergyInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::{Stop, Workload};
 
 use crate::background;
@@ -30,6 +31,7 @@ use crate::changes::limit;
 use crate::config::{Config, Outcome, Preempt, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::cpusets::Told;
+use crate::energy;
 use crate::error::Error;
 use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
@@ -211,6 +213,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         if let Some(frequencies) = &spec.frequencies {
             frequencies.check(cpus).map_err(Error::Frequency)?;
         }
+        if let Some(energy) = &spec.energy {
+            energy.check(&spec.topology).map_err(Error::Energy)?;
+        }
         if !spec.idle_states.is_empty() {
             idle::check(&spec.idle_states).map_err(Error::IdleStates)?;
         }
@@ -261,6 +266,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut notes = programs.notes.clone();
         notes.extend(history::note(workload, &config.kernel));
         notes.extend(history::preemption_note(config));
+        notes.extend(energy::note(config));
         let loops = sink.wants_loops().then(Vec::new);
         let mut machine = Self {
             core: Core {
@@ -333,7 +339,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             stalls: spec.stalls.and_then(|stall| Stalls::new(stall, cpus, config.seed)).map(Box::new),
             rcu: None,
         };
-        machine.describe();
+        machine.describe(spec.energy.as_ref());
         machine.start_clocks();
         machine.arm_stalls();
         machine.create_groups()?;
@@ -355,10 +361,11 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 
     /// Tells the observers what machine this is.
-    fn describe(&mut self) {
+    fn describe(&mut self, energy: Option<&EnergyModel>) {
         let domains = self.domains();
+        let energy = energy.map(|model| EnergyInfo { model, looked_at: self.shared.looks_at_energy() });
         let (cpus, tick_ns) = (self.core.cpus.len(), self.tick_period);
-        self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains });
+        self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains, energy });
     }
 
     /// The scheduling domains as they are now.

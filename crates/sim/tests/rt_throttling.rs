@@ -193,7 +193,7 @@ fn others_count_as_before() {
         groups: vec![],
         interval_ns: 2 * MS,
     };
-    collector.machine(&MachineInfo { cpus: 2, tick_ns: MS, domains: &[domain] });
+    collector.machine(&MachineInfo { cpus: 2, tick_ns: MS, domains: &[domain], energy: None });
     for (id, policy) in [(0, SchedPolicy::Fifo), (1, SchedPolicy::Normal), (2, SchedPolicy::Normal)] {
         collector.task(TaskId(id), &TaskInfo { name: "t", class: "t", policy, rt_priority: 1, ..TaskInfo::default() });
         collector.event(0, CpuId(0), &Event::WakeupNew { task: TaskId(id), target: CpuId(0) });

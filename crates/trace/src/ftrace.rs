@@ -167,6 +167,12 @@ impl<W: Write> FtraceWriter<W> {
                 push_number(buffer, u64::from(cpu.0), 1);
                 buffer.push(b'\n');
             }
+            Event::Overutilized { on, .. } => {
+                start(buffer, names, *nanoseconds, at, cpu, b"sched_overutilized:   ");
+                push_field(buffer, b"overutilized=", &[]);
+                push_number(buffer, u64::from(on), 1);
+                buffer.push(b'\n');
+            }
             Event::CpuDown => push_cpuhp(buffer, names, *nanoseconds, at, cpu, false),
             Event::CpuUp => push_cpuhp(buffer, names, *nanoseconds, at, cpu, true),
             Event::SetNice { .. }

@@ -193,6 +193,7 @@ impl Names {
             | Event::HLoad { .. }
             | Event::Overhead { .. }
             | Event::CpuFrequency { .. }
+            | Event::Overutilized { .. }
             | Event::CpuDown
             | Event::CpuUp => Ok(()),
         }

@@ -1,5 +1,6 @@
 //! Where events go.
 
+use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::event::{DeadlineEvent, Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::{CpuMask, SchedPolicy};
@@ -134,6 +135,17 @@ pub struct MachineInfo<'a> {
     pub tick_ns: u64,
     /// Its scheduling domains, those of a lower level first.
     pub domains: &'a [DomainInfo],
+    /// What its CPUs take, where somebody knows.
+    pub energy: Option<EnergyInfo<'a>>,
+}
+
+/// What the CPUs of a machine take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnergyInfo<'a> {
+    /// At which frequency.
+    pub model: &'a EnergyModel,
+    /// Whether wakeups look at it.
+    pub looked_at: bool,
 }
 
 /// One loop of a task's program as rt-app logs it: what [`Event::LoopEnd`] does not say. Nanoseconds.
@@ -478,6 +490,7 @@ impl Sink for Digest {
             Event::RtThrottle { group } => (26, u64::from(group.0), 0),
             Event::RtUnthrottle { group } => (27, u64::from(group.0), 0),
             Event::HLoad { of, groups, idle } => (28, u64::from(of.0), pair(groups, idle)),
+            Event::Overutilized { root, on } => (30, u64::from(root.0), u64::from(on)),
             Event::CpuDown => (23, 0, 0),
             Event::CpuUp => (24, 0, 0),
             Event::AffinityLost { task } => (25, u64::from(task.0), 0),

@@ -73,6 +73,7 @@ fn event() -> impl Strategy<Value = Event> {
         (task(), any::<i16>(), any::<i16>()).prop_map(|(task, old, new)| Event::PiSetprio { task, old, new }),
         (task(), group()).prop_map(|(task, group)| Event::MoveGroup { task, group }),
         any::<u32>().prop_map(|khz| Event::CpuFrequency { khz }),
+        (cpu(), any::<bool>()).prop_map(|(root, on)| Event::Overutilized { root, on }),
         group().prop_map(|group| Event::Throttle { group }),
         (group(), any::<u64>()).prop_map(|(group, ns)| Event::Unthrottle { group, ns }),
         group().prop_map(|group| Event::RtThrottle { group }),
@@ -127,7 +128,7 @@ fn is_traced(event: &Event) -> bool {
 
 /// Whether Perfetto's trace has it.
 fn is_perfetto(event: &Event) -> bool {
-    is_traced(event) && !matches!(event, Event::PiSetprio { .. })
+    is_traced(event) && !matches!(event, Event::PiSetprio { .. } | Event::Overutilized { .. })
 }
 
 /// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes of deadlines, what groups may

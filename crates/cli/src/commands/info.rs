@@ -118,6 +118,7 @@ fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
         "sched_util_clamp_min" => knobs.uclamp.system.min.into(),
         "sched_util_clamp_max" => knobs.uclamp.system.max.into(),
         "sched_util_clamp_min_rt_default" => knobs.uclamp.min_rt_default.into(),
+        "sched_energy_aware" => knobs.energy_aware.into(),
         "CPU_RC_SPREAD_PERIOD" => knobs.cpu_rc.spread_period_ms,
         "CPU_RC_RECALC_INTERVAL" => knobs.cpu_rc.recalc_interval_ms,
         "CPU_RC_LOAD_SCALE" => knobs.cpu_rc.load_scale,

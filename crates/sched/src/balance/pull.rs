@@ -7,7 +7,7 @@ use super::domains::{Domain, Domains};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::DomainStats;
 use super::{Balancer, by_load};
-use crate::class::fair::capacity_greater;
+use crate::class::fair::{capacity_greater, energy_aware};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::features::Feature;
@@ -120,8 +120,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 (found.busiest, Imbalance { migration: MigrationType::Load, amount: found.amount })
             } else {
                 let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
-                if domains.of(dst).count() == position + 1 {
+                let top = domains.of(dst).count() == position + 1;
+                if top {
                     shared.set_overloaded(dst, stats.overloaded_cpu);
+                }
+                if let Some(energy) = shared.energy() {
+                    if let Some(news) = energy_aware::look_at_domain(shared, energy, dst, domain, &excluded, top) {
+                        self.host.event(self.now, dst, &news);
+                    }
+                    if energy_aware::leaves_alone(shared, energy, dst, stats.finds_misfit()) {
+                        break true;
+                    }
                 }
                 let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
                 let Some((group, _)) = stats.busiest else { break true };

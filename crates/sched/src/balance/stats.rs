@@ -199,6 +199,11 @@ impl<'a> DomainStats<'a> {
 }
 
 impl DomainStats<'_> {
+    /// Whether the busiest group is that of a task that is too big for its CPU.
+    pub(crate) fn finds_misfit(&self) -> bool {
+        self.busiest.as_ref().is_some_and(|(_, busiest)| busiest.kind == GroupType::Misfit)
+    }
+
     /// Where CPUs differ: whether `cpu` cannot, or should not, relieve a group that is as pressed as `found` says.
     fn beyond_help<P: Policy>(&self, shared: &Shared<P>, group: &SchedGroup, found: &GroupStats, cpu: CpuId) -> bool {
         let own = u64::from(shared.cpu(cpu).capacity_of());

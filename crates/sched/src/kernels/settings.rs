@@ -76,7 +76,7 @@ fn range(name: &str) -> RangeInclusive<u64> {
         "sched_rt_runtime_us" => 0..=u64::MAX,
         "fair_server/runtime" => 0..=(1 << 22) * 1000,
         "fair_server/period" => 100_000..=(1 << 22) * 1000,
-        "sched_child_runs_first" | "sched_compat_yield" => 0..=1,
+        "sched_child_runs_first" | "sched_compat_yield" | "sched_energy_aware" => 0..=1,
         "sched_cfs_bandwidth_slice_us" | "CPU_RC_SPREAD_PERIOD" | "CPU_RC_RECALC_INTERVAL" => 1..=1_000_000,
         "CPU_RC_LOAD_SCALE" => 1..=1 << 22,
         "CPU_RC_TSFACTOR_MAX" => 1..=1 << 20,
@@ -101,10 +101,11 @@ fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) ->
         _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
         _ if policy == PolicyKind::Cfs2007 => false,
         "nr_migrate" => true,
-        // Utilisation clamps are of 5.3, the bounds of deadline tasks' periods of 5.4, groups' SCHED_IDLE of 5.15.
+        // Energy-aware scheduling is of 5.0, utilisation clamps are of 5.3, the bounds of deadline tasks' periods of 5.4, groups' SCHED_IDLE of 5.15.
         "sched_util_clamp_min"
         | "sched_util_clamp_max"
         | "sched_util_clamp_min_rt_default"
+        | "sched_energy_aware"
         | "sched_deadline_period_min_us"
         | "sched_deadline_period_max_us" => !before_6_1(kernel),
         "idle_min_granularity_ns" => policy == PolicyKind::Cfs && !before_6_1(kernel),

@@ -117,6 +117,7 @@ impl<W: Write> PerfettoWriter<W> {
             | Event::Unthrottle { .. }
             | Event::RtThrottle { .. }
             | Event::RtUnthrottle { .. }
+            | Event::Overutilized { .. }
             | Event::BandwidthPeriod { .. }
             | Event::Balance { .. }
             | Event::HLoad { .. }

@@ -25,7 +25,9 @@ use self::proto::{
     Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
 };
-use self::tracks::{States, THREAD_TRACKS, group_change, group_use, offline, queue_length, rt_throttles, throttles};
+use self::tracks::{
+    States, THREAD_TRACKS, group_change, group_use, offline, overutilized, queue_length, rt_throttles, throttles,
+};
 use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
@@ -93,6 +95,7 @@ pub struct PerfettoWriter<W> {
     throttles: States<(GroupId, CpuId)>,
     rt_throttles: States<(GroupId, CpuId)>,
     offline: States<CpuId>,
+    overutilized: States<CpuId>,
     /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
     group_tracks: Vec<bool>,
     queue_heading: bool,
@@ -166,6 +169,7 @@ impl<W: Write> PerfettoWriter<W> {
             throttles: throttles(),
             rt_throttles: rt_throttles(),
             offline: offline(),
+            overutilized: overutilized(),
             group_tracks: Vec::new(),
             queue_heading: false,
             changes_track: false,
@@ -476,6 +480,9 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 Event::RtUnthrottle { group } => {
                     self.rt_throttles.event(&mut self.out, at, (group, cpu), false, String::new);
                 }
+                Event::Overutilized { root, on } => {
+                    self.overutilized.event(&mut self.out, at, root, on, || format!("CPU {root} and its root domain"));
+                }
                 Event::CpuDown => self.offline.event(&mut self.out, at, cpu, true, || format!("CPU {cpu}")),
                 Event::CpuUp => self.offline.event(&mut self.out, at, cpu, false, String::new),
                 _ => {}
@@ -495,6 +502,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         self.throttles.finish(&mut self.out, at);
         self.rt_throttles.finish(&mut self.out, at);
         self.offline.finish(&mut self.out, at);
+        self.overutilized.finish(&mut self.out, at);
         self.bundles.flush(&mut self.out);
         self.out.flush();
     }

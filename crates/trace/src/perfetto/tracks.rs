@@ -30,6 +30,8 @@ const THROTTLE_TRACKS: u64 = 6 << 32;
 const THROTTLE_HEADING: u64 = 7 << 32;
 const OFFLINE_TRACKS: u64 = 8 << 32;
 const OFFLINE_HEADING: u64 = 9 << 32;
+const OVERUTILIZED_TRACKS: u64 = 13 << 32;
+const OVERUTILIZED_HEADING: u64 = 14 << 32;
 /// So many tracks of one sort of state, one for each group and CPU, say: beyond that nobody looks.
 const MAX_STATE_TRACKS: usize = 4096;
 
@@ -78,6 +80,11 @@ pub(super) fn throttles() -> States<(GroupId, CpuId)> {
 /// Where real-time tasks are throttled: those of a group, or (the root) all of a CPU.
 pub(super) fn rt_throttles() -> States<(GroupId, CpuId)> {
     States::new(RT_THROTTLE_TRACKS, RT_THROTTLE_HEADING, "Real-time throttling", "throttled")
+}
+
+/// Where nobody looks at energy, for some CPU has not a fifth to spare.
+pub(super) fn overutilized() -> States<CpuId> {
+    States::new(OVERUTILIZED_TRACKS, OVERUTILIZED_HEADING, "Energy-aware scheduling", "overutilized")
 }
 
 /// Which CPUs are offline.

@@ -55,6 +55,8 @@ pub struct FrequencyTable {
     pub khz: Vec<u32>,
     /// How long a change takes, nanoseconds.
     pub transition_ns: Option<u64>,
+    /// What a busy CPU takes at each frequency, microwatts, not descending; empty: nobody knows.
+    pub power_uw: Vec<u64>,
 }
 
 pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
@@ -129,6 +131,9 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
 /// Frequencies are between 1 MHz and 1 THz.
 const MHZ: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 
+/// Power is between 1 uW and 1 kW.
+const POWER_UW: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
+
 fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> FrequencyTable {
     let mut inner = Fields::new(fields.problems, "[[machine.frequency]]", value);
     let mut table = FrequencyTable::default();
@@ -154,6 +159,30 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
         table.khz.push(khz as u32);
     }
     table.transition_ns = inner.duration("transition");
+    for entry in
+        inner.array("power_mw", "a list of what a busy CPU takes, mW, one for each frequency").unwrap_or_default()
+    {
+        let power = match entry.get_ref() {
+            DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
+            DeValue::Float(number) => crate::units::scaled(number.as_str(), 1000),
+            _ => None,
+        };
+        let Some(power) = power.filter(|power| POWER_UW.contains(power)) else {
+            let help = "power is numbers of mW, such as 119 or 42.5";
+            inner.bad(entry.span(), "this is no power".to_owned(), "expected 0.001 to 1000000 mW", help);
+            continue;
+        };
+        if table.power_uw.last().is_some_and(|&last| last > power) {
+            let message = "a higher frequency takes less power".to_owned();
+            let help = "give one for each frequency, from the lowest to the highest";
+            inner.bad(entry.span(), message, "below the one before it", help);
+        }
+        table.power_uw.push(power);
+    }
+    if !table.power_uw.is_empty() && table.power_uw.len() != table.khz.len() && !inner.problems.has_errors() {
+        let message = format!("{} figures of power for {} frequencies", table.power_uw.len(), table.khz.len());
+        inner.bad(value.span(), message, "this clock", "give `power_mw` as many numbers as `mhz`");
+    }
     // What is wrong with an entry has been told.
     if (table.khz.is_empty() || table.cpus.is_empty()) && !inner.problems.has_errors() {
         let message = "a clock needs CPUs and frequencies".to_owned();

@@ -7,6 +7,7 @@ mod capacity;
 mod cfs;
 mod debug;
 mod eevdf;
+pub(crate) mod energy_aware;
 pub(crate) mod entity;
 mod h_load;
 mod invariants;
@@ -173,6 +174,11 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             D::fork(rq, shared, task);
         }
         rq.enqueue_task(shared, task, why);
+        if let Some(energy) = shared.energy()
+            && matches!(why, Enqueue::Wakeup | Enqueue::WakeupMigrated)
+        {
+            energy_aware::look_at_utilisation(rq, shared, energy);
+        }
     }
 
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
@@ -209,6 +215,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             rq.watch(shared, leaf);
         }
         rq.update_misfit_status(shared, task);
+        if let Some(energy) = shared.energy() {
+            energy_aware::look_at_utilisation(rq, shared, energy);
+        }
     }
 
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake) {
@@ -373,6 +382,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             h_nr_queued: root.h_nr_queued,
             h_nr_idle: root.h_nr_idle,
         });
+        if let Some(energy) = shared.energy() {
+            energy_aware::publish(rq, energy);
+        }
     }
 
     fn settle(rq: &mut Rq<Self>, shared: &Shared<Self>) {

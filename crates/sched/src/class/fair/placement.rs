@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::Se;
 use super::{Discipline, Fair};
 use crate::balance::domains::{Domain, Domains};
@@ -34,6 +35,11 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         && mask.count() == 1
     {
         return mask.first().unwrap_or(prev);
+    }
+    if let Some(energy) = shared.energy()
+        && let Some(cpu) = find_energy_efficient_cpu(rq, shared, energy, task, on)
+    {
+        return cpu;
     }
     let mut target = prev;
     if on != prev && rq.tasks[task].allowed(on) && shared.config.features.has(Feature::OldWakeNode) {

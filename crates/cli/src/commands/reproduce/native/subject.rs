@@ -134,6 +134,7 @@ mod tests {
                 cfs_2007: constant.cfs_2007(),
                 uclamp: constant.uclamp(),
                 cpu_rc: constant.cpu_rc(),
+                energy_aware: constant.energy_aware(),
             };
             let of_others = if kernel.name == "2.6.23" {
                 // On one CPU nobody asks what a migration costs, and the slices are the later CFS's.

@@ -1,0 +1,280 @@
+//! Energy-aware scheduling: a task that wakes goes where it costs the least, as long as every CPU has a fifth to spare
+//! (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//!
+//! Of each domain of the [model](crate::energy) two CPUs are candidates: the one the task slept on, and the one that would have the most to spare
+//! with it. Each is priced with the frequency at which the domain would then run, that which `schedutil` would choose, and the time
+//! that its CPUs would be busy. The cheapest has it; the previous one if none is cheaper.
+//!
+//! While some CPU uses more than four fifths of what it has (`rd->overutilized`) all this is off, and wakeups and balancing are what they
+//! are elsewhere. While none does, load is not balanced at all. What a CPU uses is looked at when a task wakes there and at each of its ticks, and
+//! the flag falls when the topmost domain is balanced the next time. From 6.10 on, here 6.12, a task too big for its CPU is moved all the same.
+//!
+//! Of 6.1's own one thing is not as it was: a lower clamp that a CPU fails counts as in later kernels (the CPU comes before one that is too small).
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::capacity::{Fit, util_fits_cpu};
+use super::entity::{ROOT, Se};
+use super::{Discipline, FairCpu, FairShared};
+use crate::balance::Balancer;
+use crate::balance::domains::Domain;
+use crate::cpumask::CpuMask;
+use crate::energy::Energy;
+use crate::event::Event;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::shared::Shared;
+use crate::tunables::Tunables;
+use crate::uclamp::{self, Clamps};
+
+/// Tells the other CPUs how much of this one is used.
+#[inline(never)]
+pub(super) fn publish<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, energy: &Energy) {
+    energy.of(rq.cpu).set(used(rq), &rq.demands(0));
+}
+
+/// What the fair class uses: the average, and what its queued tasks are expected to.
+fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
+    (rq.class.groups[ROOT].cfs.avg.util_avg, rq.class.util_est)
+}
+
+/// A task woke here, or a tick came: if this CPU has not a fifth to spare, nobody looks at energy any more (`check_update_overutilized_status`).
+#[inline(never)]
+pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
+    rq: &mut FairCpu<D, T>,
+    shared: &FairShared<D, T>,
+    energy: &Energy,
+) {
+    let flag = shared.flag(&energy.overutilized, rq.cpu);
+    let (average, expected) = used(rq);
+    let looks = shared.domains.asym() && !flag.load(Relaxed);
+    if looks && is_overutilized(shared, rq.cpu, average.max(expected), rq.clamps()) {
+        flag.store(true, Relaxed);
+        rq.event(Event::Overutilized { root: root(shared, rq.cpu), on: true });
+    }
+}
+
+/// The first CPU of the root domain of `cpu`.
+fn root<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuId {
+    shared.root_span(shared.root(cpu)).first().unwrap_or(cpu)
+}
+
+/// Whether a CPU has not a fifth to spare (`cpu_overutilized`).
+fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps: Clamps) -> bool {
+    let published = shared.cpu(cpu);
+    let clamps = if shared.uclamp_used() { clamps } else { Clamps::NONE };
+    let util = util.min(u64::from(published.capacity()));
+    util_fits_cpu(util, clamps, published.capacity(), published.capacity_of()) == Fit::No
+}
+
+/// `dst` balances `domain`, its topmost one if `top`, and has looked at its CPUs but for `excluded`: notes whether one of them has not a fifth to
+/// spare, and returns what is to be told if that is news.
+pub(crate) fn look_at_domain<P: Policy>(
+    shared: &Shared<P>,
+    energy: &Energy,
+    dst: CpuId,
+    domain: &Domain,
+    excluded: &CpuMask,
+    top: bool,
+) -> Option<Event> {
+    if !shared.domains.asym() {
+        return None;
+    }
+    let flag = shared.flag(&energy.overutilized, dst);
+    let over = domain.span.iter().filter(|&cpu| !excluded.contains(cpu)).any(|cpu| {
+        let usage = energy.of(cpu);
+        is_overutilized(shared, cpu, usage.util_avg().max(usage.util_est()), usage.clamps())
+    });
+    // Nobody sees more than the topmost domain does.
+    if !(top || over) || flag.load(Relaxed) == over {
+        return None;
+    }
+    flag.store(over, Relaxed);
+    Some(Event::Overutilized { root: root(shared, dst), on: over })
+}
+
+/// Whether `dst` leaves its domains as they are, for energy is looked at. `misfit`: the busiest group has a task that is too big for its CPU.
+pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
+    let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
+    let moves_misfits = shared.config.balancer >= Balancer::V6_12;
+    !(overutilized || (misfit && moves_misfits)) && shared.domains.asym_domain(dst).is_some()
+}
+
+/// A task that wakes.
+struct Wakee {
+    prev: CpuId,
+    /// On average.
+    util_avg: u64,
+    /// As it is expected when it runs.
+    util_est: u64,
+    clamps: Clamps,
+}
+
+impl Wakee {
+    /// `task_util_est`.
+    fn util(&self) -> u64 {
+        self.util_avg.max(self.util_est)
+    }
+}
+
+/// A place for it.
+#[derive(Clone, Copy)]
+struct Candidate {
+    cpu: CpuId,
+    fit: Fit,
+    spare: u64,
+}
+
+/// A place, and what it costs.
+struct Offer {
+    cpu: CpuId,
+    fit: Fit,
+    delta: u64,
+    capacity: u32,
+}
+
+impl Offer {
+    /// Whether it is to be had rather than another one.
+    fn is_better_than(&self, other: &Self) -> bool {
+        match self.fit.cmp(&other.fit) {
+            core::cmp::Ordering::Equal if self.fit == Fit::Yes => self.delta < other.delta,
+            // Both are smaller than the task asks for.
+            core::cmp::Ordering::Equal => self.capacity > other.capacity,
+            order => order.is_gt(),
+        }
+    }
+}
+
+/// The CPU on which a task that wakes costs the least; none if energy is not looked at now.
+#[inline(never)]
+pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
+    rq: &mut FairCpu<D, T>,
+    shared: &FairShared<D, T>,
+    energy: &Energy,
+    task: u32,
+    on: CpuId,
+) -> Option<CpuId> {
+    let prev = rq.cpu;
+    if shared.flag(&energy.overutilized, on).load(Relaxed) {
+        return None;
+    }
+    let lowest = shared.domains.asym_domain(on)?.weight;
+    let chain = shared.domains.of(on).map(|(_, domain)| domain);
+    let domain = chain.filter(|domain| domain.weight >= lowest).find(|domain| domain.span.contains(prev))?;
+    rq.catch_up_around(shared, task);
+    rq.sync_entity_load_avg(Se::task(task));
+    let avg = &rq.class.entities[Se::task(task)].avg;
+    let used = shared.uclamp_used();
+    let clamps = if used { uclamp::effective(shared, &rq.tasks[task]) } else { Clamps::NONE };
+    let wakee = Wakee { prev, util_avg: avg.util_avg, util_est: u64::from(avg.util_est), clamps };
+    if clamps.apply(wakee.util()) == 0 {
+        return Some(prev);
+    }
+    let view = View { shared, energy, wakee: &wakee };
+    let (mut stay, mut best): (Option<Offer>, Option<Offer>) = (None, None);
+    for pd in &energy.domains {
+        // The part of it that is there and in this root domain.
+        let cpus = || pd.cpus.iter().copied().filter(|&cpu| shared.is_online(cpu) && shared.same_root(cpu, on));
+        let (mut here, mut spacious): (Option<Candidate>, Option<Candidate>) = (None, None);
+        for cpu in cpus().filter(|&cpu| domain.span.contains(cpu) && rq.tasks[task].allowed(cpu)) {
+            let Some(candidate) = view.candidate(cpu) else { continue };
+            if cpu == prev {
+                here = Some(candidate);
+            } else if spacious.is_none_or(|best| (candidate.fit, candidate.spare) > (best.fit, best.spare)) {
+                spacious = Some(candidate);
+            }
+        }
+        if here.is_none() && spacious.is_none() {
+            continue;
+        }
+        let whole = u64::from(pd.capacity) * cpus().count() as u64;
+        let busy = cpus().map(|cpu| view.busy(cpu)).sum::<u64>().min(whole);
+        let cost = |at: Option<CpuId>| {
+            let wanted = cpus().map(|cpu| view.wanted(cpu, at)).max().unwrap_or(0);
+            let busy = if at.is_some() { (busy + wakee.util()).min(whole) } else { busy };
+            pd.energy(wanted, busy)
+        };
+        let base = cost(None);
+        let offer = |candidate: Candidate| {
+            let delta = cost(Some(candidate.cpu)).checked_sub(base)?;
+            Some(Offer { cpu: candidate.cpu, fit: candidate.fit, delta, capacity: pd.capacity })
+        };
+        if let Some(here) = here {
+            // It would cost less than nothing: somebody changed what was looked at meanwhile.
+            let Some(offer) = offer(here) else { return Some(prev) };
+            stay = Some(offer);
+        }
+        // In the previous CPU's own domain there must be more to gain than an equal place.
+        if let Some(spacious) = spacious
+            && here.is_none_or(|here| spacious.spare > here.spare)
+        {
+            let Some(offer) = offer(spacious) else { return Some(prev) };
+            if best.as_ref().is_none_or(|best| offer.is_better_than(best)) {
+                best = Some(offer);
+            }
+        }
+    }
+    let moves = best.filter(|best| stay.as_ref().is_none_or(|stay| best.is_better_than(stay)));
+    Some(moves.map_or(prev, |best| best.cpu))
+}
+
+/// What there is to look at for a task that wakes.
+struct View<'a, P: Policy> {
+    shared: &'a Shared<P>,
+    energy: &'a Energy,
+    wakee: &'a Wakee,
+}
+
+impl<P: Policy> View<'_, P> {
+    /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits counts as if it ran.
+    fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
+        let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
+        let mut util = usage.util_avg();
+        if boost && self.shared.config.balancer > Balancer::V6_1 {
+            util = util.max(published.runnable());
+        }
+        let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
+        if sleeps_here && !comes {
+            util = util.saturating_sub(self.wakee.util_avg);
+        } else if comes && !sleeps_here {
+            util += self.wakee.util_avg;
+        }
+        let expected = usage.util_est() + if comes { self.wakee.util_est } else { 0 };
+        util.max(expected).min(u64::from(published.capacity()))
+    }
+
+    /// Whether the task could go there, and what it would leave.
+    fn candidate(&self, cpu: CpuId) -> Option<Candidate> {
+        let published = self.shared.cpu(cpu);
+        let util = self.util(cpu, Some(cpu), false);
+        let fit = util_fits_cpu(util, self.clamps(cpu), published.capacity(), published.capacity_of());
+        let spare = u64::from(published.capacity_of()).saturating_sub(util);
+        (fit != Fit::No).then_some(Candidate { cpu, fit, spare })
+    }
+
+    /// The clamps of a CPU with the task on it.
+    fn clamps(&self, cpu: CpuId) -> Clamps {
+        let own = self.wakee.clamps;
+        if !self.shared.uclamp_used() || self.shared.cpu(cpu).nr_running() == 0 {
+            return own;
+        }
+        let there = self.energy.of(cpu).clamps();
+        Clamps { min: own.min.max(there.min), max: own.max.max(there.max) }
+    }
+
+    /// How busy a CPU is without the task.
+    fn busy(&self, cpu: CpuId) -> u64 {
+        let demands = self.energy.of(cpu).demands(self.util(cpu, None, false));
+        (demands.fair + demands.rt + demands.dl).min(u64::from(self.shared.capacity(cpu)))
+    }
+
+    /// What it would want of its frequency with the task `at` a CPU, or nowhere.
+    fn wanted(&self, cpu: CpuId, at: Option<CpuId>) -> u64 {
+        let mut demands = self.energy.of(cpu).demands(self.util(cpu, at, true));
+        if at == Some(cpu) {
+            demands.clamps = self.clamps(cpu);
+        }
+        let max = u64::from(self.shared.capacity(cpu));
+        demands.wanted(self.shared.config.balancer, max, self.shared.uclamp_used())
+    }
+}

@@ -1,0 +1,295 @@
+//! The energy model of a machine (`energy_model.c`): what its CPUs take at each frequency; and what CPUs tell each other so that a
+//! wakeup can go where it costs the least ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
+//!
+//! Energy is looked at where all of this holds (`sched_energy_enabled`): the kernel is one of 6.1 and later, there is a model, CPUs
+//! are of different capacities and have one thread each, and `sched_energy_aware` is 1. The kernel asks for the governor `schedutil`, too,
+//! since it foretells the frequency that a CPU will choose: who describes the machine sees to that.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::balance::Balancer;
+use crate::cpufreq::{self, Demands};
+use crate::ids::CpuId;
+use crate::shared::{Config, RootFlags};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
+use crate::topology::Topology;
+use crate::tunables::Tunables;
+use crate::uclamp::Clamps;
+
+/// A frequency, and what a CPU takes at it (`em_perf_state`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PerfState {
+    /// Kilohertz.
+    pub khz: u32,
+    /// What one busy CPU takes, microwatts.
+    pub power_uw: u64,
+}
+
+/// CPUs that share a clock and are alike (`perf_domain`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PerfDomain {
+    /// Which, all of one capacity.
+    pub cpus: Vec<u32>,
+    /// Their frequencies, ascending; at the highest they have their capacity.
+    pub states: Vec<PerfState>,
+}
+
+/// What the CPUs of a machine take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnergyModel {
+    /// Each CPU is in one.
+    pub domains: Vec<PerfDomain>,
+}
+
+/// Why an energy model makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EnergyError {
+    /// The machine has no such CPU.
+    UnknownCpu {
+        /// The number given.
+        cpu: u32,
+        /// How many there are.
+        cpus: usize,
+    },
+    /// A CPU is in two domains, or in none.
+    NotOnce {
+        /// Which.
+        cpu: u32,
+    },
+    /// CPUs of one domain have different capacities.
+    Unlike {
+        /// One.
+        one: u32,
+        /// One that is bigger or smaller.
+        other: u32,
+    },
+    /// Frequencies do not ascend, or are 0, or there are none.
+    Frequencies {
+        /// CPUs of the domain.
+        cpus: Vec<u32>,
+    },
+    /// Nothing is taken at a frequency, or less than at a lower one.
+    Power {
+        /// The frequency, kilohertz.
+        khz: u32,
+    },
+}
+
+impl fmt::Display for EnergyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownCpu { cpu, cpus } => {
+                write!(f, "the power of CPU {cpu} is given, but the machine's CPUs are 0 to {}", cpus.saturating_sub(1))
+            }
+            Self::NotOnce { cpu } => write!(f, "CPU {cpu} has to be in exactly one domain of the energy model"),
+            Self::Unlike { one, other } => {
+                write!(f, "CPUs {one} and {other} share a domain of the energy model, but have different capacities")
+            }
+            Self::Frequencies { cpus } => {
+                write!(f, "the frequencies of CPUs {cpus:?} have to be above 0 and to ascend")
+            }
+            Self::Power { khz } => write!(
+                f,
+                "the power at {} MHz has to be above 0, and no less than at the frequency below",
+                f64::from(*khz) / 1000.0
+            ),
+        }
+    }
+}
+
+impl core::error::Error for EnergyError {}
+
+impl EnergyModel {
+    /// Whether it makes sense on a machine.
+    ///
+    /// # Errors
+    ///
+    /// When a CPU is not in exactly one domain, CPUs of a domain are not alike, or frequencies or power do not ascend.
+    pub fn check(&self, topology: &Topology) -> Result<(), EnergyError> {
+        let cpus = topology.nr_cpus();
+        let mut seen = alloc::vec![false; cpus];
+        for domain in &self.domains {
+            for &cpu in &domain.cpus {
+                let seen = seen.get_mut(cpu as usize).ok_or(EnergyError::UnknownCpu { cpu, cpus })?;
+                if core::mem::replace(seen, true) {
+                    return Err(EnergyError::NotOnce { cpu });
+                }
+                let (one, capacity) = (domain.cpus[0], |cpu| topology.place(CpuId(cpu)).capacity);
+                if capacity(one) != capacity(cpu) {
+                    return Err(EnergyError::Unlike { one, other: cpu });
+                }
+            }
+            let states = &domain.states;
+            if states.is_empty() || states[0].khz == 0 || states.windows(2).any(|pair| pair[0].khz >= pair[1].khz) {
+                return Err(EnergyError::Frequencies { cpus: domain.cpus.clone() });
+            }
+            if states[0].power_uw == 0 {
+                return Err(EnergyError::Power { khz: states[0].khz });
+            }
+            if let Some(pair) = states.windows(2).find(|pair| pair[0].power_uw > pair[1].power_uw) {
+                return Err(EnergyError::Power { khz: pair[1].khz });
+            }
+        }
+        match seen.iter().position(|seen| !seen) {
+            Some(cpu) => Err(EnergyError::NotOnce { cpu: cpu as u32 }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A domain of the model, on this machine.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub(crate) cpus: Vec<CpuId>,
+    /// Of each of its CPUs.
+    pub(crate) capacity: u32,
+    states: Vec<PerfState>,
+}
+
+impl Domain {
+    /// What the CPUs take that are busy for `busy` together, of 1024 for a CPU of 1024, while one of them wants `wanted` (`em_cpu_energy`). In
+    /// microwatts.
+    pub(crate) fn energy(&self, wanted: u64, busy: u64) -> u64 {
+        let (Some(highest), capacity) = (self.states.last(), u64::from(self.capacity)) else { return 0 };
+        let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);
+        let state = self.states.iter().find(|state| u64::from(state.khz) >= khz).unwrap_or(highest);
+        // Work takes longer at a lower frequency.
+        let cost = state.power_uw * u64::from(highest.khz) / u64::from(state.khz);
+        cost * busy / capacity
+    }
+}
+
+/// What a CPU tells of how much of it is used.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Usage {
+    util_avg: AtomicU64,
+    util_est: AtomicU64,
+    rt: AtomicU64,
+    dl: AtomicU64,
+    bw_dl: AtomicU64,
+    /// The lower in the upper half.
+    clamps: AtomicU32,
+    rt_runnable: AtomicBool,
+}
+
+impl Usage {
+    /// Tells it. `fair` are the average and the estimate of the fair class.
+    pub(crate) fn set(&self, fair: (u64, u64), demands: &Demands) {
+        self.util_avg.store(fair.0, Relaxed);
+        self.util_est.store(fair.1, Relaxed);
+        self.rt.store(demands.rt, Relaxed);
+        self.dl.store(demands.dl, Relaxed);
+        self.bw_dl.store(demands.bw_dl, Relaxed);
+        self.clamps.store(u32::from(demands.clamps.min) << 16 | u32::from(demands.clamps.max), Relaxed);
+        self.rt_runnable.store(demands.rt_runnable, Relaxed);
+    }
+
+    pub(crate) fn util_avg(&self) -> u64 {
+        self.util_avg.load(Relaxed)
+    }
+
+    pub(crate) fn util_est(&self) -> u64 {
+        self.util_est.load(Relaxed)
+    }
+
+    pub(crate) fn clamps(&self) -> Clamps {
+        let clamps = self.clamps.load(Relaxed);
+        Clamps { min: (clamps >> 16) as u16, max: clamps as u16 }
+    }
+
+    /// With `fair` for what the fair class uses.
+    pub(crate) fn demands(&self, fair: u64) -> Demands {
+        Demands {
+            fair,
+            rt: self.rt.load(Relaxed),
+            dl: self.dl.load(Relaxed),
+            bw_dl: self.bw_dl.load(Relaxed),
+            rt_runnable: self.rt_runnable.load(Relaxed),
+            clamps: self.clamps(),
+        }
+    }
+}
+
+/// Energy, where it is looked at.
+#[derive(Debug)]
+pub(crate) struct Energy {
+    /// Those of CPUs of higher numbers first, as the kernel goes through them.
+    pub(crate) domains: Vec<Domain>,
+    cpus: Vec<Usage>,
+    /// Some CPU has not a fifth to spare (`rd->overutilized`): load is balanced, and nobody looks at energy.
+    pub(crate) overutilized: RootFlags,
+}
+
+impl Energy {
+    /// That of a machine; nothing where nobody looks at it. Parts of the model that fit no machine are left out: see [`EnergyModel::check`].
+    pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Option<Self> {
+        let model = config.energy.as_ref()?;
+        let places = topology.cpus();
+        let cores: alloc::collections::BTreeSet<u32> = places.iter().map(|place| place.core).collect();
+        if config.balancer < Balancer::V6_1 || !config.tunables.energy_aware() || cores.len() < places.len() {
+            return None;
+        }
+        let of = |domain: &PerfDomain| {
+            let there = domain.cpus.iter().filter(|&&cpu| (cpu as usize) < places.len());
+            let cpus: Vec<CpuId> = there.map(|&cpu| CpuId(cpu)).collect();
+            let capacity = cpus.first().map(|&cpu| topology.place(cpu).capacity)?;
+            (!domain.states.is_empty()).then(|| Domain { cpus, capacity, states: domain.states.clone() })
+        };
+        let mut domains: Vec<Domain> = model.domains.iter().filter_map(of).collect();
+        for domain in &mut domains {
+            domain.cpus.sort_unstable();
+        }
+        domains.sort_by_key(|domain| core::cmp::Reverse(domain.cpus[0]));
+        let cpus = places.iter().map(|_| Usage::default()).collect();
+        Some(Self { domains, cpus, overutilized: RootFlags::default() })
+    }
+
+    /// What a CPU tells.
+    pub(crate) fn of(&self, cpu: CpuId) -> &Usage {
+        &self.cpus[cpu.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn model(cpus: &[&[u32]], states: &[(u32, u64)]) -> EnergyModel {
+        let states: Vec<PerfState> = states.iter().map(|&(khz, power_uw)| PerfState { khz, power_uw }).collect();
+        EnergyModel {
+            domains: cpus.iter().map(|cpus| PerfDomain { cpus: cpus.to_vec(), states: states.clone() }).collect(),
+        }
+    }
+
+    #[test]
+    fn models_that_make_no_sense() {
+        let flat = Topology::flat(2);
+        let check = |model: EnergyModel| model.check(&flat);
+        let fine = [(500, 10), (1000, 30)];
+        assert_eq!(check(model(&[&[0, 1]], &fine)), Ok(()));
+        assert_eq!(check(model(&[&[0]], &fine)), Err(EnergyError::NotOnce { cpu: 1 }));
+        assert_eq!(check(model(&[&[0, 1], &[1]], &fine)), Err(EnergyError::NotOnce { cpu: 1 }));
+        assert_eq!(check(model(&[&[0, 2]], &fine)), Err(EnergyError::UnknownCpu { cpu: 2, cpus: 2 }));
+        assert_eq!(check(model(&[&[0, 1]], &[])), Err(EnergyError::Frequencies { cpus: vec![0, 1] }));
+        assert_eq!(check(model(&[&[0, 1]], &[(5, 1), (5, 2)])), Err(EnergyError::Frequencies { cpus: vec![0, 1] }));
+        assert_eq!(check(model(&[&[0, 1]], &[(5, 0), (6, 2)])), Err(EnergyError::Power { khz: 5 }));
+        assert_eq!(check(model(&[&[0, 1]], &[(5, 3), (6, 2)])), Err(EnergyError::Power { khz: 6 }));
+    }
+
+    /// Half a CPU's work at half its speed keeps it busy all the time.
+    #[test]
+    fn energy_is_power_times_the_time_that_the_work_takes() {
+        let states = vec![PerfState { khz: 500, power_uw: 100 }, PerfState { khz: 1000, power_uw: 300 }];
+        let domain = Domain { cpus: vec![CpuId(0)], capacity: 400, states };
+        assert_eq!(domain.energy(200, 200), 100);
+        // Above half of it it runs at full speed, half of the time.
+        assert_eq!(domain.energy(201, 200), 150);
+        assert_eq!(domain.energy(9999, 400), 300);
+        assert_eq!(domain.energy(0, 0), 0);
+    }
+}

@@ -1,0 +1,34 @@
+//! Whether wakeups look at energy.
+
+use vruntime_sched::energy::EnergyModel;
+
+use crate::config::{Config, MachineSpec};
+use crate::frequency::Governor;
+
+/// The model that wakeups look at; none where the kernel would have none, for frequencies are not what it expects them to be.
+pub(crate) fn looked_at(spec: &MachineSpec) -> Option<EnergyModel> {
+    let governor = spec.frequencies.as_ref().map(|frequencies| frequencies.governor);
+    spec.energy.clone().filter(|_| governor.is_none_or(|governor| governor == Governor::Schedutil))
+}
+
+/// Why a model makes no difference, if it makes none.
+pub(crate) fn note(config: &Config) -> Option<String> {
+    let spec = &config.machine;
+    spec.energy.as_ref()?;
+    let places = spec.topology.cpus();
+    let why = if looked_at(spec).is_none() {
+        "another governor than schedutil chooses the frequencies".to_owned()
+    } else if places.iter().all(|place| place.capacity == places[0].capacity) {
+        "all CPUs have the same capacity".to_owned()
+    } else if places.iter().enumerate().any(|(cpu, place)| places[..cpu].iter().any(|other| other.core == place.core)) {
+        "its cores have several threads".to_owned()
+    } else if !config.kernel.is_at_least(FIRST) {
+        format!("Linux {} does not do so yet", config.kernel.name)
+    } else {
+        return None;
+    };
+    Some(format!("wakeups do not look at the machine's energy model: {why}"))
+}
+
+/// The first kernel that looks at energy.
+const FIRST: [u32; 3] = [5, 0, 0];

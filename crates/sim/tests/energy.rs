@@ -1,0 +1,183 @@
+//! Energy: where tasks wake that cost something, and that all is as ever where nobody looks.
+
+mod support;
+
+use support::*;
+use vruntime_sched::energy::{EnergyError, EnergyModel, PerfDomain, PerfState};
+use vruntime_sched::event::Event;
+use vruntime_sched::ids::CpuId;
+use vruntime_sim::frequency::{Frequencies, FrequencyDomain, Governor};
+use vruntime_sim::{Config, Error, Outcome};
+use vruntime_trace::NoSink;
+use vruntime_workload::program::*;
+
+const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+/// Of the Juno board: MHz, and mW of the small and of the big CPUs.
+const SMALL: [(u32, u64); 3] = [(450, 42), (700, 79), (850, 119)];
+const BIG: [(u32, u64); 3] = [(450, 160), (800, 343), (1100, 583)];
+
+fn states(of: &[(u32, u64)]) -> Vec<PerfState> {
+    of.iter().map(|&(mhz, mw)| PerfState { khz: mhz * 1000, power_uw: mw * 1000 }).collect()
+}
+
+/// CPUs 0 to 3 are small, 4 and 5 big; what they take is as said.
+fn machine(kernel: &str, small: &[(u32, u64)], big: &[(u32, u64)]) -> Config {
+    let mut config = exact(kernel, "l3:1 core:6(capacity=446,446,446,446,1024,1024)");
+    let cpus = [vec![0, 1, 2, 3], vec![4, 5]];
+    let domain = |(cpus, of): (&Vec<u32>, &[(u32, u64)])| PerfDomain { cpus: cpus.clone(), states: states(of) };
+    let domains: Vec<PerfDomain> = cpus.iter().zip([small, big]).map(domain).collect();
+    let clock = |domain: &PerfDomain| FrequencyDomain {
+        cpus: domain.cpus.clone(),
+        khz: domain.states.iter().map(|state| state.khz).collect(),
+        transition_ns: 0,
+    };
+    let domains_of_clocks = domains.iter().map(clock).collect();
+    config.machine.frequencies =
+        Some(Frequencies { governor: Governor::Schedutil, rate_limit_ns: 1_000_000, domains: domains_of_clocks });
+    config.machine.energy = Some(EnergyModel { domains });
+    config.duration = Some(1000 * MS);
+    config
+}
+
+fn juno(kernel: &str) -> Config {
+    machine(kernel, &SMALL, &BIG)
+}
+
+fn log(tasks: Vec<Task>, config: &Config) -> (Log, Outcome) {
+    let mut log = Log::default();
+    let mut whole = workload(tasks);
+    whole.timers = (0..8).map(|index| Timer::new(format!("t{index}"))).collect();
+    let outcome = simulate(&whole, config, &mut log).unwrap();
+    (log, outcome)
+}
+
+fn periodic(name: &str, timer: usize, work: u64, period: u64) -> Task {
+    let timer = Op::Timer { timer, period: period * US, mode: TimerMode::Absolute };
+    task(name, vec![phase(vec![run(work), timer], Repeat::Forever)])
+}
+
+/// At work all the time for 200 ms of a CPU of 1024, then for 1 ms in 16.
+fn launched(name: &str) -> Task {
+    let timer = Op::Timer { timer: 0, period: 16 * MS, mode: TimerMode::Absolute };
+    let frames = phase(vec![run(1000), timer], Repeat::Forever);
+    task(name, vec![phase(vec![run(200_000), sleep(5_000)], Repeat::Times(1)), frames])
+}
+
+/// The CPUs a task ran on from a moment on.
+fn cpus_from(log: &Log, name: &str, from: u64) -> Vec<u32> {
+    let this = log.of(name);
+    let on = |&(at, cpu, event): &(u64, CpuId, Event)| match event {
+        Event::Switch { next, .. } if at >= from && next.task() == Some(this) => Some(cpu.0),
+        _ => None,
+    };
+    let mut cpus: Vec<u32> = log.events.iter().filter_map(on).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+fn overutilized(log: &Log) -> Vec<(u64, bool)> {
+    log.pick(|at, event| match event {
+        Event::Overutilized { root: CpuId(0), on } => Some((at, on)),
+        _ => None,
+    })
+}
+
+/// It needs a big CPU, and is big no longer: without a look at energy it stays, for its CPU is idle whenever it wakes.
+#[test]
+fn who_is_small_again_comes_back_to_a_small_cpu() {
+    for kernel in KERNELS {
+        // Somebody has to be there when a tick comes: else nobody finds out that all have room again.
+        let tasks = || vec![launched("app"), periodic("p", 1, 2000, 16_100)];
+        let with = log(tasks(), &juno(kernel)).0;
+        assert!(cpus_from(&with, "app", 0).iter().any(|&cpu| cpu >= 4), "{kernel}: it was on a big one");
+        let late = cpus_from(&with, "app", 800 * MS);
+        assert!(!late.is_empty() && late.iter().all(|&cpu| cpu < 4), "{kernel}: {late:?}");
+        let mut config = juno(kernel);
+        config.kernel.set("sched_energy_aware", 0).unwrap();
+        let without = log(tasks(), &config).0;
+        let late = cpus_from(&without, "app", 800 * MS);
+        assert!(!late.is_empty() && late.iter().all(|&cpu| cpu >= 4), "{kernel}: {late:?}");
+        assert_eq!(overutilized(&without), []);
+    }
+}
+
+/// The same work on CPUs of the same sizes goes to whichever kind takes less.
+#[test]
+fn the_cheaper_kind_has_it() {
+    for kernel in KERNELS {
+        let dear: Vec<(u32, u64)> = SMALL.iter().map(|&(mhz, mw)| (mhz, mw * 20)).collect();
+        for (small, wanted) in [(&SMALL[..], 0..4), (&dear[..], 4..6)] {
+            let tasks = (0..3).map(|index| periodic(&format!("t{index}"), index, 1500, 16_000 + index as u64 * 700));
+            let config = machine(kernel, small, &BIG);
+            let (log, _) = log(tasks.collect(), &config);
+            for name in ["t0", "t1", "t2"] {
+                let cpus = cpus_from(&log, name, 300 * MS);
+                assert!(!cpus.is_empty() && cpus.iter().all(|cpu| wanted.contains(cpu)), "{kernel} {name}: {cpus:?}");
+            }
+            assert_eq!(overutilized(&log), [], "{kernel}");
+        }
+    }
+}
+
+/// What a CPU costs depends on the frequency that it must run at: a second task of half a CPU on the CPU of the first would need the highest.
+#[test]
+fn tasks_spread_where_one_cpu_would_have_to_run_faster() {
+    for kernel in KERNELS {
+        // Each takes 3 ms in 10 at 850 MHz, and 5.7 ms at 450.
+        let tasks = (0..4).map(|index| periodic(&format!("t{index}"), index, 1307, 10_000 + index as u64 * 10));
+        let (log, _) = log(tasks.collect(), &juno(kernel));
+        let cpus: std::collections::BTreeSet<Vec<u32>> =
+            ["t0", "t1", "t2", "t3"].iter().map(|name| cpus_from(&log, name, 500 * MS)).collect();
+        let one_each: Vec<Vec<u32>> = (0..4).map(|cpu| vec![cpu]).collect();
+        assert_eq!(cpus.into_iter().collect::<Vec<_>>(), one_each, "{kernel}");
+    }
+}
+
+/// A hog fills a CPU: nobody looks at energy, and whoever wakes finds an idle CPU as ever.
+#[test]
+fn a_full_cpu_ends_it_until_all_have_room_again() {
+    for kernel in KERNELS {
+        let hog = task("hog", vec![phase(vec![run(300_000)], Repeat::Times(1))]);
+        let (log, _) = log(vec![hog, periodic("p", 0, 2000, 16_100)], &juno(kernel));
+        let told = overutilized(&log);
+        let end = log.exit("hog").unwrap();
+        // It fills the small CPU that it begins on, for a moment, and then a big one.
+        let began = told.iter().rfind(|(_, on)| *on).map(|(at, _)| *at);
+        assert!(began.is_some_and(|began| began < end), "{kernel}: {told:?}");
+    }
+}
+
+/// Where the kernel would not look at energy a model changes nothing, and the run says why.
+#[test]
+fn where_nobody_looks_nothing_changes() {
+    let tasks = || vec![launched("app"), periodic("p", 1, 1000, 16_000)];
+    let compare = |change: &dyn Fn(&mut Config), why: &str| {
+        let mut config = juno("6.12");
+        change(&mut config);
+        let (with, outcome) = log(tasks(), &config);
+        assert!(outcome.notes.iter().any(|note| note.contains("energy model") && note.ends_with(why)), "{why}");
+        config.machine.energy = None;
+        let (without, outcome) = log(tasks(), &config);
+        assert!(outcome.notes.iter().all(|note| !note.contains("energy")));
+        assert!(with.events == without.events, "{why}");
+    };
+    compare(&|config| config.kernel = vruntime_sched::kernel("3.18").unwrap(), "Linux 3.18 does not do so yet");
+    compare(
+        &|config| config.machine.frequencies.as_mut().unwrap().governor = Governor::Performance,
+        "another governor than schedutil chooses the frequencies",
+    );
+    let flat = |machine: &'static str| {
+        move |config: &mut Config| config.machine.topology = exact("6.12", machine).machine.topology
+    };
+    compare(&flat("core:6"), "all CPUs have the same capacity");
+    compare(&flat("core:3(capacity=446,446,1024) pu:2"), "its cores have several threads");
+}
+
+#[test]
+fn a_model_of_another_machine_is_refused() {
+    let mut config = juno("6.12");
+    config.machine.energy.as_mut().unwrap().domains[1].cpus.pop();
+    let refused = simulate(&workload(vec![once("t", vec![run(1)])]), &config, &mut NoSink).unwrap_err();
+    assert!(matches!(refused, Error::Energy(EnergyError::NotOnce { cpu: 5 })), "{refused}");
+}
