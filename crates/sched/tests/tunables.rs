@@ -29,6 +29,7 @@ fn knobs() -> Knobs {
         cfs_2007: Defaults.cfs_2007(),
         uclamp: Defaults.uclamp(),
         cpu_rc: Defaults.cpu_rc(),
+        energy_aware: Defaults.energy_aware(),
     }
 }
 

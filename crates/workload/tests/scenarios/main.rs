@@ -109,7 +109,8 @@ fn a_machine_as_a_table() {
 #[test]
 fn frequencies_of_a_machine() {
     let head = "[machine]\ntopology = \"2\"\ngovernor = \"schedutil\"\nrate_limit = \"1ms\"\n";
-    let clock = "[[machine.frequency]]\ncpus = [0, 1]\nmhz = [800, 1497.6]\ntransition = \"50us\"\n";
+    let clock =
+        "[[machine.frequency]]\ncpus = [0, 1]\nmhz = [800, 1497.6]\ntransition = \"50us\"\npower_mw = [42, 118.5]\n";
     let machine = read(&format!("{head}{clock}{TASK}")).machine.expect("there is one");
     assert_eq!(
         (machine.governor.map(|name| name.value), machine.rate_limit_ns),
@@ -117,11 +118,15 @@ fn frequencies_of_a_machine() {
     );
     let [clock] = &machine.frequencies[..] else { panic!("there is one clock") };
     assert_eq!((&clock.value.cpus, &clock.value.khz), (&vec![0, 1], &vec![800_000, 1_497_600]));
-    assert_eq!(clock.value.transition_ns, Some(50_000));
+    assert_eq!((clock.value.transition_ns, &clock.value.power_uw), (Some(50_000), &vec![42_000, 118_500]));
     let wrong = [
         ("cpus = [0]\nmhz = [800, 800]", "the frequencies do not ascend"),
         ("cpus = [0]\nmhz = [0]", "this is no frequency"),
         ("cpus = []\nmhz = [800]", "a clock needs CPUs and frequencies"),
+        ("cpus = [0]\nmhz = [800]\npower_mw = [0]", "this is no power"),
+        ("cpus = [0]\nmhz = [800]\npower_mw = [\"42\"]", "this is no power"),
+        ("cpus = [0]\nmhz = [800, 900]\npower_mw = [42, 41]", "a higher frequency takes less power"),
+        ("cpus = [0]\nmhz = [800, 900]\npower_mw = [42]", "1 figures of power for 2 frequencies"),
         ("cpus = [0]\nmhz = [800]\nlatency = \"1us\"", "unknown key `latency`"),
     ];
     for (keys, message) in wrong {
