@@ -178,6 +178,8 @@ pub(crate) struct RqBalance {
     pub(crate) max_idle_balance_cost: u64,
     pub(crate) active_balance: bool,
     pub(crate) tick_stopped: bool,
+    /// Its averages may not have come to nothing since it went idle (`rq->has_blocked_load`).
+    pub(crate) has_blocked: bool,
     dice: u64,
 }
 
@@ -194,6 +196,7 @@ impl RqBalance {
             max_idle_balance_cost: MIGRATION_COST_NS,
             active_balance: false,
             tick_stopped: false,
+            has_blocked: false,
             dice: 0x9e37_79b9_7f4a_7c15 ^ u64::from(cpu.0) << 32,
         }
     }

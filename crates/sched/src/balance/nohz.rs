@@ -16,7 +16,16 @@ pub(crate) struct Nohz {
     pub(crate) needs_update: AtomicBool,
     /// Whoever was kicked shall balance, not only find out when to do so next (`NOHZ_BALANCE_KICK`).
     pub(crate) balance: AtomicBool,
+    /// Whoever was kicked shall bring the averages of idle CPUs up to date (`NOHZ_STATS_KICK`).
+    pub(crate) stats: AtomicBool,
+    /// Some idle CPU's averages may not have come to nothing yet (`nohz.has_blocked`).
+    has_blocked: AtomicBool,
+    /// When they shall be brought up to date, nanoseconds (`nohz.next_blocked`).
+    next_blocked: AtomicU64,
 }
+
+/// Averages of idle CPUs are brought up to date so often, nanoseconds (`LOAD_AVG_PERIOD`).
+const BLOCKED_NS: u64 = 32_000_000;
 
 impl Nohz {
     pub(crate) fn new(nr_cpus: usize) -> Self {
@@ -25,10 +34,38 @@ impl Nohz {
             next_balance: AtomicU64::new(0),
             needs_update: AtomicBool::new(false),
             balance: AtomicBool::new(false),
+            stats: AtomicBool::new(false),
+            has_blocked: AtomicBool::new(false),
+            next_blocked: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether averages of idle CPUs are to be brought up to date.
+    #[inline]
+    pub(crate) fn blocked_is_due(&self, now: u64) -> bool {
+        self.has_blocked.load(Relaxed) && now > self.next_blocked.load(Relaxed)
+    }
+
+    /// Somebody begins to bring them up to date: who goes idle meanwhile says so anew.
+    pub(crate) fn begin_blocked(&self) {
+        self.has_blocked.store(false, Relaxed);
+    }
+
+    /// It was not done for all.
+    pub(crate) fn blocked_is_left(&self) {
+        self.has_blocked.store(true, Relaxed);
+    }
+
+    /// That has been done at `now`; `left`: some have not come to nothing.
+    pub(crate) fn end_blocked(&self, now: u64, left: bool) {
+        self.next_blocked.store(now + BLOCKED_NS, Relaxed);
+        if left {
+            self.blocked_is_left();
         }
     }
 
     pub(crate) fn enter(&self, cpu: CpuId) {
+        self.has_blocked.store(true, Relaxed);
         if self.cpus.insert(cpu) {
             self.needs_update.store(true, Relaxed);
         }

@@ -574,10 +574,15 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
             || (shared.pressed() && squeezed_here(rq, shared))
             || kick_for_one(rq.cpu, shared)
             || (shared.config.balancer.is_early() && super::early::shares_core(shared, rq.cpu)));
-    if !wanted && !shared.nohz.needs_update.load(Relaxed) {
+    // Kernels before 4.17 have the averages of idle CPUs brought up to date only when these balance.
+    let stats = shared.config.balancer >= Balancer::V6_1 && (wanted || shared.nohz.blocked_is_due(now));
+    if !wanted && !stats && !shared.nohz.needs_update.load(Relaxed) {
         return None;
     }
     let target = shared.nohz.iter_from(CpuId(0)).find(|&cpu| cpu != rq.cpu && shared.cpu(cpu).is_idle())?;
+    if stats {
+        shared.nohz.stats.store(true, Relaxed);
+    }
     if wanted {
         shared.nohz.balance.store(true, Relaxed);
         shared.nohz.next_balance.store(now + shared.config.tunables.tick_ns(), Relaxed);

@@ -130,7 +130,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let balance = shared.nohz.balance.swap(false, Relaxed);
+        let stats = shared.nohz.stats.swap(false, Relaxed);
         shared.nohz.needs_update.store(false, Relaxed);
+        if stats {
+            shared.nohz.begin_blocked();
+        }
+        let (mut blocked, mut interrupted) = (false, false);
         let start = CpuId((cpu.0 + 1) % shared.nr_cpus() as u32);
         let idle: alloc::vec::Vec<CpuId> = shared.nohz.iter_from(start).collect();
         let mut next = u64::MAX;
@@ -141,17 +146,58 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             // Work arrived here: somebody else will go on.
             if !shared.cpu(cpu).is_idle() {
                 next = self.now;
+                interrupted = true;
                 break;
             }
+            blocked |= stats && self.update_blocked(other);
             if balance && self.now >= self.rqs.rq(other).balance.next_balance {
                 rebalance_domains(self, other, true);
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);
         }
+        if stats && interrupted {
+            shared.nohz.blocked_is_left();
+        } else if stats {
+            shared.nohz.end_blocked(self.now, blocked);
+        }
         // Whoever was idle when the kick was sent may have work by now: then nobody said when to kick next.
         if next < u64::MAX {
             shared.nohz.next_balance.store(next, Relaxed);
         }
+    }
+
+    /// Brings the averages of an idle CPU up to date, of which nobody else would hear that they have fallen (`update_nohz_stats`). Whether they have
+    /// not come to nothing yet.
+    fn update_blocked(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        let mut rq = self.rqs.rq(cpu);
+        if !rq.balance.has_blocked {
+            return false;
+        }
+        rq.update_clock(self.now, shared);
+        class::update_blocked_averages(&mut rq, shared);
+        rq.publish(shared);
+        let published = shared.cpu(cpu);
+        let higher = rq.higher && (rq.rt.has_load() || rq.dl.has_load());
+        rq.balance.has_blocked = higher || published.load() > 0 || published.util() > 0;
+        rq.balance.has_blocked
+    }
+
+    /// `cpu` is about to idle: if nobody has brought the averages of idle CPUs up to date for a while, it does, for it seems to have the time
+    /// (`nohz_newidle_balance`).
+    pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
+        let shared = self.shared;
+        let nohz = &shared.nohz;
+        if self.rqs.rq(cpu).balance.avg_idle < shared.config.tunables.migration_cost_ns() {
+            return;
+        }
+        nohz.begin_blocked();
+        let idle: alloc::vec::Vec<CpuId> = nohz.iter_from(CpuId((cpu.0 + 1) % shared.nr_cpus() as u32)).collect();
+        let mut left = false;
+        for other in idle.into_iter().filter(|&other| shared.cpu(other).is_idle()) {
+            left |= self.update_blocked(other);
+        }
+        nohz.end_blocked(self.now, left);
     }
 }
 

@@ -416,6 +416,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         if rq.online {
             rq.balance.tick_stopped = true;
+            rq.balance.has_blocked = true;
             // Nobody balances for one that is isolated.
             if !self.shared.is_isolated(cpu) {
                 self.shared.nohz.enter(cpu);
