@@ -179,10 +179,27 @@ impl<P: Policy> Rq<P> {
     /// Tells the other CPUs how things stand here.
     #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
+        // Apart, so that the others, which are most, keep nothing over a call.
+        if self.uses_dl() || shared.sums.kept() {
+            self.publish_more(shared);
+        } else {
+            self.publish_own(shared);
+        }
+    }
+
+    /// What every CPU tells.
+    #[inline]
+    fn publish_own(&self, shared: &Shared<P>) {
+        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
+        P::publish(self, shared);
+    }
+
+    /// As [`Self::publish`], of a CPU that has to do with deadline tasks, or on a machine that adds up what its CPUs tell.
+    #[inline(never)]
+    fn publish_more(&self, shared: &Shared<P>) {
         let this = shared.cpu(self.cpu);
         let before = shared.sums.kept().then(|| Sums::of(this));
-        this.publish_core(self.nr_running, self.running == Running::Idle && self.online);
-        P::publish(self, shared);
+        self.publish_own(shared);
         if self.uses_dl() {
             shared.dl.publish(self.cpu, &self.dl);
         }
