@@ -179,9 +179,11 @@ impl<P: Policy> Rq<P> {
     /// Tells the other CPUs how things stand here.
     #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
-        // Apart, so that the others, which are most, keep nothing over a call.
-        if self.uses_dl() || shared.sums.kept() {
-            self.publish_more(shared);
+        // What more there is to tell is apart, so that most CPUs keep nothing over a call.
+        if shared.sums.kept() {
+            self.publish_sums(shared);
+        } else if self.uses_dl() {
+            self.publish_dl(shared);
         } else {
             self.publish_own(shared);
         }
@@ -194,18 +196,23 @@ impl<P: Policy> Rq<P> {
         P::publish(self, shared);
     }
 
-    /// As [`Self::publish`], of a CPU that has to do with deadline tasks, or on a machine that adds up what its CPUs tell.
+    /// As [`Self::publish`], with what it has to tell of deadline tasks.
     #[inline(never)]
-    fn publish_more(&self, shared: &Shared<P>) {
+    fn publish_dl(&self, shared: &Shared<P>) {
+        self.publish_own(shared);
+        shared.dl.publish(self.cpu, &self.dl);
+    }
+
+    /// As [`Self::publish`], on a machine that adds up what its CPUs tell.
+    #[inline(never)]
+    fn publish_sums(&self, shared: &Shared<P>) {
         let this = shared.cpu(self.cpu);
-        let before = shared.sums.kept().then(|| Sums::of(this));
+        let before = Sums::of(this);
         self.publish_own(shared);
         if self.uses_dl() {
             shared.dl.publish(self.cpu, &self.dl);
         }
-        if let Some(before) = before {
-            shared.sums.replace(self.cpu, before, Sums::of(this));
-        }
+        shared.sums.replace(self.cpu, before, Sums::of(this));
     }
 
     /// Whether there is, or has been, anything of the deadline class.
