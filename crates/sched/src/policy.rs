@@ -197,6 +197,9 @@ pub trait Policy: Sized + Debug + 'static {
         false
     }
 
+    /// Publishes how much of the CPU is used, where somebody looks at energy.
+    fn publish_usage(_rq: &Rq<Self>, _shared: &Shared<Self>) {}
+
     /// Brings load averages of the whole run queue up to date, before balancing.
     fn update_blocked_averages(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 

@@ -179,10 +179,37 @@ impl<P: Policy> Rq<P> {
     /// Tells the other CPUs how things stand here.
     #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
+        // What more there is to tell is apart, so that most CPUs keep nothing over a call.
+        if shared.tells_more() {
+            self.publish_more(shared);
+        } else if self.uses_dl() {
+            self.publish_dl(shared);
+        } else {
+            self.publish_own(shared);
+        }
+    }
+
+    /// What every CPU tells.
+    #[inline]
+    fn publish_own(&self, shared: &Shared<P>) {
+        shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
+        P::publish(self, shared);
+    }
+
+    /// As [`Self::publish`], with what it has to tell of deadline tasks.
+    #[inline(never)]
+    fn publish_dl(&self, shared: &Shared<P>) {
+        self.publish_own(shared);
+        shared.dl.publish(self.cpu, &self.dl);
+    }
+
+    /// As [`Self::publish`], on a machine that adds up what its CPUs tell, or where somebody looks at energy.
+    #[inline(never)]
+    fn publish_more(&self, shared: &Shared<P>) {
         let this = shared.cpu(self.cpu);
         let before = shared.sums.kept().then(|| Sums::of(this));
-        this.publish_core(self.nr_running, self.running == Running::Idle && self.online);
-        P::publish(self, shared);
+        self.publish_own(shared);
+        P::publish_usage(self, shared);
         if self.uses_dl() {
             shared.dl.publish(self.cpu, &self.dl);
         }

@@ -224,6 +224,8 @@ pub struct Shared<P: Policy> {
     pressed: AtomicBool,
     overloaded: RootFlags,
     energy: Option<Box<Energy>>,
+    /// A CPU tells more than its own figures: there is energy, or there are sums.
+    tells_more: bool,
     /// Somebody has asked for a utilisation clamp (`sched_uclamp_used`).
     uclamp_used: AtomicBool,
     cpus: Vec<Published>,
@@ -246,6 +248,7 @@ impl<P: Policy> Shared<P> {
         let domains = DomainSets::new(&topology, config.balancer, config.features, roots);
         let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity));
         let sums = CacheSums::new(&topology, config.callers);
+        let energy = Energy::new(&topology, &config).map(Box::new);
         let cpu_loads = config.balancer.has_cpu_load().then(|| CpuLoads::new(topology.nr_cpus()));
         let shared = Self {
             cpus: cpus.collect(),
@@ -257,7 +260,8 @@ impl<P: Policy> Shared<P> {
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
             pressed: AtomicBool::new(false),
             overloaded: RootFlags::default(),
-            energy: Energy::new(&topology, &config).map(Box::new),
+            tells_more: sums.kept() || energy.is_some(),
+            energy,
             uclamp_used: AtomicBool::new(config.tunables.uclamp() != UclampTunables::default()),
             config,
             domains,
@@ -477,6 +481,12 @@ impl<P: Policy> Shared<P> {
     pub fn looks_at_energy(&self) -> bool {
         let everywhere = (0..self.nr_cpus() as u32).map(CpuId);
         self.energy.is_some() && everywhere.into_iter().any(|cpu| self.domains.asym_domain(cpu).is_some())
+    }
+
+    /// Whether a CPU tells more than its own figures.
+    #[inline]
+    pub(crate) fn tells_more(&self) -> bool {
+        self.tells_more
     }
 
     /// Energy, where somebody looks at it.

@@ -106,15 +106,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     fn on_task_exec(&mut self, cpu: usize, task: u32) {
-        let paid = self.core.cpus[cpu].debt == 0;
+        let this = &self.core.cpus[cpu];
+        let paid = this.debt == 0;
+        let done = paid && this.work == 0;
+        let kernel_end = this.kernel_end;
         if paid {
             self.core.report_soft(cpu);
         }
         let user = self.tasks[task as usize].next.in_user_mode();
-        let this = &self.core.cpus[cpu];
-        let done = paid && this.work == 0;
         let preemptible = user || (self.preempt_full && !done);
-        if preemptible && self.core.now >= this.kernel_end && self.leaves(cpu, user) {
+        if preemptible && self.core.now >= kernel_end && self.leaves(cpu, user) {
             self.preempt(cpu);
         } else if done {
             self.interpret(cpu, task);

@@ -69,16 +69,15 @@ impl Code {
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The running task of `cpu` has no debts and no work left: what does it do next?
     pub(crate) fn interpret(&mut self, cpu: usize, task: u32) {
-        loop {
+        let user = loop {
             let this = &self.tasks[task as usize];
             let code = self.programs.code[this.pc as usize];
             let flow = match this.next {
                 Next::Fetch => {
                     if self.core.cpus[cpu].debt > 0 && !code.may_begin_in_debt() {
-                        break;
+                        break true;
                     }
-                    if self.core.now >= self.stop_at && code != Code::Exit {
-                        self.skip_to_exit(task);
+                    if self.core.now >= self.stop_at && self.skips_to_exit(task, code) {
                         continue;
                     }
                     self.steps += 1;
@@ -117,16 +116,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let owes = this.debt > 0 || this.work > 0;
             if user && self.leaves(cpu, user) {
                 if owes {
-                    break;
+                    break true;
                 }
                 self.preempt(cpu);
                 return;
             }
             if owes && next != Next::Fetch {
-                break;
+                break user;
             }
-        }
-        self.leave_interrupt_here(cpu);
+        };
+        self.leave_interrupt_in(cpu, user);
     }
 
     #[inline(never)]
@@ -138,12 +137,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The run is over: the task has nothing more to do but to end, as every program does.
+    /// The run is over: the task, which is at `code`, has nothing more to do but to end, as every program does. Whether it was not there yet.
     #[cold]
-    fn skip_to_exit(&mut self, task: u32) {
+    fn skips_to_exit(&mut self, task: u32, code: Code) -> bool {
         let this = &mut self.tasks[task as usize];
         let rest = &self.programs.code[this.pc as usize..];
         this.pc += rest.iter().position(|code| *code == Code::Exit).map_or(0, |ahead| ahead as u32);
+        code != Code::Exit
     }
 
     #[cold]
@@ -193,8 +193,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn call(&mut self, cpu: usize, task: u32, extra: u64) -> Flow {
-        self.charge_call(cpu, self.core.costs.syscall_ns + extra);
         self.tasks[task as usize].next = Next::Enter;
+        self.charge_call(cpu, self.core.costs.syscall_ns + extra);
         Flow::Stage
     }
 
@@ -202,6 +202,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline]
     fn call_if(&mut self, needed: bool, cpu: usize, task: u32) -> Flow {
         if needed { self.call(cpu, task, 0) } else { Flow::Done }
+    }
+
+    /// A loop of the phase begins ([`Code::Loop`]).
+    #[inline]
+    fn loop_is_here(&mut self, task: u32) -> Flow {
+        let this = &mut self.tasks[task as usize];
+        debug_assert_eq!(self.programs.code[this.pc as usize], Code::Loop);
+        this.loop_start = self.core.now;
+        this.loop_work = 0;
+        self.loop_begins(task);
+        Flow::Done
     }
 
     /// An instruction begins.
@@ -215,12 +226,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 this.loops = loops;
                 Flow::Done
             }
-            Code::Loop => {
-                this.loop_start = now;
-                this.loop_work = 0;
-                self.loop_begins(task);
-                Flow::Done
-            }
+            Code::Loop => self.loop_is_here(task),
             Code::LoopEnd { back } => {
                 let duration = now - this.loop_start;
                 let event = Event::LoopEnd { task: TaskId(task), duration, work: this.loop_work };
@@ -230,10 +236,19 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 self.core.emit(cpu, &event);
                 self.loop_ends(task, duration);
-                if again && duration == 0 {
-                    self.spins(cpu, task);
+                if !again {
+                    return Flow::Done;
                 }
-                if again { Flow::Stage } else { Flow::Done }
+                if duration == 0 {
+                    self.spins(cpu, task);
+                    return Flow::Stage;
+                }
+                if self.leaves(cpu, true) {
+                    return Flow::Stage;
+                }
+                // Nothing comes between the two loops.
+                self.steps += 1;
+                self.loop_is_here(task)
             }
             Code::Repeat { back } => {
                 if again(&mut this.rounds) {

@@ -65,10 +65,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `arm_exec_in`
     pub(crate) fn leave_interrupt_here(&mut self, cpu: usize) {
+        let user = self.in_user_mode(cpu);
+        self.leave_interrupt_in(cpu, user);
+    }
+
+    /// As [`Self::leave_interrupt_here`]; `user`: see [`Self::in_user_mode`].
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // see `arm_exec_in`
+    pub(crate) fn leave_interrupt_in(&mut self, cpu: usize, user: bool) {
+        debug_assert_eq!(user, self.in_user_mode(cpu));
         if self.governed {
             self.govern(cpu);
         }
-        let user = self.in_user_mode(cpu);
         let rq = &self.rqs[cpu];
         let resched = rq.need_resched() | (rq.notify_resume() & user);
         let this = &mut self.core.cpus[cpu];

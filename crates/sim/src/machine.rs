@@ -578,7 +578,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 at_once = 0;
             }
             self.dispatch(source);
-            if let Some(error) = self.error.take() {
+            if self.error.is_some()
+                && let Some(error) = self.error.take()
+            {
                 return Err(error);
             }
             handled += 1;

@@ -145,6 +145,9 @@ fn a_full_cpu_ends_it_until_all_have_room_again() {
         // It fills the small CPU that it begins on, for a moment, and then a big one.
         let began = told.iter().rfind(|(_, on)| *on).map(|(at, _)| *at);
         assert!(began.is_some_and(|began| began < end), "{kernel}: {told:?}");
+        // That the CPU it left is used no longer is found out by whoever brings the averages of idle CPUs up to date.
+        let over = told.last().is_some_and(|&(at, on)| !on && (end..end + 500 * MS).contains(&at));
+        assert!(over, "{kernel}: {told:?}, the hog ended at {end}");
     }
 }
 

@@ -57,16 +57,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let (mut next, mut kind) = (None, ClassKind::Fair);
         let mut left = false;
         let mut stopper = wants_stopper(&rq);
-        let pull_dl = left_dl && deadline::overloaded(shared, cpu);
-        let pull_rt = !ordinary && prev != Running::Idle && needs_pull(&rq, shared, prev_index);
-        if (pull_dl || pull_rt) && !stopper {
-            left |= let_go(&mut rq, shared, self.now);
-            rq.publish(shared);
-            drop(rq);
-            self.pull_higher(cpu, pull_dl, pull_rt);
-            rq = self.rqs.rq(cpu);
-            rq.newidle = false;
-            stopper = wants_stopper(&rq);
+        let above = !ordinary && prev != Running::Idle;
+        if (left_dl || above) && !stopper {
+            let pull_dl = left_dl && deadline::overloaded(shared, cpu);
+            let pull_rt = above && needs_pull(&rq, shared, prev_index);
+            if pull_dl || pull_rt {
+                left |= let_go(&mut rq, shared, self.now);
+                rq.publish(shared);
+                drop(rq);
+                self.pull_higher(cpu, pull_dl, pull_rt);
+                rq = self.rqs.rq(cpu);
+                rq.newidle = false;
+                stopper = wants_stopper(&rq);
+            }
         }
         if !stopper {
             (next, kind) = class::pick(&mut rq, shared);
@@ -89,13 +92,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.need_resched = false;
         rq.resched_lazily = false;
         shared.cpu(cpu).need_resched.store(false, core::sync::atomic::Ordering::Relaxed);
+        let curr = rq.current;
         let running = match next {
             _ if stopper => Running::Stopper,
+            // Whoever has been off the CPU meanwhile is not `current`.
+            Some(_) if next == curr => prev,
             Some(index) => Running::Task(rq.tasks[index].id),
             None => Running::Idle,
         };
         let mut migrated = false;
-        let curr = rq.current;
         if next != curr {
             class::switch(&mut rq, shared, next, kind);
             let now = self.now;

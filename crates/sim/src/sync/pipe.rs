@@ -110,25 +110,41 @@ impl Pipe {
         }
     }
 
-    fn put(&mut self, bytes: u32) {
-        self.used += bytes;
-        let (size, pages) = match &mut self.content {
-            Content::Pages { size, pages, .. } => (size, pages),
-            Content::Bytes { messages, .. } => {
-                *messages += 1;
-                return;
+    /// Puts a message in, if it has room.
+    #[inline]
+    fn put(&mut self, bytes: u32) -> bool {
+        match &mut self.content {
+            Content::Pages { size, most, pages } => {
+                let (merged, own) = Content::split(*size, pages, bytes);
+                if pages.len() + own > *most {
+                    return false;
+                }
+                if merged > 0
+                    && let Some(last) = pages.back_mut()
+                {
+                    last.unread += merged;
+                    last.end += merged;
+                }
+                if own > 0 {
+                    Self::append(pages, *size, bytes - merged);
+                }
             }
-        };
-        let (merged, own) = Content::split(*size, pages, bytes);
-        if merged > 0
-            && let Some(last) = pages.back_mut()
-        {
-            last.unread += merged;
-            last.end += merged;
+            Content::Bytes { capacity, messages } => {
+                if self.used >= *capacity {
+                    return false;
+                }
+                *messages += 1;
+            }
         }
-        let mut left = bytes - merged;
-        for _ in 0..own {
-            let here = left.min(*size);
+        self.used += bytes;
+        true
+    }
+
+    /// So many bytes in pages of their own.
+    fn append(pages: &mut VecDeque<Page>, size: u32, bytes: u32) {
+        let mut left = bytes;
+        while left > 0 {
+            let here = left.min(size);
             pages.push_back(Page { unread: here, end: here });
             left -= here;
         }
@@ -174,7 +190,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline]
     pub(crate) fn write(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
         let pipe = &mut self.objects.pipes[index as usize];
-        if !pipe.fits(bytes) {
+        let before = pipe.used;
+        if !pipe.put(bytes) {
             let others = pipe.writers;
             pipe.writers.push(&mut self.tasks, task);
             self.tasks[task as usize].due = self.core.now;
@@ -185,8 +202,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             return self.block(cpu, task, PrevState::Sleeping);
         }
-        let before = pipe.used;
-        pipe.put(bytes);
         self.objects.buffers += u32::from(pipe.is_socket());
         let (used, readers) = (pipe.used, pipe.readers);
         if self.wanted(readers).is_some_and(|wanted| (before < wanted || before == 0) && wanted <= used) {
@@ -263,8 +278,7 @@ mod tests {
     /// Writes messages until no more fits: how many.
     fn fill(pipe: &mut Pipe, bytes: u32) -> u32 {
         let mut written = 0;
-        while pipe.fits(bytes) {
-            pipe.put(bytes);
+        while pipe.put(bytes) {
             written += 1;
         }
         written
@@ -289,9 +303,8 @@ mod tests {
     #[test]
     fn large_messages_take_whole_pages_and_their_rest_may_merge() {
         let mut pipe = channel(Channel::Pipe, 4 * 4096);
-        pipe.put(5000);
-        // Its second page has 904 bytes; 4196 = 100 behind them and a page.
-        pipe.put(4196);
+        // The second page of the first has 904 bytes; 4196 = 100 behind them and a page.
+        assert!(pipe.put(5000) && pipe.put(4196));
         assert!(pipe.fits(4096) && !pipe.fits(4097 + 4096));
         pipe.get(9196);
         assert_eq!((pipe.used, fill(&mut pipe, 4096)), (0, 4));
@@ -313,8 +326,7 @@ mod tests {
             pipe.messages()
         };
         assert_eq!([read(100), read(1), read(99), read(800), read(8900), read(100)], [99, 99, 98, 90, 1, 0]);
-        pipe.put(30);
-        pipe.put(70);
+        assert!(pipe.put(30) && pipe.put(70));
         assert_eq!(pipe.messages(), 2);
         pipe.get(100);
         assert_eq!((pipe.messages(), channel(Channel::Pipe, 4096).messages()), (0, 0));

@@ -147,6 +147,27 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     fn migrate<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
 }
 
+/// Publishes what is on a CPU, which is as loaded as that.
+#[inline]
+fn publish_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>, load: u64) {
+    let root = &rq.class.groups[ROOT].cfs;
+    shared.cpu(rq.cpu).publish_fair(FairStats {
+        load,
+        runnable: root.avg.runnable_avg,
+        util: root.avg.util_avg,
+        util_est: rq.class.util_est,
+        h_nr_runnable: root.h_nr_runnable,
+        h_nr_queued: root.h_nr_queued,
+        h_nr_idle: root.h_nr_idle,
+    });
+}
+
+/// As [`publish_load`], where balancers compare loads.
+#[inline(never)]
+fn publish_queue_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>) {
+    publish_load(rq, shared, rq.queue_load(shared, ROOT));
+}
+
 /// A CPU under the fair class.
 pub type FairCpu<D, T> = Rq<Fair<D, T>>;
 /// What CPUs under the fair class share.
@@ -371,17 +392,16 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.update_blocked(shared);
     }
 
+    #[inline]
     fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
-        let root = &rq.class.groups[ROOT].cfs;
-        shared.cpu(rq.cpu).publish_fair(FairStats {
-            load: if shared.config.balancer.is_by_load() { rq.queue_load(shared, ROOT) } else { root.avg.load_avg },
-            runnable: root.avg.runnable_avg,
-            util: root.avg.util_avg,
-            util_est: rq.class.util_est,
-            h_nr_runnable: root.h_nr_runnable,
-            h_nr_queued: root.h_nr_queued,
-            h_nr_idle: root.h_nr_idle,
-        });
+        if shared.config.balancer.is_by_load() {
+            publish_queue_load(rq, shared);
+        } else {
+            publish_load(rq, shared, rq.class.groups[ROOT].cfs.avg.load_avg);
+        }
+    }
+
+    fn publish_usage(rq: &Rq<Self>, shared: &Shared<Self>) {
         if let Some(energy) = shared.energy() {
             energy_aware::publish(rq, energy);
         }

@@ -22,7 +22,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let mut cfs = self.first_asked(shared);
             let (limits, mut throttled) = (self.class.limits, false);
             loop {
-                if self.class.groups[cfs].cfs.curr.is_some_and(|curr| self.se(curr).on_rq) {
+                let queue = &self.class.groups[cfs].cfs;
+                let running = queue.curr.filter(|&curr| self.se(curr).on_rq);
+                let only = running.filter(|_| queue.nr_queued == 1);
+                if running.is_some() {
                     self.update_curr(shared, cfs);
                 }
                 if limits && self.check_limit(shared, cfs) {
@@ -31,7 +34,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     }
                     throttled = true;
                 }
-                let se = D::pick(self, shared, cfs);
+                let se = only.unwrap_or_else(|| D::pick(self, shared, cfs));
                 if self.se(se).delayed {
                     self.dequeue_entities(shared, se, Dequeue::Delayed, true);
                     if let Some(task) = se.as_task() {
