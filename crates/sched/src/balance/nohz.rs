@@ -58,7 +58,7 @@ impl Nohz {
 
     /// That has been done at `now`; `left`: some have not come to nothing.
     pub(crate) fn end_blocked(&self, now: u64, left: bool) {
-        self.next_blocked.store(now + BLOCKED_NS, Relaxed);
+        self.next_blocked.store(now.saturating_add(BLOCKED_NS), Relaxed);
         if left {
             self.blocked_is_left();
         }
