@@ -83,7 +83,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     short(text, "nr_switches", stat.cpus.get(index).map_or(0, |cpu| cpu.switches).to_string());
     short(text, "nr_uninterruptible", cpu.nr_uninterruptible.to_string());
     // Jiffies, which the kernel prints as if they were nanoseconds.
-    short(text, "next_balance", ms_text((cpu.next_balance / snapshot.tick_ns.max(1)) as i64));
+    short(text, "next_balance", ms_text(cpu.next_balance_jiffies as i64));
     short(text, "curr->pid", cpu.curr.task().map_or(0, task_pid).to_string());
     short(text, "clock", ms_text(cpu.clock as i64));
     short(text, "clock_task", ms_text(cpu.clock as i64));

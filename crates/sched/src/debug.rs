@@ -87,7 +87,7 @@ pub struct CpuDebug {
     /// Uninterruptible sleeps begun here less those ended here: only the sum over the CPUs means something.
     pub nr_uninterruptible: i64,
     /// When it balances next.
-    pub next_balance: u64,
+    pub next_balance_jiffies: u64,
     /// `rq_clock`.
     pub clock: u64,
     /// How long it is idle on average.
@@ -299,7 +299,11 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
         curr: rq.running(),
         nr_running: rq.nr_running,
         nr_uninterruptible: rq.load.nr_uninterruptible,
-        next_balance: rq.balance.next_balance,
+        next_balance_jiffies: if shared.config.balancer.is_early() {
+            rq.balance.next_balance / shared.config.tunables.tick_ns().max(1)
+        } else {
+            rq.balance.next_balance
+        },
         clock: rq.clock.now(),
         avg_idle: rq.balance.avg_idle,
         max_idle_balance_cost: rq.balance.max_idle_balance_cost,

@@ -44,7 +44,8 @@ pub enum Eevdf {
     /// As in 6.12: 6.6 with delayed dequeue, custom slices and short-slice preemption; a task that was overtaken by a
     /// short one is rescheduled as soon as it is not eligible.
     V6_12,
-    /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits.
+    /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits; a balancer that has not failed
+    /// leaves alone who is not eligible (6.14).
     V6_18,
     /// As in [late releases](Kernel::as_of) of 6.18: a woken task is compared with who is picked once those have left whose dequeue was
     /// delayed; a wakeup that does not preempt shortens protection; a new task preempts nobody; lag is limited by the longest slice on the queue.

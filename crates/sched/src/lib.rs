@@ -34,6 +34,7 @@ pub mod group;
 pub mod host;
 pub mod ids;
 pub mod invariants;
+mod jiffies;
 pub mod kernels;
 mod limits;
 mod list;

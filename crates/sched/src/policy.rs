@@ -192,6 +192,11 @@ pub trait Policy: Sized + Debug + 'static {
         rq.listed().collect()
     }
 
+    /// Whether the balancer should rather take others than this task, as it has had more than its share here, and would have to share on `to`, too.
+    fn has_run_ahead(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32, _to: &Rq<Self>) -> bool {
+        false
+    }
+
     /// Whether the balancer should leave the task: it is delayed, or a buddy.
     fn sticky(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false

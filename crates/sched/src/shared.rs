@@ -29,6 +29,7 @@ use crate::energy::{Energy, EnergyModel};
 use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::jiffies::Jiffies;
 use crate::kernels::{Eevdf, Kernel, Throttle};
 use crate::loadavg;
 use crate::policy::Policy;
@@ -213,6 +214,7 @@ pub struct Shared<P: Policy> {
     /// There is more than one root domain.
     split: AtomicBool,
     pub(crate) nohz: Nohz,
+    pub(crate) jiffies: Jiffies,
     pub(crate) rt: Cpupri,
     pub(crate) dl: DlShared,
     pub(crate) loadavg: loadavg::Shares,
@@ -254,6 +256,7 @@ impl<P: Policy> Shared<P> {
             cpus: cpus.collect(),
             idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
             nohz: Nohz::new(topology.nr_cpus()),
+            jiffies: Jiffies::new(),
             rt: Cpupri::new(topology.nr_cpus(), config.overload),
             dl,
             loadavg: loadavg::Shares::new(config.tunables.tick_ns()),
@@ -281,6 +284,11 @@ impl<P: Policy> Shared<P> {
         };
         shared.new_group(GroupId::ROOT, weight::NICE_0_LOAD, false);
         shared
+    }
+
+    /// When the first tick of the machine is due, nanoseconds, if not at 0: jiffies are counted from there, a tick each.
+    pub fn set_first_tick(&self, at_ns: u64) {
+        self.jiffies.set_first(at_ns);
     }
 
     /// How idle a CPU is, if it is.

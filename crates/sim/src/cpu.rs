@@ -26,6 +26,10 @@ pub(crate) const STOPPER: u32 = u32::MAX - 1;
 pub(crate) const RESCHED: u8 = 1;
 pub(crate) const NOHZ: u8 = 2;
 
+/// What SCHED_SOFTIRQ is raised for: to balance for the CPU, to balance for the idle ones.
+pub(crate) const BALANCE: u8 = 1;
+pub(crate) const NOHZ_BALANCE: u8 = 2;
+
 /// A CPU.
 //
 // In this order in memory, 64 bytes a paragraph: what every event looks at comes first.
@@ -54,8 +58,8 @@ pub(crate) struct Cpu {
     pub(crate) unscaled: bool,
     /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
-    /// Interrupts on their way: [`RESCHED`], [`NOHZ`].
-    pub(crate) ipi: u8,
+    /// SCHED_SOFTIRQ is raised, for [`BALANCE`], [`NOHZ_BALANCE`]: it comes at `softirq_at`.
+    pub(crate) softirq: u8,
     pub(crate) soft_kind: OverheadKind,
 
     /// Part of `debt` that can be preempted; `soft_kind` is what it is.
@@ -70,6 +74,10 @@ pub(crate) struct Cpu {
     /// Who had it last.
     pub(crate) recent: Recent,
 
+    /// When the interrupt returns that raised the softirq: before anybody can be switched to.
+    softirq_at: u64,
+    /// Interrupts on their way: [`RESCHED`], [`NOHZ`].
+    pub(crate) ipi: u8,
     /// When the first of the interrupts on their way arrives.
     pub(crate) ipi_at: u64,
     /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
@@ -91,6 +99,8 @@ impl Cpu {
             resched: false,
             ipi: 0,
             ipi_at: 0,
+            softirq: 0,
+            softirq_at: 0,
             soft: 0,
             soft_kind: OverheadKind::Migration,
             curr: IDLE,
@@ -141,6 +151,9 @@ impl Cpu {
     pub(crate) fn stop(&mut self, now: u64, stopped: bool) {
         if !stopped && self.kernel_end > self.stopped_at {
             self.kernel_end += now - self.stopped_at;
+        }
+        if !stopped && self.softirq_at > self.stopped_at {
+            self.softirq_at += now - self.stopped_at;
         }
         self.stopped_at = if stopped { now } else { NEVER };
     }
@@ -228,6 +241,24 @@ impl Cpu {
     #[inline]
     pub(crate) fn paid_at(&self) -> u64 {
         self.since.saturating_add(self.debt)
+    }
+
+    /// An interrupt that began at `now` and takes `ns` raises SCHED_SOFTIRQ.
+    pub(crate) fn raise_softirq(&mut self, why: u8, now: u64, ns: u64) {
+        self.softirq |= why;
+        self.softirq_at = now.saturating_add(ns);
+    }
+
+    /// What the softirq was raised for, if it comes at `now` or should have come.
+    #[inline]
+    pub(crate) fn take_softirq(&mut self, now: u64) -> u8 {
+        if self.softirq == 0 || self.softirq_at > now { 0 } else { std::mem::take(&mut self.softirq) }
+    }
+
+    /// When the softirq comes, which is raised.
+    #[inline]
+    pub(crate) fn softirq_at(&self) -> u64 {
+        self.softirq_at.max(self.since)
     }
 
     /// The kernel takes `ns` that cannot be preempted, from `now`, to which accounts are settled.

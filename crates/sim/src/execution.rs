@@ -66,6 +66,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.core.cpus[cpu];
         let at = match this.curr {
             _ if this.is_stopped() => NEVER,
+            _ if this.softirq != 0 => this.softirq_at(),
             IDLE if this.resched => this.paid_at(),
             IDLE => NEVER,
             STOPPER => this.paid_at(),
@@ -89,7 +90,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.core.cpus[cpu];
         this.exec_at = NEVER;
         this.settle(now);
-        match this.curr {
+        let softirq = this.take_softirq(now);
+        if softirq != 0 {
+            self.on_softirq(cpu, softirq);
+            return;
+        }
+        match self.core.cpus[cpu].curr {
             IDLE => {
                 if self.rqs[cpu].need_resched() {
                     self.preempt(cpu);

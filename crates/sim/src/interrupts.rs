@@ -6,7 +6,7 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, SchedPolicy, Scheduler, Timer};
 use vruntime_trace::Sink;
 
-use crate::cpu::{NEVER, NOHZ};
+use crate::cpu::{BALANCE, NEVER, NOHZ, NOHZ_BALANCE};
 use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
 use crate::task::Life;
@@ -82,7 +82,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.core.cpus[cpu];
         this.resched = resched;
         if self.host.is_some() {
-            let busy = resched || !this.is_idle();
+            let busy = resched || this.softirq != 0 || !this.is_idle();
             self.tell_host(cpu, busy);
         }
         self.arm_exec_in(cpu, user);
@@ -117,12 +117,30 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.taken(cpu, true);
         let now = self.core.now;
         self.core.cpus[cpu].settle(now);
+        let owed = self.core.cpus[cpu].debt;
         self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
         self.start_tick(cpu);
         let id = CpuId(cpu as u32);
         let balances = sched!(self, cpu).tick(id);
         self.take_due(cpu, true);
+        // What 2.6.15 looked for; later kernels have the softirq for that.
+        self.charge_searches(cpu, OverheadKind::Tick);
         if balances {
+            let this = &mut self.core.cpus[cpu];
+            this.raise_softirq(BALANCE, now, this.debt - owed);
+        }
+        self.leave_interrupt(cpu);
+    }
+
+    /// SCHED_SOFTIRQ, on the way out of the interrupt that raised it (`run_rebalance_domains`).
+    #[inline(never)]
+    pub(crate) fn on_softirq(&mut self, cpu: usize, why: u8) {
+        let id = CpuId(cpu as u32);
+        if why & NOHZ_BALANCE != 0 {
+            sched!(self, cpu).nohz_balance(id);
+            self.charge_searches(cpu, OverheadKind::Ipi);
+        }
+        if why & BALANCE != 0 {
             sched!(self, cpu).balance(id);
             self.charge_searches(cpu, OverheadKind::Tick);
         }
@@ -137,8 +155,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let why = std::mem::take(&mut self.core.cpus[cpu].ipi);
         self.core.charge(cpu, OverheadKind::Ipi, self.core.costs.ipi_ns);
         if why & NOHZ != 0 {
-            sched!(self, cpu).nohz_balance(CpuId(cpu as u32));
-            self.charge_searches(cpu, OverheadKind::Ipi);
+            self.core.cpus[cpu].raise_softirq(NOHZ_BALANCE, self.core.now, self.core.costs.ipi_ns);
         }
         self.leave_interrupt(cpu);
     }

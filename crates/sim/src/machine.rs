@@ -12,7 +12,8 @@
 //! A timer fires on the CPU on which it was armed: the wakeup happens at once, the reschedule at the end of the interrupt.
 //! A reschedule of another CPU is an interrupt that takes time to arrive; the other CPU acts on its `need_resched` when
 //! that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU takes `idle_exit_ns` to
-//! come to any interrupt. Ticks come only on busy CPUs.
+//! come to any interrupt. Ticks come only on busy CPUs. What an interrupt leaves to a softirq, which is balancing, is done when it returns, before
+//! anybody is switched to.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -339,6 +340,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             stalls: spec.stalls.and_then(|stall| Stalls::new(stall, cpus, config.seed)).map(Box::new),
             rcu: None,
         };
+        machine.shared.set_first_tick(phase);
         machine.describe(spec.energy.as_ref());
         machine.start_clocks();
         machine.arm_stalls();

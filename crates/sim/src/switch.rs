@@ -27,6 +27,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn schedule(&mut self, cpu: usize, prev_state: PrevState) {
         let soft = self.core.report_soft(cpu);
         let this = &mut self.core.cpus[cpu];
+        debug_assert_eq!(this.softirq, 0, "softirqs come before");
         this.resched = false;
         let prev = this.curr;
         if prev < STOPPER {

@@ -63,14 +63,15 @@ fn moves(name: &str, seed: u64) -> Moves {
 }
 
 /// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 691 of them by migration/N, and 20
-/// with the fix. Ours: 903 to 925, 814 to 825 of them by migration/N, and with the fix none, as those that do not compute stay where they
+/// with the fix. Ours: 1495 to 1581, 1491 to 1578 of them by migration/N (as an idle CPU balances in every jiffy that is due,
+/// and not in every other tick for coming a little earlier than a tick after the last: 903 to 925 then), and with the fix none, as those that do not compute stay where they
 /// are. (A real 6.12 makes 3 to 7.)
 #[test]
 fn spurious_migrations() {
     for seed in 0..5 {
         let before = moves("3.17", seed);
-        assert!((880..=950).contains(&before.all()), "{:?}", before.0);
-        assert!((800..=840).contains(&before.of(MigrateCause::Active)), "by migration/N: {:?}", before.0);
+        assert!((1450..=1620).contains(&before.all()), "{:?}", before.0);
+        assert!((1450..=1620).contains(&before.of(MigrateCause::Active)), "by migration/N: {:?}", before.0);
         for name in ["3.18", "6.12"] {
             assert_eq!(moves(name, seed).0, BTreeMap::new(), "{name}");
         }

@@ -63,6 +63,19 @@ impl Balancer {
         self > Self::V2_6_23 && self < Self::V6_1
     }
 
+    /// Whether it balances in a softirq (SCHED_SOFTIRQ, 2.6.20): when the interrupt of the tick that found it due returns, whatever that tick has asked
+    /// for. So the other CPUs, whose ticks came in the same microseconds, may have rescheduled by then, and who had to wait there until the tick can
+    /// be pulled. 2.6.15 balances in the tick itself.
+    pub(crate) fn has_softirq(self) -> bool {
+        self > Self::V2_6_15
+    }
+
+    /// What it tells the time by, at `now`: jiffies. Before groups (`early`) nanoseconds, of which it counts whole ticks.
+    #[inline]
+    pub(crate) fn time<P: Policy>(self, shared: &Shared<P>, now: u64) -> u64 {
+        if self.is_early() { now } else { shared.jiffies.now() }
+    }
+
     /// Whether it looks at averages of a CPU's load over ticks.
     pub(crate) fn has_cpu_load(self) -> bool {
         self < Self::V6_1
@@ -88,7 +101,7 @@ impl LlcShared {
 /// A CPU's state in one of its domains.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainState {
-    /// When it balanced there last, nanoseconds.
+    /// When it balanced there last, [jiffies](Balancer::time).
     pub(crate) last_balance: u64,
     /// Nanoseconds until the next time, while idle.
     pub(crate) interval: u64,
@@ -103,14 +116,14 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, whose CPUs balance each `interval`. Newly-idle balancing is tried every second time, as after boot.
+    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing is tried every second time, as after boot.
     ///
     /// How often it is tried later hangs on what the machine has done: where it has not helped for a while it is tried so seldom that it stays
     /// so. (Watched on a real 6.18 that had been up for hours: of 102 times that a CPU went idle while a task had waited more than 0.5 ms
     /// on the other, it pulled none.) What a recorded machine had done before, nothing says: `crates/sim/COSTS.md`.
-    fn new(interval: u64, now: u64) -> Self {
+    fn new(interval: u64, now: u64, jiffies: u64) -> Self {
         Self {
-            last_balance: now,
+            last_balance: jiffies,
             interval,
             nr_balance_failed: 0,
             max_newidle_lb_cost: 0,
@@ -118,6 +131,16 @@ impl DomainState {
             newidle_calls: 512,
             newidle_success: 256,
             newidle_ratio: 512,
+        }
+    }
+
+    /// There was nothing to be done: next time after twice as long, but not beyond the domain's longest interval, or that for tasks all of which
+    /// are `pinned`.
+    pub(crate) fn back_off(&mut self, domain: &domains::Domain, pinned: bool) {
+        /// Nanoseconds.
+        const MAX_PINNED_INTERVAL: u64 = 512_000_000;
+        if self.interval < domain.max_interval || (pinned && self.interval < MAX_PINNED_INTERVAL) {
+            self.interval *= 2;
         }
     }
 
@@ -158,19 +181,21 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
     // longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms, times 16,
     // less a tick), not 28. Of older balancers nobody has watched it.
     let idled = shared.config.balancer >= Balancer::V6_1;
+    let jiffies = shared.config.balancer.time(shared, now);
     let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
     let mut states: Vec<DomainState> =
-        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now)).collect();
+        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now, jiffies)).collect();
     let most = shared.domains.most_levels().max(states.len());
-    states.resize_with(most, || DomainState::new(1_000_000, now));
+    states.resize_with(most, || DomainState::new(1_000_000, now, jiffies));
     states
 }
 
-/// A CPU's own state of balancing. Times are nanoseconds.
+/// A CPU's own state of balancing. Times are nanoseconds but where it says otherwise.
 #[derive(Debug)]
 #[repr(C)] // the dice do not fit the cache line of the others
 pub(crate) struct RqBalance {
     pub(crate) domains: Vec<DomainState>,
+    /// When the first of its domains is due, [jiffies](Balancer::time).
     pub(crate) next_balance: u64,
     /// How long it is idle on average, at most twice what balancing takes.
     pub(crate) avg_idle: u64,
@@ -206,9 +231,9 @@ impl RqBalance {
         self.domains = states(shared, cpu, now);
     }
 
-    /// The CPU is there again, and idle, since `now`.
-    pub(crate) fn online(&mut self, now: u64) {
-        self.next_balance = now;
+    /// The CPU is there again, and idle, since `now`, which is in the jiffy `jiffies`.
+    pub(crate) fn online(&mut self, now: u64, jiffies: u64) {
+        self.next_balance = jiffies;
         self.avg_idle = 2 * MIGRATION_COST_NS;
         self.idle_stamp = now;
         self.max_idle_balance_cost = MIGRATION_COST_NS;

@@ -10,7 +10,7 @@ use crate::sync::{AtomicBool, AtomicU64};
 #[derive(Debug)]
 pub(crate) struct Nohz {
     cpus: AtomicCpuMask,
-    /// Earliest time one of them should balance, nanoseconds.
+    /// Earliest time one of them should balance, [jiffies](super::Balancer::time).
     pub(crate) next_balance: AtomicU64,
     /// A CPU has joined since `next_balance` was found, and may be due earlier: somebody shall look (`nohz.needs_update`).
     pub(crate) needs_update: AtomicBool,
@@ -20,12 +20,9 @@ pub(crate) struct Nohz {
     pub(crate) stats: AtomicBool,
     /// Some idle CPU's averages may not have come to nothing yet (`nohz.has_blocked`).
     has_blocked: AtomicBool,
-    /// When they shall be brought up to date, nanoseconds (`nohz.next_blocked`).
+    /// When they shall be brought up to date, jiffies (`nohz.next_blocked`).
     next_blocked: AtomicU64,
 }
-
-/// Averages of idle CPUs are brought up to date so often, nanoseconds (`LOAD_AVG_PERIOD`).
-const BLOCKED_NS: u64 = 32_000_000;
 
 impl Nohz {
     pub(crate) fn new(nr_cpus: usize) -> Self {
@@ -40,10 +37,10 @@ impl Nohz {
         }
     }
 
-    /// Whether averages of idle CPUs are to be brought up to date.
+    /// When averages of idle CPUs are to be brought up to date, jiffies; none if all have come to nothing.
     #[inline]
-    pub(crate) fn blocked_is_due(&self, now: u64) -> bool {
-        self.has_blocked.load(Relaxed) && now > self.next_blocked.load(Relaxed)
+    pub(crate) fn blocked_due(&self) -> Option<u64> {
+        self.has_blocked.load(Relaxed).then(|| self.next_blocked.load(Relaxed))
     }
 
     /// Somebody begins to bring them up to date: who goes idle meanwhile says so anew.
@@ -56,9 +53,9 @@ impl Nohz {
         self.has_blocked.store(true, Relaxed);
     }
 
-    /// That has been done at `now`; `left`: some have not come to nothing.
-    pub(crate) fn end_blocked(&self, now: u64, left: bool) {
-        self.next_blocked.store(now.saturating_add(BLOCKED_NS), Relaxed);
+    /// That has been done, and shall be again at `next`, jiffies, if (`left`) some have not come to nothing.
+    pub(crate) fn end_blocked(&self, next: u64, left: bool) {
+        self.next_blocked.store(next, Relaxed);
         if left {
             self.blocked_is_left();
         }

@@ -30,8 +30,6 @@ pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
 
 /// After so many tasks a pass takes a breath.
 const BREAK: u32 = 32;
-/// An interval no longer grows beyond this when all tasks are pinned, nanoseconds.
-const MAX_PINNED_INTERVAL: u64 = 512_000_000;
 
 /// One attempt to pull.
 struct Env<'d> {
@@ -210,10 +208,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             // Since 6.10 a task that does not fit is no sign of a busy machine.
             let backs_off = (by_load || kind != BalanceKind::NewIdle)
                 && !(misfit && self.shared.config.balancer >= Balancer::V6_12);
-            if backs_off
-                && ((all_pinned && state.interval < MAX_PINNED_INTERVAL) || state.interval < domain.max_interval)
-            {
-                state.interval *= 2;
+            if backs_off {
+                state.back_off(domain, all_pinned);
             }
         }
         if busiest_seen.is_some() || pulled > 0 {
@@ -278,6 +274,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
             rq.resched();
             settle(&mut rq, shared, self.host);
+        }
+        drop(rq);
+        if !by_load {
+            let mut rq = self.rqs.rq(env.dst);
+            let state = &mut rq.balance.domains[env.position];
+            if may_move {
+                state.interval = env.domain.min_interval;
+            } else if env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12) {
+                // Who runs there is tied to that CPU, as who waits may be.
+                state.back_off(env.domain, env.all_pinned);
+            }
         }
     }
 
@@ -450,6 +457,10 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
     if P::limit_forbids_move(rq, shared, index, to) {
         return false;
     }
+    if env.failed == 0 && env.cause != MigrateCause::Active && P::has_run_ahead(rq, shared, index, to) {
+        return false;
+    }
+    let task = &rq.tasks[index];
     if !task.allowed(env.dst) {
         env.some_pinned = true;
         if env.kind != BalanceKind::NewIdle
@@ -560,6 +571,8 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     if let Some(loads) = &shared.cpu_loads {
         loads.update(rq, shared, now);
     }
+    let balancer = shared.config.balancer;
+    let time = balancer.time(shared, now);
     if shared.cpu(rq.cpu).is_idle() {
         return None;
     }
@@ -569,13 +582,13 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     if shared.nohz.is_empty() || shared.is_isolated(rq.cpu) {
         return None;
     }
-    let wanted = now >= shared.nohz.next_balance.load(Relaxed)
+    let wanted = time >= shared.nohz.next_balance.load(Relaxed)
         && (rq.nr_running >= 2
             || (shared.pressed() && squeezed_here(rq, shared))
             || kick_for_one(rq.cpu, shared)
             || (shared.config.balancer.is_early() && super::early::shares_core(shared, rq.cpu)));
     // Kernels before 4.17 have the averages of idle CPUs brought up to date only when these balance.
-    let stats = shared.config.balancer >= Balancer::V6_1 && (wanted || shared.nohz.blocked_is_due(now));
+    let stats = balancer >= Balancer::V6_1 && (wanted || shared.nohz.blocked_due().is_some_and(|due| time > due));
     if !wanted && !stats && !shared.nohz.needs_update.load(Relaxed) {
         return None;
     }
@@ -585,7 +598,8 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     }
     if wanted {
         shared.nohz.balance.store(true, Relaxed);
-        shared.nohz.next_balance.store(now + shared.config.tunables.tick_ns(), Relaxed);
+        let soon = if balancer.is_early() { shared.config.tunables.tick_ns() } else { 1 };
+        shared.nohz.next_balance.store(time + soon, Relaxed);
     }
     Some(target)
 }

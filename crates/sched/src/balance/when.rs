@@ -15,7 +15,7 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Nanoseconds until the next balance of a domain: whole ticks; for a busy CPU longer, and a tick less so that levels do
+/// Jiffies until the next balance of a domain (`get_sd_balance_interval`); for a busy CPU longer, and one less so that levels do
 /// not meet at every multiple.
 fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
@@ -24,16 +24,8 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
     if busy && !shared.config.balancer.is_by_load() {
         jiffies -= 1;
     }
-    let most = shared.nr_online() as u64 * 100_000_000;
-    let whole = jiffies.max(1) * tick;
-    if whole <= most { whole } else { (most / tick).max(1) * tick }
-}
-
-/// Whether `now` is in the tick that `at` is in, or past it.
-#[inline]
-fn tick_has_come(now: u64, at: u64, tick: u64) -> bool {
-    // Divisions are slow, and rarely needed.
-    now >= at || (at - now < tick && now / tick == at / tick)
+    let most = shared.nr_online() as u64 * 100_000_000 / tick;
+    jiffies.min(most).max(1)
 }
 
 /// `rq` has nothing to run: whether it should look for work elsewhere, and let go of itself for that. Not if nobody has any to spare, or if it
@@ -61,7 +53,7 @@ pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>,
     false
 }
 
-/// When a domain should next be balanced by its idle CPU.
+/// When a domain should next be balanced by its idle CPU, jiffies.
 fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
     let Some(domain) = shared.domains.at(rq.cpu, position) else { return u64::MAX };
     let state = &rq.balance.domains[position];
@@ -145,12 +137,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             // Work arrived here: somebody else will go on.
             if !shared.cpu(cpu).is_idle() {
-                next = self.now;
+                next = shared.config.balancer.time(shared, self.now);
                 interrupted = true;
                 break;
             }
             blocked |= stats && self.update_blocked(other);
-            if balance && self.now >= self.rqs.rq(other).balance.next_balance {
+            if balance && shared.config.balancer.time(shared, self.now) >= self.rqs.rq(other).balance.next_balance {
                 rebalance_domains(self, other, true);
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);
@@ -158,7 +150,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if stats && interrupted {
             shared.nohz.blocked_is_left();
         } else if stats {
-            shared.nohz.end_blocked(self.now, blocked);
+            shared.nohz.end_blocked(self.next_blocked(), blocked);
         }
         // Whoever was idle when the kick was sent may have work by now: then nobody said when to kick next.
         if next < u64::MAX {
@@ -183,6 +175,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
+    /// When the averages of idle CPUs shall be brought up to date the next time, jiffies: after as long as a half of them takes to go
+    /// (`LOAD_AVG_PERIOD`).
+    fn next_blocked(&self) -> u64 {
+        const PERIOD_NS: u64 = 32_000_000;
+        self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
+    }
+
     /// `cpu` is about to idle: if nobody has brought the averages of idle CPUs up to date for a while, it does, for it seems to have the time
     /// (`nohz_newidle_balance`).
     pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
@@ -197,7 +196,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         for other in idle.into_iter().filter(|&other| shared.cpu(other).is_idle()) {
             left |= self.update_blocked(other);
         }
-        nohz.end_blocked(self.now, left);
+        nohz.end_blocked(self.next_blocked(), left);
     }
 }
 
@@ -218,8 +217,8 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     rq.publish(shared);
     drop(rq);
     let mut idle = idle;
-    let mut next_balance = balancing.now + 60_000_000_000;
-    let tick = shared.config.tunables.tick_ns();
+    let jiffies = shared.jiffies.now();
+    let mut next_balance = jiffies + 60_000_000_000 / shared.config.tunables.tick_ns().max(1);
     let domains: &Domains = &shared.domains;
     let count = domains.of(cpu).count();
     for position in 0..count {
@@ -232,8 +231,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         let mut next = state.last_balance + interval(shared, state, domain, busy);
         drop(rq);
         let mut go_on = true;
-        // By the count of ticks: an interval is over at the first tick of its last period.
-        if tick_has_come(now, next, tick) {
+        if jiffies >= next {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
             let outcome = balancing.load_balance(domains, cpu, position, kind);
             go_on = outcome.go_on;
@@ -243,8 +241,8 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
             let busy = !idle && !shared.cpu(cpu).is_sched_idle();
             let mut rq = balancing.rqs.rq(cpu);
             let state = &mut rq.balance.domains[position];
-            state.last_balance = now;
-            next = now + interval(shared, state, domain, busy);
+            state.last_balance = jiffies;
+            next = jiffies + interval(shared, state, domain, busy);
         }
         next_balance = next_balance.min(next);
         if !go_on {

@@ -219,7 +219,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, shared);
         rq.online = true;
-        rq.balance.online(self.now);
+        rq.balance.online(self.now, self.shared.config.balancer.time(self.shared, self.now));
         rt::rq_online(&rq, shared);
         P::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {

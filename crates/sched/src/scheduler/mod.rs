@@ -29,6 +29,7 @@ use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
 use crate::shared::Shared;
 use crate::task::{Migrations, NIL, SchedPolicy, Task, TaskAttrs, TaskState, Wakeups};
+use crate::tunables::Tunables;
 use crate::uclamp::TaskUclamp;
 use crate::weight;
 
@@ -318,20 +319,26 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         id
     }
 
-    /// The scheduler's tick on `cpu`. True when the balancing softirq is due: call [`Self::balance`] next.
+    /// The scheduler's tick on `cpu`. True when it raises the balancing softirq: call [`Self::balance`] when the interrupt returns, which is before
+    /// [`Self::schedule`], whatever the tick has asked for.
     #[must_use]
     pub fn tick(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
+        shared.jiffies.tick(cpu, self.now, shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now, shared);
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
-        let due = self.now >= rq.balance.next_balance && !shared.is_isolated(cpu);
+        let due = shared.config.balancer.time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
         settle(&mut rq, shared, self.host);
         let kick = balance::nohz_kick(&mut rq, shared, self.now);
         drop(rq);
         if let Some(target) = kick {
             self.host.kick_nohz(target);
+        }
+        if due && !shared.config.balancer.has_softirq() {
+            self.balance(cpu);
+            return false;
         }
         due
     }
@@ -400,6 +407,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// `cpu`, idle and without a tick, was kicked to balance for all CPUs like it.
     pub fn nohz_balance(&mut self, cpu: CpuId) {
+        self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut balancing =
             Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };
         balancing.nohz_idle(cpu);
@@ -423,11 +431,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         loadavg::tick_stopped(&mut rq, self.shared, self.now);
+        drop(rq);
+        self.shared.jiffies.leave(cpu);
     }
 
     /// The host lets a CPU that is no longer idle tick again.
     #[inline]
     pub fn tick_restarted(&mut self, cpu: CpuId) {
+        self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
     }

@@ -136,7 +136,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             shared.forget(task.id);
         }
         settle(&mut rq, shared, self.host);
-        if running == Running::Idle && shared.nohz.blocked_is_due(self.now) && shared.config.balancer >= Balancer::V6_1
+        if running == Running::Idle
+            && shared.nohz.blocked_due().is_some_and(|due| shared.jiffies.now() >= due)
+            && shared.config.balancer >= Balancer::V6_1
         {
             drop(rq);
             Balancing { rqs: self.rqs, shared, host: self.host, now: self.now }.newidle_stats(cpu);

@@ -227,6 +227,12 @@ impl Discipline for EevdfOrder {
         entity.deadline = entity.vruntime.wrapping_add(slice);
     }
 
+    /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has just preempted mostly is not.
+    fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
+        let config = &shared.config;
+        config.eevdf >= Version::V6_18 && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)
+    }
+
     fn delays<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         shared.config.features.has(Feature::DelayDequeue) && !entity_eligible(rq, se)
     }

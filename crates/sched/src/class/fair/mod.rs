@@ -71,6 +71,12 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
 
+    /// Whether the balancer leaves a queued entity where it is as long as others can go: it has had more than its share there.
+    #[doc(hidden)]
+    fn has_run_ahead<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
+        false
+    }
+
     /// Whether an entity that wants to sleep must stay queued for now.
     #[doc(hidden)]
     fn delays<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
@@ -441,6 +447,12 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     #[inline]
     fn limit_forbids_move(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
         rq.limit_forbids_move(shared, task, to)
+    }
+
+    fn has_run_ahead(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
+        let group = rq.tasks[task].group;
+        let competes = to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
+        competes && D::has_run_ahead(rq, shared, Se::task(task))
     }
 
     #[inline]

@@ -1,0 +1,91 @@
+//! Jiffies: the count of ticks, by which the balancer tells the time (`tick-sched.c`).
+//!
+//! One CPU keeps the count (`tick_do_timer_cpu`): it advances it as its own tick begins, and everybody reads what it said last. A CPU whose tick comes
+//! some microseconds before the keeper's therefore still reads the old count, and finds that nothing is due yet. The keeper gives the duty up when its tick stops; whoever
+//! ticks next takes it. A CPU that comes out of idleness brings the count up to date, for there may have been nobody to do so.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::ids::CpuId;
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// Nobody keeps the count: no CPU ticks.
+const NOBODY: u32 = u32::MAX;
+
+/// The count, and who keeps it.
+#[derive(Debug)]
+pub(crate) struct Jiffies {
+    count: AtomicU64,
+    /// When it comes to 1, nanoseconds: from then on it goes up with every tick.
+    first: AtomicU64,
+    keeper: AtomicU32,
+}
+
+impl Jiffies {
+    pub(crate) fn new() -> Self {
+        Self { count: AtomicU64::new(0), first: AtomicU64::new(0), keeper: AtomicU32::new(NOBODY) }
+    }
+
+    /// See [`Shared::set_first_tick`](crate::Shared::set_first_tick).
+    pub(crate) fn set_first(&self, at: u64) {
+        self.first.store(at, Relaxed);
+    }
+
+    /// The count as it was told last.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// The tick of `cpu` begins.
+    #[inline]
+    pub(crate) fn tick(&self, cpu: CpuId, now: u64, tick_ns: u64) {
+        let keeper = self.keeper.load(Relaxed);
+        let kept = keeper == cpu.0
+            || (keeper == NOBODY && self.keeper.compare_exchange(NOBODY, cpu.0, Relaxed, Relaxed).is_ok());
+        if kept {
+            self.update(now, tick_ns);
+        }
+    }
+
+    /// The tick of `cpu` stops.
+    pub(crate) fn leave(&self, cpu: CpuId) {
+        let _ = self.keeper.compare_exchange(cpu.0, NOBODY, Relaxed, Relaxed);
+    }
+
+    /// Brings the count up to date.
+    pub(crate) fn update(&self, now: u64, tick_ns: u64) {
+        let first = self.first.load(Relaxed);
+        if now >= first {
+            self.count.fetch_max((now - first) / tick_ns.max(1) + 1, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_ticks_first_keeps_the_count_until_its_tick_stops() {
+        let (jiffies, tick) = (Jiffies::new(), 1000);
+        jiffies.set_first(300);
+        assert_eq!(jiffies.now(), 0);
+        jiffies.tick(CpuId(1), 301, tick);
+        assert_eq!(jiffies.now(), 1);
+        jiffies.tick(CpuId(0), 1304, tick);
+        assert_eq!(jiffies.now(), 1, "the keeper's tick has not come yet");
+        jiffies.tick(CpuId(1), 1305, tick);
+        assert_eq!(jiffies.now(), 2);
+        jiffies.leave(CpuId(0));
+        jiffies.tick(CpuId(0), 2301, tick);
+        assert_eq!(jiffies.now(), 2, "it is not its duty");
+        jiffies.leave(CpuId(1));
+        jiffies.tick(CpuId(0), 5301, tick);
+        assert_eq!(jiffies.now(), 6, "nobody had counted");
+        jiffies.tick(CpuId(1), 6302, tick);
+        assert_eq!(jiffies.now(), 6, "it is not its duty any more");
+        jiffies.update(6303, tick);
+        assert_eq!(jiffies.now(), 7);
+    }
+}
