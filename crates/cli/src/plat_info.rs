@@ -239,39 +239,51 @@ mod tests {
     }
 
     /// As LISA writes it: nodes hang in each other, and say last which CPU they are of.
+    const POWER: &str = "\
+conf:
+    cpu-capacities: {0: 446, 1: 1024, 2: 446}
+    freq-domains: [[0, 2], [1]]
+    freqs: {0: [450000, 850000], 1: [450000, 850000], 2: [450000, 850000]}
+    nrg-model: !!python/object:lisa.energy_model.EnergyModel
+        cpu_nodes:
+        - &id001 !!python/object:lisa.energy_model.EnergyModelNode
+            active_states: !!omap
+            -   450000: !!python/object/new:lisa.energy_model.ActiveState
+                - 236.1
+                - 42
+            -   850000: !!python/object/new:lisa.energy_model.ActiveState
+                - 446.0
+                - HIGH
+            cpu: 0
+            parent: !!python/object:lisa.energy_model.EnergyModelRoot
+                active_states: null
+                children:
+                - *id001
+                - !!python/object:lisa.energy_model.EnergyModelNode
+                    active_states: !!omap
+                    -   450000: [418.9, 160]
+                    -   850000: [1024.0, 583]
+                    cpu: 1
+        - !!python/object:lisa.energy_model.EnergyModelNode
+            active_states: !!omap
+            -   450000: [236.1, 42]
+            -   850000: [446.0, HIGH]
+            cpu: 2
+";
+
     #[test]
     fn what_cpus_take() {
-        let node = |cpu: u32, mw: [f64; 2], more: &str| {
-            let (pad, [low, high]) = ("                    ", mw);
-            let states = format!(
-                "{pad}-   450000: !!python/object/new:lisa.energy_model.ActiveState\n{pad}    - 236.1\n{pad}    - {low}\n\
-                 {pad}-   850000: !!x\n{pad}    - 446.0\n{pad}    - {high}\n"
-            );
-            format!("active_states: !!omap\n{states}                cpu: {cpu}\n{more}")
-        };
-        let text = |mw| {
-            let freqs: String = (0..3).map(|cpu| format!("            {cpu}: [450000, 850000]\n")).collect();
-            let inner = node(1, [160.0, 583.0], "");
-            let inner = format!(
-                "                parent: !!root\n                    children:\n                    - {}",
-                inner.replace('\n', "\n        ")
-            );
-            let nodes = format!("            - !!a\n                {}", node(0, mw, &inner));
-            let third = format!("\n            - !!a\n                {}", node(2, mw, ""));
-            let head =
-                "conf:\n    cpu-capacities: {0: 446, 1: 1024, 2: 446}\n    freq-domains: [[0, 2], [1]]\n    freqs:\n";
-            format!("{head}{freqs}    nrg-model:\n        cpu_nodes:\n{nodes}{third}")
-        };
+        let text = |mw: &str| POWER.replace("HIGH", mw);
         let clocks = |text: &str| {
             let found = found("juno.yml", text)?;
             clocks("juno.yml", &found, &topology("juno.yml", &found)?)
         };
-        let known = clocks(&text([42.0, 118.5])).unwrap().expect("it has frequencies");
+        let known = clocks(&text("118.5")).unwrap().expect("it has frequencies");
         let power = |domain: &PerfDomain| (domain.cpus.clone(), domain.states[0].power_uw, domain.states[1].power_uw);
         let domains: Vec<_> = known.energy.expect("it has power").domains.iter().map(power).collect();
         assert_eq!(domains, [(vec![0, 2], 42_000, 118_500), (vec![1], 160_000, 583_000)]);
         assert_eq!(known.frequencies.domains[0].khz, [450_000, 850_000]);
-        assert!(clocks(&text([42.0, 41.0])).unwrap_err().to_string().contains("the power at 850 MHz"));
+        assert!(clocks(&text("41")).unwrap_err().to_string().contains("the power at 850 MHz"));
         assert!(clocks(JUNO).unwrap().is_none(), "not all frequencies are told");
     }
 

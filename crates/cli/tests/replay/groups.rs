@@ -89,12 +89,13 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
-    // Who is on which CPU is chance, and one seed is up to 9 points off.
+    // Who is on which CPU is chance, and one seed is up to 9 points off; which of two alike has more is chance in the recording, too.
     let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
-    for name in ["web1", "web2", "job1", "job2", "capped", "mover"] {
-        let recorded = seeds[0][name][0];
-        let replayed = seeds.iter().map(|shares| shares[name][1]).sum::<f64>() / 5.0;
-        assert!((recorded - replayed).abs() < 2.0, "{name}: {recorded} {replayed}");
+    for alike in [&["web1", "web2"][..], &["job1", "job2"], &["capped"], &["mover"]] {
+        let mean = |of: &dyn Fn(&str) -> f64| alike.iter().map(|name| of(name)).sum::<f64>() / alike.len() as f64;
+        let recorded = mean(&|name| seeds[0][name][0]);
+        let replayed = mean(&|name| seeds.iter().map(|shares| shares[name][1]).sum::<f64>() / seeds.len() as f64);
+        assert!((recorded - replayed).abs() < 1.2, "{alike:?}: {recorded} {replayed}");
     }
     // Nobody would know otherwise.
     let [recorded, replayed, _] = shares(&json(&groups[..5], b""))["capped"];

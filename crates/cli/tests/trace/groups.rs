@@ -216,16 +216,23 @@ fn a_run_with_groups_is_replayed_with_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("s.toml"), SCENARIO).unwrap();
-    let run = json(&["run", &path("s.toml"), "--out", &path("out"), "--json", "--analyse", "groups"]);
-    let live = &run["observed"][0]["analyses"]["tables"];
-    let replay = json(&["replay", &path("out/trace.txt"), "--recorded-kernel", "6.12", "--as-recorded", "--json"]);
-    let capped = row(&replay, "groups", "/capped");
     let cpu = |value: &Value| value.as_f64().expect("a time") / 2e9;
-    assert!((cpu(&capped["replayed"]["cpu_ns"]) - 0.2).abs() < 0.02, "{capped}");
-    assert!(capped["replayed"]["nr_throttled"].as_u64().is_some_and(|times| times > 15), "{capped}");
-    for group in ["/", "/web", "/batch"] {
-        let (own, again) = (row(live, "group_usage", group), row(&replay, "groups", group));
-        let (own, again) = (cpu(&own["cpu_ns"]), cpu(&again["replayed"]["cpu_ns"]));
-        assert!((own - again).abs() < 0.25, "{group}: {own} and {again} CPUs");
+    const SEEDS: u64 = 4;
+    let mut off = [("/", 0.0), ("/web", 0.0), ("/batch", 0.0)];
+    for seed in 1..=SEEDS {
+        let (file, out, seed) = (path("s.toml"), path(&format!("out{seed}")), seed.to_string());
+        let run = json(&["run", &file, "--seed", &seed, "--out", &out, "--json", "--analyse", "groups"]);
+        let live = &run["observed"][0]["analyses"]["tables"];
+        let trace = format!("{out}/trace.txt");
+        let replay = json(&["replay", &trace, "--recorded-kernel", "6.12", "--as-recorded", "--json"]);
+        let capped = row(&replay, "groups", "/capped");
+        assert!((cpu(&capped["replayed"]["cpu_ns"]) - 0.2).abs() < 0.02, "{capped}");
+        assert!(capped["replayed"]["nr_throttled"].as_u64().is_some_and(|times| times > 15), "{capped}");
+        for (group, off) in &mut off {
+            let (own, again) = (row(live, "group_usage", group), row(&replay, "groups", group));
+            *off += (cpu(&again["replayed"]["cpu_ns"]) - cpu(&own["cpu_ns"])) / SEEDS as f64;
+        }
     }
+    // CPUs. Who is where is chance: one replay is up to 0.27 off.
+    assert!(off.iter().all(|(_, off)| off.abs() < 0.1), "{off:?}");
 }
