@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::active::Push;
-use crate::balance::{self, Balancing};
+use crate::balance::{self, Balancer, Balancing};
 use crate::class::o1::{GuaranteeError, set_guarantee};
 use crate::class::rt::{self, RtTask};
 use crate::class::{self, ClassKind, deadline};
@@ -421,6 +421,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// The host stopped the tick of an idle CPU.
     pub fn tick_stopped(&mut self, cpu: CpuId) {
+        let shared = self.shared;
+        let due = shared.nohz.blocked_due().is_some_and(|due| shared.jiffies.now() >= due);
+        if due && shared.config.balancer >= Balancer::V6_1 {
+            let mut balancing = Balancing { rqs: &mut *self.rqs, shared, host: &mut *self.host, now: self.now };
+            balancing.newidle_stats(cpu);
+        }
         let mut rq = self.rqs.rq(cpu);
         if rq.online {
             rq.balance.tick_stopped = true;

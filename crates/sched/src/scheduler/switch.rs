@@ -1,7 +1,7 @@
 //! `schedule`: who runs next, and the switch to it.
 
 use super::{Scheduler, settle, time_slice};
-use crate::balance::{Balancer, Balancing, may_look_newly_idle};
+use crate::balance::{Balancing, may_look_newly_idle};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::host::Host;
@@ -136,14 +136,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             shared.forget(task.id);
         }
         settle(&mut rq, shared, self.host);
-        if running == Running::Idle
-            && shared.nohz.blocked_due().is_some_and(|due| shared.jiffies.now() >= due)
-            && shared.config.balancer >= Balancer::V6_1
-        {
-            drop(rq);
-            Balancing { rqs: self.rqs, shared, host: self.host, now: self.now }.newidle_stats(cpu);
-            rq = self.rqs.rq(cpu);
-        }
         if rq.higher && (rq.dl.callback.is_some() || rq.rt.callback.is_some()) {
             let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
             drop(rq);

@@ -450,9 +450,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn has_run_ahead(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
-        let group = rq.tasks[task].group;
-        let competes = to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
-        competes && D::has_run_ahead(rq, shared, Se::task(task))
+        let competes = |group| to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
+        D::has_run_ahead(rq, shared, Se::task(task)) && competes(rq.tasks[task].group)
     }
 
     #[inline]
