@@ -16,6 +16,8 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Jiffies {
     count: AtomicU64,
+    /// When it goes up next, nanoseconds; 0 until somebody has looked.
+    next: AtomicU64,
     /// When it comes to 1, nanoseconds: from then on it goes up with every tick.
     first: AtomicU64,
     keeper: AtomicU32,
@@ -23,7 +25,12 @@ pub(crate) struct Jiffies {
 
 impl Jiffies {
     pub(crate) fn new() -> Self {
-        Self { count: AtomicU64::new(0), first: AtomicU64::new(0), keeper: AtomicU32::new(NOBODY) }
+        Self {
+            count: AtomicU64::new(0),
+            next: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            keeper: AtomicU32::new(NOBODY),
+        }
     }
 
     /// See [`Shared::set_first_tick`](crate::Shared::set_first_tick).
@@ -50,14 +57,26 @@ impl Jiffies {
 
     /// The tick of `cpu` stops.
     pub(crate) fn leave(&self, cpu: CpuId) {
-        let _ = self.keeper.compare_exchange(cpu.0, NOBODY, Relaxed, Relaxed);
+        // An exchange costs as much as fifty other instructions, and mostly it is somebody else.
+        if self.keeper.load(Relaxed) == cpu.0 {
+            let _ = self.keeper.compare_exchange(cpu.0, NOBODY, Relaxed, Relaxed);
+        }
     }
 
     /// Brings the count up to date.
+    #[inline]
     pub(crate) fn update(&self, now: u64, tick_ns: u64) {
-        let first = self.first.load(Relaxed);
+        if now >= self.next.load(Relaxed) {
+            self.advance(now, tick_ns);
+        }
+    }
+
+    fn advance(&self, now: u64, tick_ns: u64) {
+        let (tick_ns, first) = (tick_ns.max(1), self.first.load(Relaxed));
         if now >= first {
-            self.count.fetch_max((now - first) / tick_ns.max(1) + 1, Relaxed);
+            let count = (now - first) / tick_ns + 1;
+            self.count.fetch_max(count, Relaxed);
+            self.next.fetch_max(count.saturating_mul(tick_ns).saturating_add(first), Relaxed);
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct NextTask {
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before the CPU
     /// runs something less urgent than before, or goes idle, it looks for work elsewhere.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);

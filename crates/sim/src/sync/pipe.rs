@@ -187,7 +187,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// `slept`: it has waited for room, and is awake again.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // see `read`
     pub(crate) fn write(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
         let pipe = &mut self.objects.pipes[index as usize];
         let before = pipe.used;
@@ -217,7 +218,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// `slept`: it has waited for something to read, and is awake again.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // messages are most of what the workloads that switch the most do
     pub(crate) fn read(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
         let pipe = &self.objects.pipes[index as usize];
         if pipe.used < bytes {
