@@ -210,6 +210,8 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
     assert!(read["entitled_ns"].is_null(), "{read}");
 }
 
+const SEEDS: u64 = 4;
+
 /// The text trace of a run is replayed in the groups it had, with their weights and limits.
 #[test]
 fn a_run_with_groups_is_replayed_with_them() {
@@ -217,7 +219,6 @@ fn a_run_with_groups_is_replayed_with_them() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("s.toml"), SCENARIO).unwrap();
     let cpu = |value: &Value| value.as_f64().expect("a time") / 2e9;
-    const SEEDS: u64 = 4;
     let mut off = [("/", 0.0), ("/web", 0.0), ("/batch", 0.0)];
     for seed in 1..=SEEDS {
         let (file, out, seed) = (path("s.toml"), path(&format!("out{seed}")), seed.to_string());
