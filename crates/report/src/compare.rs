@@ -54,6 +54,7 @@ enum Family {
     Cpu,
     Moves,
     Conservation,
+    Energy,
 }
 
 /// What a program sees when it has timed sleeps; else the wait that follows its wakeups.
@@ -184,6 +185,27 @@ const METRICS: [Metric; 10] = [
     },
 ];
 
+/// Of the whole machine, where somebody knows what its CPUs take.
+const ENERGY: Metric = Metric {
+    name: "energy J",
+    phrase: "energy that busy CPUs take",
+    key: "energy",
+    unit: "J",
+    family: Family::Energy,
+    value: |results, _| joules(results),
+    format: three,
+    floor: 0.0,
+    samples: |_| 0,
+    least: 0,
+};
+
+fn joules(results: &Results) -> Option<f64> {
+    results.energy_uj().map(|uj| uj as f64 / 1e6)
+}
+
+/// Whose it is.
+const MACHINE: &str = "machine";
+
 /// Hardly ever other than 0, and then left out.
 const IDLE_WAITS: &str = "idle_waits";
 
@@ -286,7 +308,20 @@ impl Comparison {
                 rows.push(Row { class, name: name.clone(), metric, cells, samples });
             }
         }
+        rows.extend(self.energy());
         rows
+    }
+
+    /// What each variant's machine takes; none if nobody knows of any.
+    fn energy(&self) -> Option<Row<'_>> {
+        let cell = |variant: &Variant| {
+            let values: Vec<f64> = variant.runs.iter().filter_map(joules).collect();
+            Spread::of(&values)
+        };
+        let cells: Vec<Option<Spread>> = self.variants.iter().map(cell).collect();
+        let samples = vec![0; cells.len()];
+        let known = cells.iter().any(Option::is_some);
+        known.then(|| Row { class: MACHINE, name: MACHINE.to_owned(), metric: &ENERGY, cells, samples })
     }
 
     /// The table: for each class of tasks the metrics that change, each variant's mean with its spread and the change

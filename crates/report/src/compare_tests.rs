@@ -132,3 +132,26 @@ fn runs_without_a_class_in_common_are_said_to_have_none() {
     let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap();
     assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these.");
 }
+
+/// It is the machine's, whoever caused it.
+#[test]
+fn energy_is_a_row_of_its_own() {
+    let taking = |label: &str, uj: &[u64]| {
+        let with = |&energy: &u64| {
+            let cpu = |cpu| crate::CpuFrequency { cpu, energy_uj: Some(energy / 2), ..Default::default() };
+            Results { frequencies: vec![cpu(0), cpu(1)], ..run(300, 1000) }
+        };
+        Variant { label: label.to_owned(), runs: uj.iter().map(with).collect() }
+    };
+    let comparison =
+        Comparison::new(vec![taking("on", &[610_000, 620_000]), taking("off", &[760_000, 770_000])]).unwrap();
+    let (table, sentence) = (comparison.table(), comparison.sentence());
+    let row = table.lines().find(|line| line.contains("energy J")).expect("it is shown");
+    assert!(row.starts_with("machine") && row.contains("0.61") && row.contains("0.77"), "{row}");
+    assert!(
+        sentence.replace('\n', " ").contains("energy that busy CPUs take of `machine` is 24 % higher with off"),
+        "{sentence}"
+    );
+    let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
+    assert!(!nobody.whole_table().contains("energy"));
+}

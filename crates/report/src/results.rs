@@ -189,6 +189,11 @@ pub struct ClassResult {
 }
 
 impl Results {
+    /// What the machine's CPUs took while they were busy, microjoules; none if that is not known of any of them.
+    pub fn energy_uj(&self) -> Option<u64> {
+        if self.frequencies.is_empty() { None } else { self.frequencies.iter().map(|cpu| cpu.energy_uj).sum() }
+    }
+
     /// Leaves out what is known of loops, where they mean nothing.
     pub fn forget_loops(&mut self) {
         let accounts = self.tasks.iter_mut().map(|task| (&mut task.account, &mut task.loop_duration));

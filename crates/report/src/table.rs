@@ -405,7 +405,7 @@ fn frequencies(results: &Results) -> String {
     };
     let mut rows: Vec<Vec<String>> = results.frequencies.iter().take(ROWS).map(row).collect();
     let head = ["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %", "energy J"];
-    let all: Option<u64> = results.frequencies.iter().map(|frequency| frequency.energy_uj).sum();
+    let all = results.energy_uj();
     match all {
         Some(all) => {
             let mut sum = vec![String::new(); head.len()];
