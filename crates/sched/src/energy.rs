@@ -156,8 +156,8 @@ impl Domain {
         let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);
         let state = self.states.iter().find(|state| u64::from(state.khz) >= khz).unwrap_or(highest);
         // Work takes longer at a lower frequency.
-        let cost = state.power_uw * u64::from(highest.khz) / u64::from(state.khz);
-        cost * busy / capacity
+        let cost = state.power_uw.saturating_mul(u64::from(highest.khz)) / u64::from(state.khz);
+        cost.saturating_mul(busy) / capacity
     }
 }
 
@@ -291,5 +291,8 @@ mod tests {
         assert_eq!(domain.energy(201, 200), 150);
         assert_eq!(domain.energy(9999, 400), 300);
         assert_eq!(domain.energy(0, 0), 0);
+        let states = vec![PerfState { khz: 1, power_uw: u64::MAX }, PerfState { khz: u32::MAX, power_uw: u64::MAX }];
+        let absurd = Domain { cpus: vec![CpuId(0)], capacity: 1024, states };
+        assert_eq!(absurd.energy(0, u64::MAX), u64::MAX / 1024);
     }
 }

@@ -346,6 +346,8 @@ pub struct Stolen {
     since: Vec<Option<u64>>,
     /// Nanoseconds of all CPUs.
     pub total: u64,
+    /// Of each.
+    pub by_cpu: Vec<u64>,
     /// How often it began.
     pub times: usize,
 }
@@ -355,14 +357,21 @@ impl Sink for Stolen {
 
     fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
         self.since.resize(self.since.len().max(cpu.index() + 1), None);
+        self.by_cpu.resize(self.since.len(), 0);
         let since = &mut self.since[cpu.index()];
         assert_eq!(since.is_some(), !waits, "CPU {cpu} at {at}");
-        self.total += since.map_or(0, |since| at - since);
+        let stolen = since.map_or(0, |since| at - since);
+        self.by_cpu[cpu.index()] += stolen;
+        self.total += stolen;
         self.times += usize::from(waits);
         *since = waits.then_some(at);
     }
 
     fn finish(&mut self, at: u64) {
-        self.total += self.since.iter().flatten().map(|since| at - since).sum::<u64>();
+        for (stolen, since) in self.by_cpu.iter_mut().zip(&self.since) {
+            let rest = since.map_or(0, |since| at - since);
+            *stolen += rest;
+            self.total += rest;
+        }
     }
 }
