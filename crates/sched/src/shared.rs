@@ -487,8 +487,8 @@ impl<P: Policy> Shared<P> {
 
     /// Whether tasks that wake go where they cost the least ([`energy`](crate::energy)), somewhere on the machine and as long as no CPU is full.
     pub fn looks_at_energy(&self) -> bool {
-        let everywhere = (0..self.nr_cpus() as u32).map(CpuId);
-        self.energy.is_some() && everywhere.into_iter().any(|cpu| self.domains.asym_domain(cpu).is_some())
+        let mut cpus = (0..self.nr_cpus() as u32).map(CpuId);
+        self.energy.is_some() && cpus.any(|cpu| self.domains.asym_domain(cpu).is_some())
     }
 
     /// Whether a CPU tells more than its own figures.

@@ -153,7 +153,7 @@ impl Cpu {
             self.kernel_end += now - self.stopped_at;
         }
         if !stopped && self.softirq_at > self.stopped_at {
-            self.softirq_at += now - self.stopped_at;
+            self.softirq_at = self.softirq_at.saturating_add(now - self.stopped_at);
         }
         self.stopped_at = if stopped { now } else { NEVER };
     }

@@ -240,7 +240,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let state = &mut rq.balance.domains[env.position];
         let misfit = env.imbalance.migration == MigrationType::Misfit;
         // Since 6.10 a task that does not fit is not counted: others need not become more mobile for it.
-        if env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12) {
+        let counts = env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12);
+        if counts {
             state.nr_balance_failed += 1;
         }
         let by_load = shared.config.balancer.is_by_load();
@@ -281,7 +282,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let state = &mut rq.balance.domains[env.position];
             if may_move {
                 state.interval = env.domain.min_interval;
-            } else if env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12) {
+            } else if counts {
                 // Who runs there is tied to that CPU, as who waits may be.
                 state.back_off(env.domain, env.all_pinned);
             }

@@ -134,6 +134,15 @@ const MHZ: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 /// Power is between 1 uW and 1 kW.
 const POWER_UW: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 
+/// A number in thousandths of what it is written in, such as MHz in kHz; none if it is no number.
+fn thousandths(value: &super::fields::Value<'_>) -> Option<u64> {
+    match value.get_ref() {
+        DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
+        DeValue::Float(number) => crate::units::scaled(number.as_str(), 1000),
+        _ => None,
+    }
+}
+
 fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> FrequencyTable {
     let mut inner = Fields::new(fields.problems, "[[machine.frequency]]", value);
     let mut table = FrequencyTable::default();
@@ -142,12 +151,7 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
         table.cpus.extend(cpu.map(|cpu| cpu as u32));
     }
     for entry in inner.array("mhz", "a list of frequencies, ascending, MHz").unwrap_or_default() {
-        let khz = match entry.get_ref() {
-            DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
-            DeValue::Float(number) => crate::units::scaled(number.as_str(), 1000),
-            _ => None,
-        };
-        let Some(khz) = khz.filter(|khz| MHZ.contains(khz)) else {
+        let Some(khz) = thousandths(entry).filter(|khz| MHZ.contains(khz)) else {
             let help = "frequencies are numbers of MHz, such as 800 or 1497.6";
             inner.bad(entry.span(), "this is no frequency".to_owned(), "expected 1 to 1000000 MHz", help);
             continue;
@@ -162,12 +166,7 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
     for entry in
         inner.array("power_mw", "a list of what a busy CPU takes, mW, one for each frequency").unwrap_or_default()
     {
-        let power = match entry.get_ref() {
-            DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
-            DeValue::Float(number) => crate::units::scaled(number.as_str(), 1000),
-            _ => None,
-        };
-        let Some(power) = power.filter(|power| POWER_UW.contains(power)) else {
+        let Some(power) = thousandths(entry).filter(|power| POWER_UW.contains(power)) else {
             let help = "power is numbers of mW, such as 119 or 42.5";
             inner.bad(entry.span(), "this is no power".to_owned(), "expected 0.001 to 1000000 mW", help);
             continue;

@@ -1,0 +1,74 @@
+//! exec: where a task goes that leaves its past behind.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, MigrateCause, Running};
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+fn execs(config: &Config, tasks: Vec<Task>) -> (Log, Vec<(u64, u32, u32)>) {
+    let mut log = Log::default();
+    simulate(&workload(tasks), config, &mut log).unwrap();
+    let moves = log.pick(|at, event| match event {
+        Event::Migrate { from, to, cause: MigrateCause::Exec, .. } => Some((at / US, from.0, to.0)),
+        _ => None,
+    });
+    (log, moves)
+}
+
+/// `loader` shares CPU 0 with a hog until it may run anywhere, and then execs.
+fn loader_and_hog() -> Vec<Task> {
+    let tied = phase(vec![run(2_500)], Repeat::Times(1));
+    let free = Phase { settings: Settings { cpus: Some(vec![0, 1]), ..Settings::default() }, ..tied.clone() };
+    let free = Phase { ops: vec![Op::Exec, run(2_500)], ..free };
+    vec![pinned(task("loader", vec![tied, free]), &[0]), pinned(once("hog", vec![run(20_000)]), &[0])]
+}
+
+#[test]
+fn a_task_that_execs_goes_to_the_idlest_cpu_through_the_stopper() {
+    let mut config = exact("6.12", "2");
+    // The balancer would come to the same answer, later.
+    config.machine.hz = 10;
+    config.machine.costs.exec_ns = 300 * US;
+    let (log, moves) = execs(&config, loader_and_hog());
+    let [(at, 0, 1)] = moves[..] else { panic!("{moves:?}") };
+    let stopper = log.pick(|at, event| match event {
+        Event::Switch { prev: Running::Stopper, .. } => Some(at / US),
+        _ => None,
+    });
+    assert_eq!(stopper, [at]);
+    // The new program is loaded where it runs.
+    assert_eq!(log.exit("loader").map(|ns| ns / US), Some(at + 300 + 2_500));
+}
+
+#[test]
+fn a_task_that_execs_stays_if_its_own_cpu_is_the_idlest_without_it_or_no_other_is_allowed() {
+    for (machine, cpus) in [("2", vec![0, 1]), ("pack:2 core:2 pu:2", (0..8).collect()), ("1", vec![0])] {
+        let (log, moves) =
+            execs(&exact("6.12", machine), vec![pinned(once("a", vec![run(100), Op::Exec, run(100)]), &cpus)]);
+        assert_eq!((moves.len(), log.exit("a")), (0, Some(200 * US)), "{machine}");
+    }
+    let mut tasks = loader_and_hog();
+    tasks[0].phases =
+        tasks[0].phases.iter().map(|phase| Phase { settings: Settings::default(), ..phase.clone() }).collect();
+    assert_eq!(execs(&exact("6.12", "2"), tasks).1, []);
+}
+
+#[test]
+fn execs_spread_over_packages() {
+    // Eight shells start on one CPU and exec: each ends on a CPU of its own.
+    let shell = |index: usize| {
+        let tied = phase(vec![run(100)], Repeat::Times(1));
+        let settings = Settings { cpus: Some((0..8).collect()), ..Settings::default() };
+        let free = Phase { settings, ..phase(vec![Op::Exec, run(5_000)], Repeat::Times(1)) };
+        pinned(task(&format!("t{index}"), vec![tied, free]), &[0])
+    };
+    for kernel in ["6.1", "6.12"] {
+        let (log, moves) = execs(&exact(kernel, "pack:2 core:4"), (0..8).map(shell).collect());
+        let mut to: Vec<u32> = moves.iter().map(|&(_, _, to)| to).collect();
+        to.sort_unstable();
+        assert_eq!(to, [1, 2, 3, 4, 5, 6, 7], "{kernel}");
+        assert!((0..8).all(|index| log.exit(&format!("t{index}")).unwrap() < 7 * MS), "{kernel}");
+    }
+}
