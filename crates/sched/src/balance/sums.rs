@@ -122,7 +122,8 @@ impl Sums {
         if group.more_parts.is_empty() { sums } else { Self::of_parts(shared, &group.more_parts).and(sums) }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call costs as much as the part of one CPU itself
     fn of_part<P: Policy>(shared: &Shared<P>, part: &Part) -> Self {
         match part {
             Part::Caches(run) => shared.sums.of_caches(run).fold(Self::default(), Self::and),
