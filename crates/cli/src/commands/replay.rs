@@ -251,6 +251,9 @@ pub(super) fn read(
         let (has, said) = (reading.cpus, machine.nr_cpus());
         return Err(miette!(help = help, "{} has events of {has} CPUs, and the machine has {said}", path.display()));
     }
+    if let Some(machine) = machine {
+        reading.recorder.has_cpus(machine.nr_cpus());
+    }
     Ok(Some(reading))
 }
 
@@ -311,6 +314,7 @@ impl Reading {
         }
         let notes = events.notes();
         self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
+        self.recorder.has_cpus(self.cpus.min(MAX_CPUS));
         self.release.clone_from(&notes.release);
         let needs = read::needs(&self.summary, notes);
         if notes.counts_for_time {

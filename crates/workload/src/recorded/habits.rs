@@ -79,8 +79,25 @@ pub(super) fn sleeps(stretches: &[Stretch]) -> impl Iterator<Item = (&Stretch, &
     stretches.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|(before, _)| before.end != End::Device)
 }
 
-/// How `thread` sleeps. `interrupted` says of a thread that wakeups in its context are interrupts that hit it.
-pub(super) fn rhythm(thread: &Thread, slack: u64, charges: &Charges, interrupted: &dyn Fn(usize) -> bool) -> Rhythm {
+/// Whoever goes to sleep so soon after a wakeup in its context had made it: that was the last that it had to do.
+const THEN_SLEEPS_NS: u64 = 20_000;
+
+/// Whether `thread` went to sleep at once when it had, or an interrupt that hit it had, woken somebody.
+fn then_slept(thread: &Thread, at: u64) -> bool {
+    let next = thread.stretches.partition_point(|stretch| stretch.woken <= at);
+    next.checked_sub(1).map(|last| &thread.stretches[last]).is_some_and(|stretch| {
+        stretch.end == End::Sleep && stretch.ended.checked_sub(at).is_some_and(|left| left <= THEN_SLEEPS_NS)
+    })
+}
+
+/// How a thread of `threads` sleeps. `interrupted` says of a thread that wakeups in its context are interrupts that hit it.
+pub(super) fn rhythm(
+    threads: &[Thread],
+    thread: &Thread,
+    slack: u64,
+    charges: &Charges,
+    interrupted: &dyn Fn(usize) -> bool,
+) -> Rhythm {
     let stretches = &thread.stretches;
     let count = sleeps(stretches).count() + usize::from(thread.asleep_first);
     if count == 0 {
@@ -90,7 +107,9 @@ pub(super) fn rhythm(thread: &Thread, slack: u64, charges: &Charges, interrupted
     let woken = || sleeps(stretches).map(|(_, woken)| woken).chain(first);
     // However regular: it keeps time because its wakers do.
     let by_others = woken().filter(|stretch| match stretch.waker {
-        Waker::Thread(by) => stretch.surely && !interrupted(by),
+        Waker::Thread(by) => {
+            !interrupted(by) && stretch.surely.unwrap_or_else(|| then_slept(&threads[by], stretch.woken))
+        }
         Waker::Nobody | Waker::Interrupt => false,
     });
     if by_others.count() * 10 >= count * NEARLY_ALL {

@@ -48,10 +48,13 @@ pub(super) struct Stretch {
     /// When it was woken, or first seen.
     pub(super) woken: u64,
     pub(super) waker: Waker,
-    /// Surely that thread, for the trace tells of interrupts, and none was at work.
-    pub(super) surely: bool,
+    /// Surely that thread: the trace tells of interrupts, and none was at work; or it does not, and this was on another CPU than that where
+    /// the sleeper had set its timers. None: it may as well have been an interrupt that hit that thread.
+    pub(super) surely: Option<bool>,
     /// On which CPU that happened.
     pub(super) cpu: u32,
+    /// On which it was last.
+    pub(super) last_cpu: u32,
     /// When it first came onto a CPU, and when it last did.
     pub(super) began: u64,
     pub(super) resumed: u64,
@@ -163,8 +166,9 @@ impl Thread {
         self.stretches.push(Stretch {
             woken,
             waker,
-            surely: false,
+            surely: None,
             cpu: cpu as u32,
+            last_cpu: cpu as u32,
             began: woken,
             resumed: woken,
             time: 0,
@@ -265,8 +269,7 @@ impl Lives {
             }
             What::Woken { task, prio } => {
                 let waker = self.context(event, task.pid);
-                let surely = event.hardirq == Some(false) && matches!(waker, Waker::Thread(_));
-                self.woken(at, cpu, task, prio, (waker, surely));
+                self.woken(at, cpu, task, prio, (waker, event.hardirq));
             }
             What::WokenNew { task, prio } => {
                 let thread = self.thread(task);
@@ -320,9 +323,18 @@ impl Lives {
         }
     }
 
-    /// The trace is over: how long it is, and how long each CPU was busy.
-    pub(super) fn finish(&mut self) -> (u64, Vec<u64>) {
+    /// The trace is over, and the machine has at least `cpus` CPUs: how long it is, and how long each CPU was busy.
+    pub(super) fn finish(&mut self, cpus: usize) -> (u64, Vec<u64>) {
         let now = self.now;
+        if cpus > self.cpus.len() {
+            self.cpus.resize_with(cpus, Cpu::default);
+        }
+        // Where nothing ever happened was nobody but its idle task: whoever waited did so beside it.
+        if self.cpus.iter().any(|cpu| !cpu.seen) {
+            for stay in self.threads.iter_mut().filter_map(|thread| thread.stay.as_mut()) {
+                stay.beside_idle = stay.waited;
+            }
+        }
         for cpu in 0..self.cpus.len() {
             if let Current::Thread(thread) = self.cpus[cpu].current {
                 self.charge(cpu, thread, now);
@@ -450,7 +462,7 @@ impl Lives {
         }
     }
 
-    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, surely): (Waker, bool)) {
+    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, hardirq): (Waker, Option<bool>)) {
         let thread = self.thread(task);
         let this = &mut self.threads[thread];
         if this.state != State::Asleep {
@@ -459,10 +471,15 @@ impl Lives {
         if this.stretches.is_empty() && this.born.is_none() {
             this.asleep_first = true;
         }
+        let elsewhere = this.stretches.last().is_some_and(|slept| slept.last_cpu != cpu as u32);
         this.begins(at, waker, cpu, prio);
         (this.state, this.charged_from) = (State::waiting(at, true), None);
         let stretch = this.stretches.len() - 1;
-        this.stretches[stretch].surely = surely;
+        this.stretches[stretch].surely = match (waker, hardirq) {
+            (Waker::Thread(_), Some(hardirq)) => Some(!hardirq),
+            (Waker::Thread(_), None) => elsewhere.then_some(true),
+            (Waker::Nobody | Waker::Interrupt, _) => Some(false),
+        };
         self.starts_waiting(thread);
         if let Waker::Thread(by) = waker {
             self.act(Some(by), Act::Wake { thread, stretch });
@@ -487,7 +504,7 @@ impl Lives {
         if let Some(stretch) = this.stretches.last_mut() {
             stretch.time += ran;
             stretch.work += work;
-            stretch.ended = at;
+            (stretch.ended, stretch.last_cpu) = (at, cpu as u32);
         }
     }
 

@@ -281,6 +281,7 @@ pub struct Recorder {
     lives: Lives,
     ticks: TickFinder,
     how: How,
+    cpus: usize,
 }
 
 /// How programs are made of lives.
@@ -341,6 +342,12 @@ impl Recorder {
         self.lives.raised
     }
 
+    /// The machine has so many CPUs, or more that events name: those that none names were idle, and who waited for another although one of
+    /// them was there is taken to be confined.
+    pub fn has_cpus(&mut self, cpus: usize) {
+        self.cpus = cpus;
+    }
+
     /// Takes the next event.
     pub fn add(&mut self, event: &Event<'_>) {
         self.ticks.add(event);
@@ -375,7 +382,7 @@ impl Recorder {
 
     /// The trace is over.
     pub fn finish(mut self, charges: &Charges) -> Recorded {
-        let (duration_ns, busy_ns) = self.lives.finish();
+        let (duration_ns, busy_ns) = self.lives.finish(self.cpus);
         let ticks = self.ticks();
         Recorded { ticks, ..programs::build(self.lives, duration_ns, busy_ns, charges, &self.how) }
     }

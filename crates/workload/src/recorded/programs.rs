@@ -1,9 +1,9 @@
 //! Lives become programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use super::habits::{Rhythm, rhythm};
+use super::habits::{MIN_SLEEPS, Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
 use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
@@ -13,6 +13,8 @@ use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workl
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
+/// A thread that goes on beyond what was recorded of it repeats so many of its last rounds.
+const ROUNDS: usize = 1000;
 /// What an endless task works between two looks at nothing in particular.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
@@ -43,7 +45,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         .iter()
         .map(|thread| {
             let prio = thread.stretches.last().map_or(120, |last| last.prio);
-            match rhythm(thread, slack(prio), charges, &interrupted) {
+            match rhythm(&threads, thread, slack(prio), charges, &interrupted) {
                 Rhythm::Awake => Rhythm::Awake,
                 _ if how.keep_times => Rhythm::Recorded,
                 rhythm => rhythm,
@@ -65,6 +67,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         held_by_groups: &held_by_groups,
         allowed: &allowed,
         cpus: busy_ns.len() as u32,
+        duration_ns,
         charges,
     };
     let mut forked = vec![false; threads.len()];
@@ -89,6 +92,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             workload.semaphores.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
         }
     }
+    let going_on = builder.going_on(&endless);
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
@@ -122,7 +126,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
                 session: sessions[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
-                phases: builder.phases(index, endless[index], &numbers, &semaphores).into(),
+                phases: builder.phases(index, (endless[index], &going_on[index]), &numbers, &semaphores).into(),
                 repeat: Repeat::Times(1),
             });
         } else {
@@ -166,6 +170,8 @@ struct Builder<'a> {
     allowed: &'a [Option<Allowed>],
     /// So many CPUs were seen.
     cpus: u32,
+    /// How long the trace is.
+    duration_ns: u64,
     charges: &'a Charges,
 }
 
@@ -235,7 +241,7 @@ impl Builder<'_> {
     fn phases(
         &self,
         thread: usize,
-        endless: bool,
+        (endless, rounds): (bool, &[usize]),
         numbers: &[Option<usize>],
         semaphores: &[Option<usize>],
     ) -> Vec<Phase> {
@@ -268,8 +274,79 @@ impl Builder<'_> {
             }
         }
         phases.push(current);
+        if !rounds.is_empty() {
+            let mut on = phase(phases.len() + 1, Settings::default());
+            on.repeat = Repeat::Forever;
+            for &index in rounds {
+                self.sleep(thread, index, semaphores, &mut on.ops);
+                // Whom it forked it forked once.
+                self.work(thread, &this.stretches[index], &[], semaphores, &mut on.ops);
+            }
+            phases.push(on);
+        }
         phases.retain(|phase| !phase.ops.is_empty() || phase.settings != Settings::default());
         phases
+    }
+
+    /// The rounds with which a thread goes on when it has done all that was recorded before the replay is over, as one does that gets on
+    /// faster there: its last ones over and over, if it was still at it when the trace ended, or just before (who exits with the trace's end
+    /// mostly exits because that is over). Only rounds count whose sleeps go on as well: a time in the trace is past then, and of those that
+    /// woke it `goes_on` says who does.
+    fn rounds(&self, thread: usize, goes_on: &dyn Fn(usize) -> bool) -> Vec<usize> {
+        let this = &self.threads[thread];
+        let counts = |&index: &usize| match (self.rhythms[thread], this.stretches[index].waker) {
+            (Rhythm::Relative { time }, _) => {
+                let before = &this.stretches[index - 1];
+                let slept = this.stretches[index].woken.saturating_sub(before.ended);
+                before.end == End::Sleep && slept.abs_diff(time) <= time / 5
+            }
+            (Rhythm::Woken, Waker::Thread(by)) => self.depends(thread, index) && goes_on(by),
+            _ => false,
+        };
+        let mut rounds: Vec<usize> = (1..this.stretches.len()).filter(counts).collect();
+        let (Some(first), Some(last)) = (this.stretches.first(), this.stretches.last()) else { return Vec::new() };
+        let all = this.stretches.len() - 1;
+        let usual = last.woken.saturating_sub(first.woken) / all.max(1) as u64;
+        let at_it = self.duration_ns.saturating_sub(last.ended) <= 2 * usual;
+        if !at_it || rounds.len() < MIN_SLEEPS || rounds.len() * 10 < all * 9 {
+            return Vec::new();
+        }
+        rounds.drain(..rounds.len().saturating_sub(ROUNDS));
+        rounds
+    }
+
+    /// The rounds of every thread that goes on. Who is woken by one that does not does not, either.
+    fn going_on(&self, endless: &[bool]) -> Vec<Vec<usize>> {
+        let mut goes_on: Vec<bool> =
+            (0..self.threads.len()).map(|thread| self.kept[thread] && !endless[thread]).collect();
+        let rounds = |thread: usize, goes_on: &[bool]| match goes_on[thread] {
+            true => self.rounds(thread, &|by| goes_on[by]),
+            false => Vec::new(),
+        };
+        let mut all: Vec<Vec<usize>> = (0..self.threads.len()).map(|thread| rounds(thread, &goes_on)).collect();
+        let mut stops: Vec<usize> = (0..self.threads.len()).filter(|&thread| all[thread].is_empty()).collect();
+        for &thread in &stops {
+            goes_on[thread] = false;
+        }
+        while let Some(stopped) = stops.pop() {
+            let acts = self.threads[stopped].stretches.iter().flat_map(|stretch| &stretch.acts);
+            let woken: BTreeSet<usize> = acts
+                .filter_map(|&(_, act)| match act {
+                    Act::Wake { thread, .. } => Some(thread),
+                    Act::Fork(_) => None,
+                })
+                .collect();
+            for thread in woken {
+                if goes_on[thread] {
+                    all[thread] = rounds(thread, &goes_on);
+                    if all[thread].is_empty() {
+                        goes_on[thread] = false;
+                        stops.push(thread);
+                    }
+                }
+            }
+        }
+        all
     }
 
     /// The sleep before a stretch, if there is one.
@@ -322,7 +399,7 @@ impl Builder<'_> {
                     Some((at, Op::SemPost(semaphores[thread]?)))
                 }
                 Act::Wake { .. } => None,
-                Act::Fork(child) => Some((at, Op::Fork(numbers[child]?))),
+                Act::Fork(child) => Some((at, Op::Fork((*numbers.get(child)?)?))),
             })
             .collect();
         let interrupts = stretch.acts.len() - acts.len();

@@ -590,3 +590,27 @@ fn rules_know_groups() {
     let error = rules.apply(&mut recorded.clone(), &recorded.threads, 2).unwrap_err();
     assert_eq!(error.message(), "no cgroup that fits has weights and limits of its own");
 }
+
+/// Two tasks that take turns on CPU 0, of a machine with a second CPU of which the trace has nothing: had they been free to, one would have gone there.
+#[test]
+fn a_cpu_of_which_nothing_is_told_was_idle() {
+    let recorded = |cpus: usize| {
+        let mut script = Script::default();
+        script.recorder.has_cpus(cpus);
+        let tasks = [task(5, "one"), task(6, "other")];
+        script.switch(0, 0, Left::Runnable, Some(tasks[0]));
+        for turn in 1..=20 {
+            script.switch(turn as u64 * 4 * MS, 0, Left::Runnable, Some(tasks[turn % 2]));
+        }
+        script.finish()
+    };
+    let of = |recorded: Recorded| {
+        (
+            recorded.busy_ns.len(),
+            recorded.counts.confined,
+            recorded.threads.iter().map(|thread| thread.confined).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(of(recorded(0)), (1, 0, vec![None, None]));
+    assert_eq!(of(recorded(2)), (2, 2, vec![Some(0), Some(0)]));
+}

@@ -15,31 +15,71 @@ fn wakeups_a_period_apart_are_a_clock() {
     assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
 }
 
-/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one; `known`: the trace tells of interrupts.
-fn pipeline(known: bool) -> Recorded {
+/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one on CPU 0; `known`: the trace tells of interrupts. It sleeps
+/// on `cpu`, and the other works on for `rest` or a millisecond more.
+fn pipeline(known: bool, cpu: usize, rest: u64) -> Recorded {
     let mut script = Script::default();
     let (source, sink) = (task(5, "source"), task(6, "sink"));
     for beat in 1..=20 {
         let at = beat * 10 * MS;
+        let ended = at + 3 * MS + rest + beat % 2 * if rest > MS { MS } else { 0 };
         script.hardirq = known.then_some(true);
         script.wake(at, 0, source);
         script.hardirq = known.then_some(false);
-        script.switch(at, 0, Left::Runnable, Some(source));
-        script.wake(at + 3 * MS, 0, sink).switch(at + 3 * MS, 1, Left::Runnable, Some(sink));
-        script.switch(at + (3 + beat % 2) * MS, 0, Left::Sleeping, None).switch(at + 5 * MS, 1, Left::Sleeping, None);
+        script.switch(at, 0, Left::Runnable, Some(source)).wake(at + 3 * MS, 0, sink);
+        if cpu == 0 {
+            script.switch(ended, 0, Left::Sleeping, Some(sink)).switch(ended + MS, 0, Left::Sleeping, None);
+        } else {
+            script.switch(at + 3 * MS, 1, Left::Runnable, Some(sink)).switch(ended, 0, Left::Sleeping, None);
+            script.switch(at + 8 * MS, 1, Left::Sleeping, None);
+        }
     }
     script.finish()
 }
 
 #[test]
 fn who_is_woken_by_others_depends_on_them_however_regular_that_is() {
-    let recorded = pipeline(true);
-    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Woken));
-    assert_eq!(ops(&recorded, 6)[..2], [Op::SemWait(0), Op::Run { work: 2 * MS }]);
-    assert_eq!(ops(&recorded, 5)[1..4], [Op::Run { work: 3 * MS }, Op::SemPost(0), Op::Run { work: MS }]);
-    // Where interrupts are not told, a timer may have hit whoever ran.
-    let recorded = pipeline(false);
-    assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Periodic, Habit::Relative));
+    let habits = |recorded: &Recorded| (habit(recorded, 5), habit(recorded, 6));
+    let recorded = pipeline(true, 1, 2 * MS);
+    assert_eq!(habits(&recorded), (Habit::Periodic, Habit::Woken));
+    assert_eq!(ops(&recorded, 6)[..2], [Op::SemWait(0), Op::Run { work: 5 * MS }]);
+    assert_eq!(ops(&recorded, 5)[1..4], [Op::Run { work: 3 * MS }, Op::SemPost(0), Op::Run { work: 3 * MS }]);
+    assert_eq!(habits(&pipeline(true, 0, 2 * MS)), (Habit::Periodic, Habit::Woken));
+    // Where interrupts are not told: a timer goes off where it was set, and that was another CPU.
+    assert_eq!(habits(&pipeline(false, 1, 2 * MS)), (Habit::Periodic, Habit::Woken));
+    // On the same, it may have hit whoever ran; but not each time just before that one was done.
+    assert_eq!(habits(&pipeline(false, 0, 2 * MS)), (Habit::Periodic, Habit::Periodic));
+    assert_eq!(habit(&pipeline(false, 0, 5 * US), 6), Habit::Woken);
+}
+
+/// Who gets on faster in the replay is not to stop where the recording did.
+#[test]
+fn who_was_still_at_it_when_the_trace_ended_goes_on() {
+    let (sleeper, waiter) = (task(5, "sleeper"), task(6, "waiter"));
+    let phases = |after: u64| {
+        let mut script = Script::default();
+        let mut at = MS;
+        for round in 0..20 {
+            script.wake(at, 0, sleeper).switch(at, 0, Left::Runnable, Some(sleeper));
+            at += (1 + round % 5) * MS;
+            script.wake(at, 0, waiter).switch(at, 1, Left::Runnable, Some(waiter)).switch(at, 0, Left::Sleeping, None);
+            script.switch(at + MS, 1, Left::Sleeping, None);
+            at += 3 * MS;
+        }
+        script.burst(at + after, 1, task(7, "last"), MS);
+        let recorded = script.finish();
+        assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Relative, Habit::Woken));
+        [0, 1].map(|task| recorded.workload.tasks[task].phases.to_vec())
+    };
+    let [sleeper, waiter] = phases(0);
+    assert_eq!((sleeper.len(), sleeper[0].repeat, sleeper[1].repeat), (2, Repeat::Times(1), Repeat::Forever));
+    // All rounds but the first, of whose sleep the trace does not have the beginning.
+    assert_eq!(sleeper[1].ops, sleeper[0].ops[3..]);
+    assert_eq!(waiter[1].ops, waiter[0].ops[2..]);
+    // Both had stopped long before.
+    assert_eq!(phases(100 * MS).map(|phases| phases.len()), [1, 1]);
+    // Beats of a clock are not past before the trace is, nor then is who waits for one that keeps to them.
+    assert!(pipeline(false, 1, 2 * MS).workload.tasks.iter().all(|task| task.phases.len() == 1));
 }
 
 /// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says whether it goes on then.
