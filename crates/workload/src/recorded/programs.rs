@@ -319,9 +319,8 @@ impl Builder<'_> {
     fn going_on(&self, endless: &[bool]) -> Vec<Vec<usize>> {
         let mut goes_on: Vec<bool> =
             (0..self.threads.len()).map(|thread| self.kept[thread] && !endless[thread]).collect();
-        let rounds = |thread: usize, goes_on: &[bool]| match goes_on[thread] {
-            true => self.rounds(thread, &|by| goes_on[by]),
-            false => Vec::new(),
+        let rounds = |thread: usize, goes_on: &[bool]| {
+            if goes_on[thread] { self.rounds(thread, &|by| goes_on[by]) } else { Vec::new() }
         };
         let mut all: Vec<Vec<usize>> = (0..self.threads.len()).map(|thread| rounds(thread, &goes_on)).collect();
         let mut stops: Vec<usize> = (0..self.threads.len()).filter(|&thread| all[thread].is_empty()).collect();
