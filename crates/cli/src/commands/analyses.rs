@@ -101,6 +101,10 @@ impl MachineGroups for Machine {
         let nice = *self.sessions.get(&group.strip_prefix(AUTOGROUP)?.parse().ok()?)?;
         Some(GroupInfo { weight: 100, nice: Some(nice), ..GroupInfo::default() })
     }
+
+    fn affinity_of(&self, thread: i32) -> Option<&[u32]> {
+        self.cgroups.affinity(thread)
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub trait MachineGroups: fmt::Debug + Send + Sync {
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
     /// Weight and limit of a task group; none: nothing is said of them. Path and parent do not count.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
+    /// Where a thread may run; none: nothing is said of it.
+    fn affinity_of(&self, thread: i32) -> Option<&[u32]>;
 }
 
 /// What a group may.
@@ -116,6 +118,11 @@ pub(crate) struct Cgroups {
 }
 
 impl Cgroups {
+    /// Whether a task may run on a CPU, if the recorded machine said that.
+    pub(crate) fn allows(&self, pid: i32, cpu: u32) -> Option<bool> {
+        Some(self.machine.as_ref()?.affinity_of(pid)?.contains(&cpu))
+    }
+
     /// What the recorded machine said.
     pub(crate) fn set_machine(&mut self, machine: Arc<dyn MachineGroups>) {
         self.machine = Some(machine);

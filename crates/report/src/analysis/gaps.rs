@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// So long; a tick that charges whoever runs comes earlier.
-const HELD_NS: u64 = 20_000_000;
+/// So long: a tick that charges whoever runs comes earlier, and mostly whatever happens next on a CPU that somebody has left unseen.
+const HELD_NS: u64 = 50_000_000;
 /// And so many at most.
 const MOST_HELD: usize = 1 << 14;
 
@@ -47,6 +47,8 @@ pub(super) struct Gaps {
     /// How many switches from the idle task were missing.
     pub(super) arrivals: u64,
     holds: bool,
+    /// Tasks are charged for what they run (`sched_stat_runtime`).
+    has_charges: bool,
 }
 
 impl Gaps {
@@ -97,8 +99,23 @@ impl Gaps {
                 return;
             }
             (On::Idle, _) => self.turns_up(step),
-            (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => self.replaced(at, cpu, prev),
+            (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => {
+                self.replaced(at, cpu, prev);
+            }
             (On::Unknown, _) => self.comes(at, cpu, by),
+            // Nothing happens in the name of who is not there.
+            (On::Task(_), _) if by != is.on && by != On::Unknown && !matches!(what, What::Switch { .. }) => {
+                if let (On::Task(task), What::Charged { task: charged, ns }) = (by, what)
+                    && task == charged
+                {
+                    self.task(task).charged_from.get_or_insert(at.saturating_sub_unsigned(ns));
+                }
+                let since = self.replaced(at, cpu, by).unwrap_or(at);
+                if since == at && by != On::Idle {
+                    self.put_in(Step { at, cpu, by, irq: false, what: What::Arrives });
+                }
+                self.comes(since, cpu, by);
+            }
             _ => {}
         }
         match what {
@@ -157,15 +174,15 @@ impl Gaps {
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
-    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for.
-    fn replaced(&mut self, at: i64, cpu: u32, by: On) {
+    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for: when, if that is told.
+    fn replaced(&mut self, at: i64, cpu: u32, by: On) -> Option<i64> {
         self.left(at, cpu, by);
-        if let On::Task(task) = by
-            && let Some(from) = self.task(task).charged_from
-        {
-            let since = from.max(self.cpu(cpu).since).min(at);
+        let On::Task(task) = by else { return None };
+        let since = self.task(task).charged_from?.max(self.cpu(cpu).since).min(at);
+        if since < at {
             self.put_in(Step { at: since, cpu, by, irq: false, what: What::Arrives });
         }
+        Some(since)
     }
 
     /// Whoever was on that CPU has left it unseen; `next` is known to have been there afterwards.
@@ -174,7 +191,8 @@ impl Gaps {
         self.cpu(cpu).since = at;
         if let On::Task(task) = on {
             self.task(task).cpu = None;
-            if charged > 0 {
+            // Where tasks are charged for what they run, who was not has not run for long.
+            if charged > 0 || self.has_charges {
                 let at = since.saturating_add_unsigned(charged).min(at);
                 self.cpu(cpu).since = at;
                 self.put_in(Step { at, cpu, by: on, irq: false, what: What::Leaves { idle: next == On::Idle } });
@@ -183,6 +201,7 @@ impl Gaps {
     }
 
     fn charged(&mut self, at: i64, task: u32, ns: u64) {
+        self.has_charges = true;
         let from = at.saturating_sub_unsigned(ns);
         let Some(cpu) = self.task(task).cpu else {
             self.task(task).charged_from.get_or_insert(from);

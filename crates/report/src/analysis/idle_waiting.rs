@@ -67,13 +67,15 @@ impl IdleWaiting {
         if world.is_held(task, cpu as u32) {
             return;
         }
+        let said = world.cgroups.allows(world.pid(task), cpu as u32);
         let cpu = vruntime_trace::CpuId(cpu as u32);
         let told = self.told;
         let it = self.task(task);
-        let (could, might) = match (&it.allowed, told) {
-            (Some(mask), _) => (mask.contains(cpu), false),
-            (None, true) => (true, false),
-            (None, false) => (it.seen.contains(cpu), true),
+        let (could, might) = match (&it.allowed, said, told) {
+            (Some(mask), ..) => (mask.contains(cpu), false),
+            (None, Some(allowed), _) => (allowed, false),
+            (None, None, true) => (true, false),
+            (None, None, false) => (it.seen.contains(cpu), true),
         };
         let bound = might && !could && per_cpu(&world.comm(task)).is_some_and(|own| own != cpu.0);
         if could {

@@ -95,9 +95,15 @@ fn idle(table: &DataTable) -> String {
     let sum = |key: &str| (0..table.rows.len()).filter_map(|row| number(table, row, key)).sum::<f64>();
     match (table.rows.len(), text(table, 0, "task"), number(table, 0, "worst_ns")) {
         (count, Some(first), Some(worst)) if sum("could_ns") > 0.0 => format!(
-            "{count} tasks waited for 1 ms or more while another CPU was idle that could have run them, {} together; most {first}, once for {}.",
+            "{count} tasks waited for 1 ms or more while another CPU was idle that could have run them, {} together; most {first}, once for {}.{}",
             time(sum("could_ns")),
-            time(worst)
+            time(worst),
+            // The column is there where affinities are not told.
+            if cell(table, 0, "might_ns").is_some() {
+                " (Had run them before: the trace does not tell whether one has been confined to its own since.)"
+            } else {
+                ""
+            }
         ),
         (_, Some(first), Some(_)) => format!(
             "Some tasks, {first} most, waited while CPUs were idle on which they had not been seen ({}); whether they might have run there, the trace does not tell.",

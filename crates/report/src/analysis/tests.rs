@@ -412,4 +412,28 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
 
+/// Its switch away is missing, and the next thing on its CPU happened in the name of another.
+#[test]
+fn in_whose_name_something_happens_is_there() {
+    let charge = "  b-8 [001] 0.000500: sched_stat_runtime: comm=b pid=8 runtime=100000 [ns]\n".to_owned();
+    let text = |by: (&str, u32)| {
+        [
+            switch(1, 100, IDLE, "R", B),
+            charge.clone(),
+            switch(0, 1000, IDLE, "R", A),
+            wake("sched_waking", 0, 9000, by, ("d", 10), 1),
+            switch(0, 11_000, by, "S", IDLE),
+        ]
+        .concat()
+    };
+    let busy = |by: (&str, u32)| {
+        let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text(by));
+        analyses.tables()[0].json()[0]["busy"].as_f64().map(|busy| (busy * 1000.0).round() as u32)
+    };
+    // It was never charged in a trace that charges tasks, so it had left at once.
+    assert_eq!(busy(A), Some(917), "10 of 10.9 ms, for it was there");
+    assert_eq!(busy(IDLE), Some(0));
+    assert_eq!(busy(C), Some(690), "2 of 2.9 ms; of the others nobody knows");
+}
+
 mod groups;

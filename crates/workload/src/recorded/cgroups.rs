@@ -256,7 +256,7 @@ impl Cgroups {
     }
 
     /// Where a thread may run; none: the file does not say it.
-    pub(super) fn affinity(&self, thread: i32) -> Option<&[u32]> {
+    pub fn affinity(&self, thread: i32) -> Option<&[u32]> {
         self.affinities.get(&thread).map(Vec::as_slice)
     }
 

@@ -25,9 +25,12 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if machine.is_some() {
         if arguments.what.is_empty() {
             kinds.extend([AnalysisKind::Groups, AnalysisKind::Throttling]);
-        } else if !kinds.iter().any(|kind| kind.is_of_groups()) {
-            let help = "ask for groups or throttling, too, or leave --cgroups out";
-            return Err(miette!(help = help, "nothing that is asked for is about groups, of which --cgroups tells"));
+        } else if !kinds.iter().any(|kind| kind.is_of_groups() || *kind == AnalysisKind::IdleWhileWaiting) {
+            let help = "ask for groups, throttling or idle-while-waiting, too, or leave --cgroups out";
+            return Err(miette!(
+                help = help,
+                "nothing that is asked for is about groups or affinities, of which --cgroups tells"
+            ));
         }
     }
     let mut events = open(&arguments.file)?;

@@ -13,6 +13,7 @@ const BOTH: [AnalysisKind; 2] = [AnalysisKind::Groups, AnalysisKind::Throttling]
 struct Said {
     threads: BTreeMap<i32, &'static str>,
     groups: BTreeMap<&'static str, GroupInfo<'static>>,
+    affinities: BTreeMap<i32, Vec<u32>>,
 }
 
 impl MachineGroups for Said {
@@ -24,6 +25,9 @@ impl MachineGroups for Said {
     }
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>> {
         self.groups.get(group).cloned()
+    }
+    fn affinity_of(&self, thread: i32) -> Option<&[u32]> {
+        self.affinities.get(&thread).map(Vec::as_slice)
     }
 }
 
@@ -58,6 +62,7 @@ fn what_groups_used_is_set_against_what_they_were_entitled_to() {
     let said = Said {
         threads: [(7, "/heavy"), (8, "/light/below")].into(),
         groups: [("/heavy", weighing(300, None)), ("/light", weighing(100, None))].into(),
+        ..Said::default()
     };
     let analyses = analyse_with(said, &halves());
     let tables = analyses.tables();
@@ -133,6 +138,7 @@ fn a_recorded_limit_shows_in_what_is_used_of_it() {
     let said = Said {
         threads: [(7, "/capped/below")].into(),
         groups: [("/capped", weighing(100, Some((20_000_000, 100_000_000))))].into(),
+        ..Said::default()
     };
     let analyses = analyse_with(said, &text);
     let table = &analyses.tables()[1];
@@ -187,4 +193,32 @@ fn groups_without_end_are_left_out() {
         "{:?}",
         analyses.notes()
     );
+}
+
+/// A task that waited on CPU 0 for 5 ms, beside CPU 1, where it had been before.
+#[test]
+fn who_may_not_run_there_cannot() {
+    let text = [
+        switch(1, 0, IDLE, "R", A),
+        switch(1, 1000, A, "S", IDLE),
+        switch(0, 1500, IDLE, "R", B),
+        wake("sched_waking", 0, 2000, B, A, 0),
+        switch(0, 7000, B, "S", A),
+    ]
+    .concat();
+    let could = |affinity: Option<Vec<u32>>| {
+        let affinities = affinity.map(|cpus| (A.1 as i32, cpus)).into_iter().collect();
+        let mut reader = TextReader::new(text.as_bytes());
+        let said = Said { affinities, ..Said::default() };
+        let mut analyses = Analyses::new(&[AnalysisKind::IdleWhileWaiting], &AnalysisOptions::default());
+        analyses = analyses.with_groups(Arc::new(said));
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            analyses.add(&record);
+        }
+        analyses.end();
+        analyses.tables()[0].json()[0]["could_ns"].as_u64()
+    };
+    assert_eq!(could(None), Some(5_000_000), "nothing is said of it");
+    assert_eq!(could(Some(vec![0, 1])), Some(5_000_000));
+    assert_eq!(could(Some(vec![0])), None);
 }
