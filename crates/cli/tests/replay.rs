@@ -574,3 +574,41 @@ fn replayed_traces_have_the_recorded_pids() {
         }
     }
 }
+
+/// Runs a workload of ours on two CPUs, and gives the path of its trace.
+fn ran(folder: &Path, workload: &str) -> String {
+    let (file, out) = (folder.join("app.json"), folder.join("out"));
+    std::fs::write(&file, workload).unwrap();
+    let arguments =
+        ["run", file.to_str().unwrap(), "--machine", "2", "--kernel", "6.18", "--out", out.to_str().unwrap()];
+    well(&arguments, b"");
+    out.join("trace.txt").to_str().unwrap().to_owned()
+}
+
+/// As regular as a clock, and yet one waits for the other: if that one is slowed down, so is he.
+#[test]
+fn who_waits_for_another_is_slowed_down_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let chain = r#"{"tasks": {"prod": {"loop": -1, "cpus": [0], "run": 2000, "resume": "q", "sleep": 3000},
+        "cons": {"loop": -1, "cpus": [1], "suspend": "q", "run": 1000}}, "global": {"duration": 1}}"#;
+    let trace = ran(folder.path(), chain);
+    for trace in [trace.clone(), trace.replace("trace.txt", "trace.perfetto-trace")] {
+        let json = json(&["replay", &trace, "--map", "prod*: group=/p max=10ms/100ms", "--json"], b"");
+        let share = |name: &str, run: &str| permille(&json, name, run);
+        assert_eq!((share("prod-1000", "recorded"), share("cons-1001", "recorded")), (396, 198));
+        let (prod, cons) = (share("prod-1000", "what_if"), share("cons-1001", "what_if"));
+        assert!((100..=120).contains(&prod) && (50..=60).contains(&cons), "{trace}: {prod} and {cons}");
+    }
+}
+
+/// Two that share CPU 0 beside another of which nothing is to be told are confined to it.
+#[test]
+fn a_cpu_without_events_was_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let pinned = r#"{"tasks": {"a": {"loop": -1, "cpus": [0], "run": 1000}, "b": {"loop": -1, "cpus": [0], "run": 1000}},
+        "global": {"duration": 1}}"#;
+    let json = json(&["replay", &ran(folder.path(), pinned), "--as-recorded", "--json"], b"");
+    for task in ["a-1000", "b-1001"] {
+        assert!(permille(&json, task, "replayed").abs_diff(500) <= 5, "{task}: {json}");
+    }
+}
