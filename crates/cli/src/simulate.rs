@@ -125,6 +125,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
     let options = PerfettoOptions {
         kernel: job.kernel.clone(),
         identities: job.identities.clone(),
+        cpus: u32::try_from(cpus).ok(),
         ..PerfettoOptions::default()
     };
     let log = job.rtapp_log.as_ref().map(|(folder, global)| {

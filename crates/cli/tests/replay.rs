@@ -607,8 +607,12 @@ fn a_cpu_without_events_was_idle() {
     let folder = tempfile::tempdir().unwrap();
     let pinned = r#"{"tasks": {"a": {"loop": -1, "cpus": [0], "run": 1000}, "b": {"loop": -1, "cpus": [0], "run": 1000}},
         "global": {"duration": 1}}"#;
-    let json = json(&["replay", &ran(folder.path(), pinned), "--as-recorded", "--json"], b"");
-    for task in ["a-1000", "b-1001"] {
-        assert!(permille(&json, task, "replayed").abs_diff(500) <= 5, "{task}: {json}");
+    let trace = ran(folder.path(), pinned);
+    for trace in [trace.clone(), trace.replace("trace.txt", "trace.perfetto-trace")] {
+        let json = json(&["replay", &trace, "--as-recorded", "--json"], b"");
+        for task in ["a-1000", "b-1001"] {
+            assert!(permille(&json, task, "replayed").abs_diff(500) <= 5, "{task} of {trace}: {json}");
+        }
+        assert_eq!(json["busy_ns"]["recorded"].as_array().map(Vec::len), Some(2), "{trace}");
     }
 }

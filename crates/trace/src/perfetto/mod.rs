@@ -61,11 +61,13 @@ pub struct PerfettoOptions {
     pub slices: bool,
     /// What a recording called the tasks; its processes are those of the trace then. Default: none.
     pub identities: Option<Identities>,
+    /// How many CPUs the machine has; none: nobody says it, and a reader knows of those that events name. Default: none.
+    pub cpus: Option<u32>,
 }
 
 impl Default for PerfettoOptions {
     fn default() -> Self {
-        Self { kernel: "6.12".to_owned(), counters: true, slices: true, identities: None }
+        Self { kernel: "6.12".to_owned(), counters: true, slices: true, identities: None, cpus: None }
     }
 }
 
@@ -140,7 +142,7 @@ impl<W: Write> PerfettoWriter<W> {
             release: Some(release(&options.kernel)),
             machine: Some("x86_64".to_owned()),
         };
-        let info = SystemInfo { utsname: Some(utsname), num_cpus: None };
+        let info = SystemInfo { utsname: Some(utsname), num_cpus: options.cpus };
         write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
         // Whose children the processes of a recording were nobody says, and it may have these pids itself.
         let roots = [(LAUNCHER_PID, "vruntime"), (KTHREADD_PID, "kthreadd")]
