@@ -61,7 +61,7 @@ pub(crate) fn replay(bytes: &[u8]) -> Replayed {
             continue;
         }
         cpus = cpus.max(record.cpu as usize + 1);
-        if let Some(what) = replayed::what(&record.point) {
+        if let Some(what) = replayed::what(&record) {
             let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
             made.events += 1;
             recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });

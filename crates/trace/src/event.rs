@@ -101,6 +101,15 @@ pub enum Tracepoint<'a> {
         /// The new task, which has its parent's name.
         child: Named<'a>,
     },
+    /// `task_newtask`, which comes just before `sched_process_fork`, and which Android records instead: whoever runs forks.
+    TaskNew {
+        /// The new task, which has its parent's name.
+        task: Named<'a>,
+        /// What it shares with its parent: the flags of clone(2).
+        clone_flags: u64,
+        /// Its `oom_score_adj`.
+        oom_score_adj: i32,
+    },
     /// `sched_process_exec`: the task runs another program from now on.
     ProcessExec {
         /// The program's path.

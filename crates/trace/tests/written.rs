@@ -437,3 +437,36 @@ fn losses_and_odd_events_survive_text() {
     let losses = lines(writer.finish_writing().unwrap());
     assert_eq!(losses.iter().filter(|line| line.contains("Lost")).count(), 2, "{losses:?}");
 }
+
+/// What Android records instead of `sched_process_fork`, there and back.
+#[test]
+fn new_tasks_are_written() {
+    let text =
+        b"a-7     (    5) [001] d..2. 1.000000: task_newtask: pid=8 comm=a b clone_flags=3d0f00 oom_score_adj=-800\n\
+        a-7     (    5) [001] d..2. 1.000001: sched_process_fork: comm=a pid=7 child_comm=a b child_pid=8\n\
+        a-7     (    5) [001] d..2. 1.000002: sched_wakeup_new: comm=a b pid=8 prio=120 target_cpu=001\n";
+    let mut events = read::from_reader(Cursor::new(text.to_vec())).unwrap();
+    let (mut again, mut perfetto) = (RecordedText::new(Vec::new(), 2), RecordedPerfetto::new(Vec::new(), 2));
+    let mut summary = read::Summary::default();
+    while let Some(record) = events.next_record().unwrap() {
+        summary.add(&record);
+        again.record(&record);
+        perfetto.record(&record);
+    }
+    let child = summary.tasks().into_iter().find(|task| task.pid == 8).map(|task| (task.reuses, task.wakeups()));
+    assert_eq!(child, Some((0, 1)), "both events tell of one fork");
+    let points = |bytes: Vec<u8>| -> Vec<String> {
+        let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+        let mut points = Vec::new();
+        while let Some(record) = events.next_record().unwrap() {
+            if !record.name.starts_with(b"PERF_RECORD_") {
+                points.push(format!("{} {:?}", String::from_utf8_lossy(record.name), record.point));
+            }
+        }
+        points
+    };
+    let read = points(text.to_vec());
+    assert!(read[0].starts_with("task_newtask TaskNew") && read[0].contains("oom_score_adj: -800"), "{read:?}");
+    assert_eq!(points(again.finish_writing().unwrap()), read);
+    assert_eq!(points(perfetto.finish_writing().unwrap()), read);
+}

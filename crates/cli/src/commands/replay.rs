@@ -303,7 +303,7 @@ impl Reading {
             }
             self.cpus = self.cpus.max(record.cpu as usize + 1);
             if self.cpus <= MAX_CPUS
-                && let Some(what) = what(&record.point)
+                && let Some(what) = what(&record)
             {
                 let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
                 self.recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });

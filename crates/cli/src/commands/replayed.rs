@@ -44,10 +44,10 @@ impl Clock {
 }
 
 /// What an event means to a replay, if anything.
-pub(crate) fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
+pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
     let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
     let woken = |wakeup: &Wakeup<'a>| wakeup.success.then(|| (named(wakeup.task), wakeup.prio));
-    Some(match point {
+    Some(match &record.point {
         Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => What::Switch {
             prev: named(*prev),
             prev_prio: *prev_prio,
@@ -66,6 +66,9 @@ pub(crate) fn what<'a>(point: &Tracepoint<'a>) -> Option<What<'a>> {
         }
         Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
         Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
+        Tracepoint::TaskNew { task, .. } => {
+            What::Fork { parent: recorded::Named { pid: record.pid, comm: record.comm }, child: named(*task) }
+        }
         Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
         // Some kernels told the group's name and not its path.
         Tracepoint::CgroupAttach { task, dst_root, dst_path, .. } if !dst_path.is_empty() => {

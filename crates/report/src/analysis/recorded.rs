@@ -109,6 +109,9 @@ fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
             named(parent);
             world.new_task(child.pid, child.comm).map_or(What::Other, |child| What::Fork { child })
         }
+        Tracepoint::TaskNew { task, .. } => {
+            world.new_task(task.pid, task.comm).map_or(What::Other, |child| What::Fork { child })
+        }
         Tracepoint::ProcessExit { task, .. } => {
             named(task);
             What::Exit

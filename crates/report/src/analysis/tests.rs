@@ -412,6 +412,26 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
 
+/// `task_newtask` and `sched_process_fork` tell of one fork both; either will do.
+#[test]
+fn a_fork_told_twice_is_one() {
+    let news = "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
+    let fork = "  a-7 [000] 0.002001: sched_process_fork: comm=a pid=7 child_comm=a child_pid=9\n";
+    let tasks = |told: &str| {
+        let begin = [switch(0, 1000, IDLE, "R", C), switch(0, 1500, C, "X", A)].concat();
+        let end = [
+            wake("sched_wakeup_new", 0, 2002, A, ("a", 9), 0),
+            switch(0, 3000, A, "S", ("a", 9)),
+            switch(0, 5000, ("a", 9), "X", IDLE),
+        ];
+        let text = format!("{begin}{told}{}", end.concat());
+        let analyses = analyse(&[AnalysisKind::Latency], &Options { each_task: true, ..Options::default() }, &text);
+        analyses.tables()[0].json().to_string()
+    };
+    let one = tasks(fork);
+    assert_eq!((tasks(news), tasks(&format!("{news}{fork}"))), (one.clone(), one));
+}
+
 /// Its switch away is missing, and the next thing on its CPU happened in the name of another.
 #[test]
 fn in_whose_name_something_happens_is_there() {

@@ -241,9 +241,11 @@ impl World {
     pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
         let mut again = false;
+        // One that is new, and has done nothing yet, is that task: a fork may have two events.
+        let other = |span: Span| span.state != State::Unknown && !(span.state == State::Asleep && span.new);
         if let Some(slot) = slot
             && *slot > 0
-            && self.tasks[*slot as usize - 1].span.state != State::Unknown
+            && other(self.tasks[*slot as usize - 1].span)
         {
             *slot = 0;
             again = true;

@@ -241,6 +241,12 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
             named(buffer, b"comm=", b" pid=", parent);
             named(buffer, b" child_comm=", b" child_pid=", child);
         }
+        Tracepoint::TaskNew { task, clone_flags, oom_score_adj } => {
+            push_signed(buffer, b"pid=", task.pid);
+            text(buffer, b" comm=", task.comm);
+            text(buffer, b" clone_flags=", format!("{clone_flags:x}").as_bytes());
+            push_signed(buffer, b" oom_score_adj=", oom_score_adj);
+        }
         Tracepoint::ProcessExec { filename, pid, old_pid } => {
             text(buffer, b"filename=", filename);
             push_signed(buffer, b" pid=", pid);

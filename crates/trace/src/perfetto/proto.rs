@@ -71,7 +71,7 @@ pub struct FtraceEvent {
     /// The kernel's flags: 8 in the handler of an interrupt.
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(oneof = "FtraceEventKind", tags = "3, 4, 11, 13, 17, 20, 67, 114, 236, 237, 238, 239, 343, 345, 491")]
+    #[prost(oneof = "FtraceEventKind", tags = "3, 4, 11, 13, 17, 20, 67, 114, 235, 236, 237, 238, 239, 343, 345, 491")]
     pub event: Option<FtraceEventKind>,
 }
 
@@ -92,6 +92,8 @@ pub enum FtraceEventKind {
     CpuFrequency(CpuFrequency),
     #[prost(message, tag = "13")]
     CpuIdle(CpuIdle),
+    #[prost(message, tag = "235")]
+    TaskNewtask(TaskNewtask),
     #[prost(message, tag = "236")]
     TaskRename(TaskRename),
     #[prost(message, tag = "237")]
@@ -187,6 +189,19 @@ pub struct Print {
     pub ip: Option<u64>,
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub buf: Option<Bytes>,
+}
+
+/// `TaskNewtaskFtraceEvent`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TaskNewtask {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub comm: Option<Bytes>,
+    #[prost(uint64, optional, tag = "3")]
+    pub clone_flags: Option<u64>,
+    #[prost(int32, optional, tag = "4")]
+    pub oom_score_adj: Option<i32>,
 }
 
 /// `TaskRenameFtraceEvent`.

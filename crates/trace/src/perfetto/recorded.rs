@@ -10,7 +10,7 @@ use super::packets::{Bundles, write_packet};
 use super::proto::{
     CgroupAttachTask, CpuFrequency, CpuIdle, Data, FtraceEvent, FtraceEventKind, Print, Process, ProcessTree,
     SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedSwitch,
-    SchedWakeup, SystemInfo, TaskRename, Thread, Utsname,
+    SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
 use super::{MAX_CPUS, NO_RELEASE};
 use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
@@ -218,6 +218,12 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
             parent_pid: Some(parent.pid),
             child_comm: Some(utf8(child.comm)),
             child_pid: Some(child.pid),
+        }),
+        Tracepoint::TaskNew { task, clone_flags, oom_score_adj } => FtraceEventKind::TaskNewtask(TaskNewtask {
+            pid: Some(task.pid),
+            comm: Some(utf8(task.comm)),
+            clone_flags: Some(clone_flags),
+            oom_score_adj: Some(oom_score_adj),
         }),
         Tracepoint::ProcessExec { filename, pid, old_pid } => FtraceEventKind::SchedProcessExec(SchedProcessExec {
             filename: Some(utf8(filename)),

@@ -45,6 +45,7 @@ enum Point {
     Migrate,
     Runtime,
     Fork,
+    New,
     Exec,
     Exit,
     Rename,
@@ -253,6 +254,11 @@ impl<'a> Read<'a> {
                 vruntime_ns: self.int(slots[3]).map(|vruntime| vruntime as u64),
             },
             Point::Fork => Tracepoint::ProcessFork { parent: self.named(0, 1)?, child: self.named(2, 3)? },
+            Point::New => Tracepoint::TaskNew {
+                task: self.named(1, 0)?,
+                clone_flags: self.int(slots[2])? as u64,
+                oom_score_adj: self.i32(3)?,
+            },
             Point::Exec => {
                 Tracepoint::ProcessExec { filename: self.chars(slots[0])?, pid: self.i32(1)?, old_pid: self.i32(2)? }
             }
@@ -296,6 +302,7 @@ fn point(name: &[u8]) -> (Point, &'static [&'static [u8]]) {
         b"sched_process_fork" => (Point::Fork, &[b"parent_comm", b"parent_pid", b"child_comm", b"child_pid"]),
         b"sched_process_exec" => (Point::Exec, &[b"filename", b"pid", b"old_pid"]),
         b"sched_process_exit" => (Point::Exit, &[b"comm", b"pid", b"prio", b"group_dead"]),
+        b"task_newtask" => (Point::New, &[b"pid", b"comm", b"clone_flags", b"oom_score_adj"]),
         b"task_rename" => (Point::Rename, &[b"pid", b"newcomm"]),
         b"cgroup_attach_task" => (Point::Attach, &[b"comm", b"pid", b"dst_root", b"dst_id", b"dst_level", b"dst_path"]),
         b"cpu_idle" => (Point::Idle, &[b"state", b"cpu_id"]),

@@ -55,9 +55,10 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     } else if !has("sched_wakeup") {
         say("sched_wakeup: the CPU that wakeups chose is known only from the switches that follow");
     }
-    if !has("sched_wakeup_new") && !has("sched_process_fork") {
+    let has_forks = has("sched_process_fork") || has("task_newtask");
+    if !has("sched_wakeup_new") && !has_forks {
         say("sched_process_fork and sched_wakeup_new: new tasks appear from nowhere");
-    } else if !has("sched_process_fork") {
+    } else if !has_forks {
         say("sched_process_fork: who forked a new task is not known");
     }
     if !has("sched_process_exit") {

@@ -18,6 +18,7 @@ pub(super) fn tracepoint<'a>(name: &[u8], fields: &'a [u8], bits: &mut StateBits
         b"sched_process_fork" => fork(fields),
         b"sched_process_exec" => exec(fields),
         b"sched_process_exit" => exit(fields),
+        b"task_newtask" => newtask(fields),
         b"task_rename" => rename(fields),
         b"cgroup_attach_task" => attach(fields),
         b"cpu_idle" => idle(fields),
@@ -152,6 +153,16 @@ fn exit(text: &[u8]) -> Option<Tracepoint<'_>> {
     let prio = fields.signed(b"prio=")?;
     let group_dead = fields.find(b"group_dead=").map(|value| matches!(value, b"true" | b"1"));
     Some(Tracepoint::ProcessExit { task, prio, group_dead })
+}
+
+fn newtask(text: &[u8]) -> Option<Tracepoint<'_>> {
+    let mut fields = Fields(text);
+    let pid = fields.signed(b"pid=")?;
+    let comm = fields.text(b"comm=", b"clone_flags=")?;
+    let clone_flags = fields.text(b"clone_flags=", b"oom_score_adj=")?;
+    let clone_flags = u64::from_str_radix(std::str::from_utf8(clone_flags).ok()?, 16).ok()?;
+    let oom_score_adj = fields.signed(b"oom_score_adj=")?;
+    Some(Tracepoint::TaskNew { task: Named { comm, pid }, clone_flags, oom_score_adj })
 }
 
 fn rename(text: &[u8]) -> Option<Tracepoint<'_>> {
@@ -316,6 +327,11 @@ mod tests {
                 "sched_process_exit",
                 "comm=a pid=1 prio=120",
                 Tracepoint::ProcessExit { task, prio: 120, group_dead: None },
+            ),
+            (
+                "task_newtask",
+                "pid=1 comm=a clone_flags=3d0f00 oom_score_adj=-800",
+                Tracepoint::TaskNew { task, clone_flags: 0x3d_0f00, oom_score_adj: -800 },
             ),
             ("task_rename", "pid=1 oldcomm=b newcomm=a oom_score_adj=0", Tracepoint::TaskRename { task, tgid: None }),
             (

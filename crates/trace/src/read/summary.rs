@@ -42,6 +42,8 @@ pub struct TaskSummary {
     wakings: u64,
     asleep: bool,
     gone: bool,
+    /// It was forked, and has done nothing yet.
+    newborn: bool,
     /// Since when it has been runnable, while it waits.
     ready: Option<i64>,
     /// From when it was charged time, although it had not come onto a CPU.
@@ -251,6 +253,10 @@ impl Summary {
                 self.born(child.pid);
                 self.name(child, None);
             }
+            Tracepoint::TaskNew { task, .. } => {
+                self.born(task.pid);
+                self.name(task, None);
+            }
             Tracepoint::ProcessExit { task, .. } => {
                 if let Some(task) = self.name(task, None) {
                     task.gone = true;
@@ -267,13 +273,17 @@ impl Summary {
     fn born(&mut self, pid: i32) {
         let room = self.lives < MAX_LIVES;
         let Some(task) = self.task(pid) else { return };
-        task.reuses += u64::from(!task.comms.is_empty());
-        (task.gone, task.asleep, task.ready, task.charged_from) = (false, false, None, None);
         // A name alone is what perf says of tasks, and may be that of this one.
         let lived = task.switches + task.queued + task.wakings > 0 || task.running_at_start;
+        if std::mem::replace(&mut task.newborn, true) && !lived {
+            // Both events of a fork are there.
+            return;
+        }
+        task.reuses += u64::from(!task.comms.is_empty());
+        (task.gone, task.asleep, task.ready, task.charged_from) = (false, false, None, None);
         if lived && room {
             self.lives += 1;
-            self.tasks.push(TaskSummary { pid, ..TaskSummary::default() });
+            self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
             self.index[pid as usize] = self.tasks.len() as u32;
             for row in &mut self.cpus {
                 // It has left its CPU, unseen.

@@ -291,6 +291,15 @@ impl Lives {
                 }
             }
             What::Fork { parent, child } => {
+                // Both events of a fork are there.
+                let newborn = |&thread: &usize| {
+                    let this = &self.threads[thread];
+                    this.born.is_some() && this.stretches.is_empty()
+                };
+                if self.pids.get(&child.pid).is_some_and(newborn) {
+                    self.thread(child);
+                    return;
+                }
                 // A new life, even if the pid is known: it was another's.
                 if self.pids.contains_key(&child.pid) {
                     self.counts.reused += 1;

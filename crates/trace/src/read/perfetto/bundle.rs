@@ -274,7 +274,7 @@ pub(super) fn decode<'a>(
 ) -> (&'static [u8], Tracepoint<'a>) {
     let name = names.get(tag);
     let point = match tag {
-        3 | 4 | 11 | 13 | 17 | 20 | 67 | 114 | 236..=239 | 491 => {
+        3 | 4 | 11 | 13 | 17 | 20 | 67 | 114 | 235..=239 | 491 => {
             Few::read(message).map_or(Tracepoint::Malformed { fields: b"" }, |fields| point(tag, &fields, bits))
         }
         _ => Tracepoint::Other { fields: b"" },
@@ -314,6 +314,11 @@ fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a>
             dst_path: fields.text(7),
         },
         114 => Tracepoint::WakeupNew(wakeup()),
+        235 => Tracepoint::TaskNew {
+            task: named(2, 1),
+            clone_flags: fields.number(3).unwrap_or(0),
+            oom_score_adj: fields.i32(4),
+        },
         236 => Tracepoint::TaskRename { task: named(3, 1), tgid: None },
         237 => Tracepoint::ProcessExec { filename: fields.text(1), pid: fields.i32(2), old_pid: fields.i32(3) },
         238 => Tracepoint::ProcessExit { task: named(1, 2), prio: fields.i32(4), group_dead: None },
