@@ -41,7 +41,6 @@ pub struct TaskSummary {
     queued: u64,
     wakings: u64,
     asleep: bool,
-    gone: bool,
     /// It was forked, and has done nothing yet.
     newborn: bool,
     /// Since when it has been runnable, while it waits.
@@ -227,7 +226,6 @@ impl Summary {
                     task.asleep = !prev_state.is_runnable();
                     task.ready = prev_state.is_runnable().then_some(record.at);
                     task.charged_from = None;
-                    task.gone |= prev_state.is_gone();
                 }
                 if next.pid != 0
                     && let Some(task) = self.name(next, None)
@@ -258,9 +256,7 @@ impl Summary {
                 self.name(task, None);
             }
             Tracepoint::ProcessExit { task, .. } => {
-                if let Some(task) = self.name(task, None) {
-                    task.gone = true;
-                }
+                self.name(task, None);
             }
             Tracepoint::TaskRename { task, tgid } => {
                 self.name(task, tgid);
@@ -280,7 +276,7 @@ impl Summary {
             return;
         }
         task.reuses += u64::from(!task.comms.is_empty());
-        (task.gone, task.asleep, task.ready, task.charged_from) = (false, false, None, None);
+        (task.asleep, task.ready, task.charged_from) = (false, None, None);
         if lived && room {
             self.lives += 1;
             self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
