@@ -49,6 +49,14 @@ fn load(page: &Path, dark: bool) -> Option<String> {
     Some(dom.into_owned())
 }
 
+/// As [`load`], after a script of ours has used the page.
+fn used(page: &Path, script: &str) -> Option<String> {
+    let html = std::fs::read_to_string(page).unwrap().replace("</body>", &format!("<script>{script}</script></body>"));
+    let copy = page.with_extension("used.html");
+    std::fs::write(&copy, html).unwrap();
+    load(&copy, false)
+}
+
 /// What stands behind each `name="`, up to the next quote.
 fn attributes<'a>(dom: &'a str, name: &str) -> Vec<&'a str> {
     dom.split(&format!("{name}=\"")).skip(1).filter_map(|rest| rest.split('"').next()).collect()
@@ -78,6 +86,34 @@ fn a_comparison_is_drawn_light_and_dark() {
         assert!(dom.contains("What stands out: ") && dom.contains("web/database"), "the summary and the tables");
         assert!(dom.matches("<tr>").count() > 60, "{} rows", dom.matches("<tr>").count());
     }
+}
+
+/// `569 us` is more than `501 ns`, whatever the letters say; a press on a head sorts, and a second one the other way round.
+#[test]
+fn what_differs_sorts_by_value_and_heads_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    well(&["compare", SCENARIO, "--duration", "500ms", "--html", &page.display().to_string()], "");
+    let script = r#"
+        const part = document.getElementById("what-differs"), heads = part.querySelectorAll("th button");
+        heads[2].click();
+        document.body.dataset.sorted = heads[2].parentNode.getAttribute("aria-sort");
+        part.querySelector(".more").click();
+        const rows = [...part.querySelectorAll("tbody tr")].map(row => [...row.children].map(cell => cell.textContent));
+        document.body.dataset.late = rows.filter(row => row[1].startsWith("late") && row[2] !== "–").map(row => row[2]).join(",");
+        document.body.dataset.unnamed = [...document.querySelectorAll("th button")].filter(head => !head.textContent.trim()).length;
+    "#;
+    let Some(dom) = used(&page, script) else { return };
+    assert_eq!(attributes(&dom, "data-sorted"), ["descending"]);
+    assert_eq!(attributes(&dom, "data-unnamed"), ["0"]);
+    let ns = |text: &str| {
+        let (number, unit) = text.split_once(' ').expect("a time");
+        let by = ["ns", "us", "ms", "s"].iter().position(|known| *known == unit).expect("its unit");
+        number.parse::<f64>().expect("a number") * 1000_f64.powi(by as i32)
+    };
+    let late: Vec<f64> = attributes(&dom, "data-late")[0].split(',').map(ns).collect();
+    assert!(late.len() > 5 && late.is_sorted_by(|a, b| a >= b), "{late:?}");
+    assert!(late[0] / late[late.len() - 1] > 1000.0, "of several units: {late:?}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ const thousands = value => Math.abs(value) < 10000 ? String(value) : value.toLoc
 const shown = (value, kind) => {
   if (value === null || value === undefined) return "–";
   if (kind === "text") return value;
+  if (kind === "measure") return value[2];
   if (kind === "ns") return time(value);
   if (kind === "instant") return `${(value / 1e9).toFixed(6)} s`;
   if (kind === "share") return `${(value * 100).toFixed(2)} %`;
@@ -105,6 +106,13 @@ const axis = (pen, width, height, from, to) => {
 
 // Tables that sort, long ones a piece at a time.
 const PIECE = 20;
+// Of measures those of one unit are together, the units in the order in which the table has them.
+const orderOf = (column, values) => {
+  if (column.kind === "text") return (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+  if (column.kind !== "measure") return (a, b) => a - b;
+  const units = [...new Set(values.filter(value => value !== null).map(value => value[1]))];
+  return (a, b, down) => units.indexOf(a[1]) === units.indexOf(b[1]) ? a[0] - b[0] : (down ? -1 : 1) * (units.indexOf(a[1]) - units.indexOf(b[1]));
+};
 const tableOf = table => {
   const body = el("tbody"), head = el("tr");
   let rows = table.rows.slice(), many = PIECE, sorted = null, down = false;
@@ -123,10 +131,11 @@ const tableOf = table => {
     cell.append(el("button", { type: "button", text: column.head, onclick: () => {
       down = sorted === at ? !down : column.kind !== "text";
       sorted = at;
+      const order = orderOf(column, table.rows.map(row => row[at]));
       rows = table.rows.slice().sort((a, b) => {
         const [x, y] = [a[at], b[at]];
         if (x === null || y === null) return (x === null) - (y === null);
-        return (down ? -1 : 1) * (column.kind === "text" ? String(x).localeCompare(String(y), "en", { numeric: true }) : x - y);
+        return (down ? -1 : 1) * order(x, y, down);
       });
       [...head.children].forEach(other => other.removeAttribute("aria-sort"));
       cell.setAttribute("aria-sort", down ? "descending" : "ascending");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::analysis::Analyses;
 use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
-use crate::data::{Column, DataTable, Kind};
+use crate::data::{Cell, Column, DataTable, Kind};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
@@ -177,6 +177,7 @@ fn table_json(table: &DataTable) -> Value {
         Kind::Instant => "instant",
         Kind::Share => "share",
         Kind::Number => "number",
+        Kind::Measure => "measure",
     };
     let kind_of = |column: &Column| match column.key.as_ref() {
         "pid" => "id",
@@ -185,8 +186,12 @@ fn table_json(table: &DataTable) -> Value {
     };
     let columns: Vec<Value> =
         table.columns.iter().map(|column| json!({ "head": column.head, "kind": kind_of(column) })).collect();
-    let rows: Vec<Vec<Value>> =
-        table.rows.iter().take(MOST_ROWS).map(|row| row.iter().map(crate::data::Cell::json).collect()).collect();
+    let cell = |cell: &Cell| match cell {
+        // What it is sorted by, and what is read.
+        Cell::Measure { value, unit, text } => json!([value, unit, text]),
+        cell => cell.json(),
+    };
+    let rows: Vec<Vec<Value>> = table.rows.iter().take(MOST_ROWS).map(|row| row.iter().map(cell).collect()).collect();
     json!({ "title": table.title, "columns": columns, "rows": rows })
 }
 

@@ -103,7 +103,9 @@ pub(crate) fn compare_page(
         page.bars(bars);
     }
     charts(&mut page, &watched);
-    let sub = "The mean over the seeds, and half the range of them where there are several.".to_owned();
+    let sub = "The mean over the seeds, and half the range of them where there are several. First the tasks that fare \
+               differently, then the others; among these, those with most CPU time in any run are first."
+        .to_owned();
     page.tables(TableGroup {
         title: "What differs".to_owned(),
         sub,
