@@ -498,6 +498,43 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
     }
 }
 
+/// What the kernel refuses a rule is told at the rule, with what mends it; a group that nobody is in is told, too.
+#[test]
+fn rules_that_cannot_work_say_so() {
+    // A second CPU is idle all along, and each waits for 24 ms beside it: they are taken to be confined.
+    let mut text =
+        switch(1, "0.000020", "swapper/1-0", "R", "brief-7") + &switch(1, "0.000030", "brief-7", "S", "swapper/1-0");
+    let mut prev = "swapper/0-0";
+    for round in 0..30 {
+        let next = if round % 2 == 0 { "heavy-5" } else { "light-6" };
+        text += &switch(0, &format!("0.{:06}", 1000 + round * 24_000), prev, "R", next);
+        prev = next;
+    }
+    let rule = ["replay", "-", "--map", "light: policy=deadline:2ms/10ms nice=1"];
+    let told = fails(&rule, text.as_bytes());
+    for part in ["the rule:1:15", "asked for here", "allowed on", "here 1 of 2", "add cpus=all to the rule"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    well(&["replay", "-", "--map", "light: policy=deadline:2ms/10ms cpus=all"], text.as_bytes());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    let note = |rules: &str| {
+        std::fs::write(&file, rules).unwrap();
+        let output = vruntime(&["replay", "-", "--map", file.to_str().unwrap()], text.as_bytes());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).contains("nobody is in the group of [groups.\"/c\"]")
+    };
+    let nice = "[[rule]]\ncomm = \"heavy\"\nnice = 3\n";
+    assert!(note("[groups.\"/c\"]\nweight = 30\n"));
+    assert!(note(&format!("{nice}[groups.\"/c\"]\nweight = 30\n")));
+    assert!(!note(&format!("{nice}group = \"/c/d\"\n[groups.\"/c\"]\nweight = 30\n")));
+    // Rules are no workload; what is, has each key once.
+    std::fs::write(&file, nice).unwrap();
+    let told = fails(&["replay", "-", "--beside", file.to_str().unwrap()], text.as_bytes());
+    assert!(told.contains("kernel") && told.matches("kernel,").count() == 1, "{told}");
+}
+
 #[test]
 fn as_recorded_is_no_what_if() {
     let file = ["replay", "perf-data.txt", "--as-recorded"];

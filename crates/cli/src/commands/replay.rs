@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
 use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::{Topology, kernel};
-use vruntime_sim::Config;
+use vruntime_sim::{Config, Error};
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::SourceMap;
 use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
+use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder, Thread};
 
 use super::identities::identities;
 use super::replayed::{Clock, MAX_CPUS, what};
@@ -76,6 +77,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         && (arguments.kernel.is_some()
             || arguments.machine.is_some()
             || !(rules.is_empty()
+                && rules.groups().next().is_none()
                 && beside.is_empty()
                 && arguments.model.set.is_empty()
                 && arguments.model.feature.is_empty()));
@@ -105,6 +107,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
              names a task and all that it forks"
         ));
     }
+    for path in rules.idle_groups(&recorded.workload.groups) {
+        output::note(&format!(
+            "nobody is in the group of [groups.\"{path}\"], so that it does nothing: the trace has no such group, and no rule puts tasks there \
+             (group=\"{path}\")"
+        ));
+    }
     fit(&mut recorded.workload, &as_recorded.config);
     // A rule that removes tasks makes other programs, with names of their own.
     let mut inside = semaphores(&recorded.workload);
@@ -131,7 +139,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let (Some(workload), Some(plan)) = (&changed, &what_if) {
         jobs.push(job(workload, plan, of_what_if, copies));
     }
-    let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let runs = simulate::all(&jobs).into_iter();
+    let explained = runs.map(|run| run.map_err(|failure| refused(failure, &rules, &recorded, changed.as_ref())));
+    let mut runs = explained.collect::<miette::Result<Vec<Done>>>()?;
     without_semaphores(&mut runs, &inside);
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
@@ -407,6 +417,30 @@ fn change(
     fit(&mut changed.workload, &plan.config);
     rules.apply(&mut changed, &recorded.threads, cpus)?;
     Ok(changed.workload)
+}
+
+/// Why a run failed: what the kernel refuses a task is told with the rule that gives the task its policy.
+fn refused(failure: Failure, rules: &Rules, recorded: &Recorded, changed: Option<&Workload>) -> miette::Report {
+    let Failure::Refused(Error::Refused { task, error, .. }) = &failure else { return failure.into() };
+    // A copy is refused what the first of them is, which comes before it.
+    let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
+    let Some(thread) = recorded.threads.iter().position(|thread| is_named(&thread)) else { return failure.into() };
+    let text = error.to_string();
+    let (message, help) = text.split_once("; ").unwrap_or((&text, "choose others, or another policy"));
+    let now = changed.and_then(|changed| changed.tasks.iter().find(|changed| changed.name == *task));
+    // From the start, or from where it waited beside an idle CPU.
+    let confined = now.is_some_and(|task| {
+        task.settings.cpus.is_some() || task.phases.iter().any(|phase| phase.settings.cpus.is_some())
+    });
+    let help = match error {
+        SchedError::Affinity { .. } if confined => {
+            let other = help.strip_prefix("lift the affinity, ").unwrap_or(help);
+            format!("add cpus=all to the rule, which lifts the affinity that the task has in the recording, {other}")
+        }
+        _ => help.to_owned(),
+    };
+    let message = format!("task `{task}`: {message}");
+    rules.wrong_policy(&recorded.threads, thread, &message, &help).map_or_else(|| failure.into(), Into::into)
 }
 
 /// The recording beside its replays.
