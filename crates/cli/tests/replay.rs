@@ -535,6 +535,48 @@ fn rules_that_cannot_work_say_so() {
     assert!(told.contains("kernel") && told.matches("kernel,").count() == 1, "{told}");
 }
 
+/// Of who is not in the recording nothing is recorded, and that is not the same as nothing at all.
+#[test]
+fn who_is_only_in_the_what_if_has_no_recorded_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (noise, out) = (folder.path().join("noise.toml"), folder.path().join("out"));
+    std::fs::write(&noise, "[[task]]\nname = \"noise\"\nrun = \"1ms\"\nsleep = \"9ms\"\n").unwrap();
+    let (noise, out) = (noise.to_str().unwrap(), out.to_str().unwrap());
+    let printed =
+        well(&["replay", "-", "--map", "heavy: copies=2", "--beside", noise, "--tables", out], spinners().as_bytes());
+    let what_if = printed.split_once("What if").expect("there is one").1;
+    for name in ["noise", "heavy-5#2"] {
+        let row = what_if.lines().find(|line| line.starts_with(name)).expect("it is in the table");
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!((cells[1], cells[3], cells[5]), ("-", "-", "-"), "{row}");
+        assert_ne!(cells[2], "-", "{row}");
+    }
+    let csv = std::fs::read_to_string(format!("{out}/replay_tasks.csv")).unwrap();
+    let row = csv.lines().find(|line| line.starts_with("heavy-5#2")).expect("it is in the file");
+    assert!(row.starts_with("heavy-5#2,,,,0."), "{row}");
+}
+
+/// `trace info` and `replay` count alike: of two CPUs that come to one jump it is one.
+#[test]
+fn a_jump_of_the_clock_is_one_for_all() {
+    let mut text = String::new();
+    for start in ["1", "5001"] {
+        for (ms, cpu) in [(0, 0), (1, 1), (20, 0), (21, 1)] {
+            let at = |us: u32| format!("{start}.{:06}", ms * 1000 + us);
+            let idle = format!("swapper/{cpu}-0");
+            let task = format!("t{cpu}-{}", 5 + cpu);
+            text += &switch(cpu, &at(1), &idle, "R", &task);
+            text += &switch(cpu, &at(900), &task, "S", &idle);
+        }
+    }
+    let info: Value = serde_json::from_str(&well(&["trace", "info", "-", "--json"], text.as_bytes())).unwrap();
+    let notes = json(&["replay", "-", "--json"], text.as_bytes())["notes"].to_string();
+    assert!(notes.contains("\"1 times the clock jumped"), "{notes}");
+    assert!(info.to_string().contains("\"jumps\":1"), "{info}");
+    let analysed = well(&["trace", "analyse", "-"], text.as_bytes());
+    assert!(analysed.contains("are moved by as much: 1\n"), "{analysed}");
+}
+
 #[test]
 fn as_recorded_is_no_what_if() {
     let file = ["replay", "perf-data.txt", "--as-recorded"];

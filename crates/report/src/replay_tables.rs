@@ -31,7 +31,8 @@ impl ReplayCheck {
         let mut tasks = table("replay_tasks", "Tasks: recorded, replayed as recorded, what if", &[&names, &measures]);
         let of = [self.elapsed_ns.0, self.elapsed_ns.1, self.elapsed_ns.2];
         for task in &self.tasks {
-            let runs = [Some(&task.recorded), Some(&task.replayed), task.what_if.as_ref()];
+            let before = |run| (!task.is_added()).then_some(run);
+            let runs = [before(&task.recorded), before(&task.replayed), task.what_if.as_ref()];
             let all = |pick: &dyn Fn(&ReplayMeasure, u64) -> Cell| -> Vec<Cell> {
                 runs.iter().zip(of).map(|(run, of)| run.map_or(Cell::Nothing, |run| pick(run, of))).collect()
             };
@@ -103,12 +104,12 @@ impl ReplayCheck {
         let rows = self.tasks.iter().take(MOST_BARS).map(|task| {
             let run = if what_if { task.what_if.unwrap_or_default() } else { task.replayed };
             let (now, then) = (part(run.cpu_ns, of), part(task.recorded.cpu_ns, self.elapsed_ns.0));
-            Bar {
-                name: task.name.clone(),
-                share: now,
-                mark: Some(then),
-                text: format!("{} %, recorded {} %", percent(now), percent(then)),
-            }
+            let (mark, text) = if task.is_added() {
+                (None, format!("{} %, not recorded", percent(now)))
+            } else {
+                (Some(then), format!("{} %, recorded {} %", percent(now), percent(then)))
+            };
+            Bar { name: task.name.clone(), share: now, mark, text }
         });
         Bars {
             title: "CPU time of tasks".to_owned(),
@@ -125,6 +126,8 @@ impl ReplayCheck {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::replay::ReplayTask;
 
@@ -132,13 +135,17 @@ mod tests {
     fn a_replay_as_tables() {
         let measure = |cpu_ns| ReplayMeasure { cpu_ns, switches: 3, wakeup: None };
         let check = ReplayCheck {
-            tasks: vec![ReplayTask {
-                name: "web-1".to_owned(),
-                recorded: measure(400),
-                replayed: measure(300),
-                what_if: Some(measure(200)),
-                ..ReplayTask::default()
-            }],
+            tasks: vec![
+                ReplayTask {
+                    name: "web-1".to_owned(),
+                    habit: "woken".to_owned(),
+                    recorded: measure(400),
+                    replayed: measure(300),
+                    what_if: Some(measure(200)),
+                    ..ReplayTask::default()
+                },
+                ReplayTask { name: "beside".to_owned(), what_if: Some(measure(100)), ..ReplayTask::default() },
+            ],
             groups: vec![
                 ReplayGroup { path: "/".to_owned(), ..ReplayGroup::default() },
                 ReplayGroup {
@@ -161,6 +168,9 @@ mod tests {
         let tables = check.tables();
         let row = tables[0].json()[0].clone();
         assert_eq!((&row["recorded_cpu"], &row["what_if_cpu"]), (&0.4.into(), &0.2.into()));
+        let row = tables[0].json()[1].clone();
+        assert_eq!((&row["recorded_cpu"], &row["replayed_switches"]), (&Value::Null, &Value::Null), "it was not there");
+        assert_eq!((&row["what_if_cpu"], &row["what_if_switches"]), (&0.1.into(), &3.into()));
         let row = tables[1].json()[1].clone();
         assert_eq!((&row["what_if_cpu"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
         assert_eq!((&row["what_if_nr_throttled"], &row["replayed_cpu"]), (&7.into(), &serde_json::Value::Null));
@@ -169,7 +179,8 @@ mod tests {
         let all = check.share_bars();
         let bars: Vec<_> = all.iter().map(|bars| (bars.rows.len(), bars.rows[0].mark, &*bars.rows[0].text)).collect();
         assert_eq!(bars[0], (1, Some(0.25), "20.00 %, entitled to 25.00 %"), "the root is all of the machine");
-        assert_eq!(bars[1], (1, Some(0.4), "20.00 %, recorded 40.00 %"));
+        assert_eq!(bars[1], (2, Some(0.4), "20.00 %, recorded 40.00 %"));
+        assert_eq!((all[1].rows[1].mark, &*all[1].rows[1].text), (None, "10.00 %, not recorded"));
         assert_eq!((all.len(), all[0].label.as_str()), (2, "what if"), "the group is of a rule");
     }
 }
