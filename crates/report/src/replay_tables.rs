@@ -4,28 +4,28 @@ use crate::data::{Cell, DataTable, Kind};
 use crate::page::{Bar, Bars};
 use crate::replay::{ReplayCheck, ReplayMeasure};
 use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
-use crate::result_tables::{Head, MOST_BARS, table};
+use crate::result_tables::{Head, table};
 use crate::units::percent;
 
 impl ReplayCheck {
     /// Tasks, groups and CPUs, recorded, replayed and what if.
     pub fn tables(&self) -> Vec<DataTable> {
         let measures: [Head; 15] = [
-            ("recorded_cpu", "CPU, recorded", Kind::Share),
-            ("replayed_cpu", "Replayed", Kind::Share),
-            ("what_if_cpu", "What if", Kind::Share),
-            ("recorded_switches", "Switches, recorded", Kind::Count),
-            ("replayed_switches", "Replayed", Kind::Count),
-            ("what_if_switches", "What if", Kind::Count),
-            ("recorded_p50_ns", "p50, recorded", Kind::Nanoseconds),
-            ("replayed_p50_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_p50_ns", "What if", Kind::Nanoseconds),
-            ("recorded_p99_ns", "p99, recorded", Kind::Nanoseconds),
-            ("replayed_p99_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_p99_ns", "What if", Kind::Nanoseconds),
-            ("recorded_cpu_ns", "CPU time, recorded", Kind::Nanoseconds),
-            ("replayed_cpu_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_cpu_ns", "What if", Kind::Nanoseconds),
+            ("recorded_cpu", "CPU: recorded", Kind::Share),
+            ("replayed_cpu", "CPU: replayed", Kind::Share),
+            ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("recorded_switches", "Switches: recorded", Kind::Count),
+            ("replayed_switches", "Switches: replayed", Kind::Count),
+            ("what_if_switches", "Switches: what if", Kind::Count),
+            ("recorded_p50_ns", "p50: recorded", Kind::Nanoseconds),
+            ("replayed_p50_ns", "p50: replayed", Kind::Nanoseconds),
+            ("what_if_p50_ns", "p50: what if", Kind::Nanoseconds),
+            ("recorded_p99_ns", "p99: recorded", Kind::Nanoseconds),
+            ("replayed_p99_ns", "p99: replayed", Kind::Nanoseconds),
+            ("what_if_p99_ns", "p99: what if", Kind::Nanoseconds),
+            ("recorded_cpu_ns", "CPU time: recorded", Kind::Nanoseconds),
+            ("replayed_cpu_ns", "CPU time: replayed", Kind::Nanoseconds),
+            ("what_if_cpu_ns", "CPU time: what if", Kind::Nanoseconds),
         ];
         let names: [Head; 2] = [("task", "Task", Kind::Text), ("sleeps", "Sleeps", Kind::Text)];
         let mut tasks = table("replay_tasks", "Tasks: recorded, replayed as recorded, what if", &[&names, &measures]);
@@ -46,9 +46,9 @@ impl ReplayCheck {
         }
         let heads: [Head; 4] = [
             ("cpu", "CPU", Kind::Count),
-            ("recorded_busy", "Busy, recorded", Kind::Share),
-            ("replayed_busy", "Replayed", Kind::Share),
-            ("what_if_busy", "What if", Kind::Share),
+            ("recorded_busy", "Busy: recorded", Kind::Share),
+            ("replayed_busy", "Busy: replayed", Kind::Share),
+            ("what_if_busy", "Busy: what if", Kind::Share),
         ];
         let mut cpus = DataTable::new("replay_cpus", "CPUs: recorded, replayed as recorded, what if", &heads);
         let what_if = self.what_if_cpus.as_deref().unwrap_or_default();
@@ -84,16 +84,9 @@ impl ReplayCheck {
         let part = |ns: u64| ns as f64 / of.max(1) as f64;
         // The first is the root, which gets all there is.
         let groups = self.groups.iter().skip(1).filter_map(|group| Some((&group.path, measured(group)?)));
-        let rows = groups.take(MOST_BARS).map(|(path, group)| {
-            let (cpu, entitled) = (part(group.cpu_ns), part(group.entitled_ns));
-            Bar {
-                name: path.clone(),
-                share: cpu,
-                mark: Some(entitled),
-                text: format!("{} %, entitled to {} %", percent(cpu), percent(entitled)),
-            }
-        });
-        Bars { entry: "Groups".to_owned(), label: run.to_owned(), rows: rows.collect(), ..Bars::of_groups() }
+        let rows = groups.map(|(path, group)| (path.clone(), part(group.cpu_ns), Some(part(group.entitled_ns))));
+        let rows = Bars::rows_of_groups(rows.collect());
+        Bars { entry: "Groups".to_owned(), label: run.to_owned(), rows, ..Bars::of_groups() }
     }
 
     /// CPU time of the largest tasks in the last of the runs; the mark is what was recorded.
@@ -101,24 +94,27 @@ impl ReplayCheck {
         let what_if = self.what_if_cpus.is_some();
         let of = if what_if { self.elapsed_ns.2 } else { self.elapsed_ns.1 };
         let part = |ns: u64, of: u64| ns as f64 / of.max(1) as f64;
-        let rows = self.tasks.iter().take(MOST_BARS).map(|task| {
+        let all = self.tasks.iter().map(|task| {
             let run = if what_if { task.what_if.unwrap_or_default() } else { task.replayed };
-            let (now, then) = (part(run.cpu_ns, of), part(task.recorded.cpu_ns, self.elapsed_ns.0));
-            let (mark, text) = if task.is_added() {
-                (None, format!("{} %, not recorded", percent(now)))
-            } else {
-                (Some(then), format!("{} %, recorded {} %", percent(now), percent(then)))
-            };
-            Bar { name: task.name.clone(), share: now, mark, text }
+            let then = part(task.recorded.cpu_ns, self.elapsed_ns.0);
+            (task.name.clone(), part(run.cpu_ns, of), (!task.is_added()).then_some(then))
         });
+        let rows = Bar::folded(
+            all.collect(),
+            |_, _| false,
+            |now, then| match then {
+                Some(then) => format!("{} %, recorded {} %", percent(now), percent(then)),
+                None => format!("{} %, not recorded", percent(now)),
+            },
+        );
         Bars {
             title: "CPU time of tasks".to_owned(),
             entry: "CPU time".to_owned(),
             sub: format!(
-                "{}; the mark is what was recorded. 100 % is one CPU all along.",
+                "{}; the mark is what was recorded. 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each.",
                 if what_if { "What if" } else { "Replayed as recorded" }
             ),
-            rows: rows.collect(),
+            rows,
             ..Bars::default()
         }
     }
