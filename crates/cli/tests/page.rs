@@ -218,7 +218,7 @@ fn a_replay_fits_the_screen_and_the_paper() {
     let html = std::fs::read_to_string(&page).unwrap();
     let head = html.split_once("</header>").expect("it has a head").0;
     assert!(head.contains("<h1>Replay of perf-data.txt</h1>") && !head.contains(DATA), "{}", &head[head.len() - 300..]);
-    let script = r##"
+    let script = r#"
         (async () => {
         const table = [...document.querySelectorAll(".scroll")].find(box => box.querySelector("th.group"));
         document.body.dataset.beyond = table.scrollWidth - table.clientWidth;
@@ -233,7 +233,7 @@ fn a_replay_fits_the_screen_and_the_paper() {
         dispatchEvent(new Event("afterprint"));
         document.body.dataset.again = document.querySelectorAll("details.know:not([open]) li").length;
         })();
-    "##;
+    "#;
     let Some(dom) = used(&page, script) else { return };
     drawn(&dom, 7);
     let beyond: i32 = attributes(&dom, "data-beyond")[0].parse().unwrap();

@@ -170,7 +170,10 @@ impl Page {
         let data = json!({ "runs": self.runs, "bars": bars, "tables": tables });
         let made = format!("Made by vruntime {}. All data is in this page.", env!("CARGO_PKG_VERSION"));
         let list = |sentences: &[String]| {
-            sentences.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect::<String>()
+            sentences
+                .iter()
+                .flat_map(|sentence| ["<li>".to_owned(), escape(sentence), "</li>".to_owned()])
+                .collect::<String>()
         };
         let folded = match self.folded.len() {
             0 => String::new(),

@@ -66,6 +66,9 @@ impl ReplayTask {
     }
 }
 
+/// What is beside each other in a row; the first is missing of who was not there.
+type Pair = (Option<ReplayMeasure>, ReplayMeasure);
+
 /// A recording and its replays, task by task and CPU by CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayCheck {
@@ -119,12 +122,7 @@ impl ReplayCheck {
         if more == 0 { String::new() } else { format!("and {more} smaller tasks (--all shows them)\n") }
     }
 
-    fn rows(
-        &self,
-        all: bool,
-        of: (u64, u64),
-        pair: fn(&ReplayTask) -> Option<(Option<ReplayMeasure>, ReplayMeasure)>,
-    ) -> Vec<Vec<String>> {
+    fn rows(&self, all: bool, of: (u64, u64), pair: fn(&ReplayTask) -> Option<Pair>) -> Vec<Vec<String>> {
         let row = |task: &ReplayTask| {
             let (a, b) = pair(task)?;
             let before = |text: fn(&ReplayMeasure, u64) -> String| a.map_or_else(|| "-".to_owned(), |a| text(&a, of.0));

@@ -372,7 +372,7 @@ impl Bars {
         Self {
             title: "CPU time of groups".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along."
+            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each."
                 .to_owned(),
             ..Self::default()
         }

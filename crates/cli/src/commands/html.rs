@@ -145,8 +145,12 @@ pub(crate) fn replay_page(
         }
     }
     let (grave, rest) = notes.all.split_at(notes.grave.min(MOST_NOTES));
-    grave.iter().for_each(|note| page.say(note.as_str()));
-    rest.iter().for_each(|note| page.fold(note.as_str()));
+    for note in grave {
+        page.say(note.as_str());
+    }
+    for note in rest {
+        page.fold(note.as_str());
+    }
     for bars in check.share_bars() {
         page.bars(bars);
     }
