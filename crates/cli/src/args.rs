@@ -71,8 +71,8 @@ pub(crate) enum Command {
     #[command(
         long_about = "Runs every combination of the files, kernels and machines given, and prints them side by side: \
                       what stands out, then the mean over the repeats, half their spread (±), and the change against the \
-                      first, where it is beyond the spread and large enough to matter. A ~ marks a change within the \
-                      spread.\n\nA kernel can carry features \
+                      first, where it is beyond the spread and large enough to matter; the tasks with most CPU time come \
+                      first. A ~ marks a change within the spread.\n\nA kernel can carry features \
                       and tunables of its own, so that they can be compared: 6.12+NO_RUN_TO_PARITY, \
                       6.12+base_slice_ns=3000000.",
         after_long_help = "Examples:\n  \

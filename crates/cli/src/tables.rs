@@ -46,7 +46,7 @@ fn csv(table: &DataTable, out: impl Write) -> io::Result<()> {
             Cell::Nothing => String::new(),
             Cell::Text(text) => text.clone(),
             Cell::Int(value) => value.to_string(),
-            Cell::Float(value) => value.to_string(),
+            Cell::Float(value) | Cell::Measure { value, .. } => value.to_string(),
         }))?;
     }
     writer.flush()
@@ -64,7 +64,7 @@ fn physical(kind: Kind) -> Physical {
     match kind {
         Kind::Text => Physical::BYTE_ARRAY,
         Kind::Count | Kind::Nanoseconds | Kind::Instant => Physical::INT64,
-        Kind::Share | Kind::Number => Physical::DOUBLE,
+        Kind::Share | Kind::Number | Kind::Measure => Physical::DOUBLE,
     }
 }
 
@@ -87,7 +87,9 @@ fn parquet(table: &DataTable, out: impl Write + Send) -> ParquetResult<()> {
                 let text = |cell: &Cell| match cell {
                     Cell::Text(text) => Some(ByteArray::from(text.as_str())),
                     Cell::Int(value) => Some(ByteArray::from(value.to_string().as_str())),
-                    Cell::Float(value) => Some(ByteArray::from(value.to_string().as_str())),
+                    Cell::Float(value) | Cell::Measure { value, .. } => {
+                        Some(ByteArray::from(value.to_string().as_str()))
+                    }
                     Cell::Nothing => None,
                 };
                 let values: Vec<ByteArray> = cells().filter_map(text).collect();
@@ -96,7 +98,7 @@ fn parquet(table: &DataTable, out: impl Write + Send) -> ParquetResult<()> {
             Physical::INT64 => {
                 let whole = |cell: &Cell| match cell {
                     Cell::Int(value) => Some(*value),
-                    Cell::Float(value) => Some(value.round() as i64),
+                    Cell::Float(value) | Cell::Measure { value, .. } => Some(value.round() as i64),
                     Cell::Text(_) | Cell::Nothing => None,
                 };
                 let values: Vec<i64> = cells().filter_map(whole).collect();
@@ -105,7 +107,7 @@ fn parquet(table: &DataTable, out: impl Write + Send) -> ParquetResult<()> {
             _ => {
                 let number = |cell: &Cell| match cell {
                     Cell::Int(value) => Some(*value as f64),
-                    Cell::Float(value) => Some(*value),
+                    Cell::Float(value) | Cell::Measure { value, .. } => Some(*value),
                     Cell::Text(_) | Cell::Nothing => None,
                 };
                 let values: Vec<f64> = cells().filter_map(number).collect();

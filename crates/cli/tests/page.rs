@@ -49,6 +49,14 @@ fn load(page: &Path, dark: bool) -> Option<String> {
     Some(dom.into_owned())
 }
 
+/// As [`load`], after a script of ours has used the page.
+fn used(page: &Path, script: &str) -> Option<String> {
+    let html = std::fs::read_to_string(page).unwrap().replace("</body>", &format!("<script>{script}</script></body>"));
+    let copy = page.with_extension("used.html");
+    std::fs::write(&copy, html).unwrap();
+    load(&copy, false)
+}
+
 /// What stands behind each `name="`, up to the next quote.
 fn attributes<'a>(dom: &'a str, name: &str) -> Vec<&'a str> {
     dom.split(&format!("{name}=\"")).skip(1).filter_map(|rest| rest.split('"').next()).collect()
@@ -80,6 +88,34 @@ fn a_comparison_is_drawn_light_and_dark() {
     }
 }
 
+/// `569 us` is more than `501 ns`, whatever the letters say; a press on a head sorts, and a second one the other way round.
+#[test]
+fn what_differs_sorts_by_value_and_heads_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    well(&["compare", SCENARIO, "--duration", "500ms", "--html", &page.display().to_string()], "");
+    let script = r#"
+        const part = document.getElementById("what-differs"), heads = part.querySelectorAll("th button");
+        heads[2].click();
+        document.body.dataset.sorted = heads[2].parentNode.getAttribute("aria-sort");
+        part.querySelector(".more").click();
+        const rows = [...part.querySelectorAll("tbody tr")].map(row => [...row.children].map(cell => cell.textContent));
+        document.body.dataset.late = rows.filter(row => row[1].startsWith("late") && row[2] !== "–").map(row => row[2]).join(",");
+        document.body.dataset.unnamed = [...document.querySelectorAll("th button")].filter(head => !head.textContent.trim()).length;
+    "#;
+    let Some(dom) = used(&page, script) else { return };
+    assert_eq!(attributes(&dom, "data-sorted"), ["descending"]);
+    assert_eq!(attributes(&dom, "data-unnamed"), ["0"]);
+    let ns = |text: &str| {
+        let (number, unit) = text.split_once(' ').expect("a time");
+        let by = ["ns", "us", "ms", "s"].iter().position(|known| *known == unit).expect("its unit");
+        number.parse::<f64>().expect("a number") * 1000_f64.powi(by as i32)
+    };
+    let late: Vec<f64> = attributes(&dom, "data-late")[0].split(',').map(ns).collect();
+    assert!(late.len() > 5 && late.is_sorted_by(|a, b| a >= b), "{late:?}");
+    assert!(late[0] / late[late.len() - 1] > 1000.0, "of several units: {late:?}");
+}
+
 #[test]
 fn fidelity_is_a_page() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,6 +142,111 @@ fn a_run_and_a_replay_are_drawn() {
     well(&["replay", "perf-data.txt", "--kernel", "6.1", "--html", &path], "");
     // The recording, its replay and the what-if: how late and how busy each; and the CPU time of all.
     drawn(&load(&page, true).unwrap(), 7);
+}
+
+/// Two tasks on one CPU, for half a second, and `small` ones that are hardly there; pids from `pid` on.
+fn tasks(pid: u32, small: u32) -> String {
+    let switch = |us: u32, prev: &str, next: &str| {
+        let (prev_comm, prev_pid) = prev.rsplit_once('-').expect("comm-pid");
+        let (next_comm, next_pid) = next.rsplit_once('-').expect("comm-pid");
+        format!(
+            "{prev} [000] 1.{us:06}: sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 prev_state=R ==> \
+             next_comm={next_comm} next_pid={next_pid} next_prio=120\n"
+        )
+    };
+    let (a, b) = (format!("heavy-{pid}"), format!("light-{}", pid + 1));
+    let mut text = switch(0, "swapper/0-0", &a);
+    for round in 0..50 {
+        text += &switch(round * 10_000 + 7_000, &a, &b);
+        text += &switch(round * 10_000 + 9_999, &b, &a);
+    }
+    let mut prev = a;
+    for number in 0..small {
+        let next = format!("tiny{number}-{}", pid + 10 + number);
+        text += &switch(500_000 + number * 10, &prev, &next);
+        prev = next;
+    }
+    text + &switch(501_000, &prev, "swapper/0-0")
+}
+
+/// Runs of one page are drawn to one scale from one edge on, in one set of colours, although pids differ; what cannot be seen is one bar.
+#[test]
+fn what_is_compared_looks_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other, page] = ["one.txt", "another-longer-name.txt", "page.html"].map(|name| folder.path().join(name));
+    std::fs::write(&one, tasks(100, 5)).unwrap();
+    std::fs::write(&other, tasks(700, 0)).unwrap();
+    let [one, other, path] = [&one, &other, &page].map(|path| path.display().to_string());
+    well(&["compare", &one, &other, "--kernel", "6.12", "--html", &path], "");
+    let script = r##"
+        const bars = [...document.querySelectorAll("#cpu-time .bar")];
+        document.body.dataset.edges = new Set(bars.map(bar => bar.getBoundingClientRect().left)).size;
+        document.body.dataset.texts = [...document.querySelectorAll("#cpu-time .value")].map(value => parseFloat(value.textContent)).join();
+        document.body.dataset.parts = bars.map(bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width).join();
+        document.body.dataset.legend = [...document.querySelectorAll(".legend span")].map(name => name.textContent).join();
+    "##;
+    let Some(dom) = used(&page, script) else { return };
+    drawn(&dom, 5);
+    assert_eq!(attributes(&dom, "data-edges"), ["1"]);
+    assert!(dom.contains("5 others") && !dom.contains("class=\"name\">tiny"), "small tasks are one bar");
+    let numbers =
+        |name: &str| -> Vec<f64> { attributes(&dom, name)[0].split(',').map(|part| part.parse().unwrap()).collect() };
+    let (percents, parts) = (numbers("data-texts"), numbers("data-parts"));
+    let most = percents.iter().copied().fold(0.0, f64::max);
+    assert_eq!((percents.len(), parts.len()), (5, 5), "{percents:?}");
+    assert!(
+        percents.iter().zip(&parts).all(|(percent, part)| (percent / most - part).abs() < 0.01),
+        "{percents:?} {parts:?}"
+    );
+    assert_eq!(attributes(&dom, "data-colours-of"), ["classes"]);
+    let legend = attributes(&dom, "data-legend")[0];
+    assert!(legend.starts_with("heavy,light") && !legend.contains("heavy-"), "{legend}");
+    // One trace and its copies have the same pids: each task has its own.
+    well(&["replay", &one, "--map", "heavy: copies=2", "--html", &path], "");
+    let dom = used(&page, script).unwrap();
+    assert_eq!(attributes(&dom, "data-colours-of"), ["tasks"]);
+    assert!(attributes(&dom, "data-legend")[0].contains("heavy-100"), "{:?}", attributes(&dom, "data-legend"));
+}
+
+/// A replay with a what-if: the file's name, what matters most unfolded, all columns in sight, lines from 0 on; and on paper everything.
+#[test]
+fn a_replay_fits_the_screen_and_the_paper() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let file = format!("{DATA}/perf-data.txt");
+    well(&["replay", &file, "--kernel", "6.1", "--html", &page.display().to_string()], "");
+    let html = std::fs::read_to_string(&page).unwrap();
+    let head = html.split_once("</header>").expect("it has a head").0;
+    assert!(head.contains("<h1>Replay of perf-data.txt</h1>") && !head.contains(DATA), "{}", &head[head.len() - 300..]);
+    let script = r#"
+        (async () => {
+        const table = [...document.querySelectorAll(".scroll")].find(box => box.querySelector("th.group"));
+        document.body.dataset.beyond = table.scrollWidth - table.clientWidth;
+        document.body.dataset.groups = [...table.querySelectorAll("th.group")].map(head => `${head.textContent} ${head.colSpan}`).join();
+        document.body.dataset.labels = table.querySelectorAll("th button")[2].getAttribute("aria-label");
+        document.body.dataset.closed = document.querySelectorAll("details.know:not([open]) li").length;
+        dispatchEvent(new Event("beforeprint"));
+        await null;
+        document.body.dataset.open = document.querySelectorAll("details.know[open] li").length;
+        document.body.dataset.heights = [...document.querySelectorAll("canvas.draw")].map(node => node.style.height).join();
+        document.body.dataset.paper = document.querySelector(".u-wrap").style.width;
+        dispatchEvent(new Event("afterprint"));
+        document.body.dataset.again = document.querySelectorAll("details.know:not([open]) li").length;
+        })();
+    "#;
+    let Some(dom) = used(&page, script) else { return };
+    drawn(&dom, 7);
+    let beyond: i32 = attributes(&dom, "data-beyond")[0].parse().unwrap();
+    assert!(beyond <= 1, "{beyond} pixels of the table are out of sight");
+    assert_eq!(attributes(&dom, "data-groups"), ["CPU 3,Switches 3,p50 3,p99 3,CPU time 3"]);
+    assert_eq!(attributes(&dom, "data-labels"), ["CPU: recorded"], "what a head says by itself");
+    let begin = attributes(&dom, "data-begin")[0];
+    assert!(begin.split(',').count() == 3 && begin.split(',').all(|part| part == "0"), "{begin}");
+    let [closed, open, again] =
+        ["data-closed", "data-open", "data-again"].map(|name| attributes(&dom, name)[0].to_owned());
+    assert!(closed != "0" && closed == open && open == again, "{closed} {open} {again}");
+    assert!(attributes(&dom, "data-heights")[0].split(',').all(|height| height == "auto"));
+    assert_eq!(attributes(&dom, "data-paper"), ["720px"]);
 }
 
 /// The name of a group beside its bar takes no more than half of the room, however long it is.

@@ -498,6 +498,85 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
     }
 }
 
+/// What the kernel refuses a rule is told at the rule, with what mends it; a group that nobody is in is told, too.
+#[test]
+fn rules_that_cannot_work_say_so() {
+    // A second CPU is idle all along, and each waits for 24 ms beside it: they are taken to be confined.
+    let mut text =
+        switch(1, "0.000020", "swapper/1-0", "R", "brief-7") + &switch(1, "0.000030", "brief-7", "S", "swapper/1-0");
+    let mut prev = "swapper/0-0";
+    for round in 0..30 {
+        let next = if round % 2 == 0 { "heavy-5" } else { "light-6" };
+        text += &switch(0, &format!("0.{:06}", 1000 + round * 24_000), prev, "R", next);
+        prev = next;
+    }
+    let rule = ["replay", "-", "--map", "light: policy=deadline:2ms/10ms nice=1"];
+    let told = fails(&rule, text.as_bytes());
+    for part in ["the rule:1:15", "asked for here", "allowed on", "here 1 of 2", "add cpus=all to the rule"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    well(&["replay", "-", "--map", "light: policy=deadline:2ms/10ms cpus=all"], text.as_bytes());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    let note = |rules: &str| {
+        std::fs::write(&file, rules).unwrap();
+        let output = vruntime(&["replay", "-", "--map", file.to_str().unwrap()], text.as_bytes());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).contains("nobody is in the group of [groups.\"/c\"]")
+    };
+    let nice = "[[rule]]\ncomm = \"heavy\"\nnice = 3\n";
+    assert!(note("[groups.\"/c\"]\nweight = 30\n"));
+    assert!(note(&format!("{nice}[groups.\"/c\"]\nweight = 30\n")));
+    assert!(!note(&format!("{nice}group = \"/c/d\"\n[groups.\"/c\"]\nweight = 30\n")));
+    // Rules are no workload; what is, has each key once.
+    std::fs::write(&file, nice).unwrap();
+    let told = fails(&["replay", "-", "--beside", file.to_str().unwrap()], text.as_bytes());
+    assert!(told.contains("kernel") && told.matches("kernel,").count() == 1, "{told}");
+}
+
+/// Of who is not in the recording nothing is recorded, and that is not the same as nothing at all.
+#[test]
+fn who_is_only_in_the_what_if_has_no_recorded_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (noise, out) = (folder.path().join("noise.toml"), folder.path().join("out"));
+    std::fs::write(&noise, "[[task]]\nname = \"noise\"\nrun = \"1ms\"\nsleep = \"9ms\"\n").unwrap();
+    let (noise, out) = (noise.to_str().unwrap(), out.to_str().unwrap());
+    let printed =
+        well(&["replay", "-", "--map", "heavy: copies=2", "--beside", noise, "--tables", out], spinners().as_bytes());
+    let what_if = printed.split_once("What if").expect("there is one").1;
+    for name in ["noise", "heavy-5#2"] {
+        let row = what_if.lines().find(|line| line.starts_with(name)).expect("it is in the table");
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!((cells[1], cells[3], cells[5]), ("-", "-", "-"), "{row}");
+        assert_ne!(cells[2], "-", "{row}");
+    }
+    let csv = std::fs::read_to_string(format!("{out}/replay_tasks.csv")).unwrap();
+    let row = csv.lines().find(|line| line.starts_with("heavy-5#2")).expect("it is in the file");
+    assert!(row.starts_with("heavy-5#2,,,,0."), "{row}");
+}
+
+/// `trace info` and `replay` count alike: of two CPUs that come to one jump it is one.
+#[test]
+fn a_jump_of_the_clock_is_one_for_all() {
+    let mut text = String::new();
+    for start in ["1", "5001"] {
+        for (ms, cpu) in [(0, 0), (1, 1), (20, 0), (21, 1)] {
+            let at = |us: u32| format!("{start}.{:06}", ms * 1000 + us);
+            let idle = format!("swapper/{cpu}-0");
+            let task = format!("t{cpu}-{}", 5 + cpu);
+            text += &switch(cpu, &at(1), &idle, "R", &task);
+            text += &switch(cpu, &at(900), &task, "S", &idle);
+        }
+    }
+    let info: Value = serde_json::from_str(&well(&["trace", "info", "-", "--json"], text.as_bytes())).unwrap();
+    let notes = json(&["replay", "-", "--json"], text.as_bytes())["notes"].to_string();
+    assert!(notes.contains("\"1 times the clock jumped"), "{notes}");
+    assert!(info.to_string().contains("\"jumps\":1"), "{info}");
+    let analysed = well(&["trace", "analyse", "-"], text.as_bytes());
+    assert!(analysed.contains("are moved by as much: 1\n"), "{analysed}");
+}
+
 #[test]
 fn as_recorded_is_no_what_if() {
     let file = ["replay", "perf-data.txt", "--as-recorded"];

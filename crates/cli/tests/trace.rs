@@ -178,3 +178,18 @@ fn lines_for_machines_are_alone() {
     assert!(output.status.success() && !lines.contains("To know"), "{lines}");
     assert!(notes.contains("note: switches from a task that had not come"), "{notes}");
 }
+
+/// Every line of timehist, unless somebody says how many.
+#[test]
+fn timehist_has_so_many_rows_as_are_asked_for() {
+    let lines = |more: &[&str]| {
+        let text = well(&[&["trace", "analyse", "perf-data.txt", "timehist"], more].concat(), b"");
+        (text.lines().filter(|line| line.contains("] ") && line.contains(" [0")).count(), text)
+    };
+    let (all, _) = lines(&[]);
+    assert!(all > 100, "{all}");
+    let (few, text) = lines(&["--rows", "3"]);
+    assert_eq!(few, 3);
+    assert!(text.contains(&format!("and {} more switches (--all shows them)", all - 3)), "{text}");
+    assert_eq!(lines(&["--rows", "3", "--all"]).0, all);
+}

@@ -36,6 +36,7 @@ const thousands = value => Math.abs(value) < 10000 ? String(value) : value.toLoc
 const shown = (value, kind) => {
   if (value === null || value === undefined) return "–";
   if (kind === "text") return value;
+  if (kind === "measure") return value[2];
   if (kind === "ns") return time(value);
   if (kind === "instant") return `${(value / 1e9).toFixed(6)} s`;
   if (kind === "share") return `${(value * 100).toFixed(2)} %`;
@@ -70,9 +71,11 @@ const hint = (event, text) => {
 const drawings = [];
 const draw = () => drawings.forEach(drawing => drawing());
 const canvas = (height, label, extra = "") => el("canvas", { class: `draw ${extra}`, "data-height": height, role: "img", "aria-label": label });
+// What is drawn for paper is as wide as that, and the style sheet fits it to the page: as the script draws it nobody knows how wide that is.
+const PAPER = 720;
 const prepare = node => {
-  const ratio = Math.max(devicePixelRatio || 1, printing ? 2 : 1), width = node.clientWidth || 1000, height = Number(node.dataset.height);
-  node.style.height = `${height}px`;
+  const ratio = Math.max(devicePixelRatio || 1, printing ? 2 : 1), width = printing ? PAPER : node.clientWidth || 1000, height = Number(node.dataset.height);
+  node.style.height = printing ? "auto" : `${height}px`;
   node.width = Math.round(width * ratio);
   node.height = Math.round(height * ratio);
   const pen = node.getContext("2d");
@@ -105,44 +108,73 @@ const axis = (pen, width, height, from, to) => {
 
 // Tables that sort, long ones a piece at a time.
 const PIECE = 20;
+// Of measures those of one unit are together, the units in the order in which the table has them.
+const orderOf = (column, values) => {
+  if (column.kind === "text") return (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+  if (column.kind !== "measure") return (a, b) => a - b;
+  const units = [...new Set(values.filter(value => value !== null).map(value => value[1]))];
+  return (a, b, down) => units.indexOf(a[1]) === units.indexOf(b[1]) ? a[0] - b[0] : (down ? -1 : 1) * (units.indexOf(a[1]) - units.indexOf(b[1]));
+};
 const tableOf = table => {
-  const body = el("tbody"), head = el("tr");
+  const body = el("tbody"), head = el("tr"), upper = el("tr"), cells = [];
+  const grouped = table.columns.some(column => column.group);
+  const isFirst = at => table.columns[at].group && table.columns[at].group !== table.columns[at - 1]?.group;
+  const classOf = at => [table.columns[at].kind === "text" && "text", isFirst(at) && "first"].filter(Boolean).join(" ");
   let rows = table.rows.slice(), many = PIECE, sorted = null, down = false;
   const more = el("button", { class: "more", type: "button", onclick: () => { many = rows.length; fill(); } });
   const fill = () => {
     const count = printing ? Math.min(rows.length, Math.max(many, 40)) : many;
     body.replaceChildren(...rows.slice(0, count).map(row => el("tr", {}, ...row.map((value, at) => {
       const kind = table.columns[at].kind;
-      return el("td", { class: kind === "text" ? "text" : "", text: shown(value, kind) });
+      return el("td", { class: classOf(at), text: shown(value, kind) });
     }))));
     more.hidden = rows.length <= many;
     more.textContent = `Show all ${thousands(rows.length)} rows`;
   };
   table.columns.forEach((column, at) => {
-    const cell = el("th", { class: column.kind === "text" ? "text" : "", scope: "col" });
-    cell.append(el("button", { type: "button", text: column.head, onclick: () => {
+    const cell = el("th", { class: classOf(at), scope: "col" });
+    const label = column.group ? `${column.group}: ${column.head}` : null;
+    cell.append(el("button", { type: "button", text: column.head, "aria-label": label, onclick: () => {
       down = sorted === at ? !down : column.kind !== "text";
       sorted = at;
+      const order = orderOf(column, table.rows.map(row => row[at]));
       rows = table.rows.slice().sort((a, b) => {
         const [x, y] = [a[at], b[at]];
         if (x === null || y === null) return (x === null) - (y === null);
-        return (down ? -1 : 1) * (column.kind === "text" ? String(x).localeCompare(String(y), "en", { numeric: true }) : x - y);
+        return (down ? -1 : 1) * order(x, y, down);
       });
-      [...head.children].forEach(other => other.removeAttribute("aria-sort"));
+      cells.forEach(other => other.removeAttribute("aria-sort"));
       cell.setAttribute("aria-sort", down ? "descending" : "ascending");
       fill();
     } }));
-    head.append(cell);
+    cells.push(cell);
+    if (!grouped || column.group) head.append(cell);
+    else { cell.rowSpan = 2; upper.append(cell); }
+    if (column.group && !isFirst(at)) upper.lastElementChild.colSpan++;
+    else if (column.group) upper.append(el("th", { class: "group first", scope: "colgroup", text: column.group }));
   });
   fill();
-  drawings.push(fill);
-  return [el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), body)), more];
+  const rowsOfHead = grouped ? [upper, head] : [head];
+  const box = el("div", { class: "scroll" }, el("table", { class: table.columns.length > 14 ? "wide widest" : table.columns.length > 9 ? "wide" : "" }, el("thead", {}, ...rowsOfHead), body));
+  const beyond = el("p", { class: "note beyond", text: "There are more columns to the right: scroll, or press → in the table." });
+  // What does not fit can be reached without a mouse, and is told.
+  const fit = () => {
+    const over = !printing && box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("over", over);
+    beyond.hidden = !over;
+    if (over) { box.tabIndex = 0; box.setAttribute("role", "region"); box.setAttribute("aria-label", table.title); }
+    else for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
+  };
+  drawings.push(() => { fill(); fit(); });
+  return [box, beyond, more];
 };
 
-const barsOf = bars => {
+// Bars of one heading have one scale and one left edge, whatever runs they are of: they are there to be compared.
+const barsOf = all => {
   const box = el("div", { class: "bars" });
-  const most = Math.max(1e-9, ...bars.rows.flatMap(row => [row.share, row.mark ?? 0]));
-  for (const row of bars.rows) {
+  const most = Math.max(1e-9, ...all.flatMap(bars => bars.rows.flatMap(row => [row.share, row.mark ?? 0])));
+  for (const { label, row } of all.flatMap(bars => bars.rows.map((row, at) => ({ label: at === 0 ? bars.label : "", row })))) {
+    if (label) box.append(el("h3", { text: label }));
     const bar = el("div", { class: "bar" });
     const part = el("b"); part.style.width = `${row.share / most * 100}%`; bar.append(part);
     if (row.mark !== null && row.mark !== undefined) { const mark = el("u"); mark.style.left = `${row.mark / most * 100}%`; bar.append(mark); }
@@ -151,10 +183,10 @@ const barsOf = bars => {
   return box;
 };
 
-for (const [at, bars] of data.bars.entries()) {
-  const part = at === 0 || data.bars[at - 1].title !== bars.title ? section(bars.title, bars.sub, bars.entry) : main.lastElementChild;
-  if (bars.label) part.append(el("h3", { text: bars.label }));
-  part.append(barsOf(bars));
+for (let from = 0, to = 0; from < data.bars.length; from = to) {
+  const { title, sub, entry } = data.bars[from];
+  while (to < data.bars.length && data.bars[to].title === title) to++;
+  section(title, sub, entry).append(barsOf(data.bars.slice(from, to)));
 }
 
 // Delays after wakeups: a line a run for one name.
@@ -169,15 +201,18 @@ if (names.length) {
   const redraw = () => {
     const lines = runs.map((run, at) => [run.label, run.overview.delays.find(one => one.name === choice.value), at]).filter(line => line[1]);
     // Each line has its own times; on the common axis a value is that of the last point before.
-    const xs = [...new Set(lines.flatMap(line => line[1].points.map(point => Math.max(point[0], 100))))].sort((a, b) => a - b);
+    const times = [...new Set(lines.flatMap(line => line[1].points.map(point => Math.max(point[0], 100))))].sort((a, b) => a - b);
+    // Before the least nobody has run: there a line begins, at 0 %.
+    const xs = times.length ? [times[0] * (1 - 1e-6), ...times] : times;
     const ys = lines.map(line => {
       const points = line[1].points; let at = -1;
       return xs.map(x => { while (at + 1 < points.length && Math.max(points[at + 1][0], 100) <= x) at++; return at < 0 ? 0 : points[at][1] * 100; });
     });
+    place.dataset.begin = ys.map(values => values[0]).join();
     if (chart) chart.destroy();
     const ink = css("--soft"), line = css("--line");
     chart = new uPlot({
-      width: Math.max(place.clientWidth, 300), height: 300,
+      width: printing ? PAPER : Math.max(place.clientWidth, 300), height: 300,
       scales: { x: { time: false, distr: 3 }, y: { range: [0, 100] } },
       axes: [
         { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, values: (_, all) => all.map(value => value === null ? "" : time(value)), space: 70 },
@@ -246,12 +281,23 @@ if (runs.some(run => run.overview.timeline.drawn > 0)) {
   };
   const zoom = (by, at = .5) => { const span = view.to - view.from, fixed = view.from + span * at; look(fixed - span * by * at, fixed + span * by * (1 - at)); };
   const move = by => { const span = view.to - view.from; look(view.from + span * by, view.to + span * by); };
-  // The tasks with most time get colours of their own, the same in all runs.
-  const busiest = new Map();
-  runs.forEach(run => run.overview.timeline.cpus.forEach(cpu => cpu.forEach(slice => {
-    if (slice[2] >= 0) { const name = run.overview.timeline.tasks[slice[2]]; busiest.set(name, (busiest.get(name) ?? 0) + slice[1]); }
-  })));
-  const top = [...busiest].sort((a, b) => b[1] - a[1]).slice(0, COLOURS.length).map(one => one[0]);
+  // The tasks with most time get colours of their own, the same in all runs. Where two runs call tasks of one class (of a recording: of one
+  // name) by unlike names, for pids differ, colours are of classes, so that what is compared looks alike.
+  const busiestBy = key => {
+    const busiest = new Map();
+    runs.forEach(run => run.overview.timeline.cpus.forEach(cpu => cpu.forEach(slice => {
+      if (slice[2] >= 0) { const name = run.overview.timeline[key][slice[2]]; busiest.set(name, (busiest.get(name) ?? 0) + slice[1]); }
+    })));
+    return [...busiest].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, COLOURS.length).map(one => one[0]);
+  };
+  const byTask = busiestBy("tasks");
+  const lacks = (run, other) => {
+    const { tasks, classes } = run.overview.timeline, known = new Set(other.overview.timeline.tasks);
+    return classes.filter((_, at) => byTask.includes(tasks[at]) && !known.has(tasks[at]));
+  };
+  const strange = runs.some(run => runs.some(other => { const there = lacks(other, run); return lacks(run, other).some(name => there.includes(name)); }));
+  const key = strange ? "classes" : "tasks", top = strange ? busiestBy("classes") : byTask;
+  part.dataset.coloursOf = key;
   let sought = "";
   const find = el("input", { type: "search", placeholder: "find a task", "aria-label": "Find a task in the timeline", oninput: event => { sought = event.target.value.toLowerCase(); show(); } });
   part.append(el("div", { class: "tools" },
@@ -279,7 +325,7 @@ if (runs.some(run => run.overview.timeline.drawn > 0)) {
         while (low < high) { const mid = (low + high) >> 1; if (cpu[mid][0] + cpu[mid][1] < view.from) low = mid + 1; else high = mid; }
         for (; low < cpu.length && cpu[low][0] <= view.to; low++) {
           const [begin, length, who, , busy] = cpu[low];
-          const name = who < 0 ? "" : timeline.tasks[who], at = top.indexOf(name);
+          const name = who < 0 ? "" : timeline.tasks[who], at = who < 0 ? -1 : top.indexOf(timeline[key][who]);
           const x = Math.max(LEFT, LEFT + (begin - view.from) * scale), to = Math.min(width, LEFT + (begin + length - view.from) * scale);
           const hit = !sought || name.toLowerCase().includes(sought);
           pen.globalAlpha = hit ? (who < 0 ? .25 + .75 * busy / length : 1) : .12;
@@ -341,8 +387,17 @@ draw();
 let wait = 0;
 addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(draw, 120); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-addEventListener("beforeprint", () => { printing = true; root.classList.add("print"); draw(); });
-addEventListener("afterprint", () => { printing = false; root.classList.remove("print"); draw(); });
+// On paper nothing can be unfolded.
+let unfolded = [];
+addEventListener("beforeprint", () => {
+  printing = true; root.classList.add("print"); draw();
+  unfolded = [...main.querySelectorAll("details:not([open])")];
+  unfolded.forEach(part => { part.open = true; });
+});
+addEventListener("afterprint", () => {
+  printing = false; root.classList.remove("print"); draw();
+  unfolded.forEach(part => { part.open = false; });
+});
 // For whoever checks that a page works: how much of every chart is drawn, and what went wrong.
 setTimeout(() => document.querySelectorAll("canvas").forEach(node => {
   const pixels = node.getContext("2d").getImageData(0, 0, node.width, node.height).data;
@@ -350,6 +405,6 @@ setTimeout(() => document.querySelectorAll("canvas").forEach(node => {
   for (let at = 3; at < pixels.length; at += 4 * 97) if (pixels[at]) seen.add(pixels[at - 1] << 16 | pixels[at - 2] << 8 | pixels[at - 3]);
   node.dataset.colours = seen.size;
 }), 100);
-setTimeout(() => document.querySelectorAll(".bar").forEach(node => { node.dataset.width = node.clientWidth; }), 100);
+setTimeout(() => document.querySelectorAll(".bar").forEach(node => { node.dataset.width = node.clientWidth; node.dataset.left = Math.round(node.getBoundingClientRect().left); }), 100);
 tell();
 })();

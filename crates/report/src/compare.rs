@@ -206,6 +206,9 @@ fn joules(results: &Results) -> Option<f64> {
 /// Whose it is.
 const MACHINE: &str = "machine";
 
+/// Tasks of a class that has less of a CPU in every variant do not lead: what they see is chance more often than not.
+const NEXT_TO_NOTHING: f64 = 0.001;
+
 /// Hardly ever other than 0, and then left out.
 const IDLE_WAITS: &str = "idle_waits";
 
@@ -260,6 +263,8 @@ impl Row<'_> {
 }
 
 struct Standout<'a> {
+    /// Whether its tasks have CPU time to speak of: those that have come first.
+    weighs: bool,
     score: f64,
     row: &'a Row<'a>,
     variant: usize,
@@ -357,22 +362,56 @@ impl Comparison {
         self.tables(&self.differing())
     }
 
+    /// The rows that differ in any digit, and each class's CPU time: first of the classes that fare differently, then of
+    /// the others; among these of those with most CPU time. Of a class all rows are together; what the machine as a whole
+    /// takes is last.
     fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
             row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
         };
-        self.rows().into_iter().filter(differs).collect()
+        let mut rows: Vec<Row<'_>> = self.rows().into_iter().filter(differs).collect();
+        // A class's place; none is that of the machine. The sort is stable: of equal ones the first in the files is first.
+        let mut places: Vec<(&str, bool, f64)> = Vec::new();
+        for row in rows.iter().filter(|row| row.metric.key != ENERGY.key) {
+            let changes = self.changes(row);
+            match places.iter_mut().find(|(class, ..)| *class == row.class) {
+                Some((_, fares, _)) => *fares |= changes,
+                None => places.push((row.class, changes, self.cpu(row.class))),
+            }
+        }
+        places.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.2.total_cmp(&a.2)));
+        let of_machine = places.len();
+        rows.sort_by_key(|row| {
+            let place = places.iter().position(|(class, ..)| *class == row.class);
+            if row.metric.key == ENERGY.key { of_machine } else { place.unwrap_or(of_machine) }
+        });
+        rows
     }
 
-    /// Whether a variant differs from the first beyond the spread, and by enough to matter.
+    /// The CPU time of a class in the variant in which it has most, as a part of one CPU: the mean over the runs.
+    fn cpu(&self, class: &str) -> f64 {
+        let mean = |variant: &Variant| {
+            let shares = variant.runs.iter().filter_map(|run| Some(run.share(run.class(class)?.account.cpu_ns)));
+            shares.sum::<f64>() / variant.runs.len() as f64
+        };
+        self.variants.iter().map(mean).fold(0.0, f64::max)
+    }
+
+    /// Whether the tasks of a row have CPU time to speak of in any variant; the machine always has.
+    fn weighs(&self, row: &Row<'_>) -> bool {
+        row.metric.key == ENERGY.key || self.cpu(row.class) >= NEXT_TO_NOTHING
+    }
+
+    /// Whether a variant differs from the first beyond the spread, and by enough to matter. Tasks that are not in all of
+    /// them matter if they have CPU time to speak of.
     fn changes(&self, row: &Row<'_>) -> bool {
         (1..self.variants.len()).any(|variant| match (row.cells[0], row.cells[variant]) {
             (Some(base), Some(other)) => {
                 certain(base, other).is_some_and(|(from, to)| (from - to).abs() >= row.metric.floor)
             }
             (None, None) => false,
-            _ => true,
+            _ => self.weighs(row),
         })
     }
 
@@ -426,7 +465,8 @@ impl Comparison {
 
     /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
     /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
-    /// for it.
+    /// for it. Tasks with less than a thousandth of a CPU in every variant are named if nobody else is of that kind, and
+    /// behind all others.
     pub fn sentence(&self) -> String {
         let rows = self.rows();
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
@@ -445,15 +485,16 @@ impl Comparison {
                 }
                 let score = ((to + floor) / (from + floor)).ln().abs();
                 let family = row.metric.family;
-                let standout = Standout { score, row, variant, base, other };
+                let weighs = self.weighs(row);
+                let standout = Standout { weighs, score, row, variant, base, other };
                 match best.iter_mut().find(|(known, _)| *known == family) {
-                    Some((_, known)) if known.score >= score => {}
+                    Some((_, known)) if (known.weighs, known.score) >= (weighs, score) => {}
                     Some((_, known)) => *known = standout,
                     None => best.push((family, standout)),
                 }
             }
         }
-        best.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
+        best.sort_by(|(_, a), (_, b)| b.weighs.cmp(&a.weighs).then_with(|| b.score.total_cmp(&a.score)));
         if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
             return wrap("Nothing can be compared: no class of tasks is in more than one of these.");
         }
@@ -550,7 +591,7 @@ impl Comparison {
 
     /// The rows that differ as people read them: a column a variant, and its change against the first.
     pub fn page_table(&self) -> DataTable {
-        let columns = [("class", "Tasks", Kind::Text), ("metric", "", Kind::Text)];
+        let columns = [("class", "Tasks", Kind::Text), ("metric", "Metric", Kind::Text)];
         let mut table = DataTable::new("comparison_page", "What differs", &columns);
         for (index, variant) in self.variants.iter().enumerate() {
             let column = |key: &str, head: &str, kind| Column {
@@ -558,16 +599,18 @@ impl Comparison {
                 head: head.to_owned().into(),
                 kind,
             };
-            table.columns.push(column("value", &variant.label, Kind::Text));
+            table.columns.push(column("value", &variant.label, Kind::Measure));
             if index > 0 {
                 table.columns.push(column("change", "Change", Kind::Share));
-                table.columns.push(column("certain", "", Kind::Text));
+                if self.repeats() > 1 {
+                    table.columns.push(column("certain", "Spread", Kind::Text));
+                }
             }
         }
         for row in self.differing() {
             let mut cells: Vec<Cell> = vec![row.name.as_str().into(), row.metric.name.into()];
             for (index, cell) in row.cells.iter().enumerate() {
-                cells.push(value(row.metric, *cell).into());
+                cells.push(measured(row.metric, *cell));
                 if index > 0 {
                     let change = match (row.cells[0], cell) {
                         (Some(base), Some(other)) if base.mean != 0.0 => Some(other.mean / base.mean - 1.0),
@@ -575,7 +618,9 @@ impl Comparison {
                     };
                     let chance = matches!((row.cells[0], cell), (Some(base), Some(other)) if !base.apart(*other) && !base.is(*other));
                     cells.push(change.into());
-                    cells.push(if chance && self.repeats() > 1 { "within the spread" } else { "" }.into());
+                    if self.repeats() > 1 {
+                        cells.push(if chance { "within" } else { "" }.into());
+                    }
                 }
             }
             table.push(cells);
@@ -635,6 +680,15 @@ fn value(metric: &Metric, cell: Option<Spread>) -> String {
     }
     let half = (metric.format)((spread.max - spread.min) / 2.0);
     format!("{mean} ±{half}")
+}
+
+/// A value for a page: sorted by what it is, read as [`value`] has it.
+fn measured(metric: &Metric, cell: Option<Spread>) -> Cell {
+    cell.map_or(Cell::Nothing, |spread| Cell::Measure {
+        value: spread.mean,
+        unit: metric.unit,
+        text: value(metric, Some(spread)),
+    })
 }
 
 /// Breaks a paragraph into lines of at most [`WIDTH`](crate::WIDTH) columns.

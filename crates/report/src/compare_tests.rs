@@ -60,7 +60,7 @@ fn a_change_within_the_spread_does_not_stand_out() {
     fits(&table);
     assert_eq!(
         table,
-        "left out, within the spread or too small to matter: 5 of 5 rows, all those of web, hog (--all shows\nthem)\n"
+        "left out, within the spread or too small to matter: 5 of 5 rows, all those of hog, web (--all shows\nthem)\n"
     );
 }
 
@@ -154,4 +154,73 @@ fn energy_is_a_row_of_its_own() {
     );
     let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
     assert!(!nobody.whole_table().contains("energy"));
+}
+
+/// A run of one second of these tasks: how much CPU time each had, and how late it was 100 times.
+fn run_with(tasks: &[(&str, u64, u64)]) -> Results {
+    let mut results = run(1, 1);
+    let like = results.classes[0].clone();
+    results.classes = Vec::new();
+    for &(name, cpu_us, late_us) in tasks {
+        let mut class = like.clone();
+        class.name = name.to_owned();
+        class.account.cpu_ns = cpu_us * 1000;
+        class.sleep_return = Some(crate::Latency {
+            p50_ns: late_us * 1000,
+            p99_ns: late_us * 1000,
+            max_ns: late_us * 1000,
+            ..class.sleep_return.unwrap()
+        });
+        results.classes.push(class);
+    }
+    results
+}
+
+/// `perf` hardly computes, and is first in the files; `idler` is the same in both; `lone` is in one of them.
+#[test]
+fn what_has_most_cpu_time_leads() {
+    let compared = |with_web: bool| {
+        let variant = |label: &str, factor: u64| {
+            let mut tasks = vec![("perf", 100, 100 * factor * factor), ("idler", 900_000, 10)];
+            if with_web {
+                tasks.extend([("small", 50_000, 300 * factor), ("web", 300_000, 400 * factor)]);
+            }
+            if factor == 1 {
+                tasks.insert(0, ("lone", 50, 70));
+            }
+            Variant { label: label.to_owned(), runs: vec![run_with(&tasks)] }
+        };
+        Comparison::new(vec![variant("a", 1), variant("b", 9)]).unwrap()
+    };
+    let comparison = compared(true);
+    let order = |table: &DataTable| {
+        let mut names: Vec<String> = table.rows.iter().map(|row| row[0].text(Kind::Text)).collect();
+        names.dedup();
+        names.join(" ")
+    };
+    assert_eq!(order(&comparison.page_table()), "web small perf idler lone", "first those that fare differently");
+    let (sentence, table) = (comparison.sentence(), comparison.table());
+    assert!(sentence.replace('\n', " ").contains("`web` is 9.00 times as high"), "{sentence}");
+    assert!(!sentence.contains("perf"), "its change is larger, and it hardly computes: {sentence}");
+    let places = ["\nweb ", "\nsmall ", "\nperf "].map(|name| table.find(name).expect(name));
+    assert!(places.is_sorted(), "{table}");
+    assert!(!table.contains("\nlone") && table.contains("all those of idler, lone"), "{table}");
+    let alone = compared(false).sentence();
+    assert!(alone.contains("perf"), "if nobody else is there to be named: {alone}");
+}
+
+#[test]
+fn a_page_sorts_by_value_and_every_column_has_a_name() {
+    let several = |label: &str, late_us| variant(label, &[(300, late_us), (301, late_us + 10)]);
+    let table = Comparison::new(vec![several("a", 569), several("b", 400)]).unwrap().page_table();
+    assert!(table.columns.iter().all(|column| !column.head.is_empty()), "{:?}", table.columns);
+    let late = table.rows.iter().find(|row| row[1] == Cell::from("late p50")).expect("it differs");
+    assert!(
+        matches!(&late[2], Cell::Measure { value, unit: "ns", text } if (569_000.0..580_000.0).contains(value) && text.starts_with("57")),
+        "{late:?}"
+    );
+    assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+    let heads = |table: DataTable| table.columns.into_iter().map(|column| column.head).collect::<Vec<_>>();
+    let once = Comparison::new(vec![variant("a", &[(300, 10)]), variant("b", &[(310, 10)])]).unwrap();
+    assert_eq!(heads(once.page_table()), ["Tasks", "Metric", "a", "b", "Change"], "of one run there is no spread");
 }

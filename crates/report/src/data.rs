@@ -22,6 +22,8 @@ pub enum Kind {
     Share,
     /// Any other number.
     Number,
+    /// Numbers of several units, each with its own and with the text that people read.
+    Measure,
 }
 
 /// A column of a [`DataTable`].
@@ -36,7 +38,7 @@ pub struct Column {
 }
 
 /// One value. The variant is what the column's [`Kind`] asks for: `Text` for text, `Int` for counts and times, `Float` for shares
-/// and numbers; `Nothing` where there is none.
+/// and numbers, `Measure` for measures; `Nothing` where there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
     /// There is none.
@@ -48,6 +50,15 @@ pub enum Cell {
     Int(i64),
     /// A share or another number; finite.
     Float(f64),
+    /// A number in a column of several units: only those of one unit can be compared.
+    Measure {
+        /// In its unit; finite.
+        value: f64,
+        /// Such as `ns`.
+        unit: &'static str,
+        /// As people read it.
+        text: String,
+    },
 }
 
 impl From<&str> for Cell {
@@ -109,7 +120,7 @@ impl Cell {
     pub fn text(&self, kind: Kind) -> String {
         match (self, kind) {
             (Self::Nothing, _) => "-".to_owned(),
-            (Self::Text(text), _) => text.clone(),
+            (Self::Text(text) | Self::Measure { text, .. }, _) => text.clone(),
             (Self::Int(value), Kind::Nanoseconds) => time(*value as f64),
             (Self::Int(value), Kind::Instant) => instant(*value),
             (Self::Int(value), _) => value.to_string(),
@@ -125,7 +136,7 @@ impl Cell {
             Self::Nothing => Value::Null,
             Self::Text(text) => json!(text),
             Self::Int(value) => json!(value),
-            Self::Float(value) => json!(value),
+            Self::Float(value) | Self::Measure { value, .. } => json!(value),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::analysis::Analyses;
 use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
-use crate::data::{Column, DataTable, Kind};
+use crate::data::{Cell, Column, DataTable, Kind};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
@@ -29,6 +29,43 @@ pub struct Bar {
     pub mark: Option<f64>,
     /// What stands behind it.
     pub text: String,
+}
+
+/// Bars are told one by one up to this many.
+const MOST_BARS: usize = 24;
+
+/// So much shorter than the longest, a bar cannot be seen.
+const TOO_SHORT: f64 = 0.005;
+
+impl Bar {
+    /// Bars of these names, shares and marks, in their order. Those that are too short to be seen, and those beyond the most there may be,
+    /// are one bar together, the last. What `within` another of these (a group in a group) is in that one's share already.
+    pub(crate) fn folded(
+        all: Vec<(String, f64, Option<f64>)>,
+        within: fn(&str, &str) -> bool,
+        text: impl Fn(f64, Option<f64>) -> String,
+    ) -> Vec<Self> {
+        let length = |bar: &(String, f64, Option<f64>)| bar.1.max(bar.2.unwrap_or(0.0));
+        let least = all.iter().map(length).fold(0.0, f64::max) * TOO_SHORT;
+        let (mut long, mut short): (Vec<_>, Vec<_>) = all.into_iter().partition(|bar| length(bar) >= least);
+        short.splice(0..0, long.split_off(long.len().min(MOST_BARS)));
+        if short.len() == 1 {
+            // Its name takes no more room than what stands for it.
+            long.append(&mut short);
+        }
+        let mut bars: Vec<Self> =
+            long.into_iter().map(|(name, share, mark)| Self { name, share, mark, text: text(share, mark) }).collect();
+        if !short.is_empty() {
+            let outer = short.iter().filter(|bar| !short.iter().any(|other| within(&bar.0, &other.0)));
+            let (mut share, mut mark) = (0.0, None);
+            for bar in outer {
+                share += bar.1;
+                mark = bar.2.map(|more| more + mark.unwrap_or(0.0)).or(mark);
+            }
+            bars.push(Self { name: format!("{} others", short.len()), share, mark, text: text(share, mark) });
+        }
+        bars
+    }
 }
 
 /// Bars under a heading.
@@ -63,6 +100,7 @@ pub struct Page {
     title: String,
     lead: String,
     summary: Vec<String>,
+    folded: Vec<String>,
     bars: Vec<Bars>,
     runs: Vec<Value>,
     tables: Vec<TableGroup>,
@@ -77,6 +115,11 @@ impl Page {
     /// Adds a sentence to the summary.
     pub fn say(&mut self, sentence: impl Into<String>) {
         self.summary.push(sentence.into());
+    }
+
+    /// Adds a sentence that is folded away below the summary, for whoever wants to know more.
+    pub fn fold(&mut self, sentence: impl Into<String>) {
+        self.folded.push(sentence.into());
     }
 
     /// Adds bars, if there are any.
@@ -126,15 +169,25 @@ impl Page {
         let bars: Vec<Value> = self.bars.iter().map(bars_json).collect();
         let data = json!({ "runs": self.runs, "bars": bars, "tables": tables });
         let made = format!("Made by vruntime {}. All data is in this page.", env!("CARGO_PKG_VERSION"));
-        let mut summary = String::new();
-        for sentence in &self.summary {
-            summary.extend(["<li>", &escape(sentence), "</li>"]);
-        }
+        let list = |sentences: &[String]| {
+            sentences
+                .iter()
+                .flat_map(|sentence| ["<li>".to_owned(), escape(sentence), "</li>".to_owned()])
+                .collect::<String>()
+        };
+        let folded = match self.folded.len() {
+            0 => String::new(),
+            count => format!(
+                "<details class=\"know\"><summary>{count} more to know</summary><ul class=\"said\">{}</ul></details>",
+                list(&self.folded)
+            ),
+        };
         let parts = [
             ("TITLE", escape(&self.title)),
             ("CSS", format!("{UPLOT_CSS}\n{STYLE}")),
             ("LEAD", escape(&self.lead)),
-            ("SUMMARY", summary),
+            ("SUMMARY", list(&self.summary)),
+            ("KNOW", folded),
             ("MADE", escape(&made)),
             ("LICENCE", escape(UPLOT_LICENSE)),
             ("DATA", in_script(&data.to_string())),
@@ -177,16 +230,34 @@ fn table_json(table: &DataTable) -> Value {
         Kind::Instant => "instant",
         Kind::Share => "share",
         Kind::Number => "number",
+        Kind::Measure => "measure",
     };
     let kind_of = |column: &Column| match column.key.as_ref() {
         "pid" => "id",
         key if key.starts_with("change") => "change",
         _ => kind(column.kind),
     };
-    let columns: Vec<Value> =
-        table.columns.iter().map(|column| json!({ "head": column.head, "kind": kind_of(column) })).collect();
-    let rows: Vec<Vec<Value>> =
-        table.rows.iter().take(MOST_ROWS).map(|row| row.iter().map(crate::data::Cell::json).collect()).collect();
+    // A column that has no value in any row says nothing, and takes room from the others; the files have it.
+    let told = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| *cell != Cell::Nothing));
+    let shown: Vec<usize> = (0..table.columns.len()).filter(|&at| table.rows.is_empty() || told(at)).collect();
+    let columns: Vec<Value> = shown
+        .iter()
+        .map(|&at| {
+            let column = &table.columns[at];
+            // `CPU: recorded` and its neighbours are below one head.
+            match column.head.split_once(": ") {
+                Some((group, head)) => json!({ "group": group, "head": head, "kind": kind_of(column) }),
+                None => json!({ "head": column.head, "kind": kind_of(column) }),
+            }
+        })
+        .collect();
+    let cell = |cell: &Cell| match cell {
+        // What it is sorted by, and what is read.
+        Cell::Measure { value, unit, text } => json!([value, unit, text]),
+        cell => cell.json(),
+    };
+    let row = |row: &Vec<Cell>| shown.iter().filter_map(|&at| row.get(at)).map(cell).collect();
+    let rows: Vec<Vec<Value>> = table.rows.iter().take(MOST_ROWS).map(row).collect();
     json!({ "title": table.title, "columns": columns, "rows": rows })
 }
 
@@ -250,6 +321,28 @@ mod tests {
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["tables"][0]["tables"][0]["table"]["rows"][0][0], nasty, "and read back as it was");
         assert_eq!(html.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn short_bars_are_one() {
+        let bar = |name: &str, share: f64, mark: f64| (name.to_owned(), share, Some(mark));
+        let text = |share: f64, mark: Option<f64>| format!("{share:.3} {:.3}", mark.unwrap_or(-1.0));
+        let inside = |path: &str, other: &str| path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+        let told = |all: Vec<(String, f64, Option<f64>)>| -> Vec<(String, String)> {
+            Bar::folded(all, inside, text).into_iter().map(|bar| (bar.name, bar.text)).collect()
+        };
+        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let all = vec![bar("/a", 1.0, 1.0), bar("/b", 0.003, 0.002), bar("/b/c", 0.002, 0.001), bar("/d", 0.001, 0.5)];
+        // What was recorded is long: that is seen.
+        assert_eq!(
+            told(all.clone()),
+            [pair("/a", "1.000 1.000"), pair("/d", "0.001 0.500"), pair("2 others", "0.003 0.002")]
+        );
+        assert_eq!(told(all[..2].to_vec()), [pair("/a", "1.000 1.000"), pair("/b", "0.003 0.002")], "one is no others");
+        assert_eq!(told(all[1..3].to_vec()).len(), 2, "of small ones none is too short");
+        let many: Vec<_> = (0..30).map(|index| bar(&format!("/{index}"), 0.5, 0.5)).collect();
+        assert_eq!((told(many.clone()).len(), &*told(many)[MOST_BARS].0), (MOST_BARS + 1, "6 others"));
+        assert_eq!(told(Vec::new()), []);
     }
 
     #[test]

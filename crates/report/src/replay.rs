@@ -43,7 +43,7 @@ pub struct ReplayTask {
     pub name: String,
     /// `comm`: small tasks are judged by it together.
     pub comm: String,
-    /// How its sleeps are replayed; empty if it is in the what-if only: a copy, or beside.
+    /// How its sleeps are replayed; empty if it is in the what-if only ([`ReplayTask::is_added`]).
     pub habit: String,
     /// The cgroup it was in last, if the trace, or what came with it, tells of any.
     pub cgroup: Option<String>,
@@ -58,6 +58,16 @@ pub struct ReplayTask {
     /// What the replay under another kernel, on another machine or with other rules gave.
     pub what_if: Option<ReplayMeasure>,
 }
+
+impl ReplayTask {
+    /// Whether it is in the what-if only: a copy, or somebody who runs beside. Then there is nothing recorded and replayed of it.
+    pub fn is_added(&self) -> bool {
+        self.habit.is_empty()
+    }
+}
+
+/// What is beside each other in a row; the first is missing of who was not there.
+type Pair = (Option<ReplayMeasure>, ReplayMeasure);
 
 /// A recording and its replays, task by task and CPU by CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,7 +107,7 @@ impl ReplayCheck {
     /// The largest tasks first; of equally large ones by name.
     pub fn sort(&mut self) {
         let most = |task: &ReplayTask| match task.what_if {
-            Some(what_if) if task.habit.is_empty() => what_if.cpu_ns,
+            Some(what_if) if task.is_added() => what_if.cpu_ns,
             _ => task.recorded.cpu_ns,
         };
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
@@ -112,23 +122,19 @@ impl ReplayCheck {
         if more == 0 { String::new() } else { format!("and {more} smaller tasks (--all shows them)\n") }
     }
 
-    fn rows(
-        &self,
-        all: bool,
-        of: (u64, u64),
-        pair: fn(&ReplayTask) -> Option<(ReplayMeasure, ReplayMeasure)>,
-    ) -> Vec<Vec<String>> {
+    fn rows(&self, all: bool, of: (u64, u64), pair: fn(&ReplayTask) -> Option<Pair>) -> Vec<Vec<String>> {
         let row = |task: &ReplayTask| {
             let (a, b) = pair(task)?;
+            let before = |text: fn(&ReplayMeasure, u64) -> String| a.map_or_else(|| "-".to_owned(), |a| text(&a, of.0));
             Some(vec![
                 task.name.clone(),
-                percent(share(a.cpu_ns, of.0)),
+                before(|a, of| percent(share(a.cpu_ns, of))),
                 percent(share(b.cpu_ns, of.1)),
-                count(a.switches as f64),
+                before(|a, _| count(a.switches as f64)),
                 count(b.switches as f64),
-                latency(&a, |latency| latency.p50_ns),
+                before(|a, _| latency(a, |latency| latency.p50_ns)),
                 latency(&b, |latency| latency.p50_ns),
-                latency(&a, |latency| latency.p99_ns),
+                before(|a, _| latency(a, |latency| latency.p99_ns)),
                 latency(&b, |latency| latency.p99_ns),
             ])
         };
@@ -139,7 +145,7 @@ impl ReplayCheck {
     pub fn check_table(&self, all: bool) -> String {
         let of = (self.elapsed_ns.0, self.elapsed_ns.1);
         let head = ["task", "CPU %", "replay", "switches", "replay", "p50", "replay", "p99", "replay"];
-        let rows = self.rows(all, of, |task| (!task.habit.is_empty()).then_some((task.recorded, task.replayed)));
+        let rows = self.rows(all, of, |task| (!task.is_added()).then_some((Some(task.recorded), task.replayed)));
         let cpus = self.cpus.iter().enumerate().map(|(cpu, &(recorded, replayed))| {
             vec![cpu.to_string(), percent(share(recorded, of.0)), percent(share(replayed, of.1))]
         });
@@ -152,7 +158,7 @@ impl ReplayCheck {
         let busy = self.what_if_cpus.as_ref()?;
         let of = (self.elapsed_ns.1, self.elapsed_ns.2);
         let head = ["task", "CPU %", "what if", "switches", "what if", "p50", "what if", "p99", "what if"];
-        let rows = self.rows(all, of, |task| Some((task.replayed, task.what_if?)));
+        let rows = self.rows(all, of, |task| Some(((!task.is_added()).then_some(task.replayed), task.what_if?)));
         let share_of = |ns: Option<u64>, of: u64| ns.map_or_else(|| "-".to_owned(), |ns| percent(share(ns, of)));
         let cpus = (0..busy.len().max(self.cpus.len())).map(|cpu| {
             let replayed = self.cpus.get(cpu).map(|&(_, replayed)| replayed);
@@ -271,7 +277,7 @@ impl ReplayCheck {
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for task in self.tasks.iter().filter(|task| !task.habit.is_empty() && task.recorded.cpu_ns < least) {
+        for task in self.tasks.iter().filter(|task| !task.is_added() && task.recorded.cpu_ns < least) {
             let (recorded, replayed) = names.entry(&task.comm).or_default();
             *recorded += task.recorded.cpu_ns;
             *replayed += task.replayed.cpu_ns;

@@ -4,34 +4,35 @@ use crate::data::{Cell, DataTable, Kind};
 use crate::page::{Bar, Bars};
 use crate::replay::{ReplayCheck, ReplayMeasure};
 use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
-use crate::result_tables::{Head, MOST_BARS, table};
+use crate::result_tables::{Head, table};
 use crate::units::percent;
 
 impl ReplayCheck {
     /// Tasks, groups and CPUs, recorded, replayed and what if.
     pub fn tables(&self) -> Vec<DataTable> {
         let measures: [Head; 15] = [
-            ("recorded_cpu", "CPU, recorded", Kind::Share),
-            ("replayed_cpu", "Replayed", Kind::Share),
-            ("what_if_cpu", "What if", Kind::Share),
-            ("recorded_switches", "Switches, recorded", Kind::Count),
-            ("replayed_switches", "Replayed", Kind::Count),
-            ("what_if_switches", "What if", Kind::Count),
-            ("recorded_p50_ns", "p50, recorded", Kind::Nanoseconds),
-            ("replayed_p50_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_p50_ns", "What if", Kind::Nanoseconds),
-            ("recorded_p99_ns", "p99, recorded", Kind::Nanoseconds),
-            ("replayed_p99_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_p99_ns", "What if", Kind::Nanoseconds),
-            ("recorded_cpu_ns", "CPU time, recorded", Kind::Nanoseconds),
-            ("replayed_cpu_ns", "Replayed", Kind::Nanoseconds),
-            ("what_if_cpu_ns", "What if", Kind::Nanoseconds),
+            ("recorded_cpu", "CPU: recorded", Kind::Share),
+            ("replayed_cpu", "CPU: replayed", Kind::Share),
+            ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("recorded_switches", "Switches: recorded", Kind::Count),
+            ("replayed_switches", "Switches: replayed", Kind::Count),
+            ("what_if_switches", "Switches: what if", Kind::Count),
+            ("recorded_p50_ns", "p50: recorded", Kind::Nanoseconds),
+            ("replayed_p50_ns", "p50: replayed", Kind::Nanoseconds),
+            ("what_if_p50_ns", "p50: what if", Kind::Nanoseconds),
+            ("recorded_p99_ns", "p99: recorded", Kind::Nanoseconds),
+            ("replayed_p99_ns", "p99: replayed", Kind::Nanoseconds),
+            ("what_if_p99_ns", "p99: what if", Kind::Nanoseconds),
+            ("recorded_cpu_ns", "CPU time: recorded", Kind::Nanoseconds),
+            ("replayed_cpu_ns", "CPU time: replayed", Kind::Nanoseconds),
+            ("what_if_cpu_ns", "CPU time: what if", Kind::Nanoseconds),
         ];
         let names: [Head; 2] = [("task", "Task", Kind::Text), ("sleeps", "Sleeps", Kind::Text)];
         let mut tasks = table("replay_tasks", "Tasks: recorded, replayed as recorded, what if", &[&names, &measures]);
         let of = [self.elapsed_ns.0, self.elapsed_ns.1, self.elapsed_ns.2];
         for task in &self.tasks {
-            let runs = [Some(&task.recorded), Some(&task.replayed), task.what_if.as_ref()];
+            let before = |run| (!task.is_added()).then_some(run);
+            let runs = [before(&task.recorded), before(&task.replayed), task.what_if.as_ref()];
             let all = |pick: &dyn Fn(&ReplayMeasure, u64) -> Cell| -> Vec<Cell> {
                 runs.iter().zip(of).map(|(run, of)| run.map_or(Cell::Nothing, |run| pick(run, of))).collect()
             };
@@ -45,9 +46,9 @@ impl ReplayCheck {
         }
         let heads: [Head; 4] = [
             ("cpu", "CPU", Kind::Count),
-            ("recorded_busy", "Busy, recorded", Kind::Share),
-            ("replayed_busy", "Replayed", Kind::Share),
-            ("what_if_busy", "What if", Kind::Share),
+            ("recorded_busy", "Busy: recorded", Kind::Share),
+            ("replayed_busy", "Busy: replayed", Kind::Share),
+            ("what_if_busy", "Busy: what if", Kind::Share),
         ];
         let mut cpus = DataTable::new("replay_cpus", "CPUs: recorded, replayed as recorded, what if", &heads);
         let what_if = self.what_if_cpus.as_deref().unwrap_or_default();
@@ -83,16 +84,9 @@ impl ReplayCheck {
         let part = |ns: u64| ns as f64 / of.max(1) as f64;
         // The first is the root, which gets all there is.
         let groups = self.groups.iter().skip(1).filter_map(|group| Some((&group.path, measured(group)?)));
-        let rows = groups.take(MOST_BARS).map(|(path, group)| {
-            let (cpu, entitled) = (part(group.cpu_ns), part(group.entitled_ns));
-            Bar {
-                name: path.clone(),
-                share: cpu,
-                mark: Some(entitled),
-                text: format!("{} %, entitled to {} %", percent(cpu), percent(entitled)),
-            }
-        });
-        Bars { entry: "Groups".to_owned(), label: run.to_owned(), rows: rows.collect(), ..Bars::of_groups() }
+        let rows = groups.map(|(path, group)| (path.clone(), part(group.cpu_ns), Some(part(group.entitled_ns))));
+        let rows = Bars::rows_of_groups(rows.collect());
+        Bars { entry: "Groups".to_owned(), label: run.to_owned(), rows, ..Bars::of_groups() }
     }
 
     /// CPU time of the largest tasks in the last of the runs; the mark is what was recorded.
@@ -100,24 +94,27 @@ impl ReplayCheck {
         let what_if = self.what_if_cpus.is_some();
         let of = if what_if { self.elapsed_ns.2 } else { self.elapsed_ns.1 };
         let part = |ns: u64, of: u64| ns as f64 / of.max(1) as f64;
-        let rows = self.tasks.iter().take(MOST_BARS).map(|task| {
+        let all = self.tasks.iter().map(|task| {
             let run = if what_if { task.what_if.unwrap_or_default() } else { task.replayed };
-            let (now, then) = (part(run.cpu_ns, of), part(task.recorded.cpu_ns, self.elapsed_ns.0));
-            Bar {
-                name: task.name.clone(),
-                share: now,
-                mark: Some(then),
-                text: format!("{} %, recorded {} %", percent(now), percent(then)),
-            }
+            let then = part(task.recorded.cpu_ns, self.elapsed_ns.0);
+            (task.name.clone(), part(run.cpu_ns, of), (!task.is_added()).then_some(then))
         });
+        let rows = Bar::folded(
+            all.collect(),
+            |_, _| false,
+            |now, then| match then {
+                Some(then) => format!("{} %, recorded {} %", percent(now), percent(then)),
+                None => format!("{} %, not recorded", percent(now)),
+            },
+        );
         Bars {
             title: "CPU time of tasks".to_owned(),
             entry: "CPU time".to_owned(),
             sub: format!(
-                "{}; the mark is what was recorded. 100 % is one CPU all along.",
+                "{}; the mark is what was recorded. 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each.",
                 if what_if { "What if" } else { "Replayed as recorded" }
             ),
-            rows: rows.collect(),
+            rows,
             ..Bars::default()
         }
     }
@@ -125,6 +122,8 @@ impl ReplayCheck {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::replay::ReplayTask;
 
@@ -132,13 +131,17 @@ mod tests {
     fn a_replay_as_tables() {
         let measure = |cpu_ns| ReplayMeasure { cpu_ns, switches: 3, wakeup: None };
         let check = ReplayCheck {
-            tasks: vec![ReplayTask {
-                name: "web-1".to_owned(),
-                recorded: measure(400),
-                replayed: measure(300),
-                what_if: Some(measure(200)),
-                ..ReplayTask::default()
-            }],
+            tasks: vec![
+                ReplayTask {
+                    name: "web-1".to_owned(),
+                    habit: "woken".to_owned(),
+                    recorded: measure(400),
+                    replayed: measure(300),
+                    what_if: Some(measure(200)),
+                    ..ReplayTask::default()
+                },
+                ReplayTask { name: "beside".to_owned(), what_if: Some(measure(100)), ..ReplayTask::default() },
+            ],
             groups: vec![
                 ReplayGroup { path: "/".to_owned(), ..ReplayGroup::default() },
                 ReplayGroup {
@@ -161,6 +164,9 @@ mod tests {
         let tables = check.tables();
         let row = tables[0].json()[0].clone();
         assert_eq!((&row["recorded_cpu"], &row["what_if_cpu"]), (&0.4.into(), &0.2.into()));
+        let row = tables[0].json()[1].clone();
+        assert_eq!((&row["recorded_cpu"], &row["replayed_switches"]), (&Value::Null, &Value::Null), "it was not there");
+        assert_eq!((&row["what_if_cpu"], &row["what_if_switches"]), (&0.1.into(), &3.into()));
         let row = tables[1].json()[1].clone();
         assert_eq!((&row["what_if_cpu"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
         assert_eq!((&row["what_if_nr_throttled"], &row["replayed_cpu"]), (&7.into(), &serde_json::Value::Null));
@@ -169,7 +175,8 @@ mod tests {
         let all = check.share_bars();
         let bars: Vec<_> = all.iter().map(|bars| (bars.rows.len(), bars.rows[0].mark, &*bars.rows[0].text)).collect();
         assert_eq!(bars[0], (1, Some(0.25), "20.00 %, entitled to 25.00 %"), "the root is all of the machine");
-        assert_eq!(bars[1], (1, Some(0.4), "20.00 %, recorded 40.00 %"));
+        assert_eq!(bars[1], (2, Some(0.4), "20.00 %, recorded 40.00 %"));
+        assert_eq!((all[1].rows[1].mark, &*all[1].rows[1].text), (None, "10.00 %, not recorded"));
         assert_eq!((all.len(), all[0].label.as_str()), (2, "what if"), "the group is of a rule");
     }
 }

@@ -3,11 +3,8 @@
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
 use crate::page::{Bar, Bars};
-use crate::results::{Account, Results};
+use crate::results::{Account, ClassResult, Results};
 use crate::units::percent;
-
-/// Bars beyond this many are left out.
-pub(crate) const MOST_BARS: usize = 24;
 
 pub(crate) type Head = (&'static str, &'static str, Kind);
 
@@ -26,13 +23,13 @@ const ACCOUNT: [Head; 11] = [
 ];
 
 const LATENCY: [Head; 7] = [
-    ("wakeup_p50_ns", "Wakeup p50", Kind::Nanoseconds),
-    ("wakeup_p99_ns", "p99", Kind::Nanoseconds),
-    ("wakeup_p999_ns", "p99.9", Kind::Nanoseconds),
-    ("wakeup_max_ns", "Max", Kind::Nanoseconds),
-    ("late_p50_ns", "Late p50", Kind::Nanoseconds),
-    ("late_p99_ns", "p99", Kind::Nanoseconds),
-    ("late_max_ns", "Max", Kind::Nanoseconds),
+    ("wakeup_p50_ns", "Wakeup: p50", Kind::Nanoseconds),
+    ("wakeup_p99_ns", "Wakeup: p99", Kind::Nanoseconds),
+    ("wakeup_p999_ns", "Wakeup: p99.9", Kind::Nanoseconds),
+    ("wakeup_max_ns", "Wakeup: max", Kind::Nanoseconds),
+    ("late_p50_ns", "Late: p50", Kind::Nanoseconds),
+    ("late_p99_ns", "Late: p99", Kind::Nanoseconds),
+    ("late_max_ns", "Late: max", Kind::Nanoseconds),
 ];
 
 /// What one or `tasks` tasks got, and how long a loop of theirs takes.
@@ -281,13 +278,13 @@ impl Results {
     /// Load averages and pressure on the CPUs at the end.
     fn averages_table(&self) -> Option<DataTable> {
         let heads: [Head; 7] = [
-            ("load_1min", "Load of 1 min", Kind::Number),
-            ("load_5min", "5 min", Kind::Number),
-            ("load_15min", "15 min", Kind::Number),
-            ("some_avg10", "CPU pressure: some of 10 s", Kind::Share),
-            ("some_avg60", "60 s", Kind::Share),
-            ("some_avg300", "300 s", Kind::Share),
-            ("some_total_ns", "Total", Kind::Nanoseconds),
+            ("load_1min", "Load: 1 min", Kind::Number),
+            ("load_5min", "Load: 5 min", Kind::Number),
+            ("load_15min", "Load: 15 min", Kind::Number),
+            ("some_avg10", "CPU pressure, some: 10 s", Kind::Share),
+            ("some_avg60", "CPU pressure, some: 60 s", Kind::Share),
+            ("some_avg300", "CPU pressure, some: 300 s", Kind::Share),
+            ("some_total_ns", "CPU pressure, some: total", Kind::Nanoseconds),
         ];
         let root = self.groups.first();
         if self.loadavg.is_none() && root.is_none() {
@@ -344,32 +341,25 @@ impl Results {
 
     /// CPU time of each group against what it was entitled to; of each class if there are no groups.
     pub fn share_bars(&self) -> Bars {
-        let cpu = |ns: u64| format!("{} %", percent(self.share(ns)));
         if self.groups.len() > 1 {
-            let rows = self.groups.iter().skip(1).take(MOST_BARS).map(|group| Bar {
-                name: group.path.clone(),
-                share: self.share(group.cpu_ns),
-                mark: Some(self.share(group.entitled_ns)),
-                text: format!("{}, entitled to {}", cpu(group.cpu_ns), cpu(group.entitled_ns)),
-            });
-            return Bars { rows: rows.collect(), ..Bars::of_groups() };
+            let rows = self
+                .groups
+                .iter()
+                .skip(1)
+                .map(|group| (group.path.clone(), self.share(group.cpu_ns), Some(self.share(group.entitled_ns))));
+            return Bars { rows: Bars::rows_of_groups(rows.collect()), ..Bars::of_groups() };
         }
-        let mut rows: Vec<Bar> = self
-            .classes
-            .iter()
-            .map(|class| Bar {
-                name: if class.tasks > 1 { format!("{} ({})", class.name, class.tasks) } else { class.name.clone() },
-                share: self.share(class.account.cpu_ns),
-                mark: None,
-                text: cpu(class.account.cpu_ns),
-            })
-            .collect();
-        rows.sort_by(|a, b| b.share.total_cmp(&a.share));
-        rows.truncate(MOST_BARS);
+        let name = |class: &ClassResult| {
+            if class.tasks > 1 { format!("{} ({})", class.name, class.tasks) } else { class.name.clone() }
+        };
+        let mut all: Vec<(String, f64, Option<f64>)> =
+            self.classes.iter().map(|class| (name(class), self.share(class.account.cpu_ns), None)).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let rows = Bar::folded(all, |_, _| false, |share, _| format!("{} %", percent(share)));
         Bars {
             title: "CPU time".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "Of each class of tasks; 100 % is one CPU all along.".to_owned(),
+            sub: "Of each class of tasks; 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each.".to_owned(),
             rows,
             ..Bars::default()
         }
@@ -382,9 +372,17 @@ impl Bars {
         Self {
             title: "CPU time of groups".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along."
+            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each."
                 .to_owned(),
             ..Self::default()
         }
+    }
+
+    /// Bars of groups, each with its path, its CPU time and what it was entitled to.
+    pub(crate) fn rows_of_groups(all: Vec<(String, f64, Option<f64>)>) -> Vec<Bar> {
+        let within = |path: &str, other: &str| path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+        Bar::folded(all, within, |cpu, entitled| {
+            format!("{} %, entitled to {} %", percent(cpu), percent(entitled.unwrap_or(0.0)))
+        })
     }
 }

@@ -80,9 +80,9 @@ pub(crate) struct TraceAnalyse {
     /// limits, as a line of shell writes it there (docs/replay.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
-    /// Show so many rows of each table
-    #[arg(long, value_name = "N", default_value = "25")]
-    pub(crate) rows: usize,
+    /// Show so many rows of each table, and lines of timehist (default: 25 rows, and every line)
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: Option<usize>,
     /// Show every row
     #[arg(long)]
     pub(crate) all: bool,

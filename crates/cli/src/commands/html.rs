@@ -4,6 +4,7 @@ use std::path::Path;
 
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, Results, TableGroup};
 
+use super::replay::Notes;
 use super::traced::Checked;
 use crate::places;
 use crate::simulate::Done;
@@ -21,6 +22,14 @@ pub(crate) fn watch_replayed() -> (Vec<AnalysisKind>, AnalysisOptions) {
     let (kinds, options) = watch(None);
     (kinds, AnalysisOptions { replayed: true, ..options })
 }
+
+/// What a page calls a file: its name, for whoever reads the page does not have its folders.
+pub(crate) fn short(file: &Path) -> String {
+    file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// So many notes are in a summary; the others are folded.
+const MOST_NOTES: usize = 3;
 
 /// Writes a page.
 pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
@@ -88,7 +97,7 @@ pub(crate) fn compare_page(
     let mut page = Page::new(labels.join(" against "), lead);
     page.say(comparison.sentence().replace('\n', " "));
     for check in checks {
-        page.say(check.summary());
+        page.say(check.summary_of(&short(check.file())));
     }
     let watched: Vec<(String, &Analyses)> =
         runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
@@ -103,7 +112,9 @@ pub(crate) fn compare_page(
         page.bars(bars);
     }
     charts(&mut page, &watched);
-    let sub = "The mean over the seeds, and half the range of them where there are several.".to_owned();
+    let sub = "The mean over the seeds, and half the range of them where there are several. First the tasks that fare \
+               differently, then the others; among these, those with most CPU time in any run are first."
+        .to_owned();
     page.tables(TableGroup {
         title: "What differs".to_owned(),
         sub,
@@ -120,7 +131,7 @@ pub(crate) fn replay_page(
     title: &str,
     lead: &str,
     check: &ReplayCheck,
-    notes: &[String],
+    notes: &Notes,
     watched: &[(String, &Analyses)],
 ) -> Page {
     let mut page = Page::new(title, lead);
@@ -133,8 +144,12 @@ pub(crate) fn replay_page(
             page.say(format!("{label}: {sentence}"));
         }
     }
-    for note in notes {
+    let (grave, rest) = notes.all.split_at(notes.grave.min(MOST_NOTES));
+    for note in grave {
         page.say(note.as_str());
+    }
+    for note in rest {
+        page.fold(note.as_str());
     }
     for bars in check.share_bars() {
         page.bars(bars);
@@ -150,14 +165,15 @@ pub(crate) fn replay_page(
 
 /// A page of a trace that was analysed.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
-    let mut page = Page::new(file.display().to_string(), "What the events of this trace say.");
+    let mut page = Page::new(short(file), "What the events of this trace say.");
     for sentence in analyses.sentences() {
         page.say(sentence);
     }
-    for note in analyses.notes() {
-        page.say(format!("To know: {note}."));
+    for (index, note) in analyses.notes().into_iter().enumerate() {
+        let note = format!("To know: {note}.");
+        if index < MOST_NOTES { page.say(note) } else { page.fold(note) }
     }
-    let runs = [(file.display().to_string(), analyses)];
+    let runs = [(short(file), analyses)];
     charts(&mut page, &runs);
     page.analyses(&runs);
     page

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::json;
 use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::{Topology, kernel};
-use vruntime_sim::Config;
+use vruntime_sim::{Config, Error};
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::SourceMap;
 use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder};
+use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder, Thread};
 
 use super::identities::identities;
 use super::replayed::{Clock, MAX_CPUS, what};
@@ -76,6 +77,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         && (arguments.kernel.is_some()
             || arguments.machine.is_some()
             || !(rules.is_empty()
+                && rules.groups().next().is_none()
                 && beside.is_empty()
                 && arguments.model.set.is_empty()
                 && arguments.model.feature.is_empty()));
@@ -105,6 +107,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
              names a task and all that it forks"
         ));
     }
+    for path in rules.idle_groups(&recorded.workload.groups) {
+        output::note(&format!(
+            "nobody is in the group of [groups.\"{path}\"], so that it does nothing: the trace has no such group, and no rule puts tasks there \
+             (group=\"{path}\")"
+        ));
+    }
     fit(&mut recorded.workload, &as_recorded.config);
     // A rule that removes tasks makes other programs, with names of their own.
     let mut inside = semaphores(&recorded.workload);
@@ -131,7 +139,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let (Some(workload), Some(plan)) = (&changed, &what_if) {
         jobs.push(job(workload, plan, of_what_if, copies));
     }
-    let mut runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>()?;
+    let runs = simulate::all(&jobs).into_iter();
+    let explained = runs.map(|run| run.map_err(|failure| refused(failure, &rules, &recorded, changed.as_ref())));
+    let mut runs = explained.collect::<miette::Result<Vec<Done>>>()?;
     without_semaphores(&mut runs, &inside);
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
@@ -141,7 +151,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if arguments.json {
         let mut json = check.json();
         if let serde_json::Value::Object(fields) = &mut json {
-            fields.insert("notes".to_owned(), json!(told));
+            fields.insert("notes".to_owned(), json!(told.all));
             fields.insert(
                 "digests".to_owned(),
                 json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()),
@@ -169,7 +179,7 @@ fn report(
     as_recorded: &Plan,
     what_if: Option<(&Plan, &[String])>,
     check: &ReplayCheck,
-    notes: &[String],
+    notes: &Notes,
     recording: Option<&Analyses>,
     runs: &[Done],
 ) -> miette::Result<()> {
@@ -190,7 +200,7 @@ fn report(
             }
             lead.push('.');
         }
-        let title = format!("Replay of {}", arguments.file.display());
+        let title = format!("Replay of {}", super::html::short(&arguments.file));
         super::html::write(&super::html::replay_page(&title, &lead, check, notes, &watched), path)?;
     }
     if let Some(folder) = &arguments.reports.tables.folder {
@@ -413,6 +423,30 @@ fn change(
     Ok(changed.workload)
 }
 
+/// Why a run failed: what the kernel refuses a task is told with the rule that gives the task its policy.
+fn refused(failure: Failure, rules: &Rules, recorded: &Recorded, changed: Option<&Workload>) -> miette::Report {
+    let Failure::Refused(Error::Refused { task, error, .. }) = &failure else { return failure.into() };
+    // A copy is refused what the first of them is, which comes before it.
+    let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
+    let Some(thread) = recorded.threads.iter().position(|thread| is_named(&thread)) else { return failure.into() };
+    let text = error.to_string();
+    let (message, help) = text.split_once("; ").unwrap_or((&text, "choose others, or another policy"));
+    let now = changed.and_then(|changed| changed.tasks.iter().find(|changed| changed.name == *task));
+    // From the start, or from where it waited beside an idle CPU.
+    let confined = now.is_some_and(|task| {
+        task.settings.cpus.is_some() || task.phases.iter().any(|phase| phase.settings.cpus.is_some())
+    });
+    let help = match error {
+        SchedError::Affinity { .. } if confined => {
+            let other = help.strip_prefix("lift the affinity, ").unwrap_or(help);
+            format!("add cpus=all to the rule, which lifts the affinity that the task has in the recording, {other}")
+        }
+        _ => help.to_owned(),
+    };
+    let message = format!("task `{task}`: {message}");
+    rules.wrong_policy(&recorded.threads, thread, &message, &help).map_or_else(|| failure.into(), Into::into)
+}
+
 /// The recording beside its replays.
 pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[Done], cpus: usize) -> ReplayCheck {
     let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
@@ -480,81 +514,95 @@ fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
     groups
 }
 
-/// What there is to know about how the trace was read, a sentence each.
-pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Vec<String> {
+/// What there is to know about how a trace was read, a sentence each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    /// The gravest first.
+    pub(crate) all: Vec<String>,
+    /// So many of them, the first, tell what the replay lacks, or cannot be taken at its word for.
+    pub(crate) grave: usize,
+}
+
+impl Notes {
+    fn tell(&mut self, count: u64, what: &str) {
+        if count > 0 {
+            self.all.push(format!("{count} {what}"));
+        }
+    }
+}
+
+/// What there is to know about how the trace was read.
+pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes {
     let counts = &recorded.counts;
+    let mut notes = Notes::default();
+    notes.tell(counts.losses, "times the trace has lost events: what happened meanwhile is not replayed");
+    notes.tell(
+        counts.broken_switches,
+        "switches away from a task are missing: it is taken to have run for what it was charged, and to sleep from then on",
+    );
+    notes.tell(
+        counts.missing_arrivals,
+        "switches from the idle task to another are missing: that one is taken to have come as long before as it was charged for, or when it was woken",
+    );
+    notes.tell(
+        counts.throttled,
+        "tasks waited although their own CPU was idle, as those do whose group has used up its limit (cpu.max): --cgroups says which, and the replay has the limit then",
+    );
+    notes.tell(
+        counts.frequencies,
+        "changes of CPU frequency: work is counted at the highest of each CPU, and the replay runs at that, so that it takes less time",
+    );
+    notes.tell(
+        counts.deadline,
+        "deadline tasks are replayed as the most urgent SCHED_FIFO: traces do not have their parameters",
+    );
+    notes.tell(jumps, "times the clock jumped: no time passes there in the replay");
+    notes.tell(counts.backwards, "events are earlier than those before them and were taken to be simultaneous");
+    notes.tell(counts.reused, "pids were given to a second task");
+    notes.tell(
+        counts.sharing,
+        "tasks wake at the very times of others: which of them comes first is chance, and can stay so for long; judge them together",
+    );
+    notes.tell(counts.unwoken, "sleeps were ended by no event of the trace: they keep their times");
+    notes.tell(counts.ungrouped, "tasks of which nothing says in which group they were: they are in the root group");
+    notes.grave = notes.all.len();
     let habit = |habit| recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.habit == habit).count();
-    let mut notes = vec![format!(
+    notes.all.push(format!(
         "of {} tasks {} sleep by a clock of their own, {} for a constant time, {} until recorded times, {} until others wake them",
         recorded.workload.tasks.len(),
         habit(recorded::Habit::Periodic),
         habit(recorded::Habit::Relative),
         habit(recorded::Habit::Recorded),
         habit(recorded::Habit::Woken),
-    )];
-    let mut tell = |count: u64, what: &str| {
-        if count > 0 {
-            notes.push(format!("{count} {what}"));
-        }
-    };
+    ));
+    notes.tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
+    notes.tell(
+        counts.affinities,
+        "tasks are confined to the CPUs that the machine says (Cpus_allowed_list), their own or their parent's",
+    );
     let groups = recorded.workload.groups.len().saturating_sub(1);
-    tell(counts.grouped, &format!("tasks begin in task groups other than the root, of which there are {groups}"));
-    tell(counts.moves, "times a task is moved to another group");
+    notes.tell(counts.grouped, &format!("tasks begin in task groups other than the root, of which there are {groups}"));
+    notes.tell(counts.moves, "times a task is moved to another group");
     let of_groups = |has: fn(&Group) -> bool| recorded.workload.groups.iter().filter(|group| has(group)).count() as u64;
-    tell(of_groups(|group| group.cpuset.cpus.is_some()), "task groups have CPUs of their own (cpuset.cpus)");
-    tell(of_groups(|group| group.uclamp.is_some()), "task groups have utilisation clamps");
+    notes.tell(of_groups(|group| group.cpuset.cpus.is_some()), "task groups have CPUs of their own (cpuset.cpus)");
+    notes.tell(of_groups(|group| group.uclamp.is_some()), "task groups have utilisation clamps");
     if !recorded.workload.sessions.is_empty() {
-        tell(
+        notes.tell(
             counts.autogrouped,
             "tasks begin in the autogroups that the machine says; others are in their parent's, or in one of their process",
         );
     }
-    tell(counts.ungrouped, "tasks of which nothing says in which group they were: they are in the root group");
     let clocks =
         recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();
-    tell(clocks as u64, "tasks compute until a time, whoever has the CPU meanwhile");
-    tell(
-        counts.sharing,
-        "tasks wake at the very times of others: which of them comes first is chance, and can stay so for long; judge them together",
-    );
+    notes.tell(clocks as u64, "tasks compute until a time, whoever has the CPU meanwhile");
     let ticks = recorded.ticks.filter(|_| ticks_known).map_or(0, |ticks| ticks.hz);
-    tell(
+    notes.tell(
         u64::from(ticks),
         "ticks a second come when they came in the recording, as its charges (sched_stat_runtime) show",
     );
-    tell(
-        counts.frequencies,
-        "changes of CPU frequency: work is counted at the highest of each CPU, and the replay runs at that, so that it takes less time",
-    );
-    tell(
-        counts.affinities,
-        "tasks are confined to the CPUs that the machine says (Cpus_allowed_list), their own or their parent's",
-    );
-    tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
-    tell(counts.confined, "tasks waited beside an idle CPU and are taken to be confined to theirs");
-    tell(
-        counts.throttled,
-        "tasks waited although their own CPU was idle, as those do whose group has used up its limit (cpu.max): --cgroups says which, and the replay has the limit then",
-    );
-    tell(counts.left_out, "migration threads are left out: the simulator has its own");
-    tell(counts.running_at_start, "tasks ran when the trace began");
-    tell(counts.unwoken, "sleeps were ended by no event of the trace: they keep their times");
-    tell(
-        counts.missing_arrivals,
-        "switches from the idle task to another are missing: that one is taken to have come as long before as it was charged for, or when it was woken",
-    );
-    tell(
-        counts.broken_switches,
-        "switches away from a task are missing: it is taken to have run for what it was charged, and to sleep from then on",
-    );
-    tell(counts.losses, "times the trace has lost events: what happened meanwhile is not replayed");
-    tell(counts.reused, "pids were given to a second task");
-    tell(
-        counts.deadline,
-        "deadline tasks are replayed as the most urgent SCHED_FIFO: traces do not have their parameters",
-    );
-    tell(counts.backwards, "events are earlier than those before them and were taken to be simultaneous");
-    tell(jumps, "times the clock jumped: no time passes there in the replay");
+    notes.tell(counts.endless, "tasks computed until the trace ended and go on as long as the replay lasts");
+    notes.tell(counts.running_at_start, "tasks ran when the trace began");
+    notes.tell(counts.left_out, "migration threads are left out: the simulator has its own");
     notes
 }
 
@@ -563,7 +611,7 @@ fn text(
     as_recorded: &Plan,
     what_if: Option<(&Plan, &[String])>,
     recorded: &Recorded,
-    notes: &[String],
+    notes: &Notes,
     check: &ReplayCheck,
 ) -> String {
     let mut text = format!(
@@ -578,7 +626,7 @@ fn text(
     );
     text.push_str(&check.summary());
     text.push_str("\n\nTo know:\n");
-    for note in notes {
+    for note in &notes.all {
         text.push_str("  ");
         text.push_str(note);
         text.push('\n');

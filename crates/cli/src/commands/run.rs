@@ -178,7 +178,7 @@ fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
     }
     parts.extend(runs.iter().filter_map(detections));
     if let Some(analyses) = first.analyses.as_ref().filter(|_| analysed) {
-        parts.push(format!("Analyses of seed {}:\n\n{}", first.seed, analyses.text(ANALYSED_ROWS)));
+        parts.push(format!("Analyses of seed {}:\n\n{}", first.seed, analyses.text(ANALYSED_ROWS, usize::MAX)));
     }
     parts.push(digests(runs));
     parts.join("\n")

@@ -93,9 +93,18 @@ pub(crate) struct Checked<'a> {
 impl Checked<'_> {
     /// In sentences, on one line.
     pub(crate) fn summary(&self) -> String {
-        let Traced { file, as_recorded, .. } = self.traced;
-        let Plan { machine_words, kernel, costs, config, .. } = as_recorded;
-        let (file, seed) = (file.display(), config.seed);
+        self.summary_of(&self.traced.file.display().to_string())
+    }
+
+    /// The trace's file.
+    pub(crate) fn file(&self) -> &Path {
+        &self.traced.file
+    }
+
+    /// As [`Checked::summary`], of a trace that is called so.
+    pub(crate) fn summary_of(&self, file: &str) -> String {
+        let Plan { machine_words, kernel, costs, config, .. } = &self.traced.as_recorded;
+        let seed = config.seed;
         format!(
             "{file} replayed as recorded, on {machine_words} under {kernel} (costs: {costs}, seed {seed}): {}",
             self.check.summary()
@@ -110,7 +119,7 @@ impl Checked<'_> {
             "kernel": as_recorded.kernel,
             "machine": as_recorded.machine,
             "check": self.check.json()["check"],
-            "notes": notes(recorded, *jumps, as_recorded.config.tick_phase.is_some()),
+            "notes": notes(recorded, *jumps, as_recorded.config.tick_phase.is_some()).all,
         })
     }
 }

@@ -186,7 +186,7 @@ impl Analysis for Latencies {
     }
 
     /// As perf prints it, column for column.
-    fn text(&self, world: &World, rows: usize) -> String {
+    fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let rule = |length: usize| format!(" {}\n", "-".repeat(length));
         let mut text = rule(139);
         text.push_str(

@@ -166,8 +166,8 @@ trait Analysis: fmt::Debug + Send + Sync {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// For a terminal, with so many rows of each table.
-    fn text(&self, world: &World, rows: usize) -> String {
+    /// For a terminal, with so many rows of each table, and so many lines of what has a line for each switch.
+    fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
         tables.iter().map(|table| table.text(rows)).collect::<Vec<String>>().join("\n")
     }
@@ -305,9 +305,10 @@ impl Analyses {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Everything for a terminal, with at most so many rows of each table; the notes are at its end, unless it is for machines.
-    pub fn text(&self, rows: usize) -> String {
-        let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows));
+    /// Everything for a terminal, with at most so many rows of each table and so many lines of `timehist`; the notes are at its end, unless
+    /// it is for machines.
+    pub fn text(&self, rows: usize, lines: usize) -> String {
+        let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
         let known = (!notes.is_empty()).then(|| format!("To know:\n  {}\n", notes.join("\n  ")));
         parts.chain(known).collect::<Vec<String>>().join("\n")

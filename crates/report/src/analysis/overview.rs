@@ -140,7 +140,7 @@ impl Overview {
             })
             .collect();
         // Tasks that are in the timeline, by number.
-        let mut names: Vec<String> = Vec::new();
+        let (mut names, mut classes): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         let mut number: BTreeMap<u32, usize> = BTreeMap::new();
         let mut slices: Vec<Vec<Value>> = Vec::new();
         for row in &self.slices {
@@ -151,6 +151,7 @@ impl Overview {
                 } else {
                     *number.entry(slice.task).or_insert_with(|| {
                         names.push(world.name(slice.task));
+                        classes.push(world.class(slice.task));
                         names.len() - 1
                     }) as i64
                 };
@@ -167,7 +168,7 @@ impl Overview {
             "start_ns": world.span.map_or(0, |(first, _)| first),
             "cpus": rows,
             "bin_ns": bins.width,
-            "timeline": { "tasks": names, "cpus": slices, "grain_ns": self.grain, "slices": self.all, "drawn": self.kept },
+            "timeline": { "tasks": names, "classes": classes, "cpus": slices, "grain_ns": self.grain, "slices": self.all, "drawn": self.kept },
             "delays": self.distributions(world),
         })
     }

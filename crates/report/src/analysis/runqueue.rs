@@ -190,7 +190,7 @@ impl Analysis for RunQueues {
         vec![table, over_time]
     }
 
-    fn text(&self, world: &World, rows: usize) -> String {
+    fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let table = self.tables(world).swap_remove(0).text(rows);
         format!("{table}{}", self.picture(world.elapsed()))
     }

@@ -14,7 +14,7 @@ fn cell<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a Cell> {
 fn number(table: &DataTable, row: usize, key: &str) -> Option<f64> {
     match cell(table, row, key)? {
         Cell::Int(value) => Some(*value as f64),
-        Cell::Float(value) => Some(*value),
+        Cell::Float(value) | Cell::Measure { value, .. } => Some(*value),
         Cell::Nothing | Cell::Text(_) => None,
     }
 }

@@ -103,7 +103,7 @@ fn latencies_and_who_caused_them() {
     assert_eq!((&queue["max"], &queue["max_at_ns"]), (&3.into(), &2_500_000.into()));
     // 8 ms: 1 alone, 0.5 with B, 2.5 with C, 1 all three (A preempted), 2 A and B, 1 A.
     assert_eq!(queue["length_3"], 3.5 / 8.0);
-    let text = analyses.text(10);
+    let text = analyses.text(10, 100);
     assert!(text.contains("  b:8                   |      2.000 ms |        1 | avg:   4.000 ms"), "{text}");
 }
 
@@ -112,7 +112,9 @@ fn timehist_has_a_line_a_switch_and_a_summary() {
     let analyses = analyse(&[AnalysisKind::TimeHist], &AnalysisOptions::default(), &story());
     let tables = analyses.tables();
     assert_eq!(tables[0].rows.len(), 5);
-    let text = analyses.text(10);
+    let few = analyses.text(10, 2);
+    assert!(few.contains("\nand 3 more switches (--all shows them)\n") && few.lines().count() == 3 + 2 + 1, "{few}");
+    let text = analyses.text(10, 100);
     // B: woken at 2 ms, ran from 6 to 8.
     assert!(
         text.contains("       0.008000 [0000]  b[8]                                0.000      4.000      2.000"),
@@ -239,7 +241,7 @@ fn losses_and_jumps_are_told() {
         switch(0, 900_000_000, A, "S", IDLE)
     );
     let analyses = analyse(&AnalysisKind::USUAL, &AnalysisOptions::default(), &text);
-    let text = analyses.text(5);
+    let text = analyses.text(5, 100);
     assert!(text.contains("places where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
     assert_eq!(analyses.json()["elapsed_ns"], 4_000_000, "no time passes in a jump");
 }
@@ -268,7 +270,7 @@ proptest! {
             let options = AnalysisOptions { each_task: true, task: Some("a".to_owned()), replayed: false };
             let analyses = analyse(&AnalysisKind::ALL, &options, &text);
             let elapsed = analyses.json()["elapsed_ns"].as_u64().unwrap();
-            prop_assert!(!analyses.text(100).is_empty());
+            prop_assert!(!analyses.text(100, 100).is_empty());
             for table in analyses.tables() {
                 for row in table.json().as_array().unwrap() {
                     if let Some(could) = row.get("could_ns").and_then(Value::as_u64) {

@@ -105,13 +105,13 @@ impl TimeHist {
     }
 
     /// The lines as perf prints them.
-    fn lines_text(&self, world: &World) -> String {
+    fn lines_text(&self, world: &World, lines: usize) -> String {
         let mut text = String::from(
             "           time    cpu  task name                       wait time  sch delay   run time\n                        [tid/pid]                          (msec)     (msec)     (msec)\n\
                  --------------- ------  ------------------------------  ---------  ---------  ---------\n",
         );
         let ms = |ns: u64| format!("{:>5}.{:03}", ns / 1_000_000, ns / 1000 % 1000);
-        for line in &self.lines {
+        for line in self.lines.iter().take(lines) {
             let name = match line.task {
                 None => "<idle>".to_owned(),
                 Some(task) => match world.tgid(task).filter(|&tgid| tgid != world.pid(task) && tgid > 0) {
@@ -246,11 +246,15 @@ impl Analysis for TimeHist {
         vec![table, summary]
     }
 
-    fn text(&self, world: &World, rows: usize) -> String {
+    fn text(&self, world: &World, rows: usize, lines: usize) -> String {
         if !self.keep {
             return self.summary_table(world).text(rows);
         }
-        let mut text = self.lines_text(world);
+        let mut text = self.lines_text(world, lines);
+        let left = self.lines.len().saturating_sub(lines);
+        if left > 0 {
+            let _ = writeln!(text, "and {left} more switches (--all shows them)");
+        }
         if self.more > 0 {
             let _ = writeln!(text, "and {} more switches, which were not kept", self.more);
         }

@@ -13,6 +13,8 @@ const MAX_STRETCHES: usize = 1000;
 pub struct Clock {
     cpus: Vec<Cpu>,
     stretches: Vec<(i64, i64)>,
+    /// After how many jumps each stretch began.
+    begun: Vec<u64>,
     latest: i64,
     unordered: u64,
     jumps: u64,
@@ -25,6 +27,8 @@ struct Cpu {
     at: Option<(usize, i64)>,
     /// An event that fits with none before.
     odd: Option<i64>,
+    /// Of how many jumps it knows: the CPUs of a machine have one clock, and each comes to the place where that jumped.
+    jumps: u64,
 }
 
 fn follows(before: i64, at: i64) -> bool {
@@ -60,15 +64,15 @@ impl Clock {
         {
             self.strays += u64::from(row.odd.is_some());
             self.extend(stretch, at);
-            self.cpus[cpu] = Cpu { at: Some((stretch, at)), odd: None };
+            self.cpus[cpu] = Cpu { at: Some((stretch, at)), odd: None, ..row };
             return;
         }
         if let Some(odd) = row.odd {
             if follows(odd, at) {
-                self.jumps += u64::from(row.at.is_some());
+                self.jumps += u64::from(row.at.is_some() && row.jumps == self.jumps);
                 let stretch = self.stretch_at(odd);
                 self.extend(stretch, at);
-                self.cpus[cpu] = Cpu { at: Some((stretch, at)), odd: None };
+                self.cpus[cpu] = Cpu { at: Some((stretch, at)), odd: None, jumps: self.jumps };
                 return;
             }
             self.strays += 1;
@@ -78,7 +82,7 @@ impl Clock {
                 |&(start, end): &(i64, i64)| follows(at, start) || follows(start, at) && at <= end || follows(end, at);
             if self.stretches.is_empty() || self.stretches.last().is_some_and(near) {
                 let stretch = self.stretch_at(at);
-                self.cpus[cpu].at = Some((stretch, at));
+                self.cpus[cpu] = Cpu { at: Some((stretch, at)), jumps: self.begun[stretch], ..row };
                 return;
             }
         }
@@ -96,6 +100,7 @@ impl Clock {
             self.extend(stretch, at);
         } else if !full {
             self.stretches.push((at, at));
+            self.begun.push(self.jumps);
         }
         found.unwrap_or(self.stretches.len() - 1)
     }
@@ -121,7 +126,7 @@ impl Clock {
         self.unordered
     }
 
-    /// How often a CPU's clock went back, or an hour or more ahead, and stayed there.
+    /// How often the clock went back, or an hour or more ahead, and stayed there; on however many CPUs, it counts once.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
@@ -173,8 +178,33 @@ mod tests {
     fn a_jump_begins_a_new_stretch() {
         let back = [(0, 90_000 * S), (0, 90_005 * S), (1, 90_006 * S), (0, S), (0, 3 * S), (1, 2 * S), (1, 4 * S)];
         let clock = clock(&back);
-        assert_eq!(told(&clock), (9, 2, 2, 0));
+        assert_eq!(told(&clock), (9, 2, 1, 0), "of both CPUs it is one jump");
         assert_eq!(clock.stretches(), [(90_000 * S, 90_006 * S), (S, 4 * S)]);
+    }
+
+    #[test]
+    fn a_jump_is_one_whoever_comes_to_it_and_when() {
+        // All CPUs together, ahead; a CPU that comes late; and one that is first heard of behind it.
+        let ahead =
+            [(0, S), (1, S), (0, 5001 * S), (0, 5002 * S), (1, 5002 * S), (1, 5003 * S), (2, 5003 * S), (2, 5004 * S)];
+        assert_eq!(told(&clock(&ahead)), (3, 0, 1, 0));
+        // In the file one CPU after the other.
+        let apart = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
+        assert_eq!(told(&clock(&apart)).2, 1);
+        // Back within the hour, and twice.
+        let back = [
+            (0, 90 * S),
+            (1, 90 * S),
+            (0, 50 * S),
+            (0, 51 * S),
+            (1, 51 * S),
+            (1, 52 * S),
+            (0, 9 * S),
+            (1, 9 * S),
+            (0, 10 * S),
+            (1, 10 * S),
+        ];
+        assert_eq!(told(&clock(&back)).2, 2);
     }
 
     #[test]

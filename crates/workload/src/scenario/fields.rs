@@ -59,7 +59,10 @@ impl<'a, 'p> Fields<'a, 'p> {
 
     /// The value of `key`.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'a Value<'a>> {
-        self.asked.push(key);
+        // A key may be looked at twice, and is named once among those that there are.
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
         self.table?.get(key)
     }
 

@@ -14,6 +14,9 @@ use crate::commands::replay::cgroups;
 use crate::places::Places;
 use crate::{Ended, interrupt, output, tables};
 
+/// Rows of a table if nobody says how many.
+const USUAL_ROWS: usize = 25;
+
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     arguments.reports.places(Places::default()).check()?;
     let mut chosen = asked(&arguments.what, arguments.each_task)?;
@@ -69,7 +72,13 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         json["file"] = json!(arguments.file.display().to_string());
         output::print_json(&json);
     } else {
-        output::print(&analyses.text(if arguments.all { usize::MAX } else { arguments.rows }));
+        let (rows, lines) = if arguments.all {
+            (usize::MAX, usize::MAX)
+        } else {
+            // Scripts read all of timehist, as they do perf's; who says how many gets as many.
+            (arguments.rows.unwrap_or(USUAL_ROWS), arguments.rows.unwrap_or(usize::MAX))
+        };
+        output::print(&analyses.text(rows, lines));
         if analyses.is_for_machines() {
             analyses.notes().iter().for_each(|note| output::note(note));
         }

@@ -30,8 +30,8 @@ use globset::GlobMatcher;
 use regex::Regex;
 
 use super::Thread;
-use crate::error::Source;
-use crate::program::{CpuMax, Policy};
+use crate::error::{Error, Source};
+use crate::program::{CpuMax, Group, Policy};
 
 /// Whom a rule is about: whoever fits all that it says.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +111,8 @@ struct Rule {
     span: Range<usize>,
     /// Where it says `cpus`.
     cpus_span: Range<usize>,
+    /// Where it says `policy`.
+    policy_span: Range<usize>,
     /// In a line.
     text: String,
 }
@@ -152,6 +154,30 @@ impl Rules {
         }
         let below = below(threads, |index| passes_on[index]);
         (0..threads.len()).filter(|&index| below[index] && !fitted[index] && threads[index].task.is_some()).count()
+    }
+
+    /// What is wrong with the policy that a thread (an index in [`Recorded::threads`](super::Recorded::threads)) gets by these rules, at the rule
+    /// that gives it; none if none does.
+    pub fn wrong_policy(&self, threads: &[Thread], thread: usize, message: &str, help: &str) -> Option<Error> {
+        let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(threads).contains(&thread);
+        let rule = self.rules.iter().rev().find(gives)?;
+        Some(rule.source.error_at(rule.policy_span.clone(), message, "asked for here", help))
+    }
+
+    /// The groups that have a table of their own (`[groups."/path"]`).
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().map(|(path, _)| path.as_str())
+    }
+
+    /// Of [`Rules::groups`] those in which nobody is: no rule puts a task there or below, and none of the trace's groups is there.
+    pub fn idle_groups<'a>(&'a self, of_trace: &'a [Group]) -> impl Iterator<Item = &'a str> {
+        let within = |path: &str, group: &str| {
+            path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.groups().filter(move |group| {
+            let mut named = self.rules.iter().filter_map(|rule| rule.what.group.as_deref());
+            !named.any(|path| within(path, group)) && !of_trace.iter().any(|there| within(&there.path, group))
+        })
     }
 
     /// Each rule in a line.

@@ -9,7 +9,7 @@ use super::{Limits, Rule, Rules, What, Who};
 use crate::error::{Error, Source};
 use crate::groups::normalize_path;
 use crate::rtapp;
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, nearest};
 
 /// What a rule looks like.
 const FORM: &str = "a rule is WHO: WHAT, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists what there is";
@@ -42,6 +42,7 @@ impl Rules {
         let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
         let who_span = trimmed(text, 0..colon);
         let words = conditions(text, words(text, 0..colon));
+        let keyed_first = words.first().and_then(|word| pair(text, word)).is_some_and(|said| WHO.contains(&said.key));
         let keyed = words.iter().all(|word| pair(text, word).is_some_and(|said| WHO.contains(&said.key)));
         let mut rule = Rule {
             who: Who::default(),
@@ -49,6 +50,7 @@ impl Rules {
             source: source.clone(),
             span: who_span.clone(),
             cpus_span: who_span.clone(),
+            policy_span: who_span.clone(),
             text: text.trim().to_owned(),
         };
         if words.is_empty() {
@@ -59,6 +61,15 @@ impl Rules {
             for said in words.iter().filter_map(|word| pair(text, word)) {
                 rule.say(&said, false)?;
             }
+        } else if let Some(said) = mistaken(text, &words) {
+            let message = format!("unknown selector `{}`", said.key);
+            let mut help = nearest(said.key, WHO).map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+            if !keyed_first {
+                help.push_str("a name that has a = in it is written comm=");
+                help.push_str(who_text.trim());
+            }
+            let selectors = format!("selectors are {}", WHO.join(", "));
+            return Err(error(said.key_span, message, &selectors).with_help(help.trim_end()));
         } else {
             let glob = values::glob(who_text.trim());
             rule.who.comm = Some(glob.map_err(|wrong| rule.wrong(wrong, who_span))?);
@@ -158,7 +169,8 @@ impl Rules {
             what: What::default(),
             source: source.clone(),
             span: span.clone(),
-            cpus_span: span,
+            cpus_span: span.clone(),
+            policy_span: span,
             text: String::new(),
         };
         let (mut who, mut what) = (Vec::new(), Vec::new());
@@ -255,8 +267,10 @@ impl Rule {
             let error = Error::new(&self.source, format!("unknown key `{}`", said.key));
             return Err(error.at(said.key_span.clone(), "rules have no such key").with_help(help));
         };
-        if said.key == "cpus" {
-            self.cpus_span = said.span.clone();
+        match said.key {
+            "cpus" => self.cpus_span = said.span.clone(),
+            "policy" => self.policy_span = said.span.clone(),
+            _ => {}
         }
         result.map_err(|wrong| self.wrong(wrong, said.span.clone()))
     }
@@ -328,6 +342,15 @@ fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
         }
     }
     joined
+}
+
+/// The first word of who that looks like a selector and is none: a letter is wrong, or it says what and not who. A pattern of
+/// names that has a = in it otherwise (`*=*`, `my prog=1`) is one.
+fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Said<'a>> {
+    let is_word = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let first = words.first().and_then(|word| pair(text, word))?;
+    let said = words.iter().filter_map(|word| pair(text, word)).find(|said| !WHO.contains(&said.key))?;
+    (is_word(first.key) && is_word(said.key)).then_some(said)
 }
 
 fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {

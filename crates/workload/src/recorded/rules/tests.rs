@@ -3,7 +3,7 @@
 use super::super::{Charges, Event, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
 use crate::Error;
-use crate::program::{Bandwidth, Op, Policy};
+use crate::program::{Bandwidth, Group, Op, Policy};
 
 const MS: u64 = 1_000_000;
 const IDLE: Named<'static> = Named { pid: 0, comm: b"swapper/0" };
@@ -161,6 +161,45 @@ fn a_file_says_the_same_as_lines() {
     assert_eq!(changed.workload, applied(&lines).unwrap().workload);
 }
 
+/// Only what looks like a selector is taken for one.
+#[test]
+fn names_have_equals_signs_in_them() {
+    for who in ["comm=com=spin", "*=spin", "my com=spin"] {
+        assert!(Rules::default().add(&format!("{who}: nice=3")).is_ok(), "{who}");
+    }
+}
+
+#[test]
+fn a_group_that_nobody_is_in_is_known() {
+    let mut rules = Rules::default();
+    rules.add("web*: group=/a/web nice=5").unwrap();
+    let file = b"[groups.\"/a\"]\nweight = 3\n[groups.\"/c\"]\nweight = 3\n[groups.\"/t\"]\nweight = 3\n[groups.\"/aa\"]\nweight = 3\n";
+    rules.add_file("rules.toml", file).unwrap();
+    assert_eq!(rules.groups().count(), 4);
+    let mut recorded = recorder().finish(&Charges::default());
+    recorded.workload.groups.push(Group { path: "/t/below".to_owned(), ..Group::default() });
+    let mut idle: Vec<&str> = rules.idle_groups(&recorded.workload.groups).collect();
+    idle.sort_unstable();
+    assert_eq!(idle, ["/aa", "/c"]);
+}
+
+/// The last rule that gives a policy is to blame, at its policy.
+#[test]
+fn whose_policy_is_wrong_is_told_at_the_rule() {
+    let mut rules = Rules::default();
+    for text in ["web*: policy=deadline:2ms/10ms", "web server: policy=fifo:3 nice=1", "*: nice=4"] {
+        rules.add(text).unwrap();
+    }
+    let recorded = recorder().finish(&Charges::default());
+    let at = |name: &str| {
+        let thread = recorded.threads.iter().position(|thread| thread.comm == name).expect("it is there");
+        rules.wrong_policy(&recorded.threads, thread, "no", "mend it").map(|error| told(&error))
+    };
+    assert_eq!(at("web-client").as_deref(), Some("no | deadline:2ms/10ms | asked for here | mend it"));
+    assert_eq!(at("web server").as_deref(), Some("no | fifo:3 | asked for here | mend it"));
+    assert_eq!(at("logger:0"), None);
+}
+
 /// An error's message, the text it points at, and how to mend it.
 fn told(error: &Error) -> String {
     let span = error.span().expect("it has a place");
@@ -191,6 +230,9 @@ fn what_is_wrong_is_told_with_its_place() {
         "web*: cpus=0-7",
         "*: copies=10001",
         "web*: nice=0 nice=19",
+        "com=web: nice=3",
+        "comm=web tgidd=5: nice=3",
+        "web*: nice=abc",
     ];
     let all: Vec<String> =
         texts.iter().map(|text| format!("{text}\n    {}", told(&applied(&[text]).unwrap_err()))).collect();

@@ -88,7 +88,7 @@ pub(super) fn limits(limits: &mut Limits, key: &str, text: &str) -> Result<(), W
 
 fn number(text: &str, low: i64, high: i64, expected: &'static str) -> Result<i64, Wrong> {
     let number = text.parse::<i64>().ok().filter(|number| (low..=high).contains(number));
-    number.ok_or_else(|| (format!("`{text}` is no whole number in that range"), expected))
+    number.ok_or_else(|| (format!("`{text}` is no whole number from {low} to {high}"), expected))
 }
 
 fn flag(text: &str) -> Result<bool, Wrong> {
