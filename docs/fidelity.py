@@ -83,8 +83,7 @@ MACHINE_CAUSES = {
     "one CPU, the hog on the other; here a parent may stay with the hog: which CPU a task sleeps on before it starts, and who wakes first, decide. On more virtual CPUs than real ones a fork waits "
     "for the emulator's locks. (Those of 16 CPUs are from before forked threads stopped reading their counters from `/proc`, which took two milliseconds in the emulator.)",
     "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
-    "Under 6.18 the profile `vm` makes a switch cost 6.6 us: readers find 37 messages each time; with what `vruntime calibrate` measures (0.6 to 1.2 us, dearer interrupts) 13, "
-    "recorded 12. "
+    "While the profile `vm` made a switch cost 6.6 us (until 24 November 2026), readers under 6.18 found 37 messages each time, recorded 12; with what `vruntime calibrate` measures there, which is the profile now, they switch a fifth too often. "
     "With more virtual CPUs than real ones it hangs on the host's time slices and on locks of the emulator.",
     "deadline-on-2": "The 99th percentile is a delay of the emulator's. On more virtual CPUs than real ones a reservation runs out while the host has "
     "something else on its CPU.",

@@ -67,43 +67,43 @@ const MAX_COST: u64 = 1_000_000_000;
 //                          zero  bare metal    vm  emulated
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()`.
-    switch_ns:                 0,     900,   6_600,   4_000;
+    switch_ns:                 0,     900,   700,   4_000;
     /// What a switch to another address space than the CPU had last takes on top, with the misses of the TLB that come of it. Threads
     /// of one process share one; kernel threads and the idle task leave it as it is.
-    mm_switch_ns:              0,     300,     400,  34_000;
+    mm_switch_ns:              0,     300,     130,  34_000;
     /// What a switch takes on top if three other tasks or more have had the CPU since the next one had it last, half of it if two have:
     /// the first-level cache has its data no more.
-    cold_switch_ns:            0,       0,       0,       0;
+    cold_switch_ns:            0,       0,       1_150,       0;
     /// The scheduler's tick: interrupt, accounting, exit.
-    tick_ns:                   0,   1_500,  18_000,  95_000;
+    tick_ns:                   0,   1_500,  17_000,  95_000;
     /// A high-resolution timer's interrupt that wakes a task.
-    timer_ns:                  0,   1_500,   5_000,  70_000;
+    timer_ns:                  0,   1_500,   11_500,  70_000;
     /// From the moment a timer is due until its interrupt arrives, at least.
-    irq_latency_ns:            0,       0,       0,       0;
+    irq_latency_ns:            0,       0,       1_200,       0;
     /// How much later it comes on top, on average: exponentially distributed, drawn from the run's seed.
-    irq_jitter_ns:             0,     500,   4_000,  40_000;
+    irq_jitter_ns:             0,     500,   950,  40_000;
     /// From sending an interrupt to another CPU until it arrives.
-    ipi_latency_ns:            0,   1_000,   4_000,  25_000;
+    ipi_latency_ns:            0,   1_000,   6_500,  25_000;
     /// Handling an interrupt from another CPU.
-    ipi_ns:                    0,     500,   1_500,  12_000;
+    ipi_ns:                    0,     500,   3_300,  12_000;
     /// From the arrival of an interrupt at an idle CPU until it handles it: leaving the idle state.
-    idle_exit_ns:              0,   2_000,   8_000,  32_000;
+    idle_exit_ns:              0,   2_000,   10_500,  32_000;
     /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
-    syscall_ns:                0,     300,     300,   2_500;
+    syscall_ns:                0,     300,     260,   2_500;
     /// What a sleep until a time takes on top: programming the CPU's timer, for which a virtual machine leaves the guest.
-    timer_arm_ns:              0,       0,   3_700,  52_000;
+    timer_arm_ns:              0,       0,   11_700,  52_000;
     /// The way back out of a system call that slept, charged when the task has the CPU again.
-    syscall_return_ns:         0,     200,   3_000,   1_800;
+    syscall_return_ns:         0,     200,   180,   1_800;
     /// Waking a task: `try_to_wake_up`, charged to the waker.
-    wakeup_ns:                 0,     500,     800,   3_000;
+    wakeup_ns:                 0,     500,     610,   3_000;
     /// The same on top if the task was on another CPU last: what is written of it and of that CPU's queue has to come from there.
-    wakeup_far_ns:             0,       0,       0,       0;
+    wakeup_far_ns:             0,       0,       1_260,       0;
     /// Creating a task.
-    fork_ns:                   0,  20_000,  60_000, 600_000;
+    fork_ns:                   0,  20_000,  23_500, 600_000;
     /// Loading another program into a task (`execve`).
     exec_ns:                   0, 200_000, 400_000, 5_000_000;
     /// Refilling caches: extra time on the first run after a migration.
-    migration_ns:              0,   5_000,  10_000,   1_000;
+    migration_ns:              0,   5_000,  30,   1_000;
     /// Looking for work to pull, for each scheduling domain searched.
     balance_ns:                0,     400,     800,   8_000;
     /// What a group weighs on a CPU, for each group visited (3.10 visits all before it pulls): its queue's and its entity's
@@ -122,17 +122,17 @@ costs! {
     /// What a kernel thread on each CPU works once a second; 0: there is none.
     kworker_ns:                0,       0,  30_000, 300_000;
     /// What `rcu_preempt` works each time that it wakes for a grace period; 0: there is none.
-    rcu_ns:                    0,       0,  15_000, 130_000;
+    rcu_ns:                    0,       0,  8_800, 130_000;
     /// Moving a KiB through a pipe.
-    pipe_ns_per_kib:           0,     100,     150,   4_500;
+    pipe_ns_per_kib:           0,     100,     66,   4_500;
     /// What a call that moves a message through a stream socket takes beyond one through a pipe: the kernel makes a buffer for each
     /// message, and throws it away when it is read.
-    socket_ns:                 0,       0,       0,       0;
+    socket_ns:                 0,       0,       585,       0;
     /// What it takes on top while a thousand messages or more have been written to sockets and not been read, a part of it while fewer
     /// have: their buffers are in the second-level cache no more.
     cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
-    mem_ns_per_kib:          100,     100,     100,   2_900;
+    mem_ns_per_kib:          100,     100,     8,   2_900;
     /// An access that hits a cache (rt-app `memrun` with a stride below 64 or a buffer up to 1 MiB).
     mem_hit_ns:                2,       2,       2,      20;
     /// An access that misses every cache (rt-app `memrun` otherwise).
