@@ -36,8 +36,12 @@ fn weighing(weight: u32, max: Option<(u64, u64)>) -> GroupInfo<'static> {
 }
 
 fn analyse_with(said: Said, text: &str) -> Analyses {
+    analyse_as_said(&BOTH, said, text)
+}
+
+fn analyse_as_said(kinds: &[AnalysisKind], said: Said, text: &str) -> Analyses {
     let mut reader = TextReader::new(text.as_bytes());
-    let mut analyses = Analyses::new(&BOTH, &AnalysisOptions::default()).with_groups(Arc::new(said));
+    let mut analyses = Analyses::new(kinds, &AnalysisOptions::default()).with_groups(Arc::new(said));
     while let Some(record) = reader.next_record().expect("it is a trace") {
         analyses.add(&record);
     }
@@ -208,14 +212,8 @@ fn who_may_not_run_there_cannot() {
     .concat();
     let could = |affinity: Option<Vec<u32>>| {
         let affinities = affinity.map(|cpus| (A.1 as i32, cpus)).into_iter().collect();
-        let mut reader = TextReader::new(text.as_bytes());
         let said = Said { affinities, ..Said::default() };
-        let mut analyses = Analyses::new(&[AnalysisKind::IdleWhileWaiting], &AnalysisOptions::default());
-        analyses = analyses.with_groups(Arc::new(said));
-        while let Some(record) = reader.next_record().expect("it is a trace") {
-            analyses.add(&record);
-        }
-        analyses.end();
+        let analyses = analyse_as_said(&[AnalysisKind::IdleWhileWaiting], said, &text);
         analyses.tables()[0].json()[0]["could_ns"].as_u64()
     };
     assert_eq!(could(None), Some(5_000_000), "nothing is said of it");
