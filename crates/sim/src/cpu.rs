@@ -141,6 +141,12 @@ impl Cpu {
         }
     }
 
+    /// Whether at `now` the running task's system call has been paid for, all of it and nothing else.
+    #[inline]
+    pub(crate) fn ends_call(&self, now: u64) -> bool {
+        self.debt == now - self.since && (self.work | self.soft) == 0 && self.softirq == 0 && !self.is_stopped()
+    }
+
     /// Whether the host has something else on its CPUs.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {

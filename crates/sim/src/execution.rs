@@ -86,9 +86,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn on_exec(&mut self, cpu: usize) {
+        self.core.cpus[cpu].exec_at = NEVER;
+        if self.passes_message(cpu) {
+            return;
+        }
         let now = self.core.now;
         let this = &mut self.core.cpus[cpu];
-        this.exec_at = NEVER;
         this.settle(now);
         let softirq = this.take_softirq(now);
         if softirq != 0 {

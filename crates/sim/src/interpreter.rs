@@ -277,10 +277,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.call(cpu, task, self.core.costs.timer_arm_ns)
             }
             Code::PipeRead { pipe, bytes } | Code::PipeWrite { pipe, bytes } => {
-                let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;
-                let socket = self.objects.pipes[pipe as usize].is_socket();
-                let buffer = if socket { self.buffer() } else { 0 };
-                self.call(cpu, task, copy + buffer)
+                self.tasks[task as usize].next = Next::Enter;
+                let ns = self.message_ns(pipe, bytes);
+                self.charge_call(cpu, ns);
+                Flow::Stage
             }
             code => self.fetch_rare(cpu, task, code),
         }

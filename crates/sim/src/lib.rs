@@ -39,6 +39,7 @@ mod interpreter;
 mod interrupts;
 mod loops;
 mod machine;
+mod messages;
 mod mm;
 mod notes;
 mod program;

@@ -42,6 +42,7 @@ use crate::hypervisor::Hypervisor;
 use crate::idle::{self, Idle};
 use crate::interpreter::{MAX_TASKS, Spin};
 use crate::loops::Loop;
+use crate::messages::Way;
 use crate::mm;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rcu::GracePeriods;
@@ -98,6 +99,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) sleepers: Vec<Sleepers>,
     pub(crate) timers_armed: u64,
     pub(crate) preempt_full: bool,
+    pub(crate) messages: Way,
     /// See [`history::pipes_wake_in_vain`].
     pub(crate) pipes_wake_in_vain: bool,
     /// Instructions since time last passed, and how many are too many.
@@ -269,6 +271,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         notes.extend(history::preemption_note(config));
         notes.extend(energy::note(config));
         let loops = sink.wants_loops().then(Vec::new);
+        let governed = spec.frequencies.is_some() || !spec.idle_states.is_empty();
+        let preempt_full = config.preempt == Preempt::Full;
         let mut machine = Self {
             core: Core {
                 now: 0,
@@ -317,7 +321,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             timer_slack: spec.timer_slack_ns,
             sleepers: (0..cpus).map(|_| Sleepers::default()).collect(),
             timers_armed: 0,
-            preempt_full: config.preempt == Preempt::Full,
+            preempt_full,
+            messages: if governed || preempt_full || host.is_some() || loops.is_some() {
+                Way::Long
+            } else {
+                Way::Short
+            },
             pipes_wake_in_vain: history::pipes_wake_in_vain(&config.kernel),
             steps: 0,
             max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,
@@ -333,7 +342,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             debug_at: config.debug_at,
             debug: None,
             jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
-            governed: spec.frequencies.is_some() || !spec.idle_states.is_empty(),
+            governed,
             clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
             idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
             host,

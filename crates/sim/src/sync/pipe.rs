@@ -18,7 +18,7 @@ use vruntime_sched::event::PrevState;
 use vruntime_trace::Sink;
 use vruntime_workload::program::Channel;
 
-use super::WaitQueue;
+use super::{Objects, WaitQueue};
 use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::Code;
@@ -82,6 +82,11 @@ impl Pipe {
         Self { content, used: 0, readers: WaitQueue::default(), writers: WaitQueue::default() }
     }
 
+    #[inline]
+    fn is_waited_for(&self) -> bool {
+        !(self.readers.is_empty() && self.writers.is_empty())
+    }
+
     pub(crate) fn is_socket(&self) -> bool {
         matches!(self.content, Content::Bytes { .. })
     }
@@ -115,6 +120,16 @@ impl Pipe {
     fn put(&mut self, bytes: u32) -> bool {
         match &mut self.content {
             Content::Pages { size, most, pages } => {
+                // Most messages are small, and go behind the last.
+                if (1..*size).contains(&bytes)
+                    && let Some(last) = pages.back_mut()
+                    && last.end + bytes <= *size
+                {
+                    last.unread += bytes;
+                    last.end += bytes;
+                    self.used += bytes;
+                    return true;
+                }
                 let (merged, own) = Content::split(*size, pages, bytes);
                 if pages.len() + own > *most {
                     return false;
@@ -172,6 +187,34 @@ impl Pipe {
                 break;
             }
             pages.pop_front();
+        }
+    }
+}
+
+impl Objects {
+    /// Passes the message that `code` writes or reads, if that is all there is to do: nobody waits for the pipe, and it has room, or
+    /// something to read. Whether it was so.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // see `Machine::passes_message`
+    pub(crate) fn pass(&mut self, code: Code) -> bool {
+        match code {
+            Code::PipeWrite { pipe, bytes } => {
+                let pipe = &mut self.pipes[pipe as usize];
+                let passed = !pipe.is_waited_for() && pipe.put(bytes);
+                self.buffers += u32::from(passed && pipe.is_socket());
+                passed
+            }
+            Code::PipeRead { pipe, bytes } => {
+                let pipe = &mut self.pipes[pipe as usize];
+                let passed = !pipe.is_waited_for() && pipe.used >= bytes;
+                if passed {
+                    let messages = pipe.messages();
+                    pipe.get(bytes);
+                    self.buffers -= messages - pipe.messages();
+                }
+                passed
+            }
+            _ => false,
         }
     }
 }
