@@ -341,7 +341,7 @@ impl ReplayCheck {
         )
     }
 
-    /// Everything, for `--json`.
+    /// Everything, for `--json`. Of a task that is in the what-if only, `recorded`, `replayed` and `sleeps` are null.
     pub fn json(&self) -> Value {
         let measure = |measure: &ReplayMeasure| {
             json!({
@@ -356,14 +356,15 @@ impl ReplayCheck {
             .tasks
             .iter()
             .map(|task| {
+                let there = |found: &ReplayMeasure| (!task.is_added()).then(|| measure(found));
                 json!({
                     "name": task.name,
-                    "sleeps": task.habit,
+                    "sleeps": (!task.is_added()).then_some(&task.habit),
                     "cgroup": task.cgroup,
                     "confined_to": task.confined,
                     "computes_for_ns": task.computes_for,
-                    "recorded": measure(&task.recorded),
-                    "replayed": measure(&task.replayed),
+                    "recorded": there(&task.recorded),
+                    "replayed": there(&task.replayed),
                     "what_if": task.what_if.as_ref().map(measure),
                 })
             })
@@ -418,6 +419,18 @@ mod tests {
             charged_ns: 0,
             elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),
         }
+    }
+
+    #[test]
+    fn of_who_is_in_the_what_if_only_nothing_is_recorded() {
+        let json = check(400_000_000, 100).json();
+        let (added, web) = (&json["tasks"][0], &json["tasks"][1]);
+        assert_eq!(added["name"], "small-2");
+        assert!(
+            [&added["recorded"], &added["replayed"], &added["sleeps"]].iter().all(|value| value.is_null()),
+            "{added}"
+        );
+        assert_eq!((&web["recorded"]["switches"], &web["sleeps"]), (&json!(100), &json!("woken")));
     }
 
     #[test]
