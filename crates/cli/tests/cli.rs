@@ -463,6 +463,37 @@ fn ctrl_c_keeps_what_there_is() {
     assert!(printed.contains("stopped by Ctrl-C") && printed.contains("digest"), "{printed}");
 }
 
+/// Of a comparison that is stopped, what has come to its end is compared; where a side has nothing of that kind nothing stands out.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_compares_nothing_that_is_unequally_long() {
+    use std::process::{Command as Process, Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .current_dir(data(""))
+        .args(["compare", "forever.json", "--machine", "2", "--kernel", "6.1", "--kernel", "6.12"])
+        .args(["--duration", "100000s", "--repeat", "3", "--out"])
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = || fs::metadata(folder.path().join("6.1/trace.txt")).is_ok_and(|file| file.len() > 100_000);
+    for _ in 0..600 {
+        if begun() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(Process::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{printed}");
+    assert!(printed.contains("stopped by Ctrl-C") && printed.contains("What differs is not told"), "{printed}");
+    assert!(!printed.contains("stands out"), "{printed}");
+}
+
 #[test]
 fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,6 +24,8 @@ pub struct Variant {
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
+    /// Some were stopped: nothing is said of what differs.
+    unfinished: bool,
 }
 
 /// Whose it is.
@@ -95,7 +97,14 @@ struct Standout<'a> {
 impl Comparison {
     /// Compares the variants, the first being the reference. None if there are fewer than two, or one has no run.
     pub fn new(variants: Vec<Variant>) -> Option<Self> {
-        (variants.len() >= 2 && variants.iter().all(|variant| !variant.runs.is_empty())).then_some(Self { variants })
+        (variants.len() >= 2 && variants.iter().all(|variant| !variant.runs.is_empty()))
+            .then_some(Self { variants, unfinished: false })
+    }
+
+    /// The same of runs that were stopped somewhere: their figures are of unequal lengths of time, and nothing stands out.
+    #[must_use]
+    pub fn unfinished(self) -> Self {
+        Self { unfinished: true, ..self }
     }
 
     /// What is compared.
@@ -288,6 +297,10 @@ impl Comparison {
     /// for it. Tasks with less than a thousandth of a CPU in every variant are named if nobody else is of that kind, and
     /// behind all others.
     pub fn sentence(&self) -> String {
+        if self.unfinished {
+            return "What differs is not told: some were stopped before any of their runs had come to its end."
+                .to_owned();
+        }
         let rows = self.rows();
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
         let mut few = false;
@@ -361,11 +374,11 @@ impl Comparison {
         };
         let ratio = other.mean / base.mean;
         let (size, link) = match ratio {
-            _ if base.mean == 0.0 => ("no longer zero".to_owned(), "against"),
+            _ if base.mean == 0.0 => ("above 0".to_owned(), "but not"),
             ratio if ratio >= 2.0 => (format!("{} times as high", three(ratio)), "as"),
             ratio if ratio > 1.0 => (format!("{:.0} % higher", (ratio - 1.0) * 100.0), "than"),
             ratio if ratio > 0.5 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
-            _ if other.mean == 0.0 => ("gone".to_owned(), "against"),
+            _ if other.mean == 0.0 => ("0".to_owned(), "but not"),
             ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
         };
         format!(
@@ -475,7 +488,7 @@ impl Comparison {
 
 /// Mean, smallest and largest value over the runs, for every class and metric.
 pub fn spread_table(runs: &[Results]) -> String {
-    let all = Comparison { variants: vec![Variant { label: String::new(), runs: runs.to_vec() }] };
+    let all = Comparison { variants: vec![Variant { label: String::new(), runs: runs.to_vec() }], unfinished: false };
     let mut last_class = None;
     let mut lines = Vec::new();
     for row in all.rows() {

@@ -266,7 +266,9 @@ pub enum Error {
         at: u64,
     },
     /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
-    #[error("the machine holds {limit} tasks, the workload needs more")]
+    #[error(
+        "the machine holds {limit} tasks, the workload needs more; lower `instance` or `copies`, let forked tasks end, or shorten the run with --duration"
+    )]
     TooMany {
         /// How many fit.
         limit: usize,

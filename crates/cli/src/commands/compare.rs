@@ -81,15 +81,24 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         }
     }
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
+    // After Ctrl-C, what has come to its end is compared; if a side has nothing of that kind, nothing is.
+    let unfinished = of_side.iter().any(|runs| runs.iter().all(|run| run.outcome.interrupted));
     let variants = sides.iter().zip(&of_side).map(|(side, runs)| Variant {
         label: side.label.clone(),
-        runs: runs.iter().map(|run| run.results.clone()).collect(),
+        runs: counted(runs).map(|run| run.results.clone()).collect(),
     });
     let comparison =
         Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
+    let comparison = if unfinished { comparison.unfinished() } else { comparison };
     let mut json = comparison.json();
-    if let (serde_json::Value::Object(fields), false) = (&mut json, checks.is_empty()) {
-        fields.insert("replays".to_owned(), checks.iter().map(Checked::json).collect());
+    let interrupted = runs.iter().any(|run| run.outcome.interrupted);
+    if let serde_json::Value::Object(fields) = &mut json {
+        if !checks.is_empty() {
+            fields.insert("replays".to_owned(), checks.iter().map(Checked::json).collect());
+        }
+        if interrupted {
+            fields.insert("interrupted".to_owned(), true.into());
+        }
     }
     if let Some(out) = &options.out {
         for (side, runs) in sides.iter().zip(&of_side) {
@@ -98,7 +107,10 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         leave(out, "comparison.json", &format!("{json:#}\n"))?;
     }
     tell_notes(&runs);
-    let firsts = || sides.iter().zip(&of_side).filter_map(|(side, runs)| Some((side.label.clone(), runs.first()?)));
+    let firsts = || {
+        let sides = sides.iter().zip(&of_side);
+        sides.filter_map(|(side, runs)| Some((side.label.clone(), counted(runs).next()?)))
+    };
     if let Some(path) = &compare.reports.html {
         let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
         let page = html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>(), &checks);
@@ -116,7 +128,16 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     } else {
         output::print(&report(&sides, &of_side, &checks, &comparison, compare));
     }
-    Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+    Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
+}
+
+/// The runs of one side that count: those that came to their end, or, if Ctrl-C left none of them, the one that got furthest.
+fn counted(runs: &[Done]) -> impl Iterator<Item = &Done> {
+    let furthest = runs.iter().enumerate().max_by_key(|(index, run)| (run.outcome.end, std::cmp::Reverse(*index)));
+    let none = runs.iter().all(|run| run.outcome.interrupted);
+    let only = furthest.filter(|_| none).map(|(index, _)| index);
+    let counts = move |(index, run): &(usize, &Done)| only.map_or(!run.outcome.interrupted, |only| only == *index);
+    runs.iter().enumerate().filter(counts).map(|(_, run)| run)
 }
 
 /// Workloads, and traces of some; none: Ctrl-C came before the end of one.
@@ -257,7 +278,15 @@ fn report(
     let options = &compare.options;
     let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| what(side, runs)).collect();
     if options.repeat > 1 {
-        lines.push(format!("mean of {} seeds, ± half the spread, ~ change within the spread", options.repeat));
+        let interrupted = |run: &Done| run.outcome.interrupted;
+        let seeds = if runs.iter().any(|runs| runs.iter().all(interrupted)) {
+            "the seed that got furthest, or mean of those that came to their end".to_owned()
+        } else if runs.iter().any(|runs| runs.iter().any(interrupted)) {
+            "mean of the seeds that came to their end".to_owned()
+        } else {
+            format!("mean of {} seeds", options.repeat)
+        };
+        lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
     }
     let table = if compare.all { comparison.whole_table() } else { comparison.table() };
     for check in checks {
@@ -278,9 +307,18 @@ fn report(
 /// What was run on one side.
 fn what(side: &Side<'_>, runs: &[Done]) -> String {
     let Side { file, plan, label, .. } = side;
-    let seconds = runs.first().map_or(0, |run| run.outcome.end) as f64 / 1e9;
+    let seconds = counted(runs).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
-    format!("{label}: {} under Linux {} on {}{default}, {seconds} s simulated", file, plan.kernel, plan.machine_words)
+    let ended = runs.iter().filter(|run| !run.outcome.interrupted).count();
+    let stopped = match ended {
+        _ if ended == runs.len() => String::new(),
+        0 => ", stopped by Ctrl-C".to_owned(),
+        _ => format!(", {ended} of {} seeds: stopped by Ctrl-C", runs.len()),
+    };
+    format!(
+        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}",
+        file, plan.kernel, plan.machine_words
+    )
 }
 
 #[cfg(test)]

@@ -89,8 +89,17 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
+    let mut garbled = Vec::new();
     for (name, bytes) in files {
-        let recording = recording::parse(&name, &bytes)?;
+        let recording = match recording::parse(&name, &bytes) {
+            Ok(recording) => recording,
+            // One that cannot be read takes nothing from the others.
+            Err(error) => {
+                skipped.push(format!("{name}: no recording: {error}"));
+                garbled.push(error);
+                continue;
+            }
+        };
         let mut kernel = plan::short_version(&recording.kernel);
         if !is_wanted(&recording, fidelity) {
             continue;
@@ -114,8 +123,8 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
             Err(error) => skipped.push(format!("{kernel} {name}: refused: {error}")),
         }
     }
-    if scenarios.is_empty() && skipped.is_empty() {
-        return Err(no_match());
+    if scenarios.is_empty() && skipped.len() == garbled.len() {
+        return Err(garbled.into_iter().next().map_or_else(no_match, miette::Report::from));
     }
     scenarios.sort_by(|a, b| order(&a.recorded).cmp(&order(&b.recorded)));
     let jobs: Vec<Job<'_>> = scenarios

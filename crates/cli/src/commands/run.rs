@@ -172,9 +172,18 @@ fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
         parts.push(format!("({more} more benchmarks: --json has what each prints)\n"));
     }
     if runs.len() > 1 {
-        let results: Vec<_> = runs.iter().map(|run| run.results.clone()).collect();
-        parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
-        parts.push(spread_table(&results));
+        // After Ctrl-C some have come to their end and some have not.
+        let ended: Vec<_> = runs.iter().filter(|run| !run.outcome.interrupted).map(|run| run.results.clone()).collect();
+        if ended.len() == runs.len() {
+            parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
+        } else {
+            let (ended, all) = (ended.len(), runs.len());
+            parts
+                .push(format!("Above: seed {}. Over the {ended} of {all} seeds that came to their end:\n", first.seed));
+        }
+        if !ended.is_empty() {
+            parts.push(spread_table(&ended));
+        }
     }
     parts.extend(runs.iter().filter_map(detections));
     if let Some(analyses) = first.analyses.as_ref().filter(|_| analysed) {

@@ -101,26 +101,8 @@ fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: Cp
 
 /// The most urgent task that others may take, of those that `may` go; of equals the one that has waited longest for it.
 fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
-    let mut levels = rq.rt.pushable;
-    while levels != 0 {
-        let level = levels.trailing_zeros() as u8;
-        if let Some(groups) = &rq.rt.groups {
-            let here = |task: &Task<P>| task.rt.level == level && task.rt.pushable && may(task);
-            let candidates = groups.tasks().filter(|&index| here(&rq.tasks[index]));
-            if let Some(index) = candidates.min_by_key(|&index| rq.tasks[index].rt.since) {
-                return Some(index);
-            }
-            levels &= levels - 1;
-            continue;
-        }
-        let queue = rq.rt.list(level);
-        let candidates = queue.iter(&rq.tasks).filter(|&index| rq.tasks[index].rt.pushable && may(&rq.tasks[index]));
-        if let Some(index) = candidates.min_by_key(|&index| rq.tasks[index].rt.since) {
-            return Some(index);
-        }
-        levels &= levels - 1;
-    }
-    None
+    let waiting = &rq.rt.queues.as_ref()?.pushable;
+    waiting.values().copied().find(|&index| may(&rq.tasks[index]))
 }
 
 /// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there is as

@@ -31,6 +31,7 @@ pub(crate) use limits::{GroupRt, limit, may_attach, may_join};
 pub use limits::{RtLimit, RtLimitError};
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 
 use super::ClassKind;
 use super::fair::pelt::Avg;
@@ -73,8 +74,8 @@ pub(crate) enum End {
 #[derive(Debug)]
 struct Queues {
     lists: [TaskList; MAX_RT_PRIO as usize],
-    /// How many tasks of each are pushable.
-    pushable: [u32; MAX_RT_PRIO as usize],
+    /// Who is pushable, by `prio` and since when: the first is the next to go.
+    pushable: BTreeMap<(u8, u64), u32>,
 }
 
 /// A CPU's real-time tasks.
@@ -98,7 +99,7 @@ pub struct RtRq {
     exec_start: u64,
     /// How much of the CPU the class takes, on average.
     avg: Avg,
-    /// The arrays of groups, with real-time scheduling of groups; then `queues` only counts who is pushable, and of `active` only
+    /// The arrays of groups, with real-time scheduling of groups; then `queues` only says who is pushable, and of `active` only
     /// the highest is there.
     groups: Option<Box<group::RtGroups>>,
     /// What is to be done about other CPUs once this one is let go of.
@@ -171,7 +172,7 @@ impl RtRq {
 
     fn queues(&mut self) -> &mut Queues {
         let none = [TaskList::default(); MAX_RT_PRIO as usize];
-        self.queues.get_or_insert_with(|| Box::new(Queues { lists: none, pushable: [0; MAX_RT_PRIO as usize] }))
+        self.queues.get_or_insert_with(|| Box::new(Queues { lists: none, pushable: BTreeMap::new() }))
     }
 
     fn list(&self, level: u8) -> TaskList {
@@ -303,17 +304,20 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
         return;
     }
     task.pushable = pushable;
-    let level = task.level;
     if pushable {
         task.since = rq.rt.pushed;
         rq.rt.pushed += 1;
     }
-    let count = &mut rq.rt.queues().pushable[usize::from(level)];
-    *count = count.wrapping_add_signed(if pushable { 1 } else { -1 });
-    if *count > 0 {
+    let (level, since) = (task.level, task.since);
+    let queue = &mut rq.rt.queues().pushable;
+    if pushable {
+        queue.insert((level, since), index);
         rq.rt.pushable |= 1 << level;
     } else {
-        rq.rt.pushable &= !(1 << level);
+        queue.remove(&(level, since));
+        if queue.range((level, 0)..=(level, u64::MAX)).next().is_none() {
+            rq.rt.pushable &= !(1 << level);
+        }
     }
 }
 
@@ -491,15 +495,13 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     if listed != queued || (rq.rt.groups.is_none() && queued != rq.rt.nr_running) {
         return wrong("real-time tasks queued, listed and counted are not as many");
     }
-    let mut pushable = [0; MAX_RT_PRIO as usize];
-    for (index, task) in rq.tasks.iter().filter(of_class) {
-        if rq.current != Some(index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1 {
-            pushable[usize::from(task.rt_level())] += 1;
-        }
-    }
-    let bits = (0u8..).zip(&pushable).fold(0, |bits: u128, (level, &count)| bits | u128::from(count > 0) << level);
+    let waits =
+        |(index, task): &(u32, &Task<P>)| rq.current != Some(*index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
+    let waiting = rq.tasks.iter().filter(of_class).filter(waits);
+    let pushable: BTreeMap<_, _> = waiting.map(|(index, task)| ((task.rt_level(), task.rt.since), index)).collect();
+    let bits = pushable.keys().fold(0, |bits: u128, (level, _)| bits | 1 << level);
     if bits != rq.rt.pushable || rq.rt.queues.as_ref().is_some_and(|queues| queues.pushable != pushable) {
-        return wrong("the pushable real-time tasks are miscounted");
+        return wrong("the pushable real-time tasks are not those that wait");
     }
     if !shared.rt.shows(rq.cpu, &rq.rt) {
         return wrong("what is published of the real-time class is not what is there");
