@@ -1,5 +1,10 @@
 //! The `vruntime` command: runs workloads on simulated machines and tells what came of it.
 #![forbid(unsafe_code)]
+// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
 
 mod args;
 mod benchmarks;

@@ -430,56 +430,23 @@ fn changes_are_made_and_told() {
     assert!((build["entitled_s"].as_f64().unwrap() - 4.5).abs() < 0.02, "{build}");
 }
 
-/// Ctrl-C stops a run that would take hours, prints what there is, and says so.
+/// What a command prints that is stopped by Ctrl-C as soon as this file, one of those it leaves in a folder of its own, is long.
 #[cfg(unix)]
-#[test]
-fn ctrl_c_keeps_what_there_is() {
-    use std::io::Read;
+fn stopped(args: &[&str], once: &str) -> String {
     use std::process::{Command as Process, Stdio};
 
     let folder = tempfile::tempdir().unwrap();
-    let mut child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
+    let child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
         .current_dir(data(""))
-        .args(["run", "forever.json", "--machine", "2", "--duration", "100000s", "--out"])
+        .args(args)
+        .arg("--out")
         .arg(folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // Once a trace is being written the run has begun, and before that the handler was installed.
-    let begun = || fs::metadata(folder.path().join("trace.txt")).is_ok_and(|file| file.len() > 100_000);
-    for _ in 0..600 {
-        if begun() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let interrupt = Process::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupt.success());
-    let status = child.wait().unwrap();
-    let mut printed = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-    assert_eq!(status.code(), Some(130), "{printed}");
-    assert!(printed.contains("stopped by Ctrl-C") && printed.contains("digest"), "{printed}");
-}
-
-/// Of a comparison that is stopped, what has come to its end is compared; where a side has nothing of that kind nothing stands out.
-#[cfg(unix)]
-#[test]
-fn ctrl_c_compares_nothing_that_is_unequally_long() {
-    use std::process::{Command as Process, Stdio};
-
-    let folder = tempfile::tempdir().unwrap();
-    let child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
-        .current_dir(data(""))
-        .args(["compare", "forever.json", "--machine", "2", "--kernel", "6.1", "--kernel", "6.12"])
-        .args(["--duration", "100000s", "--repeat", "3", "--out"])
-        .arg(folder.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = || fs::metadata(folder.path().join("6.1/trace.txt")).is_ok_and(|file| file.len() > 100_000);
+    let begun = || fs::metadata(folder.path().join(once)).is_ok_and(|file| file.len() > 100_000);
     for _ in 0..600 {
         if begun() {
             break;
@@ -490,6 +457,23 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(130), "{printed}");
+    printed
+}
+
+/// Ctrl-C stops a run that would take hours, prints what there is, and says so.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_there_is() {
+    let printed = stopped(&["run", "forever.json", "--machine", "2", "--duration", "100000s"], "trace.txt");
+    assert!(printed.contains("stopped by Ctrl-C") && printed.contains("digest"), "{printed}");
+}
+
+/// Of a comparison that is stopped, what has come to its end is compared; where a side has nothing of that kind nothing stands out.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_compares_nothing_that_is_unequally_long() {
+    let sides = ["compare", "forever.json", "--machine", "2", "--kernel", "6.1", "--kernel", "6.12"];
+    let printed = stopped(&[&sides[..], &["--duration", "100000s", "--repeat", "3"]].concat(), "6.1/trace.txt");
     assert!(printed.contains("stopped by Ctrl-C") && printed.contains("What differs is not told"), "{printed}");
     assert!(!printed.contains("stands out"), "{printed}");
 }

@@ -11,6 +11,11 @@
 //! What the kernel refuses (no root: real-time policies, negative nice values, cgroups) is left out, and [`Measured::notes`] says
 //! so. What would hang the machine is not begun ([`Error::Hangs`]) unless [`Options::force`] is set.
 #![cfg(target_os = "linux")]
+// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
 
 mod calibrate;
 mod cgroup;

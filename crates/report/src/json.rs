@@ -122,8 +122,8 @@ pub fn run_json(info: &RunInfo, observed: Vec<Value>) -> Value {
     to_value(&Run { info, observed })
 }
 
+#[expect(clippy::expect_used, reason = "plain structs with string keys and finite numbers have no way to fail")]
 fn to_value(value: &impl Serialize) -> Value {
-    // Plain structs with string keys and finite numbers have no way to fail.
     serde_json::to_value(value).expect("results are representable as JSON")
 }
 

@@ -105,6 +105,7 @@ impl Recorder {
     }
 }
 
+#[expect(clippy::expect_used, reason = "the argument is a constant")]
 fn new_histogram() -> Histogram<u32> {
     Histogram::new(2).expect("two significant digits are in the range the crate accepts")
 }

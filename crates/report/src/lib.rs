@@ -25,6 +25,12 @@
 //! idle = elapsed. Time the kernel spends while a task has the CPU (a tick, a context switch) is in the task's CPU
 //! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
 
+// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
+
 mod accounts;
 mod analysis;
 mod assets;

@@ -8,6 +8,12 @@
 //!
 //! [`read`] has the readers; what they find is a [`Record`], an event as a real kernel names things.
 
+// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
+
 mod event;
 mod ftrace;
 mod identity;

@@ -13,6 +13,12 @@
 //! Each is translated to a [`program::Workload`]. What is wrong with a file is told as an [`Error`], with its place;
 //! what is wrong with a workload itself is found by [`check::check`].
 
+// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
+
 pub mod check;
 mod error;
 mod excerpt;

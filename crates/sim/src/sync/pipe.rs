@@ -192,30 +192,42 @@ impl Pipe {
 }
 
 impl Objects {
+    /// Puts a message in, if it has room.
+    #[inline]
+    fn put(&mut self, pipe: u32, bytes: u32) -> bool {
+        let pipe = &mut self.pipes[pipe as usize];
+        let put = pipe.put(bytes);
+        self.buffers += u32::from(put && pipe.is_socket());
+        put
+    }
+
+    /// Takes so many bytes out, which are there.
+    #[inline]
+    fn get(&mut self, pipe: u32, bytes: u32) {
+        let pipe = &mut self.pipes[pipe as usize];
+        let messages = pipe.messages();
+        pipe.get(bytes);
+        self.buffers -= messages - pipe.messages();
+    }
+
     /// Passes the message that `code` writes or reads, if that is all there is to do: nobody waits for the pipe, and it has room, or
     /// something to read. Whether it was so.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `Machine::passes_message`
     pub(crate) fn pass(&mut self, code: Code) -> bool {
-        match code {
-            Code::PipeWrite { pipe, bytes } => {
-                let pipe = &mut self.pipes[pipe as usize];
-                let passed = !pipe.is_waited_for() && pipe.put(bytes);
-                self.buffers += u32::from(passed && pipe.is_socket());
-                passed
-            }
-            Code::PipeRead { pipe, bytes } => {
-                let pipe = &mut self.pipes[pipe as usize];
-                let passed = !pipe.is_waited_for() && pipe.used >= bytes;
-                if passed {
-                    let messages = pipe.messages();
-                    pipe.get(bytes);
-                    self.buffers -= messages - pipe.messages();
-                }
-                passed
-            }
-            _ => false,
+        let (Code::PipeWrite { pipe, bytes } | Code::PipeRead { pipe, bytes }) = code else { return false };
+        let this = &self.pipes[pipe as usize];
+        if this.is_waited_for() {
+            return false;
         }
+        if matches!(code, Code::PipeWrite { .. }) {
+            return self.put(pipe, bytes);
+        }
+        let there = this.used >= bytes;
+        if there {
+            self.get(pipe, bytes);
+        }
+        there
     }
 }
 
@@ -233,9 +245,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `read`
     pub(crate) fn write(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
+        let before = self.objects.pipes[index as usize].used;
+        let put = self.objects.put(index, bytes);
         let pipe = &mut self.objects.pipes[index as usize];
-        let before = pipe.used;
-        if !pipe.put(bytes) {
+        if !put {
             let others = pipe.writers;
             pipe.writers.push(&mut self.tasks, task);
             self.tasks[task as usize].due = self.core.now;
@@ -246,7 +259,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             return self.block(cpu, task, PrevState::Sleeping);
         }
-        self.objects.buffers += u32::from(pipe.is_socket());
         let (used, readers) = (pipe.used, pipe.readers);
         if self.wanted(readers).is_some_and(|wanted| (before < wanted || before == 0) && wanted <= used) {
             self.wake_reader(cpu, index);
@@ -275,10 +287,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let found_full = waits.is_some_and(|wanted| !pipe.fits(wanted));
         let in_vain = self.pipes_wake_in_vain && pipe.is_full();
         let before = pipe.used;
-        let pipe = &mut self.objects.pipes[index as usize];
-        let messages = pipe.messages();
-        pipe.get(bytes);
-        self.objects.buffers -= messages - pipe.messages();
+        self.objects.get(index, bytes);
+        let pipe = &self.objects.pipes[index as usize];
         if let Some(wanted) = waits {
             match pipe.content {
                 Content::Pages { .. } if in_vain || (found_full && pipe.fits(wanted)) => {

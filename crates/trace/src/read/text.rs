@@ -55,12 +55,11 @@ enum Page {
     Inside,
 }
 
-/// What a line is.
+/// A line that is a record.
 #[derive(Debug)]
 enum Line {
     Event(Head),
     Lost { cpu: u32, events: Option<u64> },
-    Nothing,
 }
 
 impl<R: Read> TextReader<R> {
@@ -121,13 +120,13 @@ impl<R: Read> TextReader<R> {
             }
             let start = range.start;
             match self.line(start, range.end) {
-                Line::Nothing => {
+                None => {
                     // A page's own scripts may well be long.
                     if found.cut && self.page != Page::Outside {
                         self.notes.cut_lines.add(place);
                     }
                 }
-                line => {
+                Some(line) => {
                     if found.cut {
                         self.notes.cut_lines.add(place);
                     }
@@ -177,24 +176,23 @@ impl<R: Read> TextReader<R> {
                 name: LOST,
                 point: Tracepoint::Lost { events },
             },
-            Line::Nothing => unreachable!("passed over above"),
         }))
     }
 
-    /// What the line at this place of the buffer is, and what it changes.
+    /// What the line at this place of the buffer records, if anything, and what it changes.
     #[inline]
-    fn line(&mut self, start: usize, end: usize) -> Line {
+    fn line(&mut self, start: usize, end: usize) -> Option<Line> {
         let text = &self.lines.bytes()[start..end];
         if matches!(self.page, Page::Plain | Page::Inside)
             && let Some(head) = head(text)
         {
-            return Line::Event(head);
+            return Some(Line::Event(head));
         }
         self.no_event(start, end)
     }
 
     #[cold]
-    fn no_event(&mut self, start: usize, end: usize) -> Line {
+    fn no_event(&mut self, start: usize, end: usize) -> Option<Line> {
         let text = &self.lines.bytes()[start..end];
         if self.page != Page::Plain || text.starts_with(b"<") {
             self.page = page(self.page, text);
@@ -202,15 +200,15 @@ impl<R: Read> TextReader<R> {
                 self.header = Some(Kind::Systrace);
             }
             if self.page != Page::Inside && self.page != Page::Plain {
-                return Line::Nothing;
+                return None;
             }
         }
         let trimmed = trim_start(text);
         if trimmed.is_empty() {
-            return Line::Nothing;
+            return None;
         }
         if let Some((cpu, events)) = lost(trimmed) {
-            return Line::Lost { cpu, events };
+            return Some(Line::Lost { cpu, events });
         }
         match header(trimmed) {
             Some(Header::Ftrace) => self.header = self.header.or(Some(Kind::Ftrace)),
@@ -239,7 +237,7 @@ impl<R: Read> TextReader<R> {
                 self.notes.not_understood.add(place);
             }
         }
-        Line::Nothing
+        None
     }
 }
 

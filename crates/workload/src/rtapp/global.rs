@@ -194,6 +194,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value) -> Global {
 }
 
 impl Global {
+    #[expect(clippy::unreachable, reason = "`parse` passes keys of `KEYS` alone, and a test each of them")]
     fn set(&mut self, problems: &mut Problems, key: &str, value: &Value) {
         let mut boolean = |target: &mut bool| *target = read::boolean(problems, key, value).unwrap_or(*target);
         match key {
