@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use core::num::NonZeroU32;
+use core::num::NonZeroI32;
 
 use super::bandwidth::Local;
 use super::leaves::Leaves;
@@ -12,51 +12,43 @@ use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
 /// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`]. It is the entity's
-/// place in one table of all: tasks have the odd places and groups the even ones, so that whoever asks for one need not ask what it is,
-/// and nobody has the first, so that an `Option<Se>` takes no more room.
+/// distance from the middle of [`Entities`]: tasks lie above it and groups below, so that whoever asks for one need not ask what it is, and
+/// nobody is at 0, so that an `Option<Se>` takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Se(NonZeroU32);
-
-/// Set of a task.
-const TASK_BIT: u32 = 1;
+pub struct Se(NonZeroI32);
 
 impl Se {
     #[inline]
     pub(crate) const fn task(index: u32) -> Self {
-        Self::from_raw(index << 1 | TASK_BIT)
+        Self::from_raw(index + 1)
     }
 
     #[inline]
     pub(crate) const fn group(index: u32) -> Self {
-        Self::from_raw((index + 1) << 1)
+        Self::from_raw(!index)
     }
 
     /// The index of the group, if it is one.
     #[inline]
     pub(crate) const fn as_group(self) -> Option<u32> {
-        if self.raw() & TASK_BIT == 0 { Some((self.raw() >> 1) - 1) } else { None }
+        if self.0.is_negative() { Some(!self.raw()) } else { None }
     }
 
     /// The index of the task, if it is one.
     #[inline]
     pub(crate) const fn as_task(self) -> Option<u32> {
-        if self.raw() & TASK_BIT == 0 { None } else { Some(self.raw() >> 1) }
+        if self.0.is_negative() { None } else { Some(self.raw() - 1) }
     }
 
     /// As the timeline holds it.
     #[inline]
     pub(crate) const fn raw(self) -> u32 {
-        self.0.get()
+        self.0.get().cast_unsigned()
     }
 
     #[inline]
     pub(crate) const fn from_raw(raw: u32) -> Self {
-        Self(NonZeroU32::new(raw).expect("nobody has the first place"))
-    }
-
-    #[inline]
-    const fn place(self) -> usize {
-        self.raw() as usize
+        Self(NonZeroI32::new(raw.cast_signed()).expect("nobody is in the middle"))
     }
 }
 
@@ -310,18 +302,37 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, each at the place that its [`Se`] names.
+/// The entities of a CPU, each as far from the middle as its [`Se`] says: one table with two ends, so that a CPU which groups have been on
+/// by the thousand and tasks by the dozen, or the other way round, has room for those and no others.
 #[derive(Debug, Default)]
-pub(crate) struct Entities(alloc::vec::Vec<Entity>);
+pub(crate) struct Entities {
+    table: alloc::vec::Vec<Entity>,
+    /// The place of the middle, where nobody is: so many groups there is room for.
+    middle: usize,
+}
 
 impl Entities {
     /// Puts an entity where there was another, or none.
     pub(crate) fn put(&mut self, se: Se, entity: Entity) {
-        let place = se.place();
-        if place >= self.0.len() {
-            self.0.resize(place + 1, Entity::new(0, false));
+        let nobody = || Entity::new(0, false);
+        if let Some(group) = se.as_group()
+            && group as usize >= self.middle
+        {
+            // All others move up; the larger the room was, the more is made.
+            let more = group as usize + 1 - self.middle + self.middle / 8;
+            self.table.splice(0..0, core::iter::repeat_with(nobody).take(more));
+            self.middle += more;
         }
-        self.0[place] = entity;
+        let place = self.place(se);
+        if place >= self.table.len() {
+            self.table.resize_with(place + 1, nobody);
+        }
+        self.table[place] = entity;
+    }
+
+    #[inline]
+    fn place(&self, se: Se) -> usize {
+        self.middle.wrapping_add_signed(se.0.get() as isize)
     }
 }
 
@@ -329,14 +340,15 @@ impl core::ops::Index<Se> for Entities {
     type Output = Entity;
     #[inline]
     fn index(&self, se: Se) -> &Entity {
-        &self.0[se.place()]
+        &self.table[self.place(se)]
     }
 }
 
 impl core::ops::IndexMut<Se> for Entities {
     #[inline]
     fn index_mut(&mut self, se: Se) -> &mut Entity {
-        &mut self.0[se.place()]
+        let place = self.place(se);
+        &mut self.table[place]
     }
 }
 
@@ -353,13 +365,13 @@ pub struct FairRq {
     pub(crate) groups: Table<GroupRq>,
     /// The entities of the tasks that are here, and of the groups.
     pub(crate) entities: Entities,
-    /// Sum of the queued tasks' estimated utilisation.
-    pub(crate) util_est: u64,
     /// Some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
     /// Some task here has, or had, a slice of its own: all others, and the groups they are in, ask for the base slice.
     pub(crate) slices: bool,
 
+    /// Sum of the queued tasks' estimated utilisation.
+    pub(crate) util_est: u64,
     /// Groups whose averages may not be zero.
     pub(crate) leaves: Leaves,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
@@ -393,6 +405,38 @@ impl FairRq {
             slices: false,
             h_load_throttle: 0,
             quiet: Quiet::NONE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whoever comes next, task or group, all are found as they were put, and there is room for little more than those.
+        #[test]
+        fn both_ends_grow(comers in proptest::collection::vec(any::<bool>(), 0..400)) {
+            let (mut entities, mut here) = (Entities::default(), Vec::new());
+            let (mut tasks, mut groups) = (0, 0);
+            for (weight, is_task) in (1..).zip(comers) {
+                let (se, count) = if is_task { (Se::task(tasks), &mut tasks) } else { (Se::group(groups), &mut groups) };
+                *count += 1;
+                entities.put(se, Entity::new(weight, false));
+                here.push((se, weight));
+                for &(se, weight) in &here {
+                    prop_assert_eq!(entities[se].weight, weight);
+                    prop_assert_eq!(Se::from_raw(se.raw()), se);
+                }
+            }
+            for (se, _) in here {
+                prop_assert!(se.as_task().is_some_and(|task| task < tasks) != se.as_group().is_some_and(|group| group < groups));
+            }
+            prop_assert!(entities.table.len() as u32 <= 1 + tasks + groups + groups / 8);
         }
     }
 }
