@@ -9,7 +9,7 @@ use crate::printable::printable;
 use crate::results::Results;
 use crate::table::{grid, name_of};
 use crate::units::three;
-use metrics::{ENERGY, Family, IDLE_WAITS, METRICS, Metric, joules};
+use metrics::{ENERGY, Family, IDLE_WAITS, Metric, OF_CLASSES, OF_GROUPS, Subject};
 
 /// One of the things compared: a kernel, a machine, a file, or a combination.
 #[derive(Clone, Debug)]
@@ -27,9 +27,6 @@ pub struct Comparison {
     /// Some were stopped: nothing is said of what differs.
     unfinished: bool,
 }
-
-/// Whose it is.
-const MACHINE: &str = "machine";
 
 /// Tasks of a class that has less of a CPU in every variant do not lead: what they see is chance more often than not.
 const NEXT_TO_NOTHING: f64 = 0.001;
@@ -67,8 +64,8 @@ fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
 }
 
 struct Row<'a> {
-    class: &'a str,
-    /// The class, and how many tasks it has.
+    subject: Subject<'a>,
+    /// A class, and how many tasks it has, or a group.
     name: String,
     metric: &'static Metric,
     /// One a variant.
@@ -116,6 +113,7 @@ impl Comparison {
         self.variants.iter().map(|variant| variant.runs.len()).max().unwrap_or(0)
     }
 
+    /// Of every class, of every group but the root, and of the machine.
     fn rows(&self) -> Vec<Row<'_>> {
         let mut classes: Vec<(&str, usize, usize)> = Vec::new();
         for class in self.variants.iter().flat_map(|variant| &variant.runs[0].classes) {
@@ -128,34 +126,45 @@ impl Comparison {
         for (class, least, most) in classes {
             let name =
                 if least == most { name_of(class, least) } else { format!("{} x{least} to {most}", printable(class)) };
-            for metric in &METRICS {
-                let cells = self.variants.iter().map(|variant| {
-                    let values: Vec<f64> =
-                        variant.runs.iter().filter_map(|run| (metric.value)(run, run.class(class)?)).collect();
-                    Spread::of(&values)
-                });
-                let samples = self.variants.iter().map(|variant| {
-                    let classes = variant.runs.iter().filter_map(|run| run.class(class));
-                    classes.map(metric.samples).fold(0, u64::saturating_add)
-                });
-                let (cells, samples) = (cells.collect(), samples.collect());
-                rows.push(Row { class, name: name.clone(), metric, cells, samples });
+            rows.extend(OF_CLASSES.iter().map(|metric| self.row(Subject::Class(class), &name, metric)));
+        }
+        let of_classes = rows.len();
+        let mut groups: Vec<&str> = Vec::new();
+        for group in self.variants.iter().flat_map(|variant| variant.runs[0].groups.iter().skip(1)) {
+            if !groups.contains(&group.path.as_str()) {
+                groups.push(&group.path);
             }
         }
-        rows.extend(self.energy());
+        for group in groups {
+            let name = format!("group {}", printable(group));
+            for metric in &OF_GROUPS {
+                let row = self.row(Subject::Group(group), &name, metric);
+                let known = row.cells.iter().any(Option::is_some);
+                // Of a group that one class is in, with all its tasks, this is told already.
+                let told = |other: &Row<'_>| other.metric.key == metric.key && other.cells == row.cells;
+                if known && !rows[..of_classes].iter().any(told) {
+                    rows.push(row);
+                }
+            }
+        }
+        let energy = self.row(Subject::Machine, "machine", &ENERGY);
+        rows.extend(energy.cells.iter().any(Option::is_some).then_some(energy));
         rows
     }
 
-    /// What each variant's machine takes; none if nobody knows of any.
-    fn energy(&self) -> Option<Row<'_>> {
-        let cell = |variant: &Variant| {
-            let values: Vec<f64> = variant.runs.iter().filter_map(joules).collect();
+    fn row<'a>(&'a self, subject: Subject<'a>, name: &str, metric: &'static Metric) -> Row<'a> {
+        let cells = self.variants.iter().map(|variant| {
+            let values: Vec<f64> = variant.runs.iter().filter_map(|run| metric.of(run, subject)).collect();
             Spread::of(&values)
-        };
-        let cells: Vec<Option<Spread>> = self.variants.iter().map(cell).collect();
-        let samples = vec![0; cells.len()];
-        let known = cells.iter().any(Option::is_some);
-        known.then(|| Row { class: MACHINE, name: MACHINE.to_owned(), metric: &ENERGY, cells, samples })
+        });
+        let samples = self.variants.iter().map(|variant| match subject {
+            Subject::Class(class) => {
+                let classes = variant.runs.iter().filter_map(|run| run.class(class));
+                classes.map(metric.samples).fold(0, u64::saturating_add)
+            }
+            Subject::Group(_) | Subject::Machine => 0,
+        });
+        Row { subject, name: name.to_owned(), metric, cells: cells.collect(), samples: samples.collect() }
     }
 
     /// The table: for each class of tasks the metrics that change, each variant's mean with its spread and the change
@@ -167,7 +176,7 @@ impl Comparison {
         let mut silent: Vec<String> = Vec::new();
         for row in &all {
             let name = row.name.clone();
-            if !silent.contains(&name) && !all.iter().any(|other| other.class == row.class && self.changes(other)) {
+            if !silent.contains(&name) && !all.iter().any(|other| other.subject == row.subject && self.changes(other)) {
                 silent.push(name);
             }
         }
@@ -186,50 +195,51 @@ impl Comparison {
         text
     }
 
-    /// The table with every row that differs in any digit, and each class's CPU time.
+    /// The table with every row that differs in any digit, and the CPU time of all.
     pub fn whole_table(&self) -> String {
         self.tables(&self.differing())
     }
 
-    /// The rows that differ in any digit, and each class's CPU time: first of the classes that fare differently, then of
-    /// the others; among these of those with most CPU time. Of a class all rows are together; what the machine as a whole
-    /// takes is last.
+    /// The rows that differ in any digit, and each one's CPU time: first of the classes that fare differently, then of
+    /// the others; among these of those with most CPU time. Of a class all rows are together. Groups follow in the same order, and what the
+    /// machine as a whole takes is last.
     fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
             row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
         };
         let mut rows: Vec<Row<'_>> = self.rows().into_iter().filter(differs).collect();
-        // A class's place; none is that of the machine. The sort is stable: of equal ones the first in the files is first.
-        let mut places: Vec<(&str, bool, f64)> = Vec::new();
-        for row in rows.iter().filter(|row| row.metric.key != ENERGY.key) {
+        // A class's or a group's place; none is that of the machine. The sort is stable: of equal ones the first in the files is first.
+        let mut places: Vec<(Subject<'_>, bool, f64)> = Vec::new();
+        for row in rows.iter().filter(|row| row.subject != Subject::Machine) {
             let changes = self.changes(row);
-            match places.iter_mut().find(|(class, ..)| *class == row.class) {
+            match places.iter_mut().find(|(subject, ..)| *subject == row.subject) {
                 Some((_, fares, _)) => *fares |= changes,
-                None => places.push((row.class, changes, self.cpu(row.class))),
+                None => places.push((row.subject, changes, self.cpu(row.subject))),
             }
         }
-        places.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.2.total_cmp(&a.2)));
-        let of_machine = places.len();
-        rows.sort_by_key(|row| {
-            let place = places.iter().position(|(class, ..)| *class == row.class);
-            if row.metric.key == ENERGY.key { of_machine } else { place.unwrap_or(of_machine) }
+        let is_group = |subject| matches!(subject, Subject::Group(_));
+        places.sort_by(|a, b| {
+            is_group(a.0).cmp(&is_group(b.0)).then_with(|| b.1.cmp(&a.1)).then_with(|| b.2.total_cmp(&a.2))
         });
+        rows.sort_by_key(|row| places.iter().position(|(subject, ..)| *subject == row.subject).unwrap_or(places.len()));
         rows
     }
 
-    /// The CPU time of a class in the variant in which it has most, as a part of one CPU: the mean over the runs.
-    fn cpu(&self, class: &str) -> f64 {
-        let mean = |variant: &Variant| {
-            let shares = variant.runs.iter().filter_map(|run| Some(run.share(run.class(class)?.account.cpu_ns)));
-            shares.sum::<f64>() / variant.runs.len() as f64
+    /// The CPU time of a class or group in the variant in which it has most, as a part of one CPU: the mean over the runs.
+    fn cpu(&self, subject: Subject<'_>) -> f64 {
+        let of_run = |run: &Results| match subject {
+            Subject::Class(class) => Some(run.share(run.class(class)?.account.cpu_ns)),
+            Subject::Group(group) => Some(run.share(run.group(group)?.cpu_ns)),
+            Subject::Machine => Some(run.share(run.account.cpu_ns)),
         };
+        let mean = |variant: &Variant| variant.runs.iter().filter_map(of_run).sum::<f64>() / variant.runs.len() as f64;
         self.variants.iter().map(mean).fold(0.0, f64::max)
     }
 
     /// Whether the tasks of a row have CPU time to speak of in any variant; the machine always has.
     fn weighs(&self, row: &Row<'_>) -> bool {
-        row.metric.key == ENERGY.key || self.cpu(row.class) >= NEXT_TO_NOTHING
+        row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
     /// Whether a variant differs from the first beyond the spread, and by enough to matter. Tasks that are not in all of
@@ -257,12 +267,12 @@ impl Comparison {
         for &other in others {
             head.extend([self.variants[other].label.as_str(), "change"]);
         }
-        let mut last_class = None;
+        let mut last = None;
         let mut lines: Vec<Vec<String>> = Vec::new();
         for row in rows {
             let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
-            let name = if last_class == Some(row.class) { String::new() } else { row.name.clone() };
-            last_class = Some(row.class);
+            let name = if last == Some(row.subject) { String::new() } else { row.name.clone() };
+            last = Some(row.subject);
             let mut line = vec![name, row.metric.name.to_owned(), shown[0].clone()];
             for &other in others {
                 line.extend([shown[other].clone(), self.change(row, other)]);
@@ -276,7 +286,7 @@ impl Comparison {
         let (Some(base), Some(other)) = (row.cells[0], row.cells[other]) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
             let points = format!("{:+.2} pp", other.mean - base.mean);
-            if points.ends_with("0.00 pp") {
+            if ["+0.00 pp", "-0.00 pp"].contains(&points.as_str()) {
                 return "0 pp".to_owned();
             }
             points
@@ -382,18 +392,19 @@ impl Comparison {
             ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
         };
         format!(
-            "the {} of `{}` is {size} with {with} {link} with {than} ({} against {})",
+            "the {} of {} is {size} with {with} {link} with {than} ({} against {})",
             row.metric.phrase,
-            printable(row.class),
+            whose(row.subject),
             format(other),
             format(base),
         )
     }
 
-    /// Every metric of every class: for each variant the mean over its runs, and the range of them.
+    /// Every metric of every class and group: for each variant the mean over its runs, and the range of them.
     pub fn data_table(&self) -> DataTable {
         let columns = [
             ("class", "Tasks", Kind::Text),
+            ("group", "Group", Kind::Text),
             ("metric", "Metric", Kind::Text),
             ("unit", "Unit", Kind::Text),
             ("variant", "Run", Kind::Text),
@@ -404,11 +415,13 @@ impl Comparison {
         ];
         let mut table = DataTable::new("comparison", "What differs", &columns);
         for row in self.rows() {
+            let (class, group) = columns_of(row.subject);
             for (cell, variant) in row.cells.iter().zip(&self.variants) {
                 let base = row.cells[0].map(|base| base.mean).filter(|mean| *mean != 0.0);
                 let change = base.and_then(|base| Some(cell.as_ref()?.mean / base - 1.0));
                 table.push(vec![
-                    row.class.into(),
+                    class.into(),
+                    group.into(),
                     row.metric.name.into(),
                     row.metric.unit.into(),
                     variant.label.as_str().into(),
@@ -461,7 +474,8 @@ impl Comparison {
         table
     }
 
-    /// The comparison as JSON: a list of `{class, metric, unit, values: [{variant, mean, min, max}]}` and the sentence.
+    /// The comparison as JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, one of class and group
+    /// null, and the sentence.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows()
@@ -478,7 +492,8 @@ impl Comparison {
                         None => json!({"variant": variant.label, "mean": null, "min": null, "max": null}),
                     })
                     .collect();
-                json!({"class": row.class, "metric": row.metric.key, "unit": row.metric.unit, "values": values})
+                let (class, group) = columns_of(row.subject);
+                json!({"class": class, "group": group, "metric": row.metric.key, "unit": row.metric.unit, "values": values})
             })
             .collect();
         json!({"variants": self.variants.iter().map(|variant| &variant.label).collect::<Vec<_>>(),
@@ -486,23 +501,41 @@ impl Comparison {
     }
 }
 
-/// Mean, smallest and largest value over the runs, for every class and metric.
+/// Mean, smallest and largest value over the runs, for every class, group and metric.
 pub fn spread_table(runs: &[Results]) -> String {
     let all = Comparison { variants: vec![Variant { label: String::new(), runs: runs.to_vec() }], unfinished: false };
-    let mut last_class = None;
+    let mut last = None;
     let mut lines = Vec::new();
     for row in all.rows() {
         let Some(spread) = row.cells[0] else { continue };
         if row.metric.key == IDLE_WAITS && spread.max == 0.0 {
             continue;
         }
-        let name = if last_class == Some(row.class) { String::new() } else { row.name.clone() };
-        last_class = Some(row.class);
+        let name = if last == Some(row.subject) { String::new() } else { row.name.clone() };
+        last = Some(row.subject);
         let mut line = vec![name, row.metric.name.to_owned()];
         line.extend([spread.mean, spread.min, spread.max].map(row.metric.format));
         lines.push(line);
     }
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
+}
+
+/// In sentences.
+fn whose(subject: Subject<'_>) -> String {
+    match subject {
+        Subject::Class(class) => format!("`{}`", printable(class)),
+        Subject::Group(group) => format!("group `{}`", printable(group)),
+        Subject::Machine => "the machine".to_owned(),
+    }
+}
+
+/// In data: the class, and the group.
+fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
+    match subject {
+        Subject::Class(class) => (Some(class), None),
+        Subject::Group(group) => (None, Some(group)),
+        Subject::Machine => (Some("machine"), None),
+    }
 }
 
 fn value(metric: &Metric, cell: Option<Spread>) -> String {

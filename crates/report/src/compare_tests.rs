@@ -149,7 +149,7 @@ fn energy_is_a_row_of_its_own() {
     let row = table.lines().find(|line| line.contains("energy J")).expect("it is shown");
     assert!(row.starts_with("machine") && row.contains("0.61") && row.contains("0.77"), "{row}");
     assert!(
-        sentence.replace('\n', " ").contains("energy that busy CPUs take of `machine` is 24 % higher with off"),
+        sentence.replace('\n', " ").contains("energy taken by busy CPUs of the machine is 24 % higher with off"),
         "{sentence}"
     );
     let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
@@ -223,4 +223,55 @@ fn a_page_sorts_by_value_and_every_column_has_a_name() {
     let heads = |table: DataTable| table.columns.into_iter().map(|column| column.head).collect::<Vec<_>>();
     let once = Comparison::new(vec![variant("a", &[(300, 10)]), variant("b", &[(310, 10)])]).unwrap();
     assert_eq!(heads(once.page_table()), ["Tasks", "Metric", "a", "b", "Change"], "of one run there is no spread");
+}
+
+/// What a group's tasks get is told once if it is what one class gets; what its limit did is told beside it.
+#[test]
+fn groups_are_rows_where_they_tell_more_than_classes() {
+    let with_groups = |label: &str, throttled_ms: u64| {
+        let mut results = run(300, 10);
+        let group = |path: &str, cpu_ms: u64, limit| crate::GroupResult {
+            path: path.to_owned(),
+            cpu_ns: cpu_ms * 1_000_000,
+            limit,
+            ..Default::default()
+        };
+        let limit = crate::LimitResult {
+            nr_periods: 10,
+            nr_throttled: 4,
+            throttled_ns: throttled_ms * 1_000_000,
+            ..Default::default()
+        };
+        results.groups =
+            vec![group("/", 1300, None), group("/all", 1300 - throttled_ms, None), group("/all/web", 300, Some(limit))];
+        Variant { label: label.to_owned(), runs: vec![results] }
+    };
+    let comparison = Comparison::new(vec![with_groups("a", 50), with_groups("b", 250)]).unwrap();
+    let rows: Vec<(Subject<'_>, &str)> = comparison.rows().iter().map(|row| (row.subject, row.metric.name)).collect();
+    let has = |path, name| rows.contains(&(Subject::Group(path), name));
+    assert!(has("/all", "CPU %") && !has("/all/web", "CPU %") && has("/all/web", "throttled for"), "{rows:?}");
+    assert!(!rows.iter().any(|(subject, _)| *subject == Subject::Group("/")), "the root is the machine");
+    let table = comparison.table();
+    fits(&table);
+    let cells = |name: &str| {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {table}"));
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("group /all "), ["group", "/all", "CPU", "%", "125.0", "105.0", "-20.00", "pp"]);
+    assert_eq!(
+        cells("group /all/web"),
+        ["group", "/all/web", "throttled", "for", "50.0", "ms", "250", "ms", "+400.0", "%"]
+    );
+    let sentence = comparison.sentence().replace('\n', " ");
+    assert!(
+        sentence.starts_with(
+            "What stands out: the throttled time of group `/all/web` is 5.00 times as high with b as with a"
+        ),
+        "{sentence}"
+    );
+    let json = comparison.json();
+    let cells = json["cells"].as_array().expect("a list");
+    let throttled: Vec<_> = cells.iter().filter(|cell| cell["metric"] == "throttled").collect();
+    assert_eq!(throttled.len(), 1, "a group without a limit has none: {throttled:?}");
+    assert_eq!((&throttled[0]["class"], &throttled[0]["group"]), (&Value::Null, &json!("/all/web")));
 }

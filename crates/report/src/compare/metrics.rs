@@ -1,6 +1,6 @@
-//! What is compared of each class of tasks, and of the machine.
+//! What is compared of each class of tasks, of each group, and of the machine.
 
-use crate::results::{ClassResult, Results};
+use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{count, percent, three, time};
 
 /// A figure: how it is read, written and judged.
@@ -13,7 +13,7 @@ pub(super) struct Metric {
     pub(super) key: &'static str,
     pub(super) unit: &'static str,
     pub(super) family: Family,
-    pub(super) value: fn(&Results, &ClassResult) -> Option<f64>,
+    pub(super) read: Read,
     pub(super) format: fn(f64) -> String,
     /// A smaller difference is never worth a sentence, in the metric's unit.
     pub(super) floor: f64,
@@ -21,6 +21,34 @@ pub(super) struct Metric {
     pub(super) samples: fn(&ClassResult) -> u64,
     /// Of fewer, in all runs of a variant, no sentence is made.
     pub(super) least: u64,
+}
+
+/// Whose figure it is, and how it is read.
+pub(super) enum Read {
+    Class(fn(&Results, &ClassResult) -> Option<f64>),
+    Group(fn(&Results, &GroupResult) -> Option<f64>),
+    Machine(fn(&Results) -> Option<f64>),
+}
+
+/// Whose a row is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Subject<'a> {
+    Class(&'a str),
+    /// With everything below it.
+    Group(&'a str),
+    Machine,
+}
+
+impl Metric {
+    /// The figure of one run; none if it has no such class or group, or does not know.
+    pub(super) fn of(&self, run: &Results, subject: Subject<'_>) -> Option<f64> {
+        match (&self.read, subject) {
+            (Read::Class(value), Subject::Class(name)) => value(run, run.class(name)?),
+            (Read::Group(value), Subject::Group(path)) => value(run, run.group(path)?),
+            (Read::Machine(value), Subject::Machine) => value(run),
+            _ => None,
+        }
+    }
 }
 
 /// What three sleeps were like, the next three need not be.
@@ -33,6 +61,7 @@ const HUNDRED: u64 = 100;
 pub(super) enum Family {
     Latency,
     Cpu,
+    Limits,
     Moves,
     Conservation,
     Energy,
@@ -43,14 +72,14 @@ fn late(class: &ClassResult) -> Option<crate::Latency> {
     class.sleep_return.or(class.wakeup_latency)
 }
 
-pub(super) const METRICS: [Metric; 10] = [
+pub(super) const OF_CLASSES: [Metric; 10] = [
     Metric {
         name: "CPU %",
         phrase: "CPU time",
         key: "share",
         unit: "% of a CPU",
         family: Family::Cpu,
-        value: |results, class| Some(results.share(class.account.cpu_ns) * 100.0),
+        read: Read::Class(|results, class| Some(results.share(class.account.cpu_ns) * 100.0)),
         format: |value| percent(value / 100.0),
         floor: 0.5,
         samples: |_| 0,
@@ -62,7 +91,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "run_delay",
         unit: "% of the time",
         family: Family::Cpu,
-        value: |results, class| Some(results.share(class.account.run_delay_ns) * 100.0),
+        read: Read::Class(|results, class| Some(results.share(class.account.run_delay_ns) * 100.0)),
         format: |value| percent(value / 100.0),
         floor: 1.0,
         samples: |_| 0,
@@ -74,7 +103,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "late_p50",
         unit: "ns",
         family: Family::Latency,
-        value: |_, class| late(class).map(|latency| latency.p50_ns as f64),
+        read: Read::Class(|_, class| late(class).map(|latency| latency.p50_ns as f64)),
         format: time,
         floor: 50_000.0,
         samples: |class| late(class).map_or(0, |latency| latency.count),
@@ -86,7 +115,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "late_p99",
         unit: "ns",
         family: Family::Latency,
-        value: |_, class| late(class).map(|latency| latency.p99_ns as f64),
+        read: Read::Class(|_, class| late(class).map(|latency| latency.p99_ns as f64)),
         format: time,
         floor: 100_000.0,
         samples: |class| late(class).map_or(0, |latency| latency.count),
@@ -98,7 +127,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "late_max",
         unit: "ns",
         family: Family::Latency,
-        value: |_, class| late(class).map(|latency| latency.max_ns as f64),
+        read: Read::Class(|_, class| late(class).map(|latency| latency.max_ns as f64)),
         format: time,
         floor: 500_000.0,
         samples: |class| late(class).map_or(0, |latency| latency.count),
@@ -110,7 +139,9 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "switches_per_s",
         unit: "per second and task",
         family: Family::Moves,
-        value: |results, class| Some(results.per_second(class.account.switches()) / class.tasks.max(1) as f64),
+        read: Read::Class(|results, class| {
+            Some(results.per_second(class.account.switches()) / class.tasks.max(1) as f64)
+        }),
         format: count,
         floor: 5.0,
         samples: |_| 0,
@@ -122,7 +153,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "migrations",
         unit: "count",
         family: Family::Moves,
-        value: |_, class| Some(class.account.migrations as f64),
+        read: Read::Class(|_, class| Some(class.account.migrations as f64)),
         format: count,
         floor: 20.0,
         samples: |_| 0,
@@ -134,7 +165,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "loops",
         unit: "count",
         family: Family::Cpu,
-        value: |_, class| (class.account.loops > 0).then_some(class.account.loops as f64),
+        read: Read::Class(|_, class| (class.account.loops > 0).then_some(class.account.loops as f64)),
         format: count,
         floor: 5.0,
         samples: |_| 0,
@@ -146,7 +177,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: "loop_p50",
         unit: "ns",
         family: Family::Latency,
-        value: |_, class| class.loop_duration.map(|latency| latency.p50_ns as f64),
+        read: Read::Class(|_, class| class.loop_duration.map(|latency| latency.p50_ns as f64)),
         format: time,
         floor: 50_000.0,
         samples: |class| class.loop_duration.map_or(0, |latency| latency.count),
@@ -158,7 +189,7 @@ pub(super) const METRICS: [Metric; 10] = [
         key: IDLE_WAITS,
         unit: "ns",
         family: Family::Conservation,
-        value: |results, class| results.conservation.map(|_| class.account.idle_waits.total_ns as f64),
+        read: Read::Class(|results, class| results.conservation.map(|_| class.account.idle_waits.total_ns as f64)),
         format: time,
         floor: 1_000_000.0,
         samples: |_| 0,
@@ -166,23 +197,72 @@ pub(super) const METRICS: [Metric; 10] = [
     },
 ];
 
+/// A figure of groups; smaller differences than `floor` are not worth a sentence.
+const fn of_groups(
+    (name, phrase, key, unit): (&'static str, &'static str, &'static str, &'static str),
+    family: Family,
+    read: fn(&Results, &GroupResult) -> Option<f64>,
+    format: fn(f64) -> String,
+    floor: f64,
+) -> Metric {
+    Metric { name, phrase, key, unit, family, read: Read::Group(read), format, floor, samples: |_| 0, least: 0 }
+}
+
+fn of_one(value: f64) -> String {
+    percent(value / 100.0)
+}
+
+pub(super) const OF_GROUPS: [Metric; 5] = [
+    of_groups(
+        ("CPU %", "CPU time", "share", "% of a CPU"),
+        Family::Cpu,
+        |results, group| Some(results.share(group.cpu_ns) * 100.0),
+        of_one,
+        0.5,
+    ),
+    of_groups(
+        ("wait %", "time spent waiting for a CPU", "run_delay", "% of the time"),
+        Family::Cpu,
+        |results, group| Some(results.share(group.run_delay_ns) * 100.0),
+        of_one,
+        1.0,
+    ),
+    of_groups(
+        ("some %", "CPU pressure", "pressure_some", "% of the time"),
+        Family::Cpu,
+        |results, group| Some(results.share(group.pressure.some.total_ns) * 100.0),
+        of_one,
+        1.0,
+    ),
+    of_groups(
+        ("throttled", "number of throttled periods", "nr_throttled", "count"),
+        Family::Limits,
+        |_, group| Some(group.limit?.nr_throttled as f64),
+        count,
+        2.0,
+    ),
+    of_groups(
+        ("throttled for", "throttled time", "throttled", "ns"),
+        Family::Limits,
+        |_, group| Some(group.limit?.throttled_ns as f64),
+        time,
+        1_000_000.0,
+    ),
+];
+
 /// Of the whole machine, where somebody knows what its CPUs take.
 pub(super) const ENERGY: Metric = Metric {
     name: "energy J",
-    phrase: "energy that busy CPUs take",
+    phrase: "energy taken by busy CPUs",
     key: "energy",
     unit: "J",
     family: Family::Energy,
-    value: |results, _| joules(results),
+    read: Read::Machine(|results| Some(results.energy_uj()? as f64 / 1e6)),
     format: three,
     floor: 0.0,
     samples: |_| 0,
     least: 0,
 };
-
-pub(super) fn joules(results: &Results) -> Option<f64> {
-    results.energy_uj().map(|uj| uj as f64 / 1e6)
-}
 
 /// Hardly ever other than 0, and then left out.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
