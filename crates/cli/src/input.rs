@@ -11,7 +11,7 @@ use vruntime_workload::recorded::Ticks;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
 use vruntime_workload::scenario::{self, Scenario};
-use vruntime_workload::{Error, Severity, SourceMap, check};
+use vruntime_workload::{Error, Severity, SourceMap, check, nearest};
 
 /// A file of more bytes than this is refused: no workload is that long, and nothing should fill the memory.
 const MAX_BYTES: u64 = 256 << 20;
@@ -71,9 +71,11 @@ pub(crate) fn is_workload(path: &Path) -> bool {
 pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let from_stdin = path == Path::new("-");
     let name = if from_stdin { "standard input".to_owned() } else { path.display().to_string() };
-    let bytes = if from_stdin { bounded(io::stdin().lock()) } else { read_file(path) }
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot read {name}"))?;
+    let bytes = if from_stdin {
+        bounded(io::stdin().lock()).into_diagnostic().wrap_err("cannot read standard input")?
+    } else {
+        contents(path, "name an rt-app file (JSON), a scenario (TOML) or a trace; `-` reads standard input")?
+    };
     let stem = if from_stdin { "stdin" } else { path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workload") };
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let options = Options { strict, ..Options::default() };
@@ -162,6 +164,43 @@ fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<T
     let name = recording.name.clone();
     let says = Says::Recording(Box::new(recording));
     Ok((Input { name, folder, workload, places: SourceMap::default(), says }, Vec::new()))
+}
+
+/// The bytes of a file that the user named; `wanted` says what there should be.
+pub(crate) fn contents(path: &Path, wanted: &str) -> miette::Result<Vec<u8>> {
+    read_file(path).map_err(|error| {
+        let name = path.display();
+        let help = help_with(path, &error, wanted);
+        miette!(help = help, "{error}").wrap_err(format!("cannot read {name}"))
+    })
+}
+
+/// What helps with a file, or a folder, that cannot be read: the one that was meant, as far as that can be told.
+pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match error.kind() {
+        io::ErrorKind::NotFound if !folder.exists() => format!("there is no folder {}", folder.display()),
+        io::ErrorKind::NotFound => {
+            let names: Vec<String> = names_in(folder);
+            let meant = path.file_name().and_then(|name| nearest(name.to_str()?, names.iter().map(String::as_str)));
+            meant.map_or(wanted.to_owned(), |meant| format!("did you mean {}?", path.with_file_name(meant).display()))
+        }
+        io::ErrorKind::IsADirectory => {
+            let known = |name: &String| [".toml", ".json"].iter().any(|extension| name.ends_with(extension));
+            let first = names_in(path).into_iter().find(known);
+            let such = first.map(|name| format!(", such as {}", path.join(name).display())).unwrap_or_default();
+            format!("it is a folder: name a file{such}")
+        }
+        _ => wanted.to_owned(),
+    }
+}
+
+/// What is in a folder, in order; nothing if that cannot be told.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The bytes of a file.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::miette;
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::topology::parse_lstopo;
 use vruntime_sim::{ParseTopologyError, parse_topology};
@@ -72,8 +72,7 @@ pub(crate) fn example(name: &str) -> Option<&'static str> {
 
 /// The machine an `lstopo` file describes.
 pub(crate) fn from_lstopo(path: &Path) -> miette::Result<Topology> {
-    let bytes = crate::input::read_file(path).into_diagnostic();
-    lstopo_text(path, &bytes.wrap_err_with(|| format!("cannot read {}", path.display()))?)
+    lstopo_text(path, &crate::input::contents(path, "name a file that `lstopo machine.xml` wrote")?)
 }
 
 /// The machine that what was read of an `lstopo` file describes.

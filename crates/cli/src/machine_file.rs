@@ -5,7 +5,7 @@ use std::env;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::miette;
 use serde::Deserialize;
 use vruntime_sim::idle::IdleDepth;
 use vruntime_sim::stalls::Stall;
@@ -134,7 +134,7 @@ pub(crate) fn named(text: &str) -> miette::Result<Option<MachineFile>> {
 
 fn read(path: &Path) -> miette::Result<MachineFile> {
     let name = path.display().to_string();
-    let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
+    let bytes = crate::input::contents(path, "`vruntime calibrate` writes such files")?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     parse(&name, &text)
 }

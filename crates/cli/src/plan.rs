@@ -61,6 +61,7 @@ impl Plan {
             autogroup: self.config.autogroup,
             gate: self.config.gate,
             costs: self.costs.to_owned(),
+            emulated: self.costs == "emulated",
         }
     }
 }
@@ -153,9 +154,12 @@ pub(crate) fn plan(
     if let Some(scenario) = scenario {
         scenario_settings(scenario, &mut kernel, &mut costs)?;
     }
-    for name in &options.feature {
+    for (index, name) in options.feature.iter().enumerate() {
         kernel.feature(name).map_err(|error| unknown(&error))?;
-        let bare = name.strip_prefix("NO_").unwrap_or(name);
+        let bare = without_no(name);
+        if let Some(next) = options.feature[index + 1..].iter().find(|next| without_no(next) == bare) {
+            output::note(&format!("--feature {name} has no effect: --feature {next} comes after it"));
+        }
         let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { continue };
         if let Some(why) = row.feature.without_effect() {
             output::note(&format!("{bare} makes no difference here: {why}"));
@@ -315,20 +319,18 @@ fn machine_of(
             (text.value.clone(), topology)
         }
         (None, None) => {
-            let cpus = if described.capacities.is_empty() {
-                machine::DEFAULT.to_owned()
-            } else {
-                described.capacities.len().to_string()
-            };
+            let cpus = described
+                .capacities
+                .as_ref()
+                .map_or(machine::DEFAULT.to_owned(), |capacities| capacities.value.len().to_string());
             let topology = machine::parse(&cpus)?;
             (cpus, topology)
         }
     };
-    if !described.capacities.is_empty() {
-        let span = described.topology.as_ref().map_or(0..0, |topology| topology.span.clone());
-        topology = machine::with_capacities(&topology, &described.capacities).map_err(|problem| {
+    if let Some(capacities) = &described.capacities {
+        topology = machine::with_capacities(&topology, &capacities.value).map_err(|problem| {
             let help = "give `capacities` one number for each CPU of the topology";
-            scenario.error_at(span, &problem, "the machine", help)
+            scenario.error_at(capacities.span.clone(), &problem, "these capacities", help)
         })?;
     }
     if let Some(distances) = &described.node_distances {
@@ -432,6 +434,11 @@ fn energy_of(
     let model = EnergyModel { domains: machine.frequencies.iter().map(domain).collect() };
     model.check(topology).map_err(|error| wrong(&error, &first.span))?;
     Ok(Some(model))
+}
+
+/// The feature that is turned on, or off.
+fn without_no(name: &str) -> &str {
+    name.strip_prefix("NO_").unwrap_or(name)
 }
 
 /// A kernel with features and tunables of its own: `6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000`.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::miette;
 use vruntime_sched::energy::{EnergyModel, PerfDomain, PerfState};
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, Governor};
@@ -144,7 +144,7 @@ pub(crate) struct Clocks {
 /// Reads that file.
 pub(crate) fn read(path: &Path) -> miette::Result<PlatInfo> {
     let name = path.display().to_string();
-    let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
+    let bytes = crate::input::contents(path, "name LISA's description of the machine, plat_info.yml")?;
     let text = String::from_utf8_lossy(&bytes);
     let found = found(&name, &text)?;
     let topology = topology(&name, &found)?;

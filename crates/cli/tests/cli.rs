@@ -77,10 +77,11 @@ fn the_fields_are_those_of_the_recordings() {
             }
         }
     }
-    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus"] {
+    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus", "topology", "duration_s"] {
         assert!(!run[field].is_null(), "{field}");
     }
     assert_eq!((&run["hz"], &run["preempt"], &run["autogroup"]), (&250.into(), &"voluntary".into(), &true.into()));
+    assert_eq!(run["emulated"], recording["emulated"]);
 }
 
 #[test]

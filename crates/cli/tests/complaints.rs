@@ -154,6 +154,7 @@ fn what_the_machine_refuses_is_told_with_its_place() {
         ),
         (format!("{task}util_min = 800\nutil_max = 100\n"), "4:12]", "a `util_min` of 800 is above"),
         (format!("machine = {{ lstopo = \"nofile.xml\" }}\n{task}"), "1:22]", "cannot read"),
+        (format!("machine = {{ topology = \"2\", capacities = [446] }}\n{task}"), "1:43]", "1 capacities for 2 CPUs"),
     ] {
         let told = told(
             "refused.toml",
@@ -170,6 +171,38 @@ fn what_the_machine_refuses_is_told_with_its_place() {
         &["--machine", "2"],
     );
     assert!(told.contains("refused.json:2:") && told.contains("CPU 9"), "{told}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    fs::write(folder.path().join("web.json"), "{}").expect("it can be written");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let meant = on_one_line(&fails(&["run", &at("wbe.json")]));
+    assert!(meant.contains("did you mean") && meant.ends_with("web.json?"), "{meant}");
+    let inside = on_one_line(&fails(&["run", &at("")]));
+    assert!(inside.contains("it is a folder: name a file, such as") && inside.ends_with("web.json"), "{inside}");
+    let above = on_one_line(&fails(&["run", &at("no/web.json")]));
+    assert!(above.contains("there is no folder"), "{above}");
+    assert!(on_one_line(&fails(&["fidelity", &at("zzzzzzzz")])).contains("--record DIR"));
+    assert!(on_one_line(&fails(&["trace", "info", &at("zzzzzzzz")])).contains("trace.dat"));
+}
+
+#[test]
+fn a_feature_that_is_given_twice_is_told() {
+    let web = data("beat.json").display().to_string();
+    let with = |features: &[&str]| {
+        let options = features.iter().flat_map(|feature| ["--feature", feature]);
+        let arguments: Vec<&str> =
+            ["run", &web, "--kernel", "6.12", "--machine", "2"].into_iter().chain(options).collect();
+        on_one_line(&text(&vruntime(&arguments).stderr))
+    };
+    let told = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
+    assert!(
+        told.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY comes after it"),
+        "{told}"
+    );
+    assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
 }
 
 #[test]

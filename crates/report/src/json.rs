@@ -41,6 +41,8 @@ pub struct RunInfo {
     pub gate: bool,
     /// The cost profile.
     pub costs: String,
+    /// Whether that is what software emulation takes.
+    pub emulated: bool,
 }
 
 /// One run as JSON: an entry of `observed`.

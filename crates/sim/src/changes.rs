@@ -14,6 +14,7 @@ use vruntime_workload::program::{Bandwidth, Changed, CpuMax, GroupChange, RtBand
 use crate::cpu::NEVER;
 use crate::error::Error;
 use crate::machine::{GroupState, Machine, sched};
+use crate::moment::Moment;
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -142,9 +143,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         if !found {
             let name = templates.first().map_or("", |&task| &self.workload.tasks[task].class);
-            let now = self.core.now;
-            self.notes
-                .push(format!("the change of task `{name}` at {now} ns changes nothing: no such task lives then"));
+            let now = Moment(self.core.now);
+            self.notes.push(format!("the change of task `{name}` at {now} changes nothing: no such task lives then"));
         }
     }
 }

@@ -9,6 +9,7 @@ use vruntime_workload::program::{self, Changed, Workload};
 use crate::config::MachineSpec;
 use crate::error::Error;
 use crate::machine::{Machine, sched};
+use crate::moment::Moment;
 
 /// So many notes of one kind are kept.
 const NOTES: usize = 16;
@@ -121,7 +122,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let now = self.core.now;
             let what =
                 if matches!(error, CpusetError::Populated) { "emptying `cpus`" } else { "the change of the cpuset" };
-            self.note_cpuset(format!("{what} of group `{path}` at {now} ns is refused, as in Linux: {error}"));
+            self.note_cpuset(format!("{what} of group `{path}` at {} is refused, as in Linux: {error}", Moment(now)));
         }
     }
 
@@ -129,7 +130,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[cold]
     pub(crate) fn note_refused_move(&mut self, task: u32, error: &vruntime_sched::class::deadline::SchedError) {
         let (name, now) = (self.task_name(task), self.core.now);
-        self.note_cpuset(format!("task `{name}` stays in its group at {now} ns, as in Linux: {error}"));
+        self.note_cpuset(format!("task `{name}` stays in its group at {}, as in Linux: {error}", Moment(now)));
     }
 
     fn note_cpuset(&mut self, note: String) {
@@ -166,7 +167,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.sink.cpuset(now, id, &CpusetInfo { path, effective: &view.effective, partition: &partition });
                 let was = told.as_ref().and_then(|told| told.invalid);
                 if view.invalid.is_some() && view.invalid != was {
-                    notes.push(format!("group `{path}` is no partition from {now} ns on: {partition}"));
+                    notes.push(format!("group `{path}` is no partition from {} on: {partition}", Moment(now)));
                 }
             }
             *told = view;

@@ -8,6 +8,7 @@ use vruntime_sched::energy::EnergyError;
 
 use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
+use crate::moment::Moment;
 
 /// " at 5.000 ms", unless that is the beginning.
 fn at(now: u64) -> String {
@@ -139,7 +140,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// Changes of a workload that are not in order of time.
-    #[error("[[change]] at {at} ns comes after a later one; sort them by time")]
+    #[error("[[change]] at {} comes after a later one; sort them by time", Moment(*at))]
     ChangeOrder {
         /// When it is, nanoseconds.
         at: u64,
@@ -230,8 +231,9 @@ pub enum Error {
     },
     /// Operations follow each other without end and no time passes.
     #[error(
-        "no time passes any more at {now} ns: task `{task}` is in phase `{phase}`, whose operations take no time; \
-         add a `run` or a `sleep` to the loop, or use costs other than zero"
+        "no time passes any more at {}: task `{task}` is in phase `{phase}`, whose operations take no time; \
+         add a `run` or a `sleep` to the loop, or use costs other than zero",
+        Moment(*now)
     )]
     NoProgress {
         /// Nanoseconds since the start.
@@ -244,15 +246,16 @@ pub enum Error {
     /// The scheduler and the machine keep each other busy without time passing: a fault in one of them, most likely in
     /// a policy of your own that asks for a reschedule at every reschedule.
     #[error(
-        "no time passes any more at {now} ns: switches and interrupts follow each other without end; \
-         a scheduling policy must not ask for a reschedule each time it is rescheduled"
+        "no time passes any more at {}: switches and interrupts follow each other without end; \
+         a scheduling policy must not ask for a reschedule each time it is rescheduled",
+        Moment(*now)
     )]
     Stalled {
         /// Nanoseconds since the start.
         now: u64,
     },
     /// A CPU that cannot go offline, or come back.
-    #[error("hotplug at {at} ns: {reason}; change `cpu` or `online`, or choose a larger machine with --machine")]
+    #[error("hotplug at {}: {reason}; change `cpu` or `online`, or choose a larger machine with --machine", Moment(*at))]
     Hotplug {
         /// When, nanoseconds.
         at: u64,
@@ -260,7 +263,7 @@ pub enum Error {
         reason: vruntime_sched::HotplugError,
     },
     /// CPUs go and come in an order that is not that of time.
-    #[error("hotplug at {at} ns comes after a later one in the list; sort the list by time")]
+    #[error("hotplug at {} comes after a later one in the list; sort the list by time", Moment(*at))]
     HotplugOrder {
         /// When, nanoseconds.
         at: u64,

@@ -7,6 +7,7 @@ use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Sett
 
 use crate::config::{Config, Preempt};
 use crate::error::Error;
+use crate::moment::Moment;
 
 /// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers got a queue of their own, up
 /// to 6.13.
@@ -168,7 +169,7 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         }
     }
     for change in &workload.changes {
-        let who = || format!("a change at {} ns", change.at);
+        let who = || format!("a change at {}", Moment(change.at));
         match &change.what {
             Changed::Tasks { settings: changed, .. } => settings(changed, &who)?,
             Changed::Group { group, to } => {

@@ -13,6 +13,7 @@ use vruntime_workload::program::Hotplug;
 
 use crate::error::Error;
 use crate::machine::{Machine, sched};
+use crate::moment::Moment;
 
 /// So many tasks are named in notes of one kind; the others are counted.
 const NAMED: usize = 8;
@@ -73,7 +74,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         match done {
             Ok(()) => {}
             Err(reason @ HotplugError::Deadline { .. }) => {
-                self.notes.push(format!("hotplug at {at} ns is refused, as in Linux: {reason}"));
+                self.notes.push(format!("hotplug at {} is refused, as in Linux: {reason}", Moment(at)));
             }
             // It was refused to go, and so need not come back.
             Err(reason) => debug_assert_eq!(reason, HotplugError::Online(id), "checked before the run began"),

@@ -41,6 +41,7 @@ mod loops;
 mod machine;
 mod messages;
 mod mm;
+mod moment;
 mod notes;
 mod program;
 mod rcu;

@@ -7,6 +7,7 @@ use vruntime_trace::Sink;
 
 use crate::cpu::NEVER;
 use crate::machine::Machine;
+use crate::moment::Moment;
 use crate::program::Code;
 use crate::sync::mutex_of;
 use crate::task::{Life, NOBODY, Next};
@@ -50,11 +51,14 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     }
     waiting.retain(|&task| !told[task as usize]);
     if stuck {
-        notes.push(format!("the run ended at {end} ns because nothing could ever happen again: every task left waits"));
+        notes.push(format!(
+            "the run ended at {} because nothing could ever happen again: every task left waits",
+            Moment(end)
+        ));
     }
     for &task in waiting.iter().take(NAMED) {
         let since = machine.tasks[task as usize].due;
-        notes.push(format!("{}, since {since} ns, and was not woken", chain(machine, &[task], false)));
+        notes.push(format!("{}, since {}, and was not woken", chain(machine, &[task], false), Moment(since)));
     }
     if waiting.len() > NAMED {
         notes.push(format!("… and {} more tasks wait", waiting.len() - NAMED));

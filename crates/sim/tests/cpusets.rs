@@ -164,7 +164,7 @@ fn what_the_kernel_refuses_or_finds_invalid_is_noted() {
         notes,
         [
             "group `/p/q` is no partition from 0 ns on: root invalid (Parent is not a partition root)",
-            "emptying `cpus` of group `/p` at 50000000 ns is refused, as in Linux: the group has tasks, and has to have \
+            "emptying `cpus` of group `/p` at 50 ms is refused, as in Linux: the group has tasks, and has to have \
              CPUs (ENOSPC); move its tasks elsewhere first",
             "task `stray` asked for CPUs of which its cpuset has none (EINVAL), and kept those it had",
             "task `wanders` asked for CPUs of which its cpuset has none (EINVAL), and kept those it had",
@@ -213,10 +213,8 @@ fn deadline_tasks_are_admitted_by_their_partition() {
     let changes = vec![(20, Changed::Tasks { tasks: vec![0], settings, nice: None }), (30, shrink)];
     let (_, notes, _) = run_it(&grouped(tasks, groups(), changes), &machine("6.6", "4", 100));
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes[0].starts_with("task `a0` stays in its group at 20000000 ns, as in Linux: not admitted: 1.800 CPUs"));
-    assert!(
-        notes[1].starts_with("the change of the cpuset of group `/p` at 30000000 ns is refused, as in Linux: 1.800")
-    );
+    assert!(notes[0].starts_with("task `a0` stays in its group at 20 ms, as in Linux: not admitted: 1.800 CPUs"));
+    assert!(notes[1].starts_with("the change of the cpuset of group `/p` at 30 ms is refused, as in Linux: 1.800"));
 }
 
 fn any_change() -> impl Strategy<Value = Changed> {

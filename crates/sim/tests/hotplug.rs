@@ -153,7 +153,7 @@ fn a_cpu_that_deadline_tasks_need_stays() {
     assert_eq!(plugged, [100, 250]);
     assert_eq!(
         outcome.notes,
-        ["hotplug at 150000000 ns is refused, as in Linux: CPU 2 has to stay (EBUSY): 1.550 CPUs are promised to \
+        ["hotplug at 150 ms is refused, as in Linux: CPU 2 has to stay (EBUSY): 1.550 CPUs are promised to \
           SCHED_DEADLINE tasks (and fair servers), and without it there are 0.950; end some of them, or lower their \
           runtimes, first"]
     );

@@ -42,4 +42,5 @@ pub use error::{Error, Severity, Source};
 pub use groups::{DEFAULT_WEIGHT, MAX_GROUP_DEPTH, normalize_path};
 pub use place::SourceMap;
 pub use plain::plain;
+pub use suggest::nearest;
 pub use units::parse_duration;

@@ -1,7 +1,12 @@
 //! "Did you mean": the nearest right name to a wrong one.
 
 /// The nearest of `names` to `wrong`, if it is near enough to have been meant.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+///
+/// ```
+/// assert_eq!(vruntime_workload::nearest("wbe.json", ["web.json", "hogs.json"]), Some("web.json"));
+/// assert_eq!(vruntime_workload::nearest("nowhere.json", ["forever.json"]), None);
+/// ```
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The distance is quadratic in length, and nobody mistypes a name of this size by a letter.
     if wrong.len() > 64 {
         return None;

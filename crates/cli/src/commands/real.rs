@@ -162,7 +162,7 @@ fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
     };
     let mut json = run_json(&info, observed.collect());
     if let Value::Object(fields) = &mut json {
-        for absent in ["hz", "preempt", "autogroup", "costs"] {
+        for absent in ["hz", "preempt", "autogroup", "costs", "emulated"] {
             fields.remove(absent);
         }
     }

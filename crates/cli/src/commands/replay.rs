@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::miette;
 use serde_json::json;
 use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_sched::class::deadline::SchedError;
@@ -389,7 +389,7 @@ fn rules(map: &[String]) -> miette::Result<Rules> {
     for text in map {
         let path = Path::new(text);
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
-            let bytes = contents(path)?;
+            let bytes = input::contents(path, "name a file of rules, such as map.toml (docs/replay.md)")?;
             rules.add_file(text, &bytes)?;
         } else {
             rules.add(text)?;
@@ -398,13 +398,9 @@ fn rules(map: &[String]) -> miette::Result<Rules> {
     Ok(rules)
 }
 
-fn contents(path: &Path) -> miette::Result<Vec<u8>> {
-    input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))
-}
-
 /// What `--cgroups` names.
 pub(crate) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
-    let bytes = contents(path)?;
+    let bytes = input::contents(path, "name what the script of docs/replay.md wrote")?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)
 }
 

@@ -45,10 +45,13 @@ pub(super) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
 
 pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     let message = format!("cannot read {}: {error}", path.display());
-    match error.help() {
-        Some(help) => miette!(help = help, "{message}"),
-        None => miette!("{message}"),
-    }
+    let wanted =
+        "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads text from standard input";
+    let help = match error {
+        read::Error::Io(error) => crate::input::help_with(path, error, wanted),
+        other => other.help().unwrap_or(wanted).to_owned(),
+    };
+    miette!(help = help, "{message}")
 }
 
 fn info(arguments: &TraceInfo) -> miette::Result<Ended> {

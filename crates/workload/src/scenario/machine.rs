@@ -1,11 +1,12 @@
 //! `machine`: a topology in one string, or a table with capacities and the rest.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use toml::de::DeValue;
 
 use super::Spanned;
-use super::fields::Fields;
+use super::fields::{Fields, Value};
 
 /// The machine a scenario runs on, as far as the file says. What is missing is the machine crate's default; whether
 /// the topology makes sense is that crate's to tell.
@@ -15,8 +16,8 @@ pub struct Machine {
     pub topology: Option<Spanned<String>>,
     /// An XML file that `lstopo` wrote, relative to the scenario's folder.
     pub lstopo: Option<Spanned<PathBuf>>,
-    /// Capacity of each CPU, 1..=1024; empty: all 1024.
-    pub capacities: Vec<u32>,
+    /// Capacity of each CPU, 1..=1024; none: all 1024.
+    pub capacities: Option<Spanned<Vec<u32>>>,
     /// Distance of each NUMA node to each, a row a node, as in ACPI's SLIT (10 to itself); none: 10 and 20.
     pub node_distances: Option<Spanned<Vec<Vec<u32>>>>,
     /// What a core with two busy threads does in comparison with one busy thread, thousandths, 1000..=2000.
@@ -85,11 +86,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         let message = "[machine] has both `topology` and `lstopo`".to_owned();
         inner.bad(lstopo.span.clone(), message, "one machine too many", "remove one of them");
     }
-    let mut capacities = Vec::new();
-    for entry in inner.array("capacities", "a list of capacities, one a CPU").unwrap_or_default() {
-        let capacity = inner.integer_in("capacities", entry, 1..=1024, "a capacity");
-        capacities.extend(capacity.map(|capacity| capacity as u32));
-    }
+    let capacities = capacities(&mut inner);
     let node_distances = node_distances(&mut inner);
     let smt_speedup_permille = smt_speedup(&mut inner);
     let governor = inner
@@ -205,14 +202,27 @@ fn idle_state(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> 
     IdleTable { name, exit_latency_ns, residency_ns: residency.unwrap_or(exit_latency_ns) }
 }
 
+/// From the first of several values to the last.
+fn span_of(values: &[Value<'_>]) -> Range<usize> {
+    match (values.first(), values.last()) {
+        (Some(first), Some(last)) => first.span().start..last.span().end,
+        _ => 0..0,
+    }
+}
+
+/// Whether there are as many as CPUs is for that crate to tell, too.
+fn capacities(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<u32>>> {
+    const KEY: &str = "capacities";
+    let entries = fields.array(KEY, "a list of capacities, one a CPU").filter(|entries| !entries.is_empty())?;
+    let capacity = |entry| fields.integer_in(KEY, entry, 1..=1024, "a capacity").map(|capacity| capacity as u32);
+    Some(Spanned { value: entries.iter().filter_map(capacity).collect(), span: span_of(entries) })
+}
+
 /// A square table; whether it fits the machine is that crate's to tell.
 fn node_distances(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<Vec<u32>>>> {
     const KEY: &str = "node_distances";
     let rows = fields.array(KEY, "a list of rows, one a NUMA node, such as [[10, 16], [16, 10]]")?;
-    let whole = match (rows.first(), rows.last()) {
-        (Some(first), Some(last)) => first.span().start..last.span().end,
-        _ => 0..0,
-    };
+    let whole = span_of(rows);
     let mut table = Vec::new();
     for row in rows {
         let DeValue::Array(cells) = row.get_ref() else {

@@ -100,7 +100,10 @@ fn a_machine_as_a_table() {
     .machine
     .expect("there is one");
     assert_eq!(topology.as_deref().map(String::as_str), Some("core:2 pu:2"));
-    assert_eq!((lstopo, capacities, smt_speedup_permille), (None, vec![1024, 1024, 446, 446], Some(1250)));
+    assert_eq!(
+        (lstopo, capacities.map(|all| all.value), smt_speedup_permille),
+        (None, Some(vec![1024, 1024, 446, 446]), Some(1250))
+    );
     assert_eq!(node_distances, None);
     let machine = read(&format!("machine.lstopo = \"m.xml\"\n{TASK}")).machine.expect("there is one");
     assert_eq!(machine.lstopo.as_deref().map(std::path::PathBuf::as_path), Some(Path::new("m.xml")));

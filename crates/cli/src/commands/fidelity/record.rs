@@ -156,7 +156,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
     let mut own: Vec<(String, ScenarioFile)> = Vec::new();
     for path in paths {
         let file = path.display().to_string();
-        let bytes = crate::input::read_file(path).into_diagnostic().wrap_err_with(|| format!("cannot read {file}"))?;
+        let bytes = crate::input::contents(path, "name an rt-app file")?;
         let plain = |error: serde_json::Error| {
             let help = "a recording holds an rt-app file as plain JSON: no comments, no commas before closing brackets, no TOML";
             miette!(help = help, "{file}: {error}")
@@ -451,7 +451,8 @@ mod tests {
         assert!(!outcome.interrupted && outcome.end >= 1_000_000_000 && outcome.switches > 100, "{name}: {outcome:?}");
         for note in &outcome.notes {
             // Tasks end one by one behind the second, and leave others to wait for them.
-            let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(" ns")?.0.parse::<u64>().ok());
+            let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(','));
+            let since = since.and_then(|(at, _)| vruntime_workload::parse_duration(&at.replace(' ', "")).ok());
             let counted = note.starts_with("the run ended at ") || note.ends_with(" more tasks wait");
             assert!(counted || since > Some(900_000_000), "{name}: {note}");
         }
