@@ -84,6 +84,9 @@ pub struct Config<T> {
     /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
     /// host says what it takes on its machine.
     pub newidle_cost_ns: u64,
+    /// How many of 1024 times a CPU that goes idle looks for work at the beginning, where that hangs on how often it has helped before
+    /// (`NI_RANDOM`): 512 after boot.
+    pub newidle_ratio: u32,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
     /// Which CPUs have real-time and deadline tasks for others.
@@ -124,6 +127,7 @@ impl Config<Knobs> {
             balancer: kernel.balancer,
             throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
+            newidle_ratio: 512,
             rt_limit: kernel.rt_limit,
             overload: kernel.overload,
             rt_group_sched: kernel.rt_group_sched,
@@ -150,6 +154,7 @@ impl Config<Knobs> {
             balancer: self.balancer,
             throttle: self.throttle,
             newidle_cost_ns: self.newidle_cost_ns,
+            newidle_ratio: self.newidle_ratio,
             rt_limit: self.rt_limit,
             overload: self.overload,
             rt_group_sched: self.rt_group_sched,

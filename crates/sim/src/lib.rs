@@ -134,6 +134,7 @@ where
     }
     scheduler.callers = Callers::One;
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
+    scheduler.newidle_ratio = spec.costs.newidle_ratio.min(1024) as u32;
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();
     scheduler.energy = energy::looked_at(spec);

@@ -116,12 +116,12 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing is tried every second time, as after boot.
+    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing is tried `ratio` of 1024
+    /// times.
     ///
-    /// How often it is tried later hangs on what the machine has done: where it has not helped for a while it is tried so seldom that it stays
-    /// so. (Watched on a real 6.18 that had been up for hours: of 102 times that a CPU went idle while a task had waited more than 0.5 ms
-    /// on the other, it pulled none.) What a recorded machine had done before, nothing says: `crates/sim/COSTS.md`.
-    fn new(interval: u64, now: u64, jiffies: u64) -> Self {
+    /// How often it is tried later hangs on what the machine has done: it follows, 512 tries late, how often it has helped
+    /// (`crates/sim/COSTS.md` has what a real machine's was).
+    fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         Self {
             last_balance: jiffies,
             interval,
@@ -129,8 +129,8 @@ impl DomainState {
             max_newidle_lb_cost: 0,
             last_decay: now,
             newidle_calls: 512,
-            newidle_success: 256,
-            newidle_ratio: 512,
+            newidle_success: ratio / 2,
+            newidle_ratio: ratio,
         }
     }
 
@@ -167,7 +167,8 @@ impl DomainState {
         self.newidle_calls += 1;
         self.newidle_success += success;
         if self.newidle_calls >= 1024 {
-            self.newidle_ratio = self.newidle_success.min(1024);
+            // Few tries that all help count for more than there were: up to several times 1024 (seen on a real 6.18: 2048).
+            self.newidle_ratio = self.newidle_success;
             self.newidle_calls /= 2;
             self.newidle_success /= 2;
         }
@@ -182,11 +183,12 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
     // less a tick), not 28. Of older balancers nobody has watched it.
     let idled = shared.config.balancer >= Balancer::V6_1;
     let jiffies = shared.config.balancer.time(shared, now);
+    let ratio = shared.config.newidle_ratio;
     let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
     let mut states: Vec<DomainState> =
-        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now, jiffies)).collect();
+        shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now, jiffies, ratio)).collect();
     let most = shared.domains.most_levels().max(states.len());
-    states.resize_with(most, || DomainState::new(1_000_000, now, jiffies));
+    states.resize_with(most, || DomainState::new(1_000_000, now, jiffies, ratio));
     states
 }
 
@@ -260,5 +262,26 @@ impl RqBalance {
         let diff = delta as i64 - self.avg_idle as i64;
         self.avg_idle = self.avg_idle.saturating_add_signed(diff / 8).min(most);
         self.idle_stamp = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DomainState;
+
+    /// As read in a real 6.18: the chance follows after 512 tries, and what helps by luck while it is low counts for many.
+    #[test]
+    fn newly_idle_balancing_follows_what_has_helped() {
+        let mut state = DomainState::new(1_000_000, 0, 0, 200);
+        for tried in 0..512 {
+            assert_eq!(state.newidle_ratio, 200);
+            state.newidle_tried(u32::from(tried % 4 == 0));
+        }
+        assert_eq!(state.newidle_ratio, 100 + 128, "what is older counts for half");
+        let mut lucky = DomainState::new(1_000_000, 0, 0, 0);
+        for tried in 0..512 {
+            lucky.newidle_tried(if tried < 2 { 1024 } else { 0 });
+        }
+        assert_eq!(lucky.newidle_ratio, 2048);
     }
 }
