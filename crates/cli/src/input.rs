@@ -180,17 +180,13 @@ pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String 
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match error.kind() {
         io::ErrorKind::NotFound if !folder.exists() => format!("there is no folder {}", folder.display()),
+        io::ErrorKind::NotFound if path.is_symlink() => "it is a link to what is not there".to_owned(),
         io::ErrorKind::NotFound => {
             let names: Vec<String> = names_in(folder);
             let meant = path.file_name().and_then(|name| nearest(name.to_str()?, names.iter().map(String::as_str)));
             meant.map_or(wanted.to_owned(), |meant| format!("did you mean {}?", path.with_file_name(meant).display()))
         }
-        io::ErrorKind::IsADirectory => {
-            let known = |name: &String| [".toml", ".json"].iter().any(|extension| name.ends_with(extension));
-            let first = names_in(path).into_iter().find(known);
-            let such = first.map(|name| format!(", such as {}", path.join(name).display())).unwrap_or_default();
-            format!("it is a folder: name a file{such}")
-        }
+        io::ErrorKind::IsADirectory => format!("it is a folder: {wanted}"),
         _ => wanted.to_owned(),
     }
 }

@@ -157,7 +157,8 @@ pub(crate) fn plan(
     for (index, name) in options.feature.iter().enumerate() {
         kernel.feature(name).map_err(|error| unknown(&error))?;
         let bare = without_no(name);
-        if let Some(next) = options.feature[index + 1..].iter().find(|next| without_no(next) == bare) {
+        let later = options.feature[index + 1..].iter().rfind(|next| without_no(next) == bare);
+        if let Some(next) = later.filter(|next| *next != name) {
             output::note(&format!("--feature {name} has no effect: --feature {next} comes after it"));
         }
         let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { continue };

@@ -181,7 +181,12 @@ fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
     let meant = on_one_line(&fails(&["run", &at("wbe.json")]));
     assert!(meant.contains("did you mean") && meant.ends_with("web.json?"), "{meant}");
     let inside = on_one_line(&fails(&["run", &at("")]));
-    assert!(inside.contains("it is a folder: name a file, such as") && inside.ends_with("web.json"), "{inside}");
+    assert!(inside.contains("it is a folder: name an rt-app file"), "{inside}");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(at("gone.json"), at("link.json")).expect("it can be made");
+        assert!(on_one_line(&fails(&["run", &at("link.json")])).contains("a link to what is not there"));
+    }
     let above = on_one_line(&fails(&["run", &at("no/web.json")]));
     assert!(above.contains("there is no folder"), "{above}");
     assert!(on_one_line(&fails(&["fidelity", &at("zzzzzzzz")])).contains("--record DIR"));
@@ -203,6 +208,7 @@ fn a_feature_that_is_given_twice_is_told() {
         "{told}"
     );
     assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
+    assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
 }
 
 #[test]

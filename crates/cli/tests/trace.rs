@@ -164,10 +164,8 @@ fn a_run_and_its_trace_are_analysed_alike() {
     assert_eq!(count(&live, &["wakeup"]), count(&read, &["wakeup"]));
     let causes = ["newidle", "periodic", "nohz_idle", "idle"];
     assert_eq!(count(&live, &causes), count(&read, &causes), "{live} {read}");
-    // One of a tick just before the task it interrupts goes to sleep looks as if it was for that.
     let newidle = (count(&live, &["newidle"]), count(&read, &["newidle"]));
-    let all = count(&live, &causes);
-    assert!(newidle.0 > 10 && newidle.0.abs_diff(newidle.1) * 20 <= all, "{newidle:?} of {all}");
+    assert!(newidle.0 > 10 && newidle.0.abs_diff(newidle.1) * 20 <= newidle.0, "{newidle:?}");
 }
 
 /// Lines that are to be perf's are nothing but those: what is to know goes to standard error.

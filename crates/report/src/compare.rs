@@ -2,14 +2,16 @@
 
 mod metrics;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
 use crate::printable::printable;
-use crate::results::Results;
+use crate::results::{GroupResult, Results};
 use crate::table::{grid, name_of};
 use crate::units::three;
-use metrics::{ENERGY, Family, IDLE_WAITS, Metric, OF_CLASSES, OF_GROUPS, Subject};
+use metrics::{ENERGY, Family, IDLE_WAITS, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
 
 /// One of the things compared: a kernel, a machine, a file, or a combination.
 #[derive(Clone, Debug)]
@@ -24,9 +26,14 @@ pub struct Variant {
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
+    /// Of each run of each variant.
+    indexes: Vec<Vec<Index>>,
     /// Some were stopped: nothing is said of what differs.
     unfinished: bool,
 }
+
+/// So many of those that are left out are named.
+const NAMED: usize = 12;
 
 /// Tasks of a class that has less of a CPU in every variant do not lead: what they see is chance more often than not.
 const NEXT_TO_NOTHING: f64 = 0.001;
@@ -75,6 +82,12 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// Whether it is that of a class, too: CPU time and waits of a group that is one of `of_one_class`.
+    fn is_told(&self, of_one_class: &BTreeSet<&str>) -> bool {
+        let shared = OF_CLASSES.iter().any(|metric| metric.key == self.metric.key);
+        matches!(self.subject, Subject::Group(path) if shared && of_one_class.contains(path))
+    }
+
     /// Whether enough is behind the reference's cell and this one to make a sentence of their difference.
     fn is_of_enough(&self, variant: usize) -> bool {
         [0, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
@@ -94,8 +107,12 @@ struct Standout<'a> {
 impl Comparison {
     /// Compares the variants, the first being the reference. None if there are fewer than two, or one has no run.
     pub fn new(variants: Vec<Variant>) -> Option<Self> {
-        (variants.len() >= 2 && variants.iter().all(|variant| !variant.runs.is_empty()))
-            .then_some(Self { variants, unfinished: false })
+        (variants.len() >= 2 && variants.iter().all(|variant| !variant.runs.is_empty())).then(|| Self::of(variants))
+    }
+
+    fn of(variants: Vec<Variant>) -> Self {
+        let indexes = variants.iter().map(|variant| variant.runs.iter().map(Index::new).collect()).collect();
+        Self { variants, indexes, unfinished: false }
     }
 
     /// The same of runs that were stopped somewhere: their figures are of unequal lengths of time, and nothing stands out.
@@ -115,51 +132,65 @@ impl Comparison {
 
     /// Of every class, of every group but the root, and of the machine.
     fn rows(&self) -> Vec<Row<'_>> {
-        let mut classes: Vec<(&str, usize, usize)> = Vec::new();
+        let mut sizes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut classes = Vec::new();
         for class in self.variants.iter().flat_map(|variant| &variant.runs[0].classes) {
-            match classes.iter_mut().find(|(name, ..)| *name == class.name) {
-                Some((_, least, most)) => (*least, *most) = ((*least).min(class.tasks), (*most).max(class.tasks)),
-                None => classes.push((&class.name, class.tasks, class.tasks)),
-            }
+            let (least, most) = sizes.entry(&class.name).or_insert_with(|| {
+                classes.push(class.name.as_str());
+                (class.tasks, class.tasks)
+            });
+            (*least, *most) = ((*least).min(class.tasks), (*most).max(class.tasks));
         }
         let mut rows = Vec::new();
-        for (class, least, most) in classes {
+        for class in classes {
+            let (least, most) = sizes[class];
             let name =
                 if least == most { name_of(class, least) } else { format!("{} x{least} to {most}", printable(class)) };
             rows.extend(OF_CLASSES.iter().map(|metric| self.row(Subject::Class(class), &name, metric)));
         }
-        let of_classes = rows.len();
-        let mut groups: Vec<&str> = Vec::new();
-        for group in self.variants.iter().flat_map(|variant| variant.runs[0].groups.iter().skip(1)) {
-            if !groups.contains(&group.path.as_str()) {
-                groups.push(&group.path);
-            }
-        }
-        for group in groups {
-            let name = format!("group {}", printable(group));
-            for metric in &OF_GROUPS {
-                let row = self.row(Subject::Group(group), &name, metric);
-                let known = row.cells.iter().any(Option::is_some);
-                // Of a group that one class is in, with all its tasks, this is told already.
-                let told = |other: &Row<'_>| other.metric.key == metric.key && other.cells == row.cells;
-                if known && !rows[..of_classes].iter().any(told) {
-                    rows.push(row);
-                }
-            }
+        let mut known = BTreeSet::new();
+        let groups = self.variants.iter().flat_map(|variant| variant.runs[0].groups.iter().skip(1));
+        for path in groups.map(|group| group.path.as_str()).filter(|path| known.insert(*path)) {
+            let name = format!("group {}", elided(&printable(path)));
+            // What no limit did is nothing to tell.
+            let limited = self.groups_at(path).any(|group| group.limit.is_some());
+            let metrics = OF_GROUPS.iter().filter(|metric| limited || metric.family != Family::Limits);
+            rows.extend(metrics.map(|metric| self.row(Subject::Group(path), &name, metric)));
         }
         let energy = self.row(Subject::Machine, "machine", &ENERGY);
         rows.extend(energy.cells.iter().any(Option::is_some).then_some(energy));
         rows
     }
 
+    /// That group, in every run that has it.
+    fn groups_at(&self, path: &str) -> impl Iterator<Item = &GroupResult> {
+        let runs = self.variants.iter().flat_map(|variant| &variant.runs).zip(self.indexes.iter().flatten());
+        runs.filter_map(move |(run, index)| index.group(run, path))
+    }
+
+    /// The groups whose tasks are, in every variant, all those of one class and no others: what they get is what it gets.
+    fn of_one_class(&self) -> BTreeSet<&str> {
+        let mut alike: Option<BTreeSet<&str>> = None;
+        for run in self.variants.iter().map(|variant| &variant.runs[0]) {
+            let here = of_one_class(run);
+            alike = Some(match alike {
+                Some(before) => before.intersection(&here).copied().collect(),
+                None => here,
+            });
+        }
+        alike.unwrap_or_default()
+    }
+
     fn row<'a>(&'a self, subject: Subject<'a>, name: &str, metric: &'static Metric) -> Row<'a> {
-        let cells = self.variants.iter().map(|variant| {
-            let values: Vec<f64> = variant.runs.iter().filter_map(|run| metric.of(run, subject)).collect();
+        let cells = self.variants.iter().zip(&self.indexes).map(|(variant, indexes)| {
+            let runs = variant.runs.iter().zip(indexes);
+            let values: Vec<f64> = runs.filter_map(|(run, index)| metric.value_of(run, index, subject)).collect();
             Spread::of(&values)
         });
-        let samples = self.variants.iter().map(|variant| match subject {
-            Subject::Class(class) => {
-                let classes = variant.runs.iter().filter_map(|run| run.class(class));
+        let samples = self.variants.iter().zip(&self.indexes).map(|(variant, indexes)| match subject {
+            Subject::Class(name) => {
+                let runs = variant.runs.iter().zip(indexes);
+                let classes = runs.filter_map(|(run, index)| index.class(run, name));
                 classes.map(metric.samples).fold(0, u64::saturating_add)
             }
             Subject::Group(_) | Subject::Machine => 0,
@@ -173,12 +204,13 @@ impl Comparison {
     pub fn table(&self) -> String {
         let all = self.differing();
         let count = all.len();
-        let mut silent: Vec<String> = Vec::new();
-        for row in &all {
-            let name = row.name.clone();
-            if !silent.contains(&name) && !all.iter().any(|other| other.subject == row.subject && self.changes(other)) {
-                silent.push(name);
-            }
+        let mut seen: BTreeSet<Subject<'_>> =
+            all.iter().filter(|row| self.changes(row)).map(|row| row.subject).collect();
+        let mut silent: Vec<String> =
+            all.iter().filter(|row| seen.insert(row.subject)).map(|row| row.name.clone()).collect();
+        if silent.len() > NAMED {
+            let more = silent.split_off(NAMED).len();
+            silent.push(format!("{more} more"));
         }
         let rows: Vec<Row<'_>> = all.into_iter().filter(|row| self.changes(row)).collect();
         let left_out = count - rows.len();
@@ -208,33 +240,41 @@ impl Comparison {
             let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
             row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
         };
-        let mut rows: Vec<Row<'_>> = self.rows().into_iter().filter(differs).collect();
-        // A class's or a group's place; none is that of the machine. The sort is stable: of equal ones the first in the files is first.
-        let mut places: Vec<(Subject<'_>, bool, f64)> = Vec::new();
-        for row in rows.iter().filter(|row| row.subject != Subject::Machine) {
+        let told = self.of_one_class();
+        let mut rows: Vec<Row<'_>> =
+            self.rows().into_iter().filter(|row| !row.is_told(&told) && differs(row)).collect();
+        // Whether it fares differently, and its CPU time. The sort is stable: of equal ones the first in the files is first.
+        let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
+        for row in &rows {
             let changes = self.changes(row);
-            match places.iter_mut().find(|(subject, ..)| *subject == row.subject) {
-                Some((_, fares, _)) => *fares |= changes,
-                None => places.push((row.subject, changes, self.cpu(row.subject))),
-            }
+            places.entry(row.subject).or_insert_with(|| (false, self.cpu(row.subject))).0 |= changes;
         }
-        let is_group = |subject| matches!(subject, Subject::Group(_));
-        places.sort_by(|a, b| {
-            is_group(a.0).cmp(&is_group(b.0)).then_with(|| b.1.cmp(&a.1)).then_with(|| b.2.total_cmp(&a.2))
+        let kind = |subject| match subject {
+            Subject::Class(_) => 0,
+            Subject::Group(_) => 1,
+            Subject::Machine => 2,
+        };
+        rows.sort_by(|a, b| {
+            let [(a_fares, a_cpu), (b_fares, b_cpu)] = [a, b].map(|row| places[&row.subject]);
+            kind(a.subject)
+                .cmp(&kind(b.subject))
+                .then_with(|| b_fares.cmp(&a_fares))
+                .then_with(|| b_cpu.total_cmp(&a_cpu))
         });
-        rows.sort_by_key(|row| places.iter().position(|(subject, ..)| *subject == row.subject).unwrap_or(places.len()));
         rows
     }
 
     /// The CPU time of a class or group in the variant in which it has most, as a part of one CPU: the mean over the runs.
     fn cpu(&self, subject: Subject<'_>) -> f64 {
-        let of_run = |run: &Results| match subject {
-            Subject::Class(class) => Some(run.share(run.class(class)?.account.cpu_ns)),
-            Subject::Group(group) => Some(run.share(run.group(group)?.cpu_ns)),
+        let of_run = |(run, index): (&Results, &Index)| match subject {
+            Subject::Class(class) => Some(run.share(index.class(run, class)?.account.cpu_ns)),
+            Subject::Group(group) => Some(run.share(index.group(run, group)?.cpu_ns)),
             Subject::Machine => Some(run.share(run.account.cpu_ns)),
         };
-        let mean = |variant: &Variant| variant.runs.iter().filter_map(of_run).sum::<f64>() / variant.runs.len() as f64;
-        self.variants.iter().map(mean).fold(0.0, f64::max)
+        let mean = |(variant, indexes): (&Variant, &Vec<Index>)| {
+            variant.runs.iter().zip(indexes).filter_map(of_run).sum::<f64>() / variant.runs.len() as f64
+        };
+        self.variants.iter().zip(&self.indexes).map(mean).fold(0.0, f64::max)
     }
 
     /// Whether the tasks of a row have CPU time to speak of in any variant; the machine always has.
@@ -246,9 +286,7 @@ impl Comparison {
     /// them matter if they have CPU time to speak of.
     fn changes(&self, row: &Row<'_>) -> bool {
         (1..self.variants.len()).any(|variant| match (row.cells[0], row.cells[variant]) {
-            (Some(base), Some(other)) => {
-                certain(base, other).is_some_and(|(from, to)| (from - to).abs() >= row.metric.floor)
-            }
+            (Some(base), Some(other)) => certain(base, other).is_some_and(|(from, to)| row.metric.matters(from, to)),
             (None, None) => false,
             _ => self.weighs(row),
         })
@@ -319,7 +357,7 @@ impl Comparison {
                 let (Some(base), Some(other)) = (row.cells[0], row.cells[variant]) else { continue };
                 let Some((from, to)) = certain(base, other) else { continue };
                 let floor = row.metric.floor;
-                if (from - to).abs() < floor {
+                if !row.metric.matters(from, to) {
                     continue;
                 }
                 if !row.is_of_enough(variant) {
@@ -351,7 +389,7 @@ impl Comparison {
                      seeds would tell."
                 )
             } else {
-                format!("Nothing stands out: no class of tasks fares differently{bound} with {labels}.")
+                format!("Nothing stands out: no class of tasks and no group fares differently{bound} with {labels}.")
             });
         }
         let mut text = String::from("What stands out: ");
@@ -474,8 +512,8 @@ impl Comparison {
         table
     }
 
-    /// The comparison as JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, one of class and group
-    /// null, and the sentence.
+    /// The comparison as JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, one of class and group null,
+    /// and of the machine both, and the sentence.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows()
@@ -503,10 +541,11 @@ impl Comparison {
 
 /// Mean, smallest and largest value over the runs, for every class, group and metric.
 pub fn spread_table(runs: &[Results]) -> String {
-    let all = Comparison { variants: vec![Variant { label: String::new(), runs: runs.to_vec() }], unfinished: false };
+    let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let mut last = None;
     let mut lines = Vec::new();
-    for row in all.rows() {
+    let told = all.of_one_class();
+    for row in all.rows().into_iter().filter(|row| !row.is_told(&told)) {
         let Some(spread) = row.cells[0] else { continue };
         if row.metric.key == IDLE_WAITS && spread.max == 0.0 {
             continue;
@@ -529,13 +568,45 @@ fn whose(subject: Subject<'_>) -> String {
     }
 }
 
-/// In data: the class, and the group.
+/// In data: the class, and the group; of the machine neither.
 fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
     match subject {
         Subject::Class(class) => (Some(class), None),
         Subject::Group(group) => (None, Some(group)),
-        Subject::Machine => (Some("machine"), None),
+        Subject::Machine => (None, None),
     }
+}
+
+/// The groups of a run whose tasks, those of groups below included, are all those of one class, and no others.
+fn of_one_class(run: &Results) -> BTreeSet<&str> {
+    let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
+    let mut mixed = vec![false; run.groups.len()];
+    for task in &run.tasks {
+        let mut above = Some(task.group);
+        while let Some(group) = above.filter(|&group| group < run.groups.len()) {
+            mixed[group] |= *classes[group].get_or_insert(task.class) != task.class;
+            above = run.groups[group].parent;
+        }
+    }
+    let whole = |at: usize, group: &GroupResult| {
+        let class = classes[at].and_then(|class| run.classes.get(class));
+        class.is_some_and(|class| !mixed[at] && group.tasks == class.tasks)
+    };
+    let groups = run.groups.iter().enumerate().filter(|(at, group)| whole(*at, group));
+    groups.map(|(_, group)| group.path.as_str()).collect()
+}
+
+/// A path whose middle is left out where it is long: its beginning tells where it is, its end what it is.
+fn elided(path: &str) -> String {
+    const MOST: usize = 30;
+    const END: usize = 19;
+    let length = path.chars().count();
+    if length <= MOST {
+        return path.to_owned();
+    }
+    let start: String = path.chars().take(MOST - 1 - END).collect();
+    let end: String = path.chars().skip(length - END).collect();
+    format!("{start}…{end}")
 }
 
 fn value(metric: &Metric, cell: Option<Spread>) -> String {

@@ -225,53 +225,102 @@ fn a_page_sorts_by_value_and_every_column_has_a_name() {
     assert_eq!(heads(once.page_table()), ["Tasks", "Metric", "a", "b", "Change"], "of one run there is no spread");
 }
 
-/// What a group's tasks get is told once if it is what one class gets; what its limit did is told beside it.
+/// The run with `web` in `/all/web`, which is throttled for so long if it has a limit, and `hog` in `/all`.
+fn run_in_groups(label: &str, throttled_ms: Option<u64>) -> Variant {
+    let mut results = run(300, 10);
+    let group = |path: &str, parent, tasks, cpu_ms: u64, limit| crate::GroupResult {
+        path: path.to_owned(),
+        parent,
+        tasks,
+        cpu_ns: cpu_ms * 1_000_000,
+        limit,
+        ..Default::default()
+    };
+    let limit = throttled_ms.map(|ms| crate::LimitResult {
+        nr_periods: 10,
+        nr_throttled: 4,
+        throttled_ns: ms * 1_000_000,
+        ..Default::default()
+    });
+    results.groups = vec![
+        group("/", None, 2, 1300, None),
+        group("/all", Some(0), 2, 1300_u64.saturating_sub(throttled_ms.unwrap_or(0)), None),
+        group("/all/web", Some(1), 1, 300, limit),
+        group("/empty", Some(0), 0, 300, None),
+    ];
+    for (task, group) in results.tasks.iter_mut().zip([2, 1]) {
+        task.group = group;
+    }
+    Variant { label: label.to_owned(), runs: vec![results] }
+}
+
+/// What a group gets in which one class is alone is told once to people; what its limit did is told beside it.
 #[test]
 fn groups_are_rows_where_they_tell_more_than_classes() {
-    let with_groups = |label: &str, throttled_ms: u64| {
-        let mut results = run(300, 10);
-        let group = |path: &str, cpu_ms: u64, limit| crate::GroupResult {
-            path: path.to_owned(),
-            cpu_ns: cpu_ms * 1_000_000,
-            limit,
-            ..Default::default()
-        };
-        let limit = crate::LimitResult {
-            nr_periods: 10,
-            nr_throttled: 4,
-            throttled_ns: throttled_ms * 1_000_000,
-            ..Default::default()
-        };
-        results.groups =
-            vec![group("/", 1300, None), group("/all", 1300 - throttled_ms, None), group("/all/web", 300, Some(limit))];
-        Variant { label: label.to_owned(), runs: vec![results] }
-    };
-    let comparison = Comparison::new(vec![with_groups("a", 50), with_groups("b", 250)]).unwrap();
-    let rows: Vec<(Subject<'_>, &str)> = comparison.rows().iter().map(|row| (row.subject, row.metric.name)).collect();
-    let has = |path, name| rows.contains(&(Subject::Group(path), name));
-    assert!(has("/all", "CPU %") && !has("/all/web", "CPU %") && has("/all/web", "throttled for"), "{rows:?}");
-    assert!(!rows.iter().any(|(subject, _)| *subject == Subject::Group("/")), "the root is the machine");
+    let comparison = Comparison::new(vec![run_in_groups("a", Some(50)), run_in_groups("b", Some(250))]).unwrap();
     let table = comparison.table();
     fits(&table);
-    let cells = |name: &str| {
+    let cells = |table: &str, name: &str| {
         let line = table.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {table}"));
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(cells("group /all "), ["group", "/all", "CPU", "%", "125.0", "105.0", "-20.00", "pp"]);
+    assert_eq!(cells(&table, "group /all "), ["group", "/all", "CPU", "%", "125.0", "105.0", "-20.00", "pp"]);
     assert_eq!(
-        cells("group /all/web"),
-        ["group", "/all/web", "throttled", "for", "50.0", "ms", "250", "ms", "+400.0", "%"]
+        cells(&table, "group /all/web"),
+        ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+400.0", "%"],
+        "not what `web` gets"
     );
+    // Whoever is in no class's place has rows of its own, whatever the figures are.
+    assert!(comparison.whole_table().contains("group /empty"), "{}", comparison.whole_table());
     let sentence = comparison.sentence().replace('\n', " ");
     assert!(
         sentence.starts_with(
-            "What stands out: the throttled time of group `/all/web` is 5.00 times as high with b as with a"
+            "What stands out: the time for which CPUs were throttled of group `/all/web` is 5.00 times as high with b as with a \
+             (25.00 % of the time against 5.00 % of the time)"
         ),
         "{sentence}"
     );
+}
+
+#[test]
+fn data_has_every_figure_of_every_group() {
+    let comparison = Comparison::new(vec![run_in_groups("a", None), run_in_groups("b", Some(250))]).unwrap();
     let json = comparison.json();
     let cells = json["cells"].as_array().expect("a list");
-    let throttled: Vec<_> = cells.iter().filter(|cell| cell["metric"] == "throttled").collect();
-    assert_eq!(throttled.len(), 1, "a group without a limit has none: {throttled:?}");
-    assert_eq!((&throttled[0]["class"], &throttled[0]["group"]), (&Value::Null, &json!("/all/web")));
+    let of = |path: &str, metric: &str| {
+        let fitting = |cell: &&Value| cell["group"] == path && cell["metric"] == metric && cell["class"].is_null();
+        cells.iter().find(fitting).map(|cell| [0, 1].map(|variant| cell["values"][variant]["mean"].clone()))
+    };
+    assert_eq!(of("/all/web", "share"), Some([json!(30.0), json!(30.0)]));
+    assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(25.0)]), "no limit throttles nobody");
+    assert_eq!(of("/all", "throttled"), None, "there is none in any");
+    assert!(of("/empty", "share").is_some());
+    assert!(comparison.sentence().contains("throttled of"), "{}", comparison.sentence());
+}
+
+/// As a change they would be: 0 % higher.
+#[test]
+fn what_hardly_changes_does_not_stand_out() {
+    let comparison = Comparison::new(vec![run_in_groups("a", Some(6000)), run_in_groups("b", Some(6050))]);
+    let text = comparison.map(|comparison| format!("{}{}", comparison.table(), comparison.sentence())).unwrap();
+    assert!(!text.contains("throttled"), "{text}");
+}
+
+#[test]
+fn many_groups_with_long_names_are_left_to_the_data() {
+    let mut variants = [run_in_groups("a", Some(50)), run_in_groups("b", Some(250))];
+    for variant in &mut variants {
+        let like = variant.runs[0].groups[3].clone();
+        variant.runs[0].groups.extend((0..10_000).map(|index| crate::GroupResult {
+            path: format!("/kubepods.slice/kubepods-burstable.slice/docker-{index:048x}.scope"),
+            ..like.clone()
+        }));
+    }
+    let comparison = Comparison::new(variants.into()).unwrap();
+    let table = comparison.table();
+    assert!(table.contains(" more (--all"), "{table}");
+    assert!(table.lines().count() < 20, "{table}");
+    fits(&table);
+    assert!(comparison.whole_table().contains("group /kubepods.…"), "elided in the middle");
+    fits(comparison.whole_table().lines().next().expect("a head"));
 }

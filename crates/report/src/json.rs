@@ -41,7 +41,7 @@ pub struct RunInfo {
     pub gate: bool,
     /// The cost profile.
     pub costs: String,
-    /// Whether that is what software emulation takes.
+    /// Whether that is what software emulation takes: the recordings' field.
     pub emulated: bool,
 }
 

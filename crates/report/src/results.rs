@@ -518,9 +518,4 @@ impl Results {
     pub fn class(&self, name: &str) -> Option<&ClassResult> {
         self.classes.iter().find(|class| class.name == name)
     }
-
-    /// A group by its path.
-    pub fn group(&self, path: &str) -> Option<&GroupResult> {
-        self.groups.iter().find(|group| group.path == path)
-    }
 }

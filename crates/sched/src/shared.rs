@@ -85,7 +85,7 @@ pub struct Config<T> {
     /// host says what it takes on its machine.
     pub newidle_cost_ns: u64,
     /// How many of 1024 times a CPU that goes idle looks for work at the beginning, where that hangs on how often it has helped before
-    /// (`NI_RANDOM`): 512 after boot.
+    /// (`NI_RANDOM`): 512 after boot; 1024 and more: always.
     pub newidle_ratio: u32,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,

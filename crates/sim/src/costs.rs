@@ -112,9 +112,9 @@ costs! {
     /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
     /// are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// How many of 1024 times that is tried at the beginning, where it is tried as often as it has helped before (`NI_RANDOM`): half of them
-    /// after boot, fewer on a machine that has been up for a while.
-    newidle_ratio:           512,     237,     237,     512;
+    /// How many of 1024 times that is tried at the beginning, where it is tried as often as it has helped before (`NI_RANDOM`): 512
+    /// after boot, then whatever the machine's work has made it; 1024 and more: always.
+    newidle_ratio:           512,     512,     237,     512;
     /// What a thread of the emulator's on a CPU of the host's takes for each interrupt of a timer.
     host_io_ns:                0,       0,     0,  18_000;
     /// Thousandths of its time for which a virtual CPU holds a lock of its emulator's (QEMU: reading the time stamp counter). One whom

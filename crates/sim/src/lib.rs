@@ -134,7 +134,7 @@ where
     }
     scheduler.callers = Callers::One;
     scheduler.newidle_cost_ns = spec.costs.newidle_max_ns;
-    scheduler.newidle_ratio = spec.costs.newidle_ratio.min(1024) as u32;
+    scheduler.newidle_ratio = u32::try_from(spec.costs.newidle_ratio).unwrap_or(u32::MAX);
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();
     scheduler.energy = energy::looked_at(spec);

@@ -1,5 +1,7 @@
 //! What is compared of each class of tasks, of each group, and of the machine.
 
+use std::collections::BTreeMap;
+
 use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{count, percent, three, time};
 
@@ -30,8 +32,32 @@ pub(super) enum Read {
     Machine(fn(&Results) -> Option<f64>),
 }
 
+/// Where in a run's results each class and each group is: there may be thousands.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    classes: BTreeMap<String, usize>,
+    groups: BTreeMap<String, usize>,
+}
+
+impl Index {
+    pub(super) fn new(run: &Results) -> Self {
+        Self {
+            classes: run.classes.iter().zip(0..).map(|(class, at)| (class.name.clone(), at)).collect(),
+            groups: run.groups.iter().zip(0..).map(|(group, at)| (group.path.clone(), at)).collect(),
+        }
+    }
+
+    pub(super) fn class<'a>(&self, run: &'a Results, name: &str) -> Option<&'a ClassResult> {
+        run.classes.get(*self.classes.get(name)?)
+    }
+
+    pub(super) fn group<'a>(&self, run: &'a Results, path: &str) -> Option<&'a GroupResult> {
+        run.groups.get(*self.groups.get(path)?)
+    }
+}
+
 /// Whose a row is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject<'a> {
     Class(&'a str),
     /// With everything below it.
@@ -39,12 +65,21 @@ pub(super) enum Subject<'a> {
     Machine,
 }
 
+/// What changes by a smaller part of itself has hardly changed.
+const NO_CHANGE: f64 = 0.01;
+
 impl Metric {
+    /// Whether a change is large enough to matter.
+    pub(super) fn matters(&self, from: f64, to: f64) -> bool {
+        let change = (from - to).abs();
+        change >= self.floor && change >= NO_CHANGE * from.abs().max(to.abs())
+    }
+
     /// The figure of one run; none if it has no such class or group, or does not know.
-    pub(super) fn of(&self, run: &Results, subject: Subject<'_>) -> Option<f64> {
+    pub(super) fn value_of(&self, run: &Results, index: &Index, subject: Subject<'_>) -> Option<f64> {
         match (&self.read, subject) {
-            (Read::Class(value), Subject::Class(name)) => value(run, run.class(name)?),
-            (Read::Group(value), Subject::Group(path)) => value(run, run.group(path)?),
+            (Read::Class(value), Subject::Class(name)) => value(run, index.class(run, name)?),
+            (Read::Group(value), Subject::Group(path)) => value(run, index.group(run, path)?),
             (Read::Machine(value), Subject::Machine) => value(run),
             _ => None,
         }
@@ -208,7 +243,8 @@ const fn of_groups(
     Metric { name, phrase, key, unit, family, read: Read::Group(read), format, floor, samples: |_| 0, least: 0 }
 }
 
-fn of_one(value: f64) -> String {
+/// What is a percentage already.
+fn percentage(value: f64) -> String {
     percent(value / 100.0)
 }
 
@@ -217,38 +253,41 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         ("CPU %", "CPU time", "share", "% of a CPU"),
         Family::Cpu,
         |results, group| Some(results.share(group.cpu_ns) * 100.0),
-        of_one,
+        percentage,
         0.5,
     ),
     of_groups(
         ("wait %", "time spent waiting for a CPU", "run_delay", "% of the time"),
         Family::Cpu,
         |results, group| Some(results.share(group.run_delay_ns) * 100.0),
-        of_one,
+        percentage,
         1.0,
     ),
     of_groups(
         ("some %", "CPU pressure", "pressure_some", "% of the time"),
         Family::Cpu,
         |results, group| Some(results.share(group.pressure.some.total_ns) * 100.0),
-        of_one,
+        percentage,
         1.0,
     ),
     of_groups(
         ("throttled", "number of throttled periods", "nr_throttled", "count"),
         Family::Limits,
-        |_, group| Some(group.limit?.nr_throttled as f64),
+        |_, group| Some(group.limit.map_or(0.0, |limit| limit.nr_throttled as f64)),
         count,
         2.0,
     ),
     of_groups(
-        ("throttled for", "throttled time", "throttled", "ns"),
+        (THROTTLED, "time for which CPUs were throttled", "throttled", "% of the time"),
         Family::Limits,
-        |_, group| Some(group.limit?.throttled_ns as f64),
-        time,
-        1_000_000.0,
+        |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
+        percentage,
+        1.0,
     ),
 ];
+
+/// Summed over CPUs.
+const THROTTLED: &str = "throttled %";
 
 /// Of the whole machine, where somebody knows what its CPUs take.
 pub(super) const ENERGY: Metric = Metric {

@@ -303,7 +303,7 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
 }
 
 /// The entities of a CPU, each as far from the middle as its [`Se`] says: one table with two ends, so that a CPU which groups have been on
-/// by the thousand and tasks by the dozen, or the other way round, has room for those and no others.
+/// by the thousand and tasks by the dozen, or the other way round, has no places for those that never come.
 #[derive(Debug, Default)]
 pub(crate) struct Entities {
     table: alloc::vec::Vec<Entity>,
