@@ -13,6 +13,8 @@ use vruntime_workload::rtapp::{self, Global, Options};
 use vruntime_workload::scenario::{self, Scenario};
 use vruntime_workload::{Error, Severity, SourceMap, check, nearest};
 
+use crate::interrupt;
+
 /// A file of more bytes than this is refused: no workload is that long, and nothing should fill the memory.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -201,12 +203,12 @@ fn names_in(folder: &Path) -> Vec<String> {
 
 /// The bytes of a file.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    bounded(fs::File::open(path)?)
+    bounded(interrupt::reading(|| fs::File::open(path))?)
 }
 
 fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    interrupt::reading(|| reader.take(MAX_BYTES + 1).read_to_end(&mut bytes))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(io::Error::other(format!("it has more than {} MiB", MAX_BYTES >> 20)));
     }

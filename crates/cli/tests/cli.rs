@@ -469,6 +469,27 @@ fn ctrl_c_keeps_what_there_is() {
     assert!(printed.contains("stopped by Ctrl-C") && printed.contains("digest"), "{printed}");
 }
 
+/// Whoever named a pipe to which nobody writes gets away with one Ctrl-C.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_what_waits_for_its_input() {
+    use std::io::Write;
+    use std::process::{Command as Process, Stdio};
+
+    let mut child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .args(["run", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // More than a pipe holds: when it is written, most has been read.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&vec![b' '; 1 << 20]).unwrap();
+    assert!(Process::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(stdin);
+}
+
 /// Of a comparison that is stopped, what has come to its end is compared; where a side has nothing of that kind nothing stands out.
 #[cfg(unix)]
 #[test]
