@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
 use crate::printable::printable;
-use crate::results::{GroupResult, Results};
+use crate::results::{Account, GroupResult, Results};
 use crate::table::{grid, name_of};
 use crate::units::three;
 use metrics::{ENERGY, Family, IDLE_WAITS, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
@@ -170,15 +170,8 @@ impl Comparison {
 
     /// The groups whose tasks are, in every variant, all those of one class and no others: what they get is what it gets.
     fn of_one_class(&self) -> BTreeSet<&str> {
-        let mut alike: Option<BTreeSet<&str>> = None;
-        for run in self.variants.iter().map(|variant| &variant.runs[0]) {
-            let here = of_one_class(run);
-            alike = Some(match alike {
-                Some(before) => before.intersection(&here).copied().collect(),
-                None => here,
-            });
-        }
-        alike.unwrap_or_default()
+        let each = self.variants.iter().map(|variant| of_one_class(&variant.runs[0]));
+        each.reduce(|all, other| &all & &other).unwrap_or_default()
     }
 
     fn row<'a>(&'a self, subject: Subject<'a>, name: &str, metric: &'static Metric) -> Row<'a> {
@@ -577,7 +570,8 @@ fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// The groups of a run whose tasks, those of groups below included, are all those of one class, and no others.
+/// The groups of a run whose tasks, those of groups below included, are all those of one class, and no others, and were from the
+/// beginning.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
@@ -590,7 +584,9 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     }
     let whole = |at: usize, group: &GroupResult| {
         let class = classes[at].and_then(|class| run.classes.get(class));
-        class.is_some_and(|class| !mixed[at] && group.tasks == class.tasks)
+        // Tasks that came from another group had their time there.
+        let same = |account: &Account| (account.cpu_ns, account.run_delay_ns) == (group.cpu_ns, group.run_delay_ns);
+        class.is_some_and(|class| !mixed[at] && group.tasks == class.tasks && same(&class.account))
     };
     let groups = run.groups.iter().enumerate().filter(|(at, group)| whole(*at, group));
     groups.map(|(_, group)| group.path.as_str()).collect()

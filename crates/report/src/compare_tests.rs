@@ -282,6 +282,18 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     );
 }
 
+/// A class that moved into the group during the run has had time elsewhere.
+#[test]
+fn a_group_that_a_class_came_to_late_has_rows_of_its_own() {
+    let mut variants = [run_in_groups("a", Some(50)), run_in_groups("b", Some(250))];
+    for variant in &mut variants {
+        variant.runs[0].groups[2].cpu_ns /= 2;
+    }
+    let table = Comparison::new(variants.into()).unwrap().whole_table();
+    let web: Vec<&str> = table.lines().skip_while(|line| !line.starts_with("group /all/web")).take(1).collect();
+    assert!(web[0].contains("CPU %") && web[0].contains("15.00"), "{table}");
+}
+
 #[test]
 fn data_has_every_figure_of_every_group() {
     let comparison = Comparison::new(vec![run_in_groups("a", None), run_in_groups("b", Some(250))]).unwrap();

@@ -278,16 +278,14 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         2.0,
     ),
     of_groups(
-        (THROTTLED, "time for which CPUs were throttled", "throttled", "% of the time"),
+        // Summed over CPUs.
+        ("throttled %", "time for which CPUs were throttled", "throttled", "% of the time"),
         Family::Limits,
         |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
         percentage,
         1.0,
     ),
 ];
-
-/// Summed over CPUs.
-const THROTTLED: &str = "throttled %";
 
 /// Of the whole machine, where somebody knows what its CPUs take.
 pub(super) const ENERGY: Metric = Metric {
