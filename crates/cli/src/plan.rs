@@ -154,13 +154,10 @@ pub(crate) fn plan(
     if let Some(scenario) = scenario {
         scenario_settings(scenario, &mut kernel, &mut costs)?;
     }
-    for (index, name) in options.feature.iter().enumerate() {
+    overridden(&options.feature, |name| without_no(name), |name| format!("--feature {name}"));
+    for name in &options.feature {
         kernel.feature(name).map_err(|error| unknown(&error))?;
         let bare = without_no(name);
-        let later = options.feature[index + 1..].iter().rfind(|next| without_no(next) == bare);
-        if let Some(next) = later.filter(|next| *next != name) {
-            output::note(&format!("--feature {name} has no effect: --feature {next} comes after it"));
-        }
         let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { continue };
         if let Some(why) = row.feature.without_effect() {
             output::note(&format!("{bare} makes no difference here: {why}"));
@@ -169,6 +166,7 @@ pub(crate) fn plan(
             output::note(&format!("Linux {} has no {bare}: {first} to {last} do", kernel.name));
         }
     }
+    overridden(&options.set, |(name, _)| name, |(name, value)| format!("--set {name}={value}"));
     for (name, value) in &options.set {
         set(name, *value, &mut kernel, &mut costs).map_err(|bad| bad.report)?;
     }
@@ -442,12 +440,28 @@ fn without_no(name: &str) -> &str {
     name.strip_prefix("NO_").unwrap_or(name)
 }
 
+/// What a part of a kernel's name is about: a feature or a tunable.
+fn part_name(part: &str) -> &str {
+    part.split_once('=').map_or_else(|| without_no(part), |(name, _)| name)
+}
+
+/// Tells of each of `given` that another of the same name comes after it, and says something else.
+fn overridden<T: PartialEq>(given: &[T], name: impl Fn(&T) -> &str, words: impl Fn(&T) -> String) {
+    for (index, one) in given.iter().enumerate() {
+        let last = given[index + 1..].iter().rfind(|next| name(next) == name(one));
+        if let Some(last) = last.filter(|last| *last != one) {
+            output::note(&format!("{} has no effect: {} comes after it", words(one), words(last)));
+        }
+    }
+}
+
 /// A kernel with features and tunables of its own: `6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000`.
 pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
-    let mut parts = text.split('+').map(str::trim);
-    let name = parts.next().unwrap_or_default();
+    let parts: Vec<&str> = text.split('+').map(str::trim).collect();
+    let (name, parts) = parts.split_first().map_or(("", &[][..]), |(name, parts)| (*name, parts));
     let mut parsed = kernel(name).map_err(|error| unknown(&error))?;
-    for part in parts {
+    overridden(parts, |part| part_name(part), |part| format!("+{part} of --kernel {text}"));
+    for &part in parts {
         match part.split_once('=') {
             None => parsed.feature(part).map_err(|error| unknown(&error))?,
             Some((name, value)) => {

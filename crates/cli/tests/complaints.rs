@@ -194,13 +194,15 @@ fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn a_feature_that_is_given_twice_is_told() {
+fn what_is_given_twice_is_told() {
     let web = data("beat.json").display().to_string();
+    let told_of = |options: &[&str]| {
+        let arguments: Vec<&str> = ["run", &web, "--machine", "2"].into_iter().chain(options.iter().copied()).collect();
+        on_one_line(&text(&vruntime(&arguments).stderr))
+    };
     let with = |features: &[&str]| {
         let options = features.iter().flat_map(|feature| ["--feature", feature]);
-        let arguments: Vec<&str> =
-            ["run", &web, "--kernel", "6.12", "--machine", "2"].into_iter().chain(options).collect();
-        on_one_line(&text(&vruntime(&arguments).stderr))
+        told_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
     };
     let told = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
     assert!(
@@ -209,6 +211,17 @@ fn a_feature_that_is_given_twice_is_told() {
     );
     assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
     assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
+    let slices = told_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
+    assert!(
+        slices.contains("--set base_slice_ns=1000000 has no effect: --set base_slice_ns=2000000 comes after it"),
+        "{slices}"
+    );
+    let kernel = told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS"]);
+    assert!(
+        kernel.contains("+NO_WA_BIAS of --kernel 6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS has no effect"),
+        "{kernel}"
+    );
+    assert!(!told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000"]).contains("no effect"));
 }
 
 #[test]

@@ -335,9 +335,22 @@ impl Scenario {
         let duration = fields.duration("duration");
         self.workload.duration = duration.or(self.workload.duration);
         let features = fields.strings("features", "the name of a feature, in quotes");
+        overridden(fields, &features);
         self.features.extend(features.into_iter().map(spanned));
         if let Some(value) = fields.get("set") {
             self.set.extend(numbers(fields, "[set]", value, i64::MIN));
+        }
+    }
+}
+
+/// Tells of features that others further on in the list turn round.
+fn overridden(fields: &mut Fields<'_, '_>, features: &[(&str, Range<usize>)]) {
+    for (index, (name, span)) in features.iter().enumerate() {
+        let other = name.strip_prefix("NO_").map_or_else(|| format!("NO_{name}"), str::to_owned);
+        if features[index + 1..].iter().any(|(later, _)| *later == other) {
+            let message = format!("`{name}` has no effect: `{other}` comes after it");
+            let error = fields.problems.new_error(span.clone(), message, "this one is turned round");
+            fields.warn(error.with_help("leave one of them out"));
         }
     }
 }

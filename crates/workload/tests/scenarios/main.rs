@@ -582,6 +582,13 @@ fn two_tasks_of_one_name_are_warned_of() {
 }
 
 #[test]
+fn features_that_are_turned_round_are_warned_of() {
+    let scenario = read(&format!("features = [\"WA_BIAS\", \"NO_RUN_TO_PARITY\", \"NO_WA_BIAS\"]\n{TASK}"));
+    let told: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
+    assert_eq!(told, [("`WA_BIAS` has no effect: `NO_WA_BIAS` comes after it", Some((1, 13)))]);
+}
+
+#[test]
 fn no_kernel_at_all_is_an_error() {
     let error = scenario::parse("x.toml", format!("kernel = []\n{TASK}").as_bytes(), &Options::default(), &mut files);
     let error = error.expect_err("there is none to run under");

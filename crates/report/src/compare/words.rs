@@ -1,0 +1,153 @@
+//! What stands out of a comparison, in plain words.
+
+use super::Comparison;
+use super::metrics::{Family, Subject};
+use super::rows::{Row, Spread, certain};
+use crate::printable::printable;
+use crate::units::three;
+
+struct Standout<'a> {
+    /// Whether its tasks have CPU time to speak of: those that have come first.
+    weighs: bool,
+    score: f64,
+    row: &'a Row<'a>,
+    variant: usize,
+    base: Spread,
+    other: Spread,
+}
+
+impl Comparison {
+    /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
+    /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
+    /// for it. Tasks with less than a thousandth of a CPU in every variant are named if nobody else is of that kind, and
+    /// behind all others.
+    pub fn sentence(&self) -> String {
+        if self.unfinished {
+            return "What differs is not told: some were stopped before any of their runs had come to its end."
+                .to_owned();
+        }
+        let rows = self.rows();
+        let (best, few) = self.standouts(&rows);
+        if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
+            return wrap("Nothing can be compared: no class of tasks is in more than one of these.");
+        }
+        if best.is_empty() {
+            let labels: Vec<&str> = self.variants.iter().map(|variant| variant.label.as_str()).collect();
+            let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
+            let labels = labels.join(", ");
+            return wrap(&if few {
+                format!(
+                    "Nothing stands out{bound} with {labels} but what rests on too few samples; a longer run or more \
+                     seeds would tell."
+                )
+            } else {
+                format!("Nothing stands out: no class of tasks and no group fares differently{bound} with {labels}.")
+            });
+        }
+        let mut text = String::from("What stands out: ");
+        for (index, standout) in best.iter().enumerate() {
+            if index == 1 {
+                text.push_str(" Also: ");
+            } else if index > 1 {
+                text.push_str("; ");
+            }
+            text.push_str(&self.words(standout));
+            if index == 0 {
+                if self.repeats() > 1 {
+                    text.extend([", beyond the spread of ", &self.repeats().to_string(), " repeats"]);
+                }
+                text.push('.');
+            }
+        }
+        if best.len() > 1 {
+            text.push('.');
+        }
+        wrap(&text)
+    }
+
+    /// The largest change of each family that has any, the one to be told first before the others; and whether there were some of too
+    /// few samples to tell.
+    fn standouts<'a>(&self, rows: &'a [Row<'a>]) -> (Vec<Standout<'a>>, bool) {
+        let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
+        let mut few = false;
+        for row in rows {
+            for variant in 1..self.variants.len() {
+                let (Some(base), Some(other)) = (row.cells[0], row.cells[variant]) else { continue };
+                let Some((from, to)) = certain(base, other) else { continue };
+                let floor = row.metric.floor;
+                if !row.metric.matters(from, to) {
+                    continue;
+                }
+                if !row.is_of_enough(variant) {
+                    few = true;
+                    continue;
+                }
+                let score = ((to + floor) / (from + floor)).ln().abs();
+                let family = row.metric.family;
+                let weighs = self.weighs(row);
+                let standout = Standout { weighs, score, row, variant, base, other };
+                match best.iter_mut().find(|(known, _)| *known == family) {
+                    Some((_, known)) if (known.weighs, known.score) >= (weighs, score) => {}
+                    Some((_, known)) => *known = standout,
+                    None => best.push((family, standout)),
+                }
+            }
+        }
+        let mut best: Vec<Standout<'_>> = best.into_iter().map(|(_, standout)| standout).collect();
+        best.sort_by(|a, b| b.weighs.cmp(&a.weighs).then_with(|| b.score.total_cmp(&a.score)));
+        (best, few)
+    }
+
+    fn words(&self, standout: &Standout<'_>) -> String {
+        let Standout { row, variant, base, other, .. } = standout;
+        let (with, than) = (&self.variants[*variant].label, &self.variants[0].label);
+        let format = |spread: &Spread| {
+            let text = (row.metric.format)(spread.mean);
+            if row.metric.unit.starts_with('%') { format!("{text} {}", row.metric.unit) } else { text }
+        };
+        let ratio = other.mean / base.mean;
+        let (size, link) = match ratio {
+            _ if base.mean == 0.0 => ("above 0".to_owned(), "but not"),
+            ratio if ratio >= 2.0 => (format!("{} times as high", three(ratio)), "as"),
+            ratio if ratio > 1.0 => (format!("{:.0} % higher", (ratio - 1.0) * 100.0), "than"),
+            ratio if ratio > 0.5 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
+            _ if other.mean == 0.0 => ("0".to_owned(), "but not"),
+            ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
+        };
+        format!(
+            "the {} of {} is {size} with {with} {link} with {than} ({} against {})",
+            row.metric.phrase,
+            whose(row.subject),
+            format(other),
+            format(base),
+        )
+    }
+}
+
+/// In sentences.
+fn whose(subject: Subject<'_>) -> String {
+    match subject {
+        Subject::Class(class) => format!("`{}`", printable(class)),
+        Subject::Group(group) => format!("group `{}`", printable(group)),
+        Subject::Machine => "the machine".to_owned(),
+    }
+}
+
+/// Breaks a paragraph into lines of at most [`WIDTH`](crate::WIDTH) columns.
+pub(super) fn wrap(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > usize::from(crate::WIDTH) {
+            lines.push('\n');
+            column = 0;
+        } else if column > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
