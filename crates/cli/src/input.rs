@@ -179,18 +179,38 @@ pub(crate) fn contents(path: &Path, wanted: &str) -> miette::Result<Vec<u8>> {
 
 /// What helps with a file, or a folder, that cannot be read: the one that was meant, as far as that can be told.
 pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match error.kind() {
-        io::ErrorKind::NotFound if !folder.exists() => format!("there is no folder {}", folder.display()),
         io::ErrorKind::NotFound if path.is_symlink() => "it is a link to what is not there".to_owned(),
         io::ErrorKind::NotFound => {
-            let names: Vec<String> = names_in(folder);
-            let meant = path.file_name().and_then(|name| nearest(name.to_str()?, names.iter().map(String::as_str)));
-            meant.map_or(wanted.to_owned(), |meant| format!("did you mean {}?", path.with_file_name(meant).display()))
+            // The first on the way that is not there.
+            let named = path.ancestors().take_while(|part| !part.as_os_str().is_empty());
+            let missing = named.take_while(|part| !part.exists()).last().unwrap_or(path);
+            let meant = there_is(missing).map(|instead| {
+                let rest = path.strip_prefix(missing).unwrap_or(Path::new(""));
+                let whole: PathBuf = instead.components().chain(rest.components()).collect();
+                format!("did you mean {}?", if whole.exists() { whole } else { instead }.display())
+            });
+            if missing == path {
+                return meant.unwrap_or_else(|| wanted.to_owned());
+            }
+            let nothing = format!("there is no folder {}", missing.display());
+            meant.map_or(nothing.clone(), |meant| format!("{nothing}; {meant}"))
         }
         io::ErrorKind::IsADirectory => format!("it is a folder: {wanted}"),
         _ => wanted.to_owned(),
     }
+}
+
+/// What is there of a name like that of `path`.
+fn there_is(path: &Path) -> Option<PathBuf> {
+    let names = names_in(folder_of(path));
+    let instead = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(instead))
+}
+
+/// The folder that a path is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What is in a folder, in order; nothing if that cannot be told.

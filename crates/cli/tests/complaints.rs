@@ -188,7 +188,13 @@ fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
         assert!(on_one_line(&fails(&["run", &at("link.json")])).contains("a link to what is not there"));
     }
     let above = on_one_line(&fails(&["run", &at("no/web.json")]));
-    assert!(above.contains("there is no folder"), "{above}");
+    assert!(above.contains("there is no folder") && !above.contains("did you mean"), "{above}");
+    fs::create_dir_all(folder.path().join("scenarios/demo")).expect("it can be made");
+    fs::write(at("scenarios/demo/web.json"), "{}").expect("it can be written");
+    let misspelt = on_one_line(&fails(&["run", &at("scenaros/demo/web.json")]));
+    assert!(misspelt.contains("did you mean") && misspelt.ends_with("scenarios/demo/web.json?"), "{misspelt}");
+    let not_in_it = on_one_line(&fails(&["run", &at("scenaros/web.json")]));
+    assert!(not_in_it.ends_with("scenarios?"), "{not_in_it}");
     assert!(on_one_line(&fails(&["fidelity", &at("zzzzzzzz")])).contains("--record DIR"));
     assert!(on_one_line(&fails(&["trace", "info", &at("zzzzzzzz")])).contains("trace.dat"));
 }
