@@ -137,8 +137,11 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task that was detached elsewhere has arrived (not queued yet).
     fn attach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Nice, policy or slice of a task changed. It is off the queue (though perhaps still running).
-    fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _slice: Option<u64>) {}
+    /// Nice or policy of a task changed. It is off the queue; if it ran, it was put.
+    fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+
+    /// A task, off the queue, asks for a slice of its own, nanoseconds, or for the usual one again.
+    fn slice_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _slice: Option<u64>) {}
 
     /// A task (off the queue) moves to the group `Task::group` already names.
     fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}

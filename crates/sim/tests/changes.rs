@@ -103,6 +103,28 @@ fn a_groups_limit_comes_changes_and_goes() {
     assert!(done[0] >= 999 && within(done[1], 20) && within(done[2], 50) && done[3] >= 999, "{done:?}");
 }
 
+/// `setpriority` is about nice values alone, and a policy without slices is no request for the usual one.
+#[test]
+fn a_slice_of_its_own_stays_when_nice_changes_or_the_policy_has_none() {
+    let slice = |nice| Policy::Other { nice, slice: Some(50 * MS) };
+    let long = Settings { policy: Some(slice(0)), ..Settings::default() };
+    let own = |name: &str| Task { settings: long.clone(), ..hog(name, 0) };
+    let nice = Changed::Tasks { tasks: vec![0, 1], settings: Settings::default(), nice: Some(3) };
+    let turns = |changes| {
+        let config = Config { duration: Some(4000 * MS), ..exact("6.12", "1") };
+        simulate(&grouped(vec![own("x"), own("y")], changes), &config, &mut Log::default()).unwrap().switches
+    };
+    let usual = turns(vec![]);
+    assert!((70..90).contains(&usual), "{usual}");
+    assert!(turns(vec![(10 * MS, nice)]).abs_diff(usual) < 8);
+    let idle = Settings { policy: Some(Policy::Idle), ..Settings::default() };
+    let idle = Changed::Tasks { tasks: vec![0, 1], settings: idle, nice: None };
+    assert!(turns(vec![(10 * MS, idle)]).abs_diff(usual) < 8);
+    let plain = Settings { policy: Some(Policy::Other { nice: 0, slice: None }), ..Settings::default() };
+    let plain = Changed::Tasks { tasks: vec![0, 1], settings: plain, nice: None };
+    assert!(turns(vec![(10 * MS, plain)]) > 300, "asked for, it is the usual one");
+}
+
 #[test]
 fn nice_policy_affinity_and_group_of_tasks() {
     let realtime = Settings { policy: Some(Policy::Fifo { priority: 5 }), ..Settings::default() };
@@ -217,9 +239,10 @@ fn observers_are_told() {
 }
 
 fn any_change() -> impl Strategy<Value = Changed> {
+    let slice = prop::option::of((1u64..=1000).prop_map(|slice| slice * 100_000));
     let policy = prop_oneof![
-        (-20i8..20).prop_map(|nice| Policy::Other { nice, slice: None }),
-        (-20i8..20).prop_map(|nice| Policy::Batch { nice, slice: None }),
+        (-20i8..20, slice.clone()).prop_map(|(nice, slice)| Policy::Other { nice, slice }),
+        (-20i8..20, slice).prop_map(|(nice, slice)| Policy::Batch { nice, slice }),
         Just(Policy::Idle),
         (1u8..100).prop_map(|priority| Policy::Fifo { priority }),
         (1u8..100).prop_map(|priority| Policy::RoundRobin { priority }),

@@ -47,36 +47,21 @@ pub(super) enum SetCpus {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Changes a task's nice value (clamped to -20..=19).
+    /// Changes a task's nice value (clamped to -20..=19), and nothing else (`setpriority`): a slice of its own it keeps.
     pub fn set_nice(&mut self, task: TaskId, nice: i8) {
         let nice = nice.clamp(-20, 19);
         let cpu = self.change(task, |rq, shared, index| {
             rq.tasks[index].nice = nice;
-            P::attrs_changed(rq, shared, index, None);
+            P::attrs_changed(rq, shared, index);
         });
         if let Some(cpu) = cpu {
             self.host.event(self.now, cpu, &Event::SetNice { task, nice });
         }
     }
 
-    /// Changes a task's policy, nice value and slice. One that becomes a real-time task gets the lowest priority: see
-    /// [`Self::set_scheduler`].
-    ///
-    /// # Errors
-    ///
-    /// For SCHED_DEADLINE, which has no parameters here.
-    pub fn set_policy(
-        &mut self,
-        task: TaskId,
-        policy: SchedPolicy,
-        nice: i8,
-        slice: Option<u64>,
-    ) -> Result<(), SchedError> {
-        self.set_scheduler(task, SchedAttr { policy, nice, slice, rt_priority: 1, deadline: DlAttrs::default() })
-    }
-
     /// Changes a task's policy with all that belongs to it (`sched_setattr`). Values out of range are brought to the
-    /// nearest end; but SCHED_DEADLINE is a promise, and may be refused. Of a task that has ended nothing is changed.
+    /// nearest end; but SCHED_DEADLINE is a promise, and may be refused. A slice of its own is what SCHED_OTHER and SCHED_BATCH give or
+    /// take; under the other policies the task keeps what it had for later. Of a task that has ended nothing is changed.
     ///
     /// # Errors
     ///
@@ -117,7 +102,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             } else if before.0 == SchedPolicy::Deadline && this.lent == Some(Lent::Deadline) {
                 deadline::give_up(rq, shared, index);
             }
-            P::attrs_changed(rq, shared, index, attr.slice);
+            P::attrs_changed(rq, shared, index);
+            if matches!(attr.policy, SchedPolicy::Normal | SchedPolicy::Batch) {
+                P::slice_changed(rq, shared, index, attr.slice);
+            }
         };
         let Some(cpu) = self.change_if(task, admit, change)? else { return Ok(()) };
         if before != (attr.policy, rt_priority) {

@@ -307,7 +307,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
         }
     }
 
-    fn attrs_changed(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _slice: Option<u64>) {
+    fn attrs_changed(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         let weight = wants((rq.tasks[task].policy, rq.tasks[task].nice));
         let se = &mut rq.tasks[task].class;
         if se.weight != weight {

@@ -189,8 +189,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Luggage {
-        let mut se = Entity::new(0, false);
-        set_attrs::<D, T>(&mut se, shared, attrs.policy, attrs.nice, attrs.slice);
+        let (weight, idle) = weight_of(attrs.policy, attrs.nice);
+        let mut se = Entity::new(weight, idle);
+        set_slice(&mut se, shared, attrs.slice);
         Luggage(Some(alloc::boxed::Box::new(se)))
     }
 
@@ -313,20 +314,19 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         join_group(rq, shared, task);
     }
 
-    fn attrs_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {
+    fn attrs_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up_around(shared, task);
-        let (policy, nice) = (rq.tasks[task].policy, rq.tasks[task].nice);
-        let mut wanted = Entity::new(0, false);
-        set_attrs::<D, T>(&mut wanted, shared, policy, nice, slice);
+        let (weight, idle) = weight_of(rq.tasks[task].policy, rq.tasks[task].nice);
         let se = Se::task(task);
-        if rq.se(se).weight != wanted.weight {
-            D::reweight(rq, shared, se, wanted.weight);
+        if rq.se(se).weight != weight {
+            D::reweight(rq, shared, se, weight);
         }
-        rq.class.slices |= wanted.custom_slice;
-        let entity = rq.se_mut(se);
-        entity.slice = wanted.slice;
-        entity.custom_slice = wanted.custom_slice;
-        entity.idle = wanted.idle;
+        rq.se_mut(se).idle = idle;
+    }
+
+    fn slice_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {
+        set_slice(rq.se_mut(Se::task(task)), shared, slice);
+        rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
@@ -480,15 +480,14 @@ fn join_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairS
 /// Slices a task may ask for, nanoseconds (6.12 on).
 const CUSTOM_SLICE: core::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 
-fn set_attrs<D: Discipline, T: Tunables>(
-    se: &mut Entity,
-    shared: &FairShared<D, T>,
-    policy: SchedPolicy,
-    nice: i8,
-    slice: Option<u64>,
-) {
-    se.idle = policy == SchedPolicy::Idle;
-    se.weight = if se.idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_nice(nice) };
+/// What a task of that policy and nice value weighs, and whether it is SCHED_IDLE.
+fn weight_of(policy: SchedPolicy, nice: i8) -> (u64, bool) {
+    let idle = policy == SchedPolicy::Idle;
+    (if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_nice(nice) }, idle)
+}
+
+/// Gives an entity a slice of its own, where the kernel offers that, or the usual one.
+fn set_slice<D: Discipline, T: Tunables>(se: &mut Entity, shared: &FairShared<D, T>, slice: Option<u64>) {
     let offered = shared.config.eevdf != crate::kernels::Eevdf::V6_6;
     se.custom_slice = offered && slice.is_some();
     se.slice = match slice {

@@ -537,7 +537,7 @@ impl<T: Tunables> Policy for O1<T> {
         }
     }
 
-    fn attrs_changed(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _slice: Option<u64>) {
+    fn attrs_changed(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         let weight = weight(rq.class.rules, rq.static_prio(task));
         rq.tasks[task].class.weight = weight;
     }
