@@ -16,7 +16,7 @@ pub struct Clock {
 
 /// Where the PELT clock begins: at 0 an average would look as if it had never been attached to a queue. No kernel runs a
 /// task in the first microsecond after power-on.
-const PELT_EPOCH: u64 = 1 << 20;
+pub(crate) const PELT_EPOCH: u64 = 1 << 20;
 
 impl Clock {
     /// Of a CPU of `capacity`, of 1024, at its highest frequency.

@@ -142,7 +142,7 @@ pub struct AvgDebug {
     pub runnable_avg: u64,
     /// Of 1024.
     pub util_avg: u64,
-    /// On the PELT clock.
+    /// On the PELT clock, nanoseconds; 0 of what has not been on a queue yet.
     pub last_update_time: u64,
     /// Of 1024.
     pub util_est: u64,

@@ -554,13 +554,14 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Overrides a tunable by its kernel name; the value is used as it is, not scaled by the number of CPUs. What the kernel
+    /// Overrides a tunable by its kernel name, that of its sysctl or of its file in debugfs; the value is used as it is, not scaled by the number of CPUs. What the kernel
     /// would say to it, [`takes`](Self::takes) tells.
     ///
     /// # Errors
     ///
     /// When no tunable has that name.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownName> {
+        let name = self.tunable_name(name);
         if !TUNABLES.iter().any(|(known, _)| *known == name) {
             return Err(unknown("tunable", name, TUNABLES.iter().map(|(known, _)| *known).collect()));
         }

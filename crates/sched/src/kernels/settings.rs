@@ -22,6 +22,15 @@ const IN_2007: [&str; 7] = [
     "sched_compat_yield",
 ];
 
+/// What sysctls (`kernel.sched_latency_ns`) are called here: as files of debugfs, which they have been since 5.13.
+const SYSCTLS: [(&str, &str); 5] = [
+    ("sched_latency_ns", "latency_ns"),
+    ("sched_min_granularity_ns", "min_granularity_ns"),
+    ("sched_wakeup_granularity_ns", "wakeup_granularity_ns"),
+    ("sched_migration_cost_ns", "migration_cost_ns"),
+    ("sched_nr_migrate", "nr_migrate"),
+];
+
 /// Why a tunable is not set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SettingError {
@@ -116,8 +125,19 @@ fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) ->
 }
 
 impl Kernel {
+    /// The name in [`TUNABLES`] of a tunable under any of its names in this kernel: that of its sysctl, with or without `kernel.`
+    /// before it, or of its file in debugfs.
+    pub(super) fn tunable_name<'n>(&self, name: &'n str) -> &'n str {
+        let name = name.strip_prefix("kernel.").unwrap_or(name);
+        if self.policy == PolicyKind::Cfs2007 && IN_2007.contains(&name) {
+            return name;
+        }
+        SYSCTLS.iter().find(|(sysctl, _)| *sysctl == name).map_or(name, |(_, file)| file)
+    }
+
     /// Whether the kernel has a tunable, by its kernel name.
     pub fn has_tunable(&self, name: &str) -> bool {
+        let name = self.tunable_name(name);
         has(self.name, self.policy, self.rt_limit, name)
     }
 
@@ -133,10 +153,11 @@ impl Kernel {
     /// assert!(kernel.takes("base_slice_ns", 3_000_000).is_ok());
     /// let error = kernel.takes("sched_util_clamp_min", 5000).unwrap_err();
     /// assert_eq!(error.to_string(), "sched_util_clamp_min cannot be 5000: it is 0 to 1024");
-    /// let error = kernel.takes("latency_ns", 6_000_000).unwrap_err();
+    /// let error = kernel.takes("kernel.sched_latency_ns", 6_000_000).unwrap_err();
     /// assert_eq!(error.to_string(), "Linux 6.12 has no latency_ns: 3.10 to 6.1 do");
     /// ```
     pub fn takes(&self, name: &str, value: u64) -> Result<(), SettingError> {
+        let name = self.tunable_name(name);
         let Some((known, _)) = TUNABLES.iter().find(|(known, _)| *known == name) else {
             let names = TUNABLES.iter().map(|(known, _)| *known).collect();
             return Err(SettingError::Unknown(unknown("tunable", name, names)));
@@ -169,6 +190,24 @@ mod tests {
             let (least, most) = range(name).into_inner();
             assert!(least < most, "{name}");
         }
+    }
+
+    #[test]
+    fn sysctls_are_tunables_by_their_own_names() {
+        let set = |kernel_name: &str, name: &str| {
+            let mut kernel = kernel(kernel_name).unwrap();
+            kernel.takes(name, 1_000_000).and_then(|()| kernel.set(name, 1_000_000).map_err(SettingError::Unknown))?;
+            Ok::<_, SettingError>(kernel.tunables(1, 250))
+        };
+        for name in ["sched_wakeup_granularity_ns", "kernel.sched_wakeup_granularity_ns", "wakeup_granularity_ns"] {
+            assert_eq!(set("3.10", name).unwrap().wakeup_granularity_ns, 1_000_000, "{name}");
+        }
+        assert_eq!(set("6.1", "sched_latency_ns").unwrap().latency_ns, 1_000_000);
+        assert_eq!(set("6.1", "sched_min_granularity_ns").unwrap().base_slice_ns, 1_000_000);
+        assert_eq!(set("6.12", "sched_migration_cost_ns").unwrap().migration_cost_ns, 1_000_000);
+        // The first CFS had one of its own of the same name.
+        assert_eq!(set("2.6.23", "sched_wakeup_granularity_ns").unwrap().cfs_2007.wakeup_granularity_ns, 1_000_000);
+        assert!(set("6.12", "sched_latency_ns").is_err());
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn parse_one(
         let error = fields
             .problems
             .new_error(span, message, "an idle group weighs less than any weight")
-            .with_help("remove `weight` or `idle`; the kernel ignores the weight");
+            .with_help("remove `weight` or `idle`; the kernel refuses a weight (EINVAL) while `cpu.idle` is 1");
         fields.warn(error);
     }
     let max_value = fields.get("max");

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::pelt::Avg;
 use super::{Discipline, FairCpu, FairShared};
+use crate::clock::PELT_EPOCH;
 use crate::debug::{AvgDebug, CfsDebug, EntityDebug};
 use crate::tunables::Tunables;
 
@@ -16,7 +17,7 @@ fn avg(avg: &Avg) -> AvgDebug {
         load_avg: avg.load_avg,
         runnable_avg: avg.runnable_avg,
         util_avg: avg.util_avg,
-        last_update_time: avg.last_update,
+        last_update_time: avg.last_update.saturating_sub(PELT_EPOCH),
         util_est: u64::from(avg.util_est),
     }
 }
