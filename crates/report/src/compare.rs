@@ -25,7 +25,7 @@ pub struct Variant {
     pub runs: Vec<Results>,
 }
 
-/// Variants side by side; the first is what the others are compared with.
+/// Variants side by side. What the first has the others are compared with; what it has not, with the first that has it.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
@@ -34,6 +34,9 @@ pub struct Comparison {
     /// Some were stopped: nothing is said of what differs.
     unfinished: bool,
 }
+
+/// Marks changes of what the first of all has not.
+const ELSEWHERE: &str = " †";
 
 /// So many of those that are left out are named.
 const NAMED: usize = 12;
@@ -103,7 +106,11 @@ impl Comparison {
         let per_block = if self.repeats() > 1 { 2 } else { 3 };
         let others: Vec<usize> = (1..self.variants.len()).collect();
         let blocks = others.chunks(per_block).map(|block| self.block(rows, block));
-        blocks.collect::<Vec<String>>().join("\n")
+        let mut text = blocks.collect::<Vec<String>>().join("\n");
+        if text.contains(ELSEWHERE) {
+            text.extend([ELSEWHERE.trim_start(), " against the first that has it, as the first of all has not\n"]);
+        }
+        text
     }
 
     fn block(&self, rows: &[Row<'_>], others: &[usize]) -> String {
@@ -127,13 +134,10 @@ impl Comparison {
     }
 
     fn change(&self, row: &Row<'_>, other: usize) -> String {
-        let (Some(base), Some(other)) = (row.cells[0], row.cells[other]) else { return String::new() };
+        let Some((base, other)) = row.pair(other) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
             let points = format!("{:+.2} pp", other.mean - base.mean);
-            if ["+0.00 pp", "-0.00 pp"].contains(&points.as_str()) {
-                return "0 pp".to_owned();
-            }
-            points
+            if ["+0.00 pp", "-0.00 pp"].contains(&points.as_str()) { "0 pp".to_owned() } else { points }
         } else if base.is(other) {
             "0 %".to_owned()
         } else if base.mean == 0.0 {
@@ -143,7 +147,9 @@ impl Comparison {
             if ratio >= 10.0 { format!("x{}", three(ratio)) } else { format!("{:+.1} %", (ratio - 1.0) * 100.0) }
         };
         let within = self.repeats() > 1 && !base.apart(other) && !base.is(other);
-        if within { format!("~{text}") } else { text }
+        // Against another column than the first.
+        let elsewhere = if row.cells[0].is_none() { ELSEWHERE } else { "" };
+        format!("{}{text}{elsewhere}", if within { "~" } else { "" })
     }
 
     /// Every metric of every class and group: for each variant the mean over its runs, and the range of them.
@@ -162,9 +168,10 @@ impl Comparison {
         let mut table = DataTable::new("comparison", "What differs", &columns);
         for row in self.rows() {
             let (class, group) = columns_of(row.subject);
-            for (cell, variant) in row.cells.iter().zip(&self.variants) {
-                let base = row.cells[0].map(|base| base.mean).filter(|mean| *mean != 0.0);
-                let change = base.and_then(|base| Some(cell.as_ref()?.mean / base - 1.0));
+            let base = row.base().filter(|(_, base)| base.mean != 0.0);
+            for (index, (cell, variant)) in row.cells.iter().zip(&self.variants).enumerate() {
+                let change = base.filter(|(of, _)| *of <= index);
+                let change = change.and_then(|(_, base)| Some(cell.as_ref()?.mean / base.mean - 1.0));
                 table.push(vec![
                     class.into(),
                     group.into(),
@@ -204,11 +211,10 @@ impl Comparison {
             for (index, cell) in row.cells.iter().enumerate() {
                 cells.push(measured(row.metric, *cell));
                 if index > 0 {
-                    let change = match (row.cells[0], cell) {
-                        (Some(base), Some(other)) if base.mean != 0.0 => Some(other.mean / base.mean - 1.0),
-                        _ => None,
-                    };
-                    let chance = matches!((row.cells[0], cell), (Some(base), Some(other)) if !base.apart(*other) && !base.is(*other));
+                    let pair = row.pair(index);
+                    let change =
+                        pair.filter(|(base, _)| base.mean != 0.0).map(|(base, other)| other.mean / base.mean - 1.0);
+                    let chance = pair.is_some_and(|(base, other)| !base.apart(other) && !base.is(other));
                     cells.push(change.into());
                     if self.repeats() > 1 {
                         cells.push(if chance { "within" } else { "" }.into());

@@ -336,3 +336,22 @@ fn many_groups_with_long_names_are_left_to_the_data() {
     assert!(comparison.whole_table().contains("group /kubepods.…"), "elided in the middle");
     fits(comparison.whole_table().lines().next().expect("a head"));
 }
+
+/// Alone, with a neighbour, and with the neighbour limited: the neighbour is compared with itself.
+#[test]
+fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
+    let mut alone = variant("alone", &[(300, 1000), (302, 1010)]);
+    for run in &mut alone.runs {
+        run.classes.retain(|class| class.name != "web");
+    }
+    let beside = variant("beside", &[(300, 1000), (302, 1010)]);
+    let limited = variant("limited", &[(100, 4000), (101, 4100)]);
+    let comparison = Comparison::new(vec![alone, beside, limited]).unwrap();
+    let text = format!("{}\n{}\n", comparison.table(), comparison.sentence());
+    fits(&text);
+    assert!(text.contains("of `web` is") && text.contains("with limited than with beside"), "{text}");
+    assert!(text.contains("-20.05 pp †") && text.contains("† against the first that has it"), "{text}");
+    let table = comparison.data_table();
+    let changes: Vec<_> = table.rows.iter().map(|row| format!("{:?}", row.last())).collect();
+    assert!(changes.iter().any(|change| change.contains("-0.66")), "{changes:?}");
+}

@@ -61,9 +61,21 @@ impl Row<'_> {
         matches!(self.subject, Subject::Group(path) if shared && of_one_class.contains(path))
     }
 
+    /// What the cells are compared with: the first there is.
+    pub(super) fn base(&self) -> Option<(usize, Spread)> {
+        self.cells.iter().enumerate().find_map(|(variant, cell)| Some((variant, (*cell)?)))
+    }
+
+    /// What that variant's cell is compared with, and it, if both are there.
+    pub(super) fn pair(&self, variant: usize) -> Option<(Spread, Spread)> {
+        let (of, base) = self.base()?;
+        Some((base, self.cells[variant]?)).filter(|_| of < variant)
+    }
+
     /// Whether enough is behind the reference's cell and this one to make a sentence of their difference.
     pub(super) fn is_of_enough(&self, variant: usize) -> bool {
-        [0, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
+        let base = self.base().map_or(variant, |(of, _)| of);
+        [base, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
     }
 }
 
@@ -106,10 +118,16 @@ impl Comparison {
         runs.filter_map(move |(run, index)| index.group(run, path))
     }
 
-    /// The groups whose tasks are, in every variant, all those of one class and no others: what they get is what it gets.
+    /// The groups whose tasks are, in every variant that has them, all those of one class and no others: what they get is what it gets.
     pub(super) fn of_one_class(&self) -> BTreeSet<&str> {
-        let each = self.variants.iter().map(|variant| of_one_class(&variant.runs[0]));
-        each.reduce(|all, other| &all & &other).unwrap_or_default()
+        let mut all = BTreeSet::new();
+        let mut others = BTreeSet::new();
+        for run in self.variants.iter().map(|variant| &variant.runs[0]) {
+            let here = of_one_class(run);
+            others.extend(run.groups.iter().map(|group| group.path.as_str()).filter(|path| !here.contains(path)));
+            all.extend(here);
+        }
+        &all - &others
     }
 
     fn row<'a>(&'a self, subject: Subject<'a>, name: &str, metric: &'static Metric) -> Row<'a> {
@@ -179,14 +197,12 @@ impl Comparison {
         row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
-    /// Whether a variant differs from the first beyond the spread, and by enough to matter. Tasks that are not in all of
-    /// them matter if they have CPU time to speak of.
+    /// Whether a variant differs from the first that has such tasks beyond the spread, and by enough to matter. Tasks that are not in all
+    /// of them matter if they have CPU time to speak of.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
-        (1..self.variants.len()).any(|variant| match (row.cells[0], row.cells[variant]) {
-            (Some(base), Some(other)) => certain(base, other).is_some_and(|(from, to)| row.metric.matters(from, to)),
-            (None, None) => false,
-            _ => self.weighs(row),
-        })
+        let missing = row.cells.iter().any(Option::is_none) && row.base().is_some();
+        let differs = |(base, other)| certain(base, other).is_some_and(|(from, to)| row.metric.matters(from, to));
+        (1..self.variants.len()).filter_map(|variant| row.pair(variant)).any(differs) || (missing && self.weighs(row))
     }
 }
 

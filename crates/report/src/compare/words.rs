@@ -72,7 +72,7 @@ impl Comparison {
         let mut few = false;
         for row in rows {
             for variant in 1..self.variants.len() {
-                let (Some(base), Some(other)) = (row.cells[0], row.cells[variant]) else { continue };
+                let Some((base, other)) = row.pair(variant) else { continue };
                 let Some((from, to)) = certain(base, other) else { continue };
                 let floor = row.metric.floor;
                 if !row.metric.matters(from, to) {
@@ -100,7 +100,8 @@ impl Comparison {
 
     fn words(&self, standout: &Standout<'_>) -> String {
         let Standout { row, variant, base, other, .. } = standout;
-        let (with, than) = (&self.variants[*variant].label, &self.variants[0].label);
+        let of = row.base().map_or(0, |(of, _)| of);
+        let (with, than) = (&self.variants[*variant].label, &self.variants[of].label);
         let format = |spread: &Spread| {
             let text = (row.metric.format)(spread.mean);
             if row.metric.unit.starts_with('%') { format!("{text} {}", row.metric.unit) } else { text }
