@@ -182,7 +182,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of the (first) run; 0 starts every task and tick exactly on time [default: 1]
+    /// Seed of the (first) run; 0 shifts neither starts nor ticks [default: 1]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks a second [default: 250]

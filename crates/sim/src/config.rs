@@ -116,7 +116,7 @@ pub struct Config {
     /// The preemption model.
     pub preempt: Preempt,
     /// 0: every task starts exactly when it should, and the first tick comes one period after the start. Otherwise
-    /// starts are up to 5 us late, and the tick and the period of real-time bandwidth have another phase, all drawn from
+    /// starts are up to 5 us late (and as late besides as any interrupt), and the tick and the period of real-time bandwidth have another phase, all drawn from
     /// this seed: what differs between two runs of the same workload on a real machine. How late interrupts come (see [`Costs::irq_jitter_ns`]) is drawn from
     /// every seed, 0 included.
     pub seed: u64,
@@ -134,7 +134,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A run of `kernel` on `machine` without jitter, until the workload ends.
+    /// A run of `kernel` on `machine` with seed 0, until the workload ends.
     pub fn new(kernel: Kernel, machine: MachineSpec) -> Self {
         Self {
             kernel,

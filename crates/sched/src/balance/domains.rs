@@ -440,6 +440,14 @@ impl Domains {
         }
     }
 
+    /// The machine has been up for a while, and idle: balancing has noted that a search for an idle CPU may go as far as it likes. Domains that
+    /// are built later begin with 0, as a kernel that has just booted does.
+    pub(crate) fn has_been_idle(&self) {
+        for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
+            llc.nr_idle_scan.store(size, Relaxed);
+        }
+    }
+
     /// Which last-level cache a CPU has, counted from 0.
     #[inline]
     pub(crate) fn llc(&self, cpu: CpuId) -> usize {
@@ -504,6 +512,13 @@ impl Domains {
         let &id = self.chains[cpu.index()].first()?;
         let domain = &self.all[id as usize];
         (domain.level == Level::Smt).then_some(&domain.span)
+    }
+
+    /// The CPUs that share a cache with `cpu` below the last-level one, if the machine has such clusters.
+    #[inline]
+    pub(crate) fn cluster(&self, cpu: CpuId) -> Option<&CpuMask> {
+        let cluster = self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.level == Level::Cluster);
+        cluster.map(|domain| &domain.span)
     }
 
     /// Every domain of the machine, those of a lower level first.

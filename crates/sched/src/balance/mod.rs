@@ -15,8 +15,10 @@ pub(crate) mod sums;
 mod when;
 
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
+use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
@@ -95,6 +97,24 @@ pub(crate) struct LlcShared {
 impl LlcShared {
     fn fresh(count: usize) -> Vec<Self> {
         (0..count).map(|_| Self { has_idle_cores: AtomicBool::new(false), nr_idle_scan: AtomicU32::new(0) }).collect()
+    }
+}
+
+/// `cpu` becomes idle: if the other threads of its core are, too, those who look for an idle CPU in its cache look for a core that is idle as a
+/// whole, until one of them has found none (`__update_idle_core`).
+#[inline]
+pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
+    let domains = &shared.domains;
+    if !domains.smt() {
+        return;
+    }
+    let known = &domains.llcs[domains.llc(cpu)].has_idle_cores;
+    if known.load(Relaxed) {
+        return;
+    }
+    let mut others = domains.smt_siblings(cpu).into_iter().flat_map(CpuMask::iter).filter(|&other| other != cpu);
+    if others.all(|other| shared.cpu(other).is_idle()) {
+        known.store(true, Relaxed);
     }
 }
 

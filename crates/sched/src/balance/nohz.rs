@@ -72,6 +72,11 @@ impl Nohz {
         self.cpus.remove(cpu);
     }
 
+    /// Whether that CPU's tick has stopped, and not come again since.
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        self.cpus.contains(cpu)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.cpus.is_empty()
     }

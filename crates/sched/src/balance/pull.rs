@@ -28,9 +28,6 @@ pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub(crate) now: u64,
 }
 
-/// After so many tasks a pass takes a breath.
-const BREAK: u32 = 32;
-
 /// One attempt to pull.
 struct Env<'d> {
     domain: &'d Domain,
@@ -305,7 +302,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let most = shared.config.tunables.nr_migrate().min(from.nr_running);
         let mut moved = alloc::vec::Vec::new();
         let mut looked = 0;
-        let mut stop_after = BREAK;
         // Where the walk began: a task that cannot move goes to the other end of the list.
         let mut left = from.nr_ordinary();
         while let Some(index) = from.oldest() {
@@ -318,11 +314,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             looked += 1;
             left -= 1;
-            if looked > most && !env.all_pinned {
+            // Until 6.10 one that could be moved was looked for beyond that.
+            let goes_on = env.all_pinned && shared.config.balancer < Balancer::V6_12;
+            if looked > most && !goes_on {
                 break;
-            }
-            if looked > stop_after {
-                stop_after += BREAK;
             }
             if !may_migrate(&mut from, shared, env, &to, index) || !fits_imbalance(&mut from, shared, env, index) {
                 from.relist(index);
@@ -432,7 +427,9 @@ fn busiest_queue<P: Policy>(
                 if lone {
                     continue;
                 }
-                (published.util(), 1)
+                // Since 6.5 a CPU that has just become crowded counts as full (`cpu_util_cfs_boost`).
+                let boost = if shared.config.balancer > Balancer::V6_1 { published.runnable() } else { 0 };
+                (published.util().max(boost).min(u64::from(published.capacity())), 1)
             }
             MigrationType::Task => (u64::from(h_nr_runnable), 1),
             // The biggest of them.
@@ -559,12 +556,10 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
                 || this.capacity() < shared.root_max_capacity(cpu)
                 || super::stats::is_reduced(this, domain.imbalance_pct));
     }
-    // Several busy caches, this one with more than one busy CPU: another could take some.
+    // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick): another cache, or a core with fewer busy threads,
+    // could take some.
     let llc = shared.domains.llc_domain(cpu);
-    llc.is_some_and(|llc| {
-        (llc.weight as usize) < shared.nr_online()
-            && llc.span.iter().filter(|&cpu| !shared.cpu(cpu).is_idle()).count() > 1
-    })
+    llc.is_some_and(|llc| llc.span.iter().filter(|&cpu| !shared.nohz.contains(cpu)).count() > 1)
 }
 
 /// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).

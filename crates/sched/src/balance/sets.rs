@@ -32,8 +32,10 @@ pub struct DomainSets {
 
 impl DomainSets {
     pub(crate) fn new(topology: &Topology, balancer: Balancer, features: Features, roots: Roots) -> Self {
+        let first = Domains::of_roots(topology, balancer, features, roots, false);
+        first.has_been_idle();
         Self {
-            first: Domains::of_roots(topology, balancer, features, roots, false),
+            first,
             later: Table::new(),
             nr_later: AtomicU32::new(0),
             current: AtomicU32::new(0),

@@ -1,7 +1,7 @@
 //! `schedule`: who runs next, and the switch to it.
 
 use super::{Scheduler, settle, time_slice};
-use crate::balance::{Balancing, may_look_newly_idle};
+use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::host::Host;
@@ -117,6 +117,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         rq.running = running;
+        if running == Running::Idle && prev != Running::Idle {
+            update_idle_core(shared, cpu);
+        }
         if rq.uses_dl() {
             deadline::tell_host(&mut rq, self.host);
         }

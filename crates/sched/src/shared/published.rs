@@ -71,6 +71,12 @@ impl Published {
         self.h_nr_runnable.load(Relaxed)
     }
 
+    /// Tasks of the fair class that sleep, and whose dequeue is delayed (`cfs_h_nr_delayed`).
+    #[inline]
+    pub fn nr_delayed(&self) -> u32 {
+        self.h_nr_queued.load(Relaxed).saturating_sub(self.h_nr_runnable())
+    }
+
     /// All its tasks are of the fair class.
     #[inline]
     pub fn is_fair(&self) -> bool {

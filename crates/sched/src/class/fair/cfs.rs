@@ -88,7 +88,6 @@ fn wakeup_preempt_entity<T: Tunables>(
 }
 
 impl Discipline for CfsOrder {
-    const TG_UPDATE_LIMITED: bool = false;
     const AVERAGES: bool = false;
 
     #[inline]

@@ -187,7 +187,6 @@ fn earlier(a: u64, b: u64) -> u64 {
 }
 
 impl Discipline for EevdfOrder {
-    const TG_UPDATE_LIMITED: bool = true;
     const AVERAGES: bool = true;
 
     #[inline]
@@ -221,7 +220,9 @@ impl Discipline for EevdfOrder {
             return;
         }
         let mut slice = weight::to_virtual(entity.slice, entity.weight);
-        if features.has(Feature::PlaceDeadlineInitial) && why == Enqueue::New {
+        // 6.6 places a forked task twice, and the second time as it does any other.
+        let halved = features.has(Feature::PlaceDeadlineInitial) && shared.config.eevdf != Version::V6_6;
+        if halved && why == Enqueue::New {
             slice /= 2;
         }
         entity.deadline = entity.vruntime.wrapping_add(slice);
@@ -383,9 +384,11 @@ impl Discipline for EevdfOrder {
     }
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        let owed = entity_eligible(rq, se);
-        if shared.config.eevdf >= Version::V6_18 && owed {
-            // Since 6.18 a task that yields while it is owed time gives the rest of its request up.
+        if shared.config.eevdf >= Version::V6_18 {
+            // Since 6.18 a task that yields while it is owed time gives the rest of its request up; one that is not owed any goes on as it was.
+            if !entity_eligible(rq, se) {
+                return;
+            }
             rq.account_dequeue(se);
             let entity = rq.se_mut(se);
             entity.vruntime = entity.deadline;

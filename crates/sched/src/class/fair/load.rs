@@ -4,6 +4,7 @@
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
 use super::{Discipline, Fair};
+use crate::balance::Balancer;
 use crate::features::Feature;
 use crate::kernels::Eevdf;
 use crate::rq::Rq;
@@ -199,7 +200,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let now = self.clock.now();
         let slot = &mut self.class.groups[group];
         let cfs = &mut slot.cfs;
-        if D::TG_UPDATE_LIMITED && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
+        // Since 6.7.
+        if shared.config.balancer >= Balancer::V6_12 && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
             return;
         }
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
@@ -384,11 +386,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let capacity = u64::from(shared.capacity(self.cpu));
         let spare = capacity.saturating_sub(queue.util_avg) / 2;
         let (queue_util, queue_load) = (queue.util_avg, queue.load_avg);
+        let late = shared.config.balancer >= Balancer::V6_12;
         let entity = &mut self.class.entities[Se::task(task)];
         entity.avg.load_avg = se_weight(entity.weight);
         if spare > 0 {
             entity.avg.util_avg = if queue_util > 0 {
-                (queue_util * se_weight(entity.weight) / (queue_load + 1)).min(spare)
+                // Until 6.10 the weight was taken in the scheduler's scale and the load in the user's: mostly all that is spare.
+                let weight = if late { se_weight(entity.weight) } else { entity.weight };
+                (queue_util * weight / (queue_load + 1)).min(spare)
             } else {
                 spare
             };

@@ -53,9 +53,6 @@ pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
 /// Where disciplines differ: the order of a queue, and what is done at its edges. `cfs` is the index of a group.
 pub trait Discipline: Sized + core::fmt::Debug + 'static {
-    /// Passing a group's load on is rate-limited (since 6.6).
-    const TG_UPDATE_LIMITED: bool;
-
     /// The weighted average of vruntimes is wanted.
     const AVERAGES: bool;
 

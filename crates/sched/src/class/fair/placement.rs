@@ -5,7 +5,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::Se;
 use super::{Discipline, Fair};
-use crate::balance::domains::{Domain, Domains};
+use crate::balance::Balancer;
+use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -158,8 +159,9 @@ fn wake_affine<D: Discipline, T: Tunables>(
         if here.is_idle() && shared.domains.share_cache(on, prev) {
             return if there.is_idle() { prev } else { on };
         }
-        // 2. The waker is about to sleep and alone: its CPU is as good as idle.
-        if wake.sync && here.nr_running() == 1 {
+        // 2. The waker is about to sleep and alone: its CPU is as good as idle. Since 6.14, and in late 6.12, who is asleep and only queued does
+        // not count.
+        if wake.sync && here.nr_running().saturating_sub(here.nr_delayed()) == 1 {
             return on;
         }
         if there.is_idle() {
@@ -220,33 +222,42 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     if good(target) && allowed(target) {
         return target;
     }
-    if prev != target && domains.share_cache(prev, target) && good(prev) && allowed(prev) {
+    let prev_is_good = prev != target && domains.share_cache(prev, target) && good(prev) && allowed(prev);
+    // Since 6.7 whoever is in another cluster has to wait until this one has been searched.
+    let cluster = domains.cluster(target).filter(|_| shared.config.balancer >= Balancer::V6_12);
+    let is_near = |cpu: CpuId| cluster.is_none_or(|cluster| cluster.contains(cpu));
+    if prev_is_good && is_near(prev) {
         return prev;
     }
     let recent_is_good =
         recent != prev && recent != target && domains.share_cache(recent, target) && good(recent) && allowed(recent);
     rq.tasks[task].recent_used_cpu = prev;
-    if recent_is_good { recent } else { search_idle_sibling(rq, shared, task, target) }
+    if recent_is_good && is_near(recent) {
+        return recent;
+    }
+    let known = if prev_is_good { Some(prev) } else { Some(recent).filter(|_| recent_is_good) };
+    search_idle_sibling(rq, shared, task, target, cluster).or(known).unwrap_or(target)
 }
 
-/// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle.
+/// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle; CPUs of `cluster`, if there are clusters, come first.
 #[inline(never)]
 fn search_idle_sibling<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
     target: CpuId,
-) -> CpuId {
+    cluster: Option<&CpuMask>,
+) -> Option<CpuId> {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
     // Where CPUs differ those of the same cache may all be too small.
     if domains.asym()
         && let Some(domain) = domains.asym_domain(target)
     {
-        return rq.select_idle_capacity(shared, domain, task, target).unwrap_or(target);
+        return Some(rq.select_idle_capacity(shared, domain, task, target).unwrap_or(target));
     }
     let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
-    let Some(llc) = domains.llc_domain(target) else { return target };
+    let llc = domains.llc_domain(target)?;
     let llc_shared = &domains.llcs[domains.llc(target)];
     let mut has_idle_core = false;
     if domains.smt() {
@@ -257,42 +268,77 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
             && let Some(cpu) =
                 siblings.iter().find(|&cpu| cpu != prev && allowed(cpu) && idle_or_sched_idle(shared, cpu))
         {
-            return cpu;
+            return Some(cpu);
         }
     }
-    let mut budget = u32::MAX;
-    if !has_idle_core && shared.config.features.has(Feature::SisUtil) {
-        budget = llc_shared.nr_idle_scan.load(Relaxed) + 1;
+    let mut budget = usize::MAX;
+    if shared.config.features.has(Feature::SisUtil) {
+        budget = llc_shared.nr_idle_scan.load(Relaxed) as usize;
         // The cache domain is overloaded: searching would only cost.
-        if budget == 1 {
-            return target;
+        if budget == 0 {
+            return None;
         }
     }
     let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
-    let mut fallback = None;
-    for cpu in llc.span.iter_from(start).filter(|&cpu| allowed(cpu)) {
-        if has_idle_core {
-            let core_idle = domains.smt_siblings(cpu).is_none_or(|core| core.iter().all(|s| shared.cpu(s).is_idle()));
-            if core_idle {
-                return cpu;
+    let near = cluster.into_iter().flat_map(|cluster| cluster.iter_from(start));
+    let far = llc.span.iter_from(start).filter(|&cpu| cluster.is_none_or(|cluster| !cluster.contains(cpu)));
+    let cpus = near.chain(far).filter(|&cpu| allowed(cpu));
+    if has_idle_core {
+        return search_idle_core(shared, cpus, &allowed, start)
+            .or_else(|other| {
+                llc_shared.has_idle_cores.store(false, Relaxed);
+                other.ok_or(())
+            })
+            .ok();
+    }
+    cpus.take(budget).find(|&cpu| idle_or_sched_idle(shared, cpu))
+}
+
+/// The first of `cpus`, which begin at `start` and go round, whose core is idle as a whole (`select_idle_core`); if there is none, the first idle
+/// one that was seen.
+#[inline(never)]
+fn search_idle_core<D: Discipline, T: Tunables>(
+    shared: &Shared<Fair<D, T>>,
+    cpus: impl Iterator<Item = CpuId>,
+    allowed: &impl Fn(CpuId) -> bool,
+    start: CpuId,
+) -> Result<CpuId, Option<CpuId>> {
+    let place = |cpu: CpuId| if cpu < start { cpu.index() + shared.nr_cpus() } else { cpu.index() };
+    let mut seen = None;
+    for cpu in cpus {
+        let Some(core) = shared.domains.smt_siblings(cpu) else {
+            if shared.cpu(cpu).is_idle() {
+                return Ok(cpu);
             }
-            if fallback.is_none() && idle_or_sched_idle(shared, cpu) {
-                fallback = Some(cpu);
-            }
-        } else {
-            budget -= 1;
-            if budget == 0 {
-                return target;
-            }
-            if idle_or_sched_idle(shared, cpu) {
-                return cpu;
+            continue;
+        };
+        // Its core was looked at with the first of its threads.
+        if core.iter().any(|other| allowed(other) && place(other) < place(cpu)) {
+            continue;
+        }
+        let mut whole = true;
+        for thread in core.iter() {
+            let this = shared.cpu(thread);
+            if this.is_idle() {
+                if seen.is_none() && allowed(thread) {
+                    seen = Some(thread);
+                }
+            } else {
+                whole = false;
+                if seen.is_some() {
+                    break;
+                }
+                if this.is_sched_idle() && allowed(thread) {
+                    seen = Some(thread);
+                    break;
+                }
             }
         }
+        if whole {
+            return Ok(cpu);
+        }
     }
-    if has_idle_core {
-        llc_shared.has_idle_cores.store(false, Relaxed);
-    }
-    fallback.unwrap_or(target)
+    Err(seen)
 }
 
 /// What the slow path compares of a group of CPUs.
@@ -316,16 +362,17 @@ struct Runs {
 struct Idlest {
     crowd: Crowd,
     idle_cpus: u32,
+    nr_running: u32,
     util: u64,
-    load: u64,
-    capacity: u64,
+    /// Load per capacity, of 1024.
+    avg_load: u64,
     /// Of its biggest CPU.
     max_capacity: u64,
 }
 
 fn idlest_stats<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
-    group: &crate::balance::domains::SchedGroup,
+    group: &SchedGroup,
     imbalance_pct: u64,
     misfit: bool,
     without: Option<&Runs>,
@@ -362,7 +409,48 @@ fn idlest_stats<D: Discipline, T: Tunables>(
         Crowd::FullyBusy
     };
     let max_capacity = if misfit { group.capacity_range(shared).1 } else { 0 };
-    Idlest { crowd, idle_cpus, util, load, capacity, max_capacity }
+    let avg_load = load * 1024 / capacity.max(1);
+    Idlest { crowd, idle_cpus, nr_running: running, util, avg_load, max_capacity }
+}
+
+impl Idlest {
+    /// Whether a task had better go here than to `best` (`update_pick_idlest`).
+    fn is_idler(&self, best: &Self) -> bool {
+        if self.crowd != best.crowd {
+            return self.crowd < best.crowd;
+        }
+        match self.crowd {
+            Crowd::HasSpare => {
+                self.idle_cpus > best.idle_cpus || (self.idle_cpus == best.idle_cpus && self.util < best.util)
+            }
+            Crowd::Misfit => self.max_capacity > best.max_capacity,
+            Crowd::FullyBusy | Crowd::Overloaded => self.avg_load < best.avg_load,
+        }
+    }
+
+    /// Whether a task should leave `here` for this group (`find_idlest_group`); `room`: how many CPUs of `here` it may run on.
+    fn is_worth_leaving(&self, here: &Self, domain: &Domain, room: u32) -> bool {
+        if self.crowd != here.crowd {
+            return self.crowd < here.crowd;
+        }
+        let numa = matches!(domain.level, Level::Numa(_));
+        match here.crowd {
+            Crowd::HasSpare => {
+                // A pair that communicates had better stay on its node while there are few.
+                let few = here.nr_running < room.min(domain.imb_numa_nr);
+                let stays = numa && few && here.idle_cpus.abs_diff(self.idle_cpus) <= 2;
+                !stays && self.idle_cpus > here.idle_cpus
+            }
+            Crowd::Misfit => self.max_capacity > here.max_capacity,
+            Crowd::FullyBusy | Crowd::Overloaded => {
+                let slack = 1024 * (domain.imbalance_pct - 100) / 100;
+                // Other nodes have to be idler by more than that.
+                (!numa || self.avg_load + slack < here.avg_load)
+                    && self.avg_load < here.avg_load + slack
+                    && 100 * here.avg_load > domain.imbalance_pct * self.avg_load
+            }
+        }
+    }
 }
 
 /// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`, each time into the idlest group.
@@ -385,49 +473,30 @@ fn find_idlest<D: Discipline, T: Tunables>(
         };
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
-        let stats = |group: &crate::balance::domains::SchedGroup| {
+        let stats = |group: &SchedGroup| {
             let misfit = domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu));
             idlest_stats(shared, group, domain.imbalance_pct, misfit, without)
         };
-        let local = domain.groups.iter().find(|group| group.mask.contains(cpu));
-        let mut best: Option<(&crate::balance::domains::SchedGroup, Idlest)> = None;
-        for group in domain.groups.iter().filter(|group| !group.mask.contains(cpu) && any_allowed(&group.mask)) {
+        // The ring of groups begins with the one it is in.
+        let own = domain.groups.iter().position(|group| group.mask.contains(cpu)).unwrap_or(0);
+        let (before, after) = domain.groups.split_at(own);
+        let others = after.iter().skip(1).chain(before).filter(|group| any_allowed(&group.mask));
+        let mut best: Option<(&SchedGroup, Idlest)> = None;
+        for group in others {
             let candidate = stats(group);
-            let better = best.as_ref().is_none_or(|(_, best)| {
-                (candidate.crowd < best.crowd)
-                    || (candidate.crowd == best.crowd
-                        && match candidate.crowd {
-                            Crowd::HasSpare => {
-                                candidate.idle_cpus > best.idle_cpus
-                                    || (candidate.idle_cpus == best.idle_cpus && candidate.util < best.util)
-                            }
-                            Crowd::Misfit => candidate.max_capacity > best.max_capacity,
-                            _ => candidate.load * best.capacity < best.load * candidate.capacity,
-                        })
-            });
-            if better {
+            if best.as_ref().is_none_or(|(_, best)| candidate.is_idler(best)) {
                 best = Some((group, candidate));
             }
         }
-        let local = local.filter(|group| any_allowed(&group.mask)).map(|group| (group, stats(group)));
+        let local = Some(&domain.groups[own]).filter(|group| any_allowed(&group.mask)).map(|group| {
+            let room = group.cpus.iter().filter(|&&cpu| task.allowed(cpu)).count();
+            (stats(group), room as u32)
+        });
         let go = match (&best, &local) {
-            (None, _) => None,
-            (Some((group, _)), None) => Some(*group),
-            (Some((group, idlest)), Some((_, here))) => {
-                let leave = if here.crowd != idlest.crowd {
-                    here.crowd > idlest.crowd
-                } else if here.crowd == Crowd::HasSpare {
-                    let both_full = idlest.idle_cpus == 0 && here.idle_cpus == 0;
-                    idlest.idle_cpus > here.idle_cpus || (both_full && idlest.util < here.util)
-                } else if here.crowd == Crowd::Misfit {
-                    idlest.max_capacity > here.max_capacity
-                } else {
-                    // Somewhat in favour of staying.
-                    let slack = 1024 * (domain.imbalance_pct - 100) / 100;
-                    idlest.load + slack < here.load && 100 * here.load > domain.imbalance_pct * idlest.load
-                };
-                leave.then_some(*group)
+            (Some((group, idlest)), Some((here, room))) => {
+                idlest.is_worth_leaving(here, domain, *room).then_some(*group)
             }
+            (best, _) => best.as_ref().map(|(group, _)| *group),
         };
         if let Some(group) = go {
             cpu = idlest_cpu(shared, group, cpu, |cpu| task.allowed(cpu));
@@ -443,7 +512,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
 /// with the least load.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
-    group: &crate::balance::domains::SchedGroup,
+    group: &SchedGroup,
     start: CpuId,
     allowed: impl Fn(CpuId) -> bool,
 ) -> CpuId {

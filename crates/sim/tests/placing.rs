@@ -1,0 +1,190 @@
+//! Where tasks wake, fork and are taken to: one rule of `fair.c` each, on a machine where it shows.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+
+use vruntime_sched::event::{Event, MigrateCause, Running};
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::kernel;
+use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run};
+use vruntime_trace::{Sink, TaskInfo};
+use vruntime_workload::rtapp::Options;
+use vruntime_workload::scenario;
+
+/// Where each task has been switched to, in order; and, of who is woken on another CPU than it was on, where that is.
+#[derive(Default)]
+struct Places {
+    names: BTreeMap<TaskId, String>,
+    seen: BTreeMap<String, Vec<u32>>,
+    woken: BTreeMap<String, Vec<u32>>,
+}
+
+impl Sink for Places {
+    fn task(&mut self, task: TaskId, info: &TaskInfo<'_>) {
+        self.names.insert(task, info.name.to_owned());
+    }
+
+    fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
+        match event {
+            Event::Switch { next: Running::Task(task), .. } => {
+                self.seen.entry(self.names[task].clone()).or_default().push(cpu.0);
+            }
+            Event::Migrate { task, to, cause: MigrateCause::Wakeup, .. } => {
+                self.woken.entry(self.names[task].clone()).or_default().push(to.0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Runs a scenario; what costs nothing is exact.
+fn run_it(kernel_name: &str, machine: &str, text: &str) -> Places {
+    let none = |_: &std::path::Path| Err(io::Error::from(io::ErrorKind::NotFound));
+    let scenario = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut { none }).unwrap();
+    let mut spec = MachineSpec::new(parse_topology(machine).unwrap());
+    spec.costs = Costs::profile("zero").unwrap();
+    let config = Config { seed: 0, ..Config::new(kernel(kernel_name).unwrap(), spec) };
+    let mut places = Places::default();
+    run(&scenario.workload, &config, &mut places, &mut |_| ControlFlow::Continue(())).unwrap();
+    places
+}
+
+fn places(kernel_name: &str, machine: &str, text: &str) -> BTreeMap<String, Vec<u32>> {
+    run_it(kernel_name, machine, text).seen
+}
+
+/// Two tasks on one thread of a core, one of which may go elsewhere from 101 ms on.
+const BESIDE: &str = r#"
+duration = "500ms"
+[[task]]
+name = "hog"
+run = "100s"
+cpus = [0]
+start = "100ms"
+[[task]]
+name = "b"
+cpus = [0]
+run = "3ms"
+sleep = "3ms"
+[[change]]
+at = "101ms"
+task = "b"
+cpus = "0-7"
+"#;
+
+/// `select_idle_core`: with whole cores idle, a wakeup does not take the other thread of a busy one (CPU 1). Since 4.8 a flag of the cache tells
+/// whether there are any; before, groups of CPUs were looked through.
+#[test]
+fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", BESIDE);
+        let last = *seen["b"].last().unwrap();
+        assert!(last >= 2, "{kernel}: b is on CPU {last}, beside the hog");
+    }
+}
+
+/// The other thread is the next best: all cores have a busy one.
+#[test]
+fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
+    let hogs: String =
+        [2, 4, 6].iter().map(|cpu| format!("[[task]]\nname = \"h{cpu}\"\nrun = \"100s\"\ncpus = [{cpu}]\n")).collect();
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", &format!("{BESIDE}{hogs}"));
+        let last = *seen["b"].last().unwrap();
+        assert!(last % 2 == 1, "{kernel}: b is on CPU {last}");
+    }
+}
+
+/// `nohz_balancer_kick`: two busy threads of one core, all other CPUs idle and their ticks stopped, in one cache: only a busy CPU's tick can have
+/// somebody look at that.
+#[test]
+fn two_busy_threads_of_a_core_are_parted_where_there_is_one_cache() {
+    let text = r#"
+duration = "2s"
+[[task]]
+name = "a"
+run = "100s"
+cpus = [0]
+[[task]]
+name = "b"
+run = "100s"
+cpus = [1]
+[[change]]
+at = "500ms"
+task = "a"
+cpus = "0-7"
+[[change]]
+at = "500ms"
+task = "b"
+cpus = "0-7"
+"#;
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", text);
+        let core = |name: &str| seen[name].last().unwrap() / 2;
+        assert_ne!(core("a"), core("b"), "{kernel}: {seen:?}");
+    }
+}
+
+/// Since 6.7 the cluster of the target is searched before the rest of its cache.
+#[test]
+fn an_idle_cpu_of_the_same_cluster_goes_before_others() {
+    let text = r#"
+duration = "500ms"
+[[task]]
+name = "worker"
+cpus = [3]
+steps = [{ wait_event = "q" }, { run = "1ms" }]
+[[task]]
+name = "master"
+cpus = [3]
+steps = [{ run = "500us" }, { wake_up_all = "q" }, { run = "2ms" }, { sleep = "8ms" }]
+[[change]]
+at = "105ms"
+task = "worker"
+cpus = "0-7"
+[[task]]
+name = "hog"
+cpus = [0]
+run = "100s"
+"#;
+    let first = |kernel: &str| run_it(kernel, "pack:1 l3:1 l2:2 core:4", text).woken["worker"][0];
+    assert_eq!(["6.12", "6.18"].map(first), [1, 1]);
+    // The search begins behind the target, wherever that leads.
+    assert_eq!(first("6.6"), 4);
+}
+
+/// `find_idlest_group` compares loads per capacity, and in the same node a difference of 17 % is enough: in a group that weighs little
+/// as in one that weighs much, a forked task leaves the most crowded CPU.
+#[test]
+fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
+    let hogs: String = (0..8)
+        .map(|cpu| {
+            let hogs = if cpu == 0 { 4 } else { 2 };
+            format!("[[task]]\nname = \"h{cpu}\"\ngroup = \"/g\"\nrun = \"100s\"\ncpus = [{cpu}]\ninstance = {hogs}\n")
+        })
+        .collect();
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        for weight in [100, 1000] {
+            let text = format!(
+                "duration = \"2s\"\n[groups.\"/g\"]\nweight = {weight}\n{hogs}[[task]]\nname = \"new\"\ngroup = \"/g\"\nrun = \"1ms\"\nloops = 1\nstart = \"1500ms\"\n"
+            );
+            let seen = places(kernel, "pack:1 l3:1 core:8", &text);
+            assert_ne!(seen["new"][0], 0, "{kernel}, weight {weight}");
+        }
+    }
+}
+
+/// A few tasks stay on the node where they were forked: `imb_numa_nr` is 4 of 32 CPUs.
+#[test]
+fn the_first_forked_tasks_stay_on_their_node() {
+    let tasks: String = (0..6)
+        .map(|index| format!("[[task]]\nname = \"t{index}\"\nrun = \"100s\"\nstart = \"{}ms\"\n", 100 + 2 * index))
+        .collect();
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let seen = places(kernel, "node:2 core:32", &format!("duration = \"200ms\"\n{tasks}"));
+        let nodes: Vec<u32> = (0..6).map(|index| seen[&format!("t{index}")][0] / 32).collect();
+        assert_eq!(nodes[..3], [0, 0, 0], "{kernel}: {nodes:?}");
+        assert!(nodes.contains(&1), "{kernel}: {nodes:?}");
+    }
+}
