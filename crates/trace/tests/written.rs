@@ -470,3 +470,21 @@ fn new_tasks_are_written() {
     assert_eq!(points(again.finish_writing().unwrap()), read);
     assert_eq!(points(perfetto.finish_writing().unwrap()), read);
 }
+
+/// A file that ends within a packet tells so, rather than that it has no events.
+#[test]
+fn the_beginning_of_a_perfetto_trace_is_said_to_be_cut_off() {
+    let mut writer = PerfettoWriter::new(Vec::new());
+    feed(&mut writer, 100);
+    let whole = writer.finish_writing().unwrap();
+    let complaint = |bytes: &[u8]| match read::from_reader(Cursor::new(bytes.to_vec())) {
+        Err(error) => error.to_string(),
+        Ok(events) => format!("{:?}", events.notes().unterminated),
+    };
+    // The first packets are the system's and the processes'.
+    let system = 2 + usize::from(whole[1]);
+    let cut = complaint(&whole[..system + 5]);
+    assert!(cut.contains("cut off before its first events of ftrace"), "{cut}");
+    let none = complaint(&whole[..system]);
+    assert!(none.contains("a Perfetto trace without events of ftrace"), "{none}");
+}

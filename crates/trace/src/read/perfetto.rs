@@ -92,10 +92,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             trace.index(place, &packet, &mut places)?;
         }
         if places.is_empty() {
-            return Err(Error::NotRead {
-                what: "a Perfetto trace without events of ftrace".to_owned(),
-                help: "record with the data source linux.ftrace: `perfetto -o FILE -t 10s sched freq idle`",
-            });
+            return Err(trace.without_events());
         }
         for (id, places) in places {
             trace.cpus.push(Cpu { id, places, read: 0, bundle: Bundle::default() });
@@ -104,6 +101,20 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             trace.advance(cpu)?;
         }
         Ok(trace)
+    }
+
+    /// Why nothing is to be read.
+    fn without_events(&self) -> Error {
+        match self.notes.unterminated {
+            Some(_) => Error::NotRead {
+                what: "a Perfetto trace that is cut off before its first events of ftrace".to_owned(),
+                help: "a trace is whole when its recording has ended: copy it again, or record anew",
+            },
+            None => Error::NotRead {
+                what: "a Perfetto trace without events of ftrace".to_owned(),
+                help: "record with the data source linux.ftrace: `perfetto -o FILE -t 10s sched freq idle`",
+            },
+        }
     }
 
     /// Where the next packet is and how long; none at the end.
