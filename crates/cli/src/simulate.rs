@@ -138,7 +138,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         Collector::new(cpus),
         perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
         ftrace.map(|file| {
-            let writer = FtraceWriter::new(file, cpus as u32);
+            let writer = FtraceWriter::new(file, cpus as u32).with_kernel(&job.kernel);
             job.identities.iter().cloned().fold(writer, FtraceWriter::with_identities)
         }),
         log.transpose().map_err(Failure::Output)?,

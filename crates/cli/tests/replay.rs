@@ -231,6 +231,22 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     }
 }
 
+/// A run's text names the kernel it was of; of one of 2.6 the version is its third number.
+#[test]
+fn a_trace_of_a_run_is_replayed_under_the_kernel_of_the_run() {
+    let scenario = b"machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().join("out");
+    for kernel in ["6.1", "6.12", "3.10", "2.6.23"] {
+        let path = out.to_str().expect("it is UTF-8");
+        well(&["run", "-", "--kernel", kernel, "--out", path], scenario);
+        let told = format!("replayed as recorded under {kernel} ");
+        let text = well(&["replay", out.join("trace.txt").to_str().expect("it is UTF-8")], b"");
+        assert!(text.contains(&told), "{text}");
+        std::fs::remove_dir_all(&out).expect("it is there");
+    }
+}
+
 /// Nobody trusts what a trace is compared with before he knows how well the trace itself is reproduced.
 #[test]
 fn traces_are_checked_before_they_are_compared() {

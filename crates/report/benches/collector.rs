@@ -30,7 +30,7 @@ fn feed(sink: &mut impl Sink, tasks: u32) {
         let (cpu, waker) = (CpuId(round % 8), CpuId((round + 3) % 8));
         let task = TaskId(round.wrapping_mul(2_654_435_761) % tasks);
         let next = Running::Task(task);
-        sink.event(at, waker, &Event::Waking { task });
+        sink.event(at, waker, &Event::Waking { task, irq: false });
         sink.event(at + 100, waker, &Event::Wakeup { task, target: cpu });
         sink.event(at + 200, cpu, &Event::Switch { prev: idle, prev_state: PrevState::Preempted, next });
         sink.event(at + 300, cpu, &Event::Switch { prev: next, prev_state: PrevState::Sleeping, next: idle });

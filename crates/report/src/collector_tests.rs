@@ -23,7 +23,7 @@ fn switch(collector: &mut Collector, at: u64, cpu: CpuId, prev: Running, prev_st
 }
 
 fn wakeup(collector: &mut Collector, at: u64, cpu: CpuId, id: u32) {
-    collector.event(at, cpu, &Event::Waking { task: TaskId(id) });
+    collector.event(at, cpu, &Event::Waking { task: TaskId(id), irq: false });
     collector.event(at, cpu, &Event::Wakeup { task: TaskId(id), target: cpu });
 }
 

@@ -137,6 +137,8 @@ pub enum Event {
     Waking {
         /// Who is woken.
         task: TaskId,
+        /// It is the doing of an interrupt's handler, not of the running task that it hit.
+        irq: bool,
     },
     /// `sched_wakeup`: `task` is on the run queue of `target`. From here on it waits to run.
     Wakeup {

@@ -27,7 +27,7 @@ fn feed(sink: &mut impl Sink) {
         let (cpu, waker) = (CpuId(round % 8), CpuId((round + 3) % 8));
         let (task, other) = (TaskId(round % 64), TaskId((round + 8) % 64));
         at += 700;
-        sink.event(at, waker, &Event::Waking { task });
+        sink.event(at, waker, &Event::Waking { task, irq: false });
         sink.event(at + 100, waker, &Event::Wakeup { task, target: cpu });
         let (prev, next) = (Running::Task(other), Running::Task(task));
         sink.event(at + 200, cpu, &Event::Switch { prev, prev_state: PrevState::Sleeping, next });

@@ -47,6 +47,8 @@ pub struct FtraceWriter<W> {
     out: Output<W>,
     names: Names,
     nanoseconds: bool,
+    /// Whether the wakeup that goes on is an interrupt's.
+    irq: bool,
     /// The latest time seen.
     now: u64,
 }
@@ -60,13 +62,25 @@ impl<W: Write> FtraceWriter<W> {
             push_number(buffer, u64::from(cpus), 1);
             buffer.push(b'\n');
         });
-        Self { out, names: Names::default(), nanoseconds: false, now: 0 }
+        Self { out, names: Names::default(), nanoseconds: false, irq: false, now: 0 }
     }
 
     /// Prints times to the nanosecond, as `trace-cmd report -t` does; without, they are rounded to the microsecond.
     #[must_use]
     pub fn nanoseconds(mut self) -> Self {
         self.nanoseconds = true;
+        self
+    }
+
+    /// Says which kernel the run is of (`6.12`), in the header: a [replay](crate::read::Notes::release) goes by it. One that is no number is not said.
+    #[must_use]
+    pub fn with_kernel(mut self, kernel: &str) -> Self {
+        if let Some(release) = release(kernel) {
+            self.out.write(|buffer| {
+                push_field(buffer, b"# os release : ", release.as_bytes());
+                buffer.push(b'\n');
+            });
+        }
         self
     }
 
@@ -92,6 +106,11 @@ impl<W: Write> FtraceWriter<W> {
     }
 
     fn line(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if let Event::Waking { irq, .. } = *event {
+            self.irq = irq;
+        }
+        // The events of a wakeup follow one another.
+        let flags = if self.irq { IN_INTERRUPT } else { IN_TASK };
         let Self { out, names, nanoseconds, .. } = self;
         let names = &*names;
         let site = Site { names, nanoseconds: *nanoseconds, at, cpu };
@@ -116,12 +135,12 @@ impl<W: Write> FtraceWriter<W> {
                 push_who(buffer, names.task(task));
                 buffer.push(b'\n');
             }
-            Event::Waking { task } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_waking:         ");
+            Event::Waking { task, .. } => {
+                site.start(buffer, flags, b"sched_waking:         ");
                 push_wakeup(buffer, names.task(task), names.last_cpu(task));
             }
             Event::Wakeup { task, target } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_wakeup:         ");
+                site.start(buffer, flags, b"sched_wakeup:         ");
                 push_wakeup(buffer, names.task(task), target);
             }
             Event::WakeupNew { task, target } => {
@@ -264,40 +283,65 @@ pub(crate) fn state_letters(prev: Running, state: PrevState) -> &'static str {
     }
 }
 
+/// What `uname -r` would say of that kernel; none of a name that is no number.
+fn release(kernel: &str) -> Option<String> {
+    // What follows says how that kernel was patched.
+    let number = kernel.split('-').next()?;
+    let parts = number.split('.').map(|part| part.parse::<u32>().ok()).collect::<Option<Vec<u32>>>()?;
+    match parts[..] {
+        [_, _] => Some(format!("{number}.0-vruntime")),
+        [_, _, _] => Some(format!("{number}-vruntime")),
+        _ => None,
+    }
+}
+
 /// How deep a group is below the root, by its path.
 pub(crate) fn group_level(path: &str) -> u64 {
     path.split('/').filter(|name| !name.is_empty()).count() as u64
 }
 
+/// The kernel's five flags, of which the third tells the handler of an interrupt; the others are not told.
+const IN_INTERRUPT: &[u8] = b"..h.. ";
+const IN_TASK: &[u8] = b"..... ";
+
 /// Task, CPU, time and event: the columns every line begins with.
 fn start(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: CpuId, event: &[u8]) {
-    let current = names.who(cpu, names.current(cpu));
-    let comm: &[u8] = if current.pid == 0 { b"<idle>" } else { current.comm };
-    buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');
-    buffer.extend_from_slice(comm);
-    buffer.push(b'-');
-    let before = buffer.len();
-    push_number(buffer, current.pid.unsigned_abs().into(), 1);
-    buffer.resize(buffer.len().max(before + 5), b' ');
-    if let Some(tgid) = names.tgid(names.current(cpu)) {
-        push_tgid(buffer, tgid);
+    Site { names, nanoseconds, at, cpu }.start(buffer, b"", event);
+}
+
+impl Site<'_> {
+    /// The same with the column of flags, or none.
+    fn start(self, buffer: &mut Vec<u8>, flags: &[u8], event: &[u8]) {
+        let Self { names, nanoseconds, at, cpu } = self;
+        let current = names.who(cpu, names.current(cpu));
+        let comm: &[u8] = if current.pid == 0 { b"<idle>" } else { current.comm };
+        buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');
+        buffer.extend_from_slice(comm);
+        buffer.push(b'-');
+        let before = buffer.len();
+        push_number(buffer, current.pid.unsigned_abs().into(), 1);
+        buffer.resize(buffer.len().max(before + 5), b' ');
+        if let Some(tgid) = names.tgid(names.current(cpu)) {
+            push_tgid(buffer, tgid);
+        }
+        buffer.extend_from_slice(b" [");
+        push_number(buffer, u64::from(cpu.0), 3);
+        buffer.extend_from_slice(b"] ");
+        buffer.extend_from_slice(flags);
+        let (seconds, fraction, digits) = if nanoseconds {
+            (at / 1_000_000_000, at % 1_000_000_000, 9)
+        } else {
+            let us = at / 1000 + u64::from(at % 1000 >= 500);
+            (us / 1_000_000, us % 1_000_000, 6)
+        };
+        let width = seconds.checked_ilog10().map_or(1, |log| log as usize + 1);
+        buffer.resize(buffer.len() + 5_usize.saturating_sub(width), b' ');
+        push_number(buffer, seconds, 1);
+        buffer.push(b'.');
+        push_number(buffer, fraction, digits);
+        buffer.extend_from_slice(b": ");
+        buffer.extend_from_slice(event);
     }
-    buffer.extend_from_slice(b" [");
-    push_number(buffer, u64::from(cpu.0), 3);
-    buffer.extend_from_slice(b"] ");
-    let (seconds, fraction, digits) = if nanoseconds {
-        (at / 1_000_000_000, at % 1_000_000_000, 9)
-    } else {
-        let us = at / 1000 + u64::from(at % 1000 >= 500);
-        (us / 1_000_000, us % 1_000_000, 6)
-    };
-    let width = seconds.checked_ilog10().map_or(1, |log| log as usize + 1);
-    buffer.resize(buffer.len() + 5_usize.saturating_sub(width), b' ');
-    push_number(buffer, seconds, 1);
-    buffer.push(b'.');
-    push_number(buffer, fraction, digits);
-    buffer.extend_from_slice(b": ");
-    buffer.extend_from_slice(event);
 }
 
 /// The process of a thread, in the column of the option record-tgid.

@@ -28,7 +28,7 @@ pub struct Identity {
 /// let identities = Identities::new([("web-4711".to_owned(), web)], [], [4700, 4711]);
 /// let mut text = FtraceWriter::new(Vec::new(), 1).with_identities(identities);
 /// text.task(TaskId(0), &TaskInfo { name: "web-4711", ..TaskInfo::default() });
-/// text.event(0, CpuId(0), &Event::Waking { task: TaskId(0) });
+/// text.event(0, CpuId(0), &Event::Waking { task: TaskId(0), irq: false });
 /// let text = String::from_utf8(text.finish_writing()?)?;
 /// assert!(text.contains("comm=web pid=4711 "));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

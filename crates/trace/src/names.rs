@@ -176,7 +176,7 @@ impl Names {
                 self.admit_task(task)
             }
             Event::Exit { task }
-            | Event::Waking { task }
+            | Event::Waking { task, .. }
             | Event::SetNice { task, .. }
             | Event::SetPolicy { task, .. }
             | Event::PiSetprio { task, .. }
@@ -413,15 +413,15 @@ mod tests {
     fn an_impossible_id_is_refused_before_it_costs_memory() {
         let mut names = Names::default();
         let task = TaskId(u32::MAX);
-        assert!(names.admit(CpuId(0), &Event::Waking { task }).is_err());
-        assert!(names.admit(CpuId(u32::MAX), &Event::Waking { task: TaskId(0) }).is_err());
+        assert!(names.admit(CpuId(0), &Event::Waking { task, irq: false }).is_err());
+        assert!(names.admit(CpuId(u32::MAX), &Event::Waking { task: TaskId(0), irq: false }).is_err());
         assert_eq!(names.counts(), (1, 0));
     }
 
     #[test]
     fn a_task_never_announced_still_has_a_name() -> io::Result<()> {
         let mut names = Names::default();
-        names.admit(CpuId(1), &Event::Waking { task: TaskId(4) })?;
+        names.admit(CpuId(1), &Event::Waking { task: TaskId(4), irq: false })?;
         assert_eq!(names.task(TaskId(4)).comm.as_ref(), b"task-4");
         Ok(())
     }

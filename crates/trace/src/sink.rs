@@ -443,7 +443,7 @@ impl Sink for Digest {
         let (tag, a, b) = match *event {
             Event::Fork { parent, child } => (1, parent.map_or(0, |p| u64::from(p.0) + 1), u64::from(child.0)),
             Event::Exit { task } => (2, u64::from(task.0), 0),
-            Event::Waking { task } => (3, u64::from(task.0), 0),
+            Event::Waking { task, .. } => (3, u64::from(task.0), 0),
             Event::Wakeup { task, target } => (4, u64::from(task.0), u64::from(target.0)),
             Event::WakeupNew { task, target } => (5, u64::from(task.0), u64::from(target.0)),
             Event::Switch { prev, prev_state, next } => {

@@ -55,7 +55,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (prop::option::of(task()), task()).prop_map(|(parent, child)| Event::Fork { parent, child }),
         task().prop_map(|task| Event::Exit { task }),
-        task().prop_map(|task| Event::Waking { task }),
+        (task(), any::<bool>()).prop_map(|(task, irq)| Event::Waking { task, irq }),
         (task(), cpu()).prop_map(|(task, target)| Event::Wakeup { task, target }),
         (task(), cpu()).prop_map(|(task, target)| Event::WakeupNew { task, target }),
         (running(), prev_state(), running()).prop_map(|(prev, prev_state, next)| Event::Switch {

@@ -27,7 +27,7 @@ fn feed(sink: &mut impl Sink, rounds: u32) {
         let task = TaskId(pick(32, 40) as u32);
         let target = CpuId(pick(6, 50) as u32);
         let event = match round % 8 {
-            0 => Event::Waking { task },
+            0 => Event::Waking { task, irq: pick(2, 10) == 1 },
             1 => Event::Wakeup { task, target },
             2 => Event::WakeupNew { task, target },
             3 => Event::Migrate { task, from: cpu, to: target, cause: MigrateCause::Periodic },

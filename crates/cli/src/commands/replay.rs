@@ -352,7 +352,11 @@ impl Reading {
 /// The kernel that replays a trace of this release as recorded.
 fn recorded_under(path: &Path, release: Option<&str>) -> String {
     let Some(release) = release else { return RECORDED_KERNEL.to_owned() };
-    let series = short_version(release);
+    // Up to 2.6 the third number was the version.
+    let series = match release.strip_prefix("2.6.") {
+        Some(rest) => format!("2.6.{}", rest.split(['.', '-']).next().unwrap_or_default()),
+        None => short_version(release),
+    };
     match kernel(&series) {
         Ok(_) => series,
         Err(unknown) => {

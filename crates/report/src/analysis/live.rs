@@ -37,7 +37,7 @@ impl Analyses {
                 };
                 What::Switch { prev: self.running(cpu, prev), state, next: self.running(cpu, next) }
             }
-            Event::Waking { task } => What::Waking { task: self.who(task)?, cpu: None },
+            Event::Waking { task, .. } => What::Waking { task: self.who(task)?, cpu: None },
             Event::Wakeup { task, target } => What::Woken { task: self.who(task)?, cpu: Some(target.0), new: false },
             Event::WakeupNew { task, target } => What::Woken { task: self.who(task)?, cpu: Some(target.0), new: true },
             Event::Migrate { task, from, to, cause } => {
@@ -144,7 +144,8 @@ impl Sink for Analyses {
         let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
         if let Some(what) = what {
             let by = self.world.cpus().get(cpu.index()).map_or(On::Idle, |row| row.on);
-            self.step(&Step { at: at as i64, cpu: cpu.0, by, irq: false, what });
+            let irq = matches!(event, Event::Waking { irq: true, .. });
+            self.step(&Step { at: at as i64, cpu: cpu.0, by, irq, what });
         }
         match (changed, event) {
             (Changed::On(_), _) => (0..self.world.held.holds.tasks()).for_each(|task| self.tell_held(TaskId(task))),

@@ -459,3 +459,4 @@ fn in_whose_name_something_happens_is_there() {
 }
 
 mod groups;
+mod runs;

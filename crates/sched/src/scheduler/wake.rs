@@ -53,7 +53,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if !wake.fork {
             rq.tasks[index].wakeups.sync += u32::from(wake.sync);
-            self.host.event(self.now, on, &Event::Waking { task });
+            self.host.event(self.now, on, &Event::Waking { task, irq: wake.irq });
         }
         rq.update_clock(self.now, self.shared);
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{push_field, push_number, push_signed, push_tgid};
+use super::{IN_INTERRUPT, IN_TASK, push_field, push_number, push_signed, push_tgid};
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 use crate::output::Output;
 
@@ -151,8 +151,7 @@ fn line(buffer: &mut Vec<u8>, record: &Record<'_>, tgid: Option<i32>) {
     push_number(buffer, u64::from(record.cpu), 3);
     buffer.extend_from_slice(b"] ");
     if let Some(hardirq) = record.hardirq {
-        // Of the kernel's five flags the one that is kept.
-        buffer.extend_from_slice(if hardirq { b"..h.. " } else { b"..... " });
+        buffer.extend_from_slice(if hardirq { IN_INTERRUPT } else { IN_TASK });
     }
     time(buffer, record.at);
     if record.name != b"function" {

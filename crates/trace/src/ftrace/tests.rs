@@ -32,7 +32,7 @@ pub(crate) fn story(sink: &mut impl Sink) {
         (5_500_000, zero, Event::SetNice { task: batch, nice: -3 }),
         (6_000_000, zero, Event::LoopEnd { task: web, duration: 5_999_000, work: 4_000_000 }),
         (6_000_000, zero, switch(on(web), PrevState::Sleeping, on(batch))),
-        (7_000_000, one, Event::Waking { task: web }),
+        (7_000_000, one, Event::Waking { task: web, irq: true }),
         (7_000_000, one, Event::Migrate { task: web, from: zero, to: one, cause: MigrateCause::Wakeup }),
         (7_000_000, one, Event::Wakeup { task: web, target: one }),
         (7_000_000, one, switch(Running::Idle, PrevState::Preempted, on(web))),
@@ -96,6 +96,8 @@ fn parse(line: &str) -> Option<Line<'_>> {
     let (head, rest) = line.split_once(" [")?;
     let (comm, pid) = head.trim().rsplit_once('-')?;
     let (cpu, rest) = rest.split_once("] ")?;
+    // Wakeups have a column of flags.
+    let rest = rest.strip_prefix("..... ").or(rest.strip_prefix("..h.. ")).unwrap_or(rest);
     let (time, rest) = rest.trim_start().split_once(": ")?;
     let (seconds, fraction) = time.split_once('.')?;
     let scale = 10_u64.checked_pow(9_u32.checked_sub(fraction.len() as u32)?)?;
@@ -152,8 +154,8 @@ fn a_full_disk_is_reported_at_the_end() {
 #[test]
 fn an_impossible_id_is_an_error_not_a_crash() {
     let mut writer = FtraceWriter::new(Vec::new(), 1);
-    writer.event(0, CpuId(0), &Event::Waking { task: TaskId(u32::MAX) });
-    writer.event(1, CpuId(0), &Event::Waking { task: TaskId(0) });
+    writer.event(0, CpuId(0), &Event::Waking { task: TaskId(u32::MAX), irq: false });
+    writer.event(1, CpuId(0), &Event::Waking { task: TaskId(0), irq: false });
     let error = writer.finish_writing().expect_err("the id cannot have been counted");
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("task 4294967295"), "{error}");
@@ -198,4 +200,55 @@ fn cpusets_that_change_are_printed() {
     let printed: Vec<&str> = written.lines().filter(|line| line.contains("print:")).collect();
     assert_eq!(printed.len(), 1, "{written}");
     assert!(printed[0].ends_with("/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root"), "{written}");
+}
+
+/// Waking and wakeup of a task, by an interrupt that hit another and by that other: what the flags of each line say.
+#[test]
+fn a_wakeup_tells_whether_an_interrupt_did_it() {
+    let mut text = FtraceWriter::new(Vec::new(), 2);
+    let (task, zero, one) = (TaskId(0), CpuId(0), CpuId(1));
+    text.event(0, zero, &Event::WakeupNew { task, target: zero });
+    for (at, irq) in [(1_000, true), (2_000, false)] {
+        text.event(at, zero, &Event::Waking { task, irq });
+        text.event(at, zero, &Event::Migrate { task, from: zero, to: one, cause: MigrateCause::Wakeup });
+        text.event(at, zero, &Event::Wakeup { task, target: one });
+    }
+    let text = text.finish_writing().unwrap();
+    let mut reader = crate::read::TextReader::new(&text[..]);
+    let mut told = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        told.push((String::from_utf8_lossy(record.name).into_owned(), record.hardirq));
+    }
+    let told: Vec<(&str, Option<bool>)> = told.iter().map(|(name, irq)| (name.as_str(), *irq)).collect();
+    assert_eq!(
+        told,
+        [
+            ("sched_wakeup_new", None),
+            ("sched_waking", Some(true)),
+            ("sched_migrate_task", None),
+            ("sched_wakeup", Some(true)),
+            ("sched_waking", Some(false)),
+            ("sched_migrate_task", None),
+            ("sched_wakeup", Some(false)),
+        ]
+    );
+}
+
+/// A reader finds the kernel in the header; a name without a number is none.
+#[test]
+fn the_header_names_the_kernel() {
+    for (kernel, release) in [
+        ("6.12", Some("6.12.0-vruntime")),
+        ("2.6.23", Some("2.6.23-vruntime")),
+        ("6.12-patched", Some("6.12.0-vruntime")),
+        ("mine", None),
+        ("7", None),
+    ] {
+        let text = text_of(FtraceWriter::new(Vec::new(), 2).with_kernel(kernel));
+        let mut reader = crate::read::TextReader::new(text.as_bytes());
+        while reader.next_record().unwrap().is_some() {}
+        let notes = reader.notes();
+        assert_eq!(notes.release.as_deref(), release, "{kernel}");
+        assert_eq!((notes.cpus, notes.not_understood.count), (Some(2), 0));
+    }
 }

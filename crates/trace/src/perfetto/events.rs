@@ -67,7 +67,7 @@ impl<W: Write> PerfettoWriter<W> {
                 })
             }
             // The CPU is not chosen yet: the kernel reports the one the task was on last.
-            Event::Waking { task } => FtraceEventKind::SchedWaking(wakeup(names.task(task), names.last_cpu(task))),
+            Event::Waking { task, .. } => FtraceEventKind::SchedWaking(wakeup(names.task(task), names.last_cpu(task))),
             Event::Wakeup { task, target } => FtraceEventKind::SchedWakeup(wakeup(names.task(task), target)),
             Event::WakeupNew { task, target } => FtraceEventKind::SchedWakeupNew(wakeup(names.task(task), target)),
             Event::Migrate { task, from, to, .. } => {

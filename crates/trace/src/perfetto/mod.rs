@@ -35,6 +35,9 @@ use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 /// Perfetto refuses a whole file that has a scheduling event of a CPU beyond this (`kMaxCpuCount`).
 const MAX_CPUS: u32 = 1024;
 
+/// The kernel's `TRACE_FLAG_HARDIRQ`.
+const HARDIRQ: u32 = 8;
+
 /// Kernel threads have this parent, by which the UI knows them.
 const KTHREADD_PID: i32 = 2;
 /// The parent of every process of the workload.
@@ -102,6 +105,8 @@ pub struct PerfettoWriter<W> {
     group_tracks: Vec<bool>,
     queue_heading: bool,
     changes_track: bool,
+    /// The `common_flags` of the wakeup that goes on.
+    wakeup_flags: u32,
     /// The latest time seen.
     now: u64,
     omitted: u64,
@@ -175,6 +180,7 @@ impl<W: Write> PerfettoWriter<W> {
             group_tracks: Vec::new(),
             queue_heading: false,
             changes_track: false,
+            wakeup_flags: 0,
             now: 0,
             omitted: 0,
         }
@@ -248,7 +254,7 @@ impl<W: Write> PerfettoWriter<W> {
             Event::Switch { prev, next, .. } => [prev.task(), next.task()],
             Event::Fork { parent, child } => [parent, Some(child)],
             Event::Exit { task }
-            | Event::Waking { task }
+            | Event::Waking { task, .. }
             | Event::Wakeup { task, .. }
             | Event::WakeupNew { task, .. }
             | Event::Migrate { task, .. }
@@ -257,12 +263,14 @@ impl<W: Write> PerfettoWriter<W> {
         };
         let timestamp = self.stamp(at, cpu, tasks);
         let after = self.after(cpu, event);
-        let event = FtraceEvent {
-            timestamp: Some(timestamp),
-            pid: Some(pid.unsigned_abs()),
-            event: Some(kind),
-            ..FtraceEvent::default()
-        };
+        if let Event::Waking { irq, .. } = *event {
+            self.wakeup_flags = if irq { HARDIRQ } else { 0 };
+        }
+        // The events of a wakeup follow one another; of others nothing is told.
+        let wakes = matches!(event, Event::Waking { .. } | Event::Wakeup { .. });
+        let common_flags = wakes.then_some(self.wakeup_flags);
+        let event =
+            FtraceEvent { timestamp: Some(timestamp), pid: Some(pid.unsigned_abs()), common_flags, event: Some(kind) };
         self.bundles.push(&mut self.out, cpu, &event);
         if let Some(after) = after {
             self.bundles.push(&mut self.out, cpu, &FtraceEvent { event: Some(after), ..event });

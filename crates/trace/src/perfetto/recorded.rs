@@ -12,14 +12,12 @@ use super::proto::{
     SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedSwitch,
     SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
-use super::{MAX_CPUS, NO_RELEASE};
+use super::{HARDIRQ, MAX_CPUS, NO_RELEASE};
 use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
 use crate::output::Output;
 
 /// Threads whose processes are remembered: as many as Linux has.
 const MAX_THREADS: usize = 1 << 22;
-/// The kernel's `TRACE_FLAG_HARDIRQ`.
-const HARDIRQ: u32 = 8;
 /// Threads described in one packet.
 const THREADS: usize = 1000;
 

@@ -104,11 +104,11 @@ fn events_of_one_instant_on_several_cpus_keep_their_order() {
     let switch = |prev, prev_state, next| Event::Switch { prev, prev_state, next };
     // A machine without costs: CPU 2 wakes the task, it runs on 1, sleeps at once, is woken by 3 and runs on 0.
     let happened = [
-        (2, Event::Waking { task }),
+        (2, Event::Waking { task, irq: true }),
         (2, Event::Wakeup { task, target: CpuId(1) }),
         (1, switch(Running::Idle, PrevState::Preempted, Running::Task(task))),
         (1, switch(Running::Task(task), PrevState::Sleeping, Running::Idle)),
-        (3, Event::Waking { task }),
+        (3, Event::Waking { task, irq: false }),
         (3, Event::Wakeup { task, target: CpuId(0) }),
         (0, switch(Running::Idle, PrevState::Preempted, Running::Task(task))),
     ];
@@ -121,6 +121,12 @@ fn events_of_one_instant_on_several_cpus_keep_their_order() {
     sorted.sort_by_key(|&(timestamp, cpu)| (timestamp, cpu));
     assert_eq!(sorted.iter().map(|&(_, cpu)| cpu).collect::<Vec<_>>(), [2, 2, 1, 1, 3, 3, 0]);
     assert_eq!(sorted.last().map(|&(timestamp, _)| timestamp), Some(Some(3)), "a nanosecond for each change of CPU");
+    // CPU 2 was hit by an interrupt, CPU 3 was not; of switches that is not told.
+    let mut flags: Vec<_> = events(&trace).map(|(cpu, event)| (cpu, event.common_flags)).collect();
+    flags.sort_unstable();
+    let told = |cpu, flags| [(cpu, flags); 2];
+    assert_eq!(flags[..1], [(0, None)]);
+    assert_eq!(flags[1..], [told(1, None), told(2, Some(HARDIRQ)), told(3, Some(0))].concat());
 }
 
 #[test]
@@ -258,7 +264,7 @@ fn very_many_cpus_share_the_memory() {
     let mut most = 0;
     for at in 0..3 {
         for cpu in 0..1024 {
-            writer.event(at, CpuId(cpu), &Event::Waking { task: TaskId(0) });
+            writer.event(at, CpuId(cpu), &Event::Waking { task: TaskId(0), irq: false });
             most = most.max(writer.bundles.pending());
         }
     }
@@ -269,7 +275,7 @@ fn very_many_cpus_share_the_memory() {
 fn cpus_perfetto_cannot_read_are_counted_not_written() {
     let mut writer = PerfettoWriter::new(Vec::new());
     for cpu in [1023, 1024, 2000] {
-        writer.event(5, CpuId(cpu), &Event::Waking { task: TaskId(0) });
+        writer.event(5, CpuId(cpu), &Event::Waking { task: TaskId(0), irq: false });
     }
     assert_eq!(writer.omitted(), 2);
     assert_eq!(events(&decode(writer)).map(|(cpu, _)| cpu).collect::<Vec<_>>(), [1023]);
@@ -307,8 +313,8 @@ fn a_full_disk_is_reported_at_the_end() {
 #[test]
 fn an_impossible_id_ends_a_readable_trace() {
     let mut writer = PerfettoWriter::new(Vec::new());
-    writer.event(0, CpuId(0), &Event::Waking { task: TaskId(0) });
-    writer.event(0, CpuId(u32::MAX), &Event::Waking { task: TaskId(0) });
+    writer.event(0, CpuId(0), &Event::Waking { task: TaskId(0), irq: false });
+    writer.event(0, CpuId(u32::MAX), &Event::Waking { task: TaskId(0), irq: false });
     assert_eq!(writer.error().map(io::Error::kind), Some(io::ErrorKind::InvalidInput));
     assert!(writer.finish_writing().is_err());
 }

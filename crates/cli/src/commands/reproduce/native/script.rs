@@ -193,7 +193,7 @@ impl Sink for Recorder {
     fn event(&mut self, at: u64, _cpu: CpuId, event: &Event) {
         match *event {
             Event::Fork { child, .. } => self.push(at, Call::Start(child)),
-            Event::Waking { task } => {
+            Event::Waking { task, .. } => {
                 let irq = self.running.task().is_none();
                 // Pipes wake that way; a barrier does not.
                 let sync = !irq && self.ready[task.index()];
