@@ -16,6 +16,17 @@ struct Task {
     throttled: bool,
 }
 
+/// What a task waits for instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hold {
+    /// The next period of this group's limit, its own or one above.
+    Group(u32),
+    /// That of the bandwidth of real-time tasks.
+    Realtime,
+    /// That of its own runtime, as a deadline task.
+    Runtime,
+}
+
 /// For whom what may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
@@ -39,6 +50,11 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
+    /// How many groups are known.
+    pub(crate) fn groups(&self) -> usize {
+        self.parents.len()
+    }
+
     pub(crate) fn group(&mut self, id: GroupId, parent: Option<GroupId>) {
         if id.index() >= self.parents.len() {
             self.parents.resize(id.index() + 1, None);
@@ -123,26 +139,31 @@ impl Holds {
 
     /// Whether a task would be held back on a CPU.
     pub(crate) fn hold(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.why(task, cpu).is_some()
+    }
+
+    /// What would hold a task back on a CPU.
+    pub(crate) fn why(&self, task: TaskId, cpu: CpuId) -> Option<Hold> {
         if self.is_empty() {
-            return false;
+            return None;
         }
-        let Some(task) = self.tasks.get(task.index()) else { return false };
+        let task = self.tasks.get(task.index())?;
         let parent = |group: u32| self.parents.get(group as usize).copied().flatten();
         if task.throttled {
-            return true;
+            return Some(Hold::Runtime);
         }
         if task.realtime {
             // The limit of its group is none for it.
-            return self.rt.hold(cpu.0, task.group, parent);
+            return self.rt.hold(cpu.0, task.group, parent).then_some(Hold::Realtime);
         }
         let mut group = Some(task.group);
         while let Some(at) = group {
             if self.throttled.contains(&(cpu.0, at)) {
-                return true;
+                return Some(Hold::Group(at));
             }
             // Parents come before their children.
             group = parent(at).filter(|&parent| parent < at);
         }
-        false
+        None
     }
 }

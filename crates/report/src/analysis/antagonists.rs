@@ -1,20 +1,34 @@
 //! Who delayed whom: for every task that waited on a CPU's run queue, who had that CPU meanwhile, and for how long.
 //!
 //! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while the CPU
-//! wakes up: those are the rows of `(unknown)` and `(idle)`.
+//! wakes up: those are the rows of `(unknown)` and `(idle)`. Where a run of ours, or its text, says that the task waits for the limit of its group
+//! and not for a CPU, nobody who has the CPU delays it: that is the row of `(throttled: /its/group)`.
 
 use std::collections::BTreeMap;
 
 use super::world::{Cpu, On, Span, State, Step, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
+use crate::holds::Hold;
 
 /// So many pairs are told apart; what others did is summed up.
 const MOST_PAIRS: usize = 1 << 18;
-/// Who is none of the tasks, in a pair.
-const IDLE: u32 = u32::MAX;
-const UNKNOWN: u32 = u32::MAX - 1;
-const OTHERS: u32 = u32::MAX - 2;
+
+/// Who, or what, has delayed a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum By {
+    Task(u32),
+    Idle,
+    Unknown,
+    /// No CPU was waited for.
+    Hold(Hold),
+}
+
+/// Who was delayed by whom; none: pairs beyond those that are told apart.
+type Key = Option<(u32, By)>;
+
+/// How the row of a limit begins.
+pub(super) const THROTTLED: &str = "(throttled: ";
 
 /// What one did to another.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,17 +42,25 @@ struct Pair {
     worst_cpu: u32,
 }
 
-/// What has been added to a wait that goes on: by whom, how much.
-type Shares = Vec<(u32, u64)>;
+/// A wait.
+#[derive(Clone, Debug, Default)]
+struct Wait {
+    /// Up to when it is in the shares.
+    since: i64,
+    /// What it is for from then on, if not for a CPU.
+    hold: Option<Hold>,
+    /// By whom, how much.
+    shares: Vec<(By, u64)>,
+}
 
 /// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Antagonists {
     /// For each CPU those who wait there.
     queues: Vec<Vec<u32>>,
-    /// Of each task: since when its wait is not yet booked, and what is.
-    waits: Vec<(i64, Shares)>,
-    pairs: BTreeMap<(u32, u32), Pair>,
+    /// Of each task the one that goes on.
+    waits: Vec<Wait>,
+    pairs: BTreeMap<Key, Pair>,
     by_name: bool,
 }
 
@@ -54,26 +76,28 @@ impl Antagonists {
         &mut self.queues[cpu as usize]
     }
 
-    fn wait(&mut self, task: u32) -> &mut (i64, Shares) {
+    fn wait(&mut self, task: u32) -> &mut Wait {
         if task as usize >= self.waits.len() {
-            self.waits.resize(task as usize + 1, (0, Vec::new()));
+            self.waits.resize(task as usize + 1, Wait::default());
         }
         &mut self.waits[task as usize]
     }
 
     /// Books what `on` did to a waiting task until now.
     fn book(&mut self, at: i64, task: u32, on: On) {
-        let who = match on {
-            On::Task(other) => other,
-            On::Idle => IDLE,
-            On::Unknown => UNKNOWN,
+        let wait = self.wait(task);
+        let who = match (wait.hold, on) {
+            (Some(hold), _) => By::Hold(hold),
+            (None, On::Task(other)) => By::Task(other),
+            (None, On::Idle) => By::Idle,
+            (None, On::Unknown) => By::Unknown,
         };
-        let (since, shares) = self.wait(task);
-        let ns = at.saturating_sub(*since).max(0) as u64;
-        *since = at.max(*since);
-        if ns == 0 || who == task {
+        let ns = at.saturating_sub(wait.since).max(0) as u64;
+        wait.since = at.max(wait.since);
+        if ns == 0 || who == By::Task(task) {
             return;
         }
+        let shares = &mut wait.shares;
         match shares.iter_mut().find(|(by, _)| *by == who) {
             Some((_, sum)) => *sum += ns,
             None => shares.push((who, ns)),
@@ -82,10 +106,10 @@ impl Antagonists {
 
     /// A wait is over.
     fn end(&mut self, at: i64, task: u32, cpu: u32) {
-        let shares = std::mem::take(&mut self.wait(task).1);
+        let shares = std::mem::take(&mut self.wait(task).shares);
         for (who, ns) in shares {
             let full = self.pairs.len() >= MOST_PAIRS;
-            let key = if full && !self.pairs.contains_key(&(task, who)) { (OTHERS, OTHERS) } else { (task, who) };
+            let key = Some((task, who)).filter(|_| !full || self.pairs.contains_key(&Some((task, who))));
             let pair = self.pairs.entry(key).or_default();
             pair.ns += ns;
             pair.waits += 1;
@@ -103,13 +127,26 @@ impl Antagonists {
         }
     }
 
-    fn name(world: &World, who: u32, by_name: bool) -> String {
+    fn name(&self, world: &World, who: By) -> String {
         match who {
-            IDLE => "(idle)".to_owned(),
-            UNKNOWN => "(unknown)".to_owned(),
-            OTHERS => "(others)".to_owned(),
-            task if by_name => world.class(task),
-            task => world.name(task),
+            By::Task(task) if self.by_name => world.class(task),
+            By::Task(task) => world.name(task),
+            By::Idle => "(idle)".to_owned(),
+            By::Unknown => "(unknown)".to_owned(),
+            By::Hold(Hold::Group(group)) => {
+                let path = world.cgroups.rows().get(group as usize).map_or("", |row| &row.path);
+                format!("{THROTTLED}{path})")
+            }
+            By::Hold(Hold::Realtime) => format!("{THROTTLED}real-time)"),
+            By::Hold(Hold::Runtime) => format!("{THROTTLED}own runtime)"),
+        }
+    }
+
+    /// Both names of a pair.
+    fn names(&self, world: &World, key: Key) -> (String, String) {
+        match key {
+            Some((task, who)) => (self.name(world, By::Task(task)), self.name(world, who)),
+            None => ("(others)".to_owned(), "(others)".to_owned()),
         }
     }
 }
@@ -138,11 +175,19 @@ impl Analysis for Antagonists {
             }
             if change.now.state == State::Waiting {
                 if change.was.state != State::Waiting {
-                    self.wait(change.task).0 = at;
+                    let wait = self.wait(change.task);
+                    (wait.since, wait.hold) = (at, None);
                 }
                 self.queue(change.now.cpu).push(change.task);
             }
         }
+    }
+
+    fn held(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+        let Some((_, at)) = world.span else { return };
+        let cpu = world.state(task).cpu;
+        self.book(at, task, world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on));
+        self.wait(task).hold = hold;
     }
 
     fn finish(&mut self, world: &World) {
@@ -159,8 +204,8 @@ impl Analysis for Antagonists {
     fn tables(&self, world: &World) -> Vec<DataTable> {
         let mut named: BTreeMap<(String, String), Pair> = BTreeMap::new();
         let mut total: BTreeMap<String, u64> = BTreeMap::new();
-        for (&(task, who), pair) in &self.pairs {
-            let (task, who) = (Self::name(world, task, self.by_name), Self::name(world, who, self.by_name));
+        for (&key, pair) in &self.pairs {
+            let (task, who) = self.names(world, key);
             *total.entry(task.clone()).or_default() += pair.ns;
             let sum = named.entry((task, who)).or_default();
             (sum.ns, sum.waits) = (sum.ns + pair.ns, sum.waits + pair.waits);

@@ -75,8 +75,10 @@ pub(crate) enum Told {
         group: u32,
         settings: Settings,
     },
-    /// A group has used up its limit on a CPU.
-    Throttled,
+    /// A group has used up its limit on the CPU of the step.
+    Throttled {
+        group: u32,
+    },
     Unthrottled {
         group: u32,
         ns: u64,
@@ -86,6 +88,11 @@ pub(crate) enum Told {
         periods: u32,
         throttled: bool,
         burst: u64,
+    },
+    /// Of a trace of ours: a deadline task has used up its runtime, or has it again.
+    Spent {
+        task: u32,
+        spent: bool,
     },
 }
 
@@ -257,9 +264,10 @@ impl Cgroups {
 
     /// A task is forked: it is where its parent is, unless something else was said of it.
     pub(super) fn inherits(&mut self, child: u32, parent: u32) {
-        if self.wanted && self.said_of(child).is_none() {
-            let group = self.said_of(parent);
-            self.put(child, group);
+        if self.said_of(child).is_none()
+            && let Some(group) = self.said_of(parent)
+        {
+            self.put(child, Some(group));
         }
     }
 }

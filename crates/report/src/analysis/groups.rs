@@ -175,7 +175,7 @@ impl Analysis for GroupUse {
                     set(group, settings);
                 }
             }
-            Told::Throttled | Told::Unthrottled { .. } | Told::Period { .. } => {}
+            Told::Throttled { .. } | Told::Unthrottled { .. } | Told::Period { .. } | Told::Spent { .. } => {}
         }
     }
 

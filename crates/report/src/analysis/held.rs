@@ -1,9 +1,11 @@
-//! Who is held back where: told by runs of ours only.
+//! Who is held back where: told by runs of ours, and by the marks in their text.
 
-use vruntime_trace::{CpuId, TaskId};
+use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, TaskId};
 
-use super::world::World;
-use crate::holds::Holds;
+use super::Analyses;
+use super::cgroups::Told;
+use super::world::{On, State, Step, What, World};
+use crate::holds::{Changed, Hold, Holds};
 
 /// What holds tasks back, and which of the run's tasks is which of the world's.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +27,89 @@ impl Held {
 impl World {
     /// Whether something but other tasks would keep this one from running on a CPU.
     pub(super) fn is_held(&self, task: u32, cpu: u32) -> bool {
-        let own = self.held.own.get(task as usize).copied().flatten();
-        own.is_some_and(|id| self.held.holds.hold(id, CpuId(cpu)))
+        self.what_holds(task, cpu).is_some()
+    }
+
+    /// What would keep a task from running on a CPU but other tasks.
+    pub(super) fn what_holds(&self, task: u32, cpu: u32) -> Option<Hold> {
+        let own = self.held.own.get(task as usize).copied().flatten()?;
+        self.held.holds.why(own, CpuId(cpu))
+    }
+
+    /// A task of a trace, whose tasks and groups have no other numbers than the world's.
+    fn own(&mut self, task: u32) -> TaskId {
+        let (id, known) = (TaskId(task), self.held.own.get(task as usize).copied().flatten());
+        if known.is_none() {
+            self.held.announce(task, id);
+            self.held.holds.task(id, GroupId(self.cgroups.of(task)), false);
+        }
+        id
+    }
+
+    /// Takes note of what a step of a trace, already applied, says of who is held back.
+    fn hears(&mut self, step: &Step) -> Changed {
+        let event = match step.what {
+            What::Fork { child } => {
+                self.own(child);
+                return Changed::Nobody;
+            }
+            What::Switch { next: On::Task(next), .. } if !self.held.holds.is_empty() => {
+                let next = Running::Task(self.own(next));
+                Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next }
+            }
+            What::Told(Told::Moved { task, group }) => Event::MoveGroup { task: self.own(task), group: GroupId(group) },
+            What::Told(Told::Policy { task, policy, rt_priority }) => {
+                Event::SetPolicy { task: self.own(task), policy, rt_priority }
+            }
+            What::Told(Told::Throttled { group }) => Event::Throttle { group: GroupId(group) },
+            What::Told(Told::Unthrottled { group, ns }) => Event::Unthrottle { group: GroupId(group), ns },
+            What::Told(Told::Spent { task, spent }) => {
+                let what = if spent { DeadlineEvent::Throttle } else { DeadlineEvent::Replenish };
+                Event::Deadline { task: self.own(task), what }
+            }
+            _ => return Changed::Nobody,
+        };
+        let Self { cgroups, held, .. } = self;
+        for (group, row) in cgroups.rows().iter().enumerate().skip(held.holds.groups()) {
+            held.holds.group(GroupId(group as u32), row.parent.map(GroupId));
+        }
+        held.holds.hears(step.at.max(0) as u64, CpuId(step.cpu), &event)
+    }
+}
+
+impl Analyses {
+    /// A step of a trace: if it is one of ours, its marks say who is held back.
+    pub(super) fn step_of_trace(&mut self, step: &Step) {
+        if matches!(step.what, What::Told(Told::Throttled { .. } | Told::Unthrottled { .. })) {
+            self.limits_change(step.at, step.cpu);
+        }
+        self.step(step);
+        match self.world.hears(step) {
+            Changed::On(_) => (0..self.world.tasks() as u32).for_each(|task| self.tell_what_holds(task)),
+            Changed::Task(id) => self.tell_what_holds(id.0),
+            Changed::Nobody if self.world.held.holds.is_empty() => {}
+            Changed::Nobody => {
+                for change in 0..self.world.changes.len() {
+                    self.tell_what_holds(self.world.changes[change].task);
+                }
+            }
+        }
+    }
+
+    /// What may be had of a CPU changes now.
+    pub(super) fn limits_change(&mut self, at: i64, cpu: u32) {
+        self.step(&Step { at, cpu, by: On::Unknown, irq: false, what: What::Other });
+        self.chosen.iter_mut().for_each(|(_, analysis)| analysis.limits_change(cpu, &self.world));
+    }
+
+    /// What a task waits for, if it waits.
+    pub(super) fn tell_what_holds(&mut self, task: u32) {
+        let span = self.world.state(task);
+        if span.state == State::Waiting {
+            let hold = self.world.what_holds(task, span.cpu);
+            for (_, analysis) in &mut self.chosen {
+                analysis.held(task, hold, &self.world);
+            }
+        }
     }
 }

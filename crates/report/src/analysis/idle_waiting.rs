@@ -5,7 +5,7 @@
 //! CPU the task waits on is idle itself: it is being woken for it. Where a task may run, simulated runs tell. Recordings do
 //! not: there it *could* run where it has been seen by the end of the wait, and *might* elsewhere, kernel threads that
 //! belong to a CPU (`name/N`) excepted. Nor do recordings tell that a task is held back by its group's limit or by its own runtime
-//! as a deadline task, which counts as a wait there; simulated runs do, and there no task could run on a CPU where that limit is used up.
+//! as a deadline task, which counts as a wait there; simulated runs and their text do, and there no task could run on a CPU where that limit is used up.
 
 use vruntime_trace::CpuMask;
 
@@ -13,6 +13,7 @@ use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
 use crate::conservation::{Since, add};
 use crate::data::{DataTable, Kind};
+use crate::holds::Hold;
 
 /// Shorter overlaps are not looked at.
 const LEAST_NS: u64 = 1_000_000;
@@ -190,9 +191,9 @@ impl Analysis for IdleWaiting {
         }
     }
 
-    fn held(&mut self, task: u32, held: bool, world: &World) {
+    fn held(&mut self, task: u32, hold: Option<Hold>, world: &World) {
         let at = world.elapsed();
-        if held {
+        if hold.is_some() {
             self.wait_ends(at, task, world);
         } else {
             self.waiting.begin(task as usize, at);

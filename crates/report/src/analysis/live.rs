@@ -6,7 +6,7 @@ use vruntime_trace::{
 };
 
 use super::cgroups::{Settings, Told};
-use super::world::{On, State, Step, What};
+use super::world::{On, Step, What};
 use super::{Analyses, Analysis};
 use crate::holds::Changed;
 
@@ -52,7 +52,7 @@ impl Analyses {
                 What::Told(Told::Policy { task: self.who(task)?, policy, rt_priority })
             }
             Event::SetNice { task, nice } => What::Told(Told::Nice { task: self.who(task)?, nice }),
-            Event::Throttle { .. } => What::Told(Told::Throttled),
+            Event::Throttle { group } => What::Told(Told::Throttled { group: group.0 }),
             Event::Unthrottle { group, ns } => What::Told(Told::Unthrottled { group: group.0, ns }),
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
                 What::Told(Told::Period { group: group.0, periods, throttled, burst })
@@ -72,13 +72,8 @@ impl Analyses {
 
     /// What a task waits for, if it waits.
     fn tell_held(&mut self, id: TaskId) {
-        let Some(task) = self.who(id) else { return };
-        let span = self.world.state(task);
-        if span.state == State::Waiting {
-            let held = self.world.is_held(task, span.cpu);
-            for (_, analysis) in &mut self.chosen {
-                analysis.held(task, held, &self.world);
-            }
+        if let Some(task) = self.who(id) {
+            self.tell_what_holds(task);
         }
     }
 }
@@ -137,8 +132,7 @@ impl Sink for Analyses {
             Event::Throttle { .. } | Event::Unthrottle { .. } | Event::RtThrottle { .. } | Event::RtUnthrottle { .. }
         );
         if limits {
-            self.step(&Step { at: at as i64, cpu: cpu.0, by: On::Unknown, irq: false, what: What::Other });
-            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.limits_change(cpu.0, &self.world));
+            self.limits_change(at as i64, cpu.0);
         }
         let changed = self.world.held.holds.hears(at, cpu, event);
         let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));

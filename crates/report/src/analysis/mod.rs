@@ -45,6 +45,7 @@ use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
+use crate::holds::Hold;
 pub use cgroups::MachineGroups;
 use cgroups::Told;
 use world::{Step, What, World};
@@ -152,8 +153,8 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// It is a run of ours: affinities will be told, and all CPUs are idle at 0.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
-    /// Of a task that waits: whether it is for something else than a CPU. Told as long as anybody is held back.
-    fn held(&mut self, _task: u32, _held: bool, _world: &World) {}
+    /// Of a task that waits: what it is for, if not for a CPU. Told as long as anybody is held back, of runs of ours.
+    fn held(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
     /// What may be had of a CPU is about to change for some tasks: told of runs of ours.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
     /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
@@ -254,7 +255,7 @@ impl Analyses {
 
     fn let_go(&mut self, all: bool) {
         while let Some(step) = self.gaps.next(all) {
-            self.step(&step);
+            self.step_of_trace(&step);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Records of a trace as steps.
 
-use vruntime_trace::{Mark, Named, Record, Tracepoint, Wakeup};
+use vruntime_trace::{DeadlineEvent, Mark, Named, Record, Tracepoint, Wakeup};
 
 use super::cgroups::{Settings, Told};
 use super::world::{On, Step, What, World};
@@ -11,10 +11,8 @@ const MAX_RT_PRIO: i32 = 100;
 /// What a record is to the analyses: nothing if it is no event. What it says of groups and priorities comes first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
     if let Some(step) = step(world, record) {
-        if world.cgroups.wanted {
-            let told = |what| Step { by: On::Unknown, irq: false, what: What::Told(what), ..step };
-            groups(world, record, |what| add(told(what)));
-        }
+        let told = |what| Step { by: On::Unknown, irq: false, what: What::Told(what), ..step };
+        groups(world, record, |what| add(told(what)));
         add(step);
     }
 }
@@ -23,7 +21,8 @@ pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(
 fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
     let mut prio = |world: &mut World, task: Named<'_>, prio: i32| {
         // Where the scheduler tells of policies itself, priorities that are lent are not mistaken for own ones.
-        if !world.cgroups.exact
+        if world.cgroups.wanted
+            && !world.cgroups.exact
             && let Some(task) = world.task(task.pid, task.comm)
             && world.cgroups.new_prio(task, prio)
         {
@@ -66,10 +65,13 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
         Mark::Group(ref info) => {
             Told::Group { group: world.cgroups.intern(info.path)?, settings: Settings::from(info) }
         }
-        Mark::Throttle { .. } => Told::Throttled,
+        Mark::Throttle { path } => Told::Throttled { group: world.cgroups.intern(path)? },
         Mark::Unthrottle { path, ns } => Told::Unthrottled { group: world.cgroups.intern(path)?, ns },
         Mark::Period { path, periods, throttled, burst } => {
             Told::Period { group: world.cgroups.intern(path)?, periods, throttled, burst }
+        }
+        Mark::Deadline { pid, what: what @ (DeadlineEvent::Throttle | DeadlineEvent::Replenish) } => {
+            Told::Spent { task: world.task(pid, b"")?, spent: what == DeadlineEvent::Throttle }
         }
         _ => return None,
     })

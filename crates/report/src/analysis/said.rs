@@ -1,6 +1,7 @@
 //! What the analyses found, in sentences: for the top of a page.
 
 use super::Analyses;
+use super::antagonists::THROTTLED;
 use super::migrations::FROM_SWITCHES;
 use crate::data::{Cell, DataTable};
 use crate::units::{percent, time};
@@ -31,9 +32,12 @@ impl Analyses {
     pub fn sentences(&self) -> Vec<String> {
         let tables = self.tables();
         let of = |name: &str| tables.iter().find(|table| table.name == name);
+        // Whoever is throttled waits to run, too.
+        let limited =
+            of("antagonists").is_some_and(|table| (0..table.rows.len()).any(|row| limit(table, row).is_some()));
         let parts = [
             of("runqueue").and_then(busy),
-            of("latency").and_then(delays),
+            of("latency").and_then(|table| delays(table, limited)),
             of("antagonists").and_then(antagonist),
             of("idle_while_waiting").map(idle),
             of("migrations").and_then(migrations),
@@ -62,7 +66,7 @@ fn busy(table: &DataTable) -> Option<String> {
     })
 }
 
-fn delays(table: &DataTable) -> Option<String> {
+fn delays(table: &DataTable, limited: bool) -> Option<String> {
     let worst = (0..table.rows.len()).max_by(|&a, &b| {
         let of = |row| number(table, row, "max_delay_ns").unwrap_or(0.0);
         of(a).total_cmp(&of(b))
@@ -72,20 +76,34 @@ fn delays(table: &DataTable) -> Option<String> {
         (sum + number("avg_delay_ns") * number("count"), count + number("count"))
     });
     Some(format!(
-        "Tasks waited {} for a CPU in the mean of {count} times; the longest wait was one of {}: {}.",
+        "Tasks waited {} for a CPU{} in the mean of {count} times; the longest wait was one of {}: {}.",
         time(sum / f64::max(count, 1.0)),
+        if limited { " or a limit" } else { "" },
         text(table, worst, "task")?,
         time(number(table, worst, "max_delay_ns")?),
     ))
 }
 
+/// Of a row of the antagonists: by what the task was throttled, if it was.
+fn limit(table: &DataTable, row: usize) -> Option<&str> {
+    text(table, row, "for_task")?.strip_prefix(THROTTLED)?.strip_suffix(')')
+}
+
 fn antagonist(table: &DataTable) -> Option<String> {
-    let row =
-        (0..table.rows.len()).find(|&row| text(table, row, "for_task").is_some_and(|who| !who.starts_with('(')))?;
+    // Of what is in parentheses only limits are somebody's doing.
+    let is_told = |&row: &usize| {
+        limit(table, row).is_some() || text(table, row, "for_task").is_some_and(|who| !who.starts_with('('))
+    };
+    let row = (0..table.rows.len()).find(is_told)?;
     let (waited, who) = (text(table, row, "waited")?, text(table, row, "for_task")?);
-    let who = if who == waited { "others of that name" } else { who };
+    let why = match limit(table, row) {
+        Some(group) if group.starts_with('/') => format!(" while {group} was throttled by its limit"),
+        Some(what) => format!(" while throttled ({what})"),
+        None if who == waited => " for others of that name".to_owned(),
+        None => format!(" for {who}"),
+    };
     Some(format!(
-        "Most waiting was of {waited} for {who}: {} together, {} % of all that {waited} waited.",
+        "Most waiting was of {waited}{why}: {} together, {} % of all that {waited} waited.",
         time(number(table, row, "total_ns")?),
         percent(number(table, row, "share")?)
     ))

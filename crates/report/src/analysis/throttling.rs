@@ -295,7 +295,12 @@ impl Analysis for Throttling {
             Told::Group { group, settings } => self.limited(at, group, settings.max),
             Told::Unthrottled { group, ns } => self.limit(group).unthrottled(ns),
             Told::Period { group, periods, throttled, burst } => self.limit(group).period(periods, throttled, burst),
-            Told::Moved { .. } | Told::Prio { .. } | Told::Policy { .. } | Told::Nice { .. } | Told::Throttled => {}
+            Told::Moved { .. }
+            | Told::Prio { .. }
+            | Told::Policy { .. }
+            | Told::Nice { .. }
+            | Told::Throttled { .. }
+            | Told::Spent { .. } => {}
         }
     }
 

@@ -1,6 +1,9 @@
-//! Runs of ours, and the text that they leave: who was woken by an interrupt.
+//! Runs of ours, and the text that they leave: who was woken by an interrupt, and who waits for a limit and not for a CPU.
 
-use vruntime_trace::{CpuId, Event, FtraceWriter, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo};
+use vruntime_trace::{
+    CpuId, DeadlineEvent, Event, FtraceWriter, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink,
+    TaskId, TaskInfo,
+};
 
 use super::*;
 
@@ -21,6 +24,7 @@ fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn
 
 /// What happens in a run.
 enum Told<'a> {
+    Group(u32, GroupInfo<'a>),
     Task(u32, TaskInfo<'a>),
     Event(u64, u32, Event),
     End(u64),
@@ -29,6 +33,7 @@ enum Told<'a> {
 impl Told<'_> {
     fn to(&self, sink: &mut impl Sink) {
         match self {
+            Self::Group(id, info) => sink.group(GroupId(*id), info),
             Self::Task(id, info) => sink.task(TaskId(*id), info),
             Self::Event(at, cpu, event) => sink.event(*at, CpuId(*cpu), event),
             Self::End(at) => sink.finish(*at),
@@ -42,6 +47,106 @@ const NOISE: TaskId = TaskId(1);
 fn switch(prev: Option<TaskId>, prev_state: PrevState, next: Option<TaskId>) -> Event {
     let on = |task: Option<TaskId>| task.map_or(Running::Idle, Running::Task);
     Event::Switch { prev: on(prev), prev_state, next: on(next) }
+}
+
+/// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60: for 10 of them `noise` has the CPU,
+/// and for 3 more when the limit is no matter any more. CPU 1 is idle all along.
+fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Told<'_>)) {
+    let zero = CpuId(0);
+    for (id, path, parent) in [(0, "/", None), (1, "/pod", Some(GroupId(0))), (2, "/pod/app", Some(GroupId(1)))] {
+        let max = (id == 1).then_some((20 * MS, 100 * MS));
+        tell(Told::Group(id, GroupInfo { path, parent, max, weight: 100, ..GroupInfo::default() }));
+    }
+    let rt_priority = if policy.is_rt() { 5 } else { 0 };
+    let (name, group) = ("api", GroupId(2));
+    tell(Told::Task(0, TaskInfo { name, class: name, group, policy, rt_priority, ..TaskInfo::default() }));
+    tell(Told::Task(1, TaskInfo { name: "noise", class: "noise", ..TaskInfo::default() }));
+    // By this the text tells that CPU 1 is idle, too.
+    tell(Told::Event(0, 1, Event::CpuFrequency { khz: 1 }));
+    let events = [
+        (0, Event::Fork { parent: None, child: API }),
+        (0, Event::WakeupNew { task: API, target: zero }),
+        (0, switch(None, PrevState::Preempted, Some(API))),
+        (1, Event::Throttle { group: GroupId(1) }),
+        (1, switch(Some(API), PrevState::Preempted, None)),
+        (11, Event::Fork { parent: None, child: NOISE }),
+        (11, Event::WakeupNew { task: NOISE, target: zero }),
+        (11, switch(None, PrevState::Preempted, Some(NOISE))),
+        (21, switch(Some(NOISE), PrevState::Sleeping, None)),
+        (58, Event::Waking { task: NOISE, irq: true }),
+        (58, Event::Wakeup { task: NOISE, target: zero }),
+        (58, switch(None, PrevState::Preempted, Some(NOISE))),
+        (61, Event::Unthrottle { group: GroupId(1), ns: 60 * MS }),
+        (64, switch(Some(NOISE), PrevState::Sleeping, Some(API))),
+    ];
+    for (at, event) in events {
+        tell(Told::Event(at * MS, 0, event));
+    }
+    tell(Told::End(64 * MS));
+}
+
+fn waits(analyses: &Analyses) -> Vec<(String, u64)> {
+    let rows = analyses.tables()[0].json();
+    let rows = rows.as_array().unwrap().iter().filter(|row| row["waited"] == "api");
+    rows.map(|row| (row["for_task"].as_str().unwrap().to_owned(), row["total_ns"].as_u64().unwrap() / MS)).collect()
+}
+
+const KINDS: [AnalysisKind; 3] = [AnalysisKind::Antagonists, AnalysisKind::IdleWhileWaiting, AnalysisKind::Latency];
+
+#[test]
+fn who_is_throttled_is_delayed_by_nobody() {
+    for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
+        let expected = [("(throttled: /pod)".to_owned(), 60), ("noise".to_owned(), 3)];
+        assert_eq!(waits(&analyses), expected);
+        let said = analyses.sentences().concat();
+        let sentence = "Most waiting was of api while /pod was throttled by its limit: 60.0 ms together, 95.24 % of all \
+                        that api waited.";
+        assert!(said.contains(sentence), "{said}");
+        assert!(said.contains("Tasks waited") && said.contains(" for a CPU or a limit in the mean of"), "{said}");
+    }
+}
+
+/// CPU 1 was idle and could not have helped before the limit's next period.
+#[test]
+fn who_is_throttled_waits_beside_no_idle_cpu() {
+    for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
+        let rows = analyses.tables()[1].json();
+        // Where a task may run, the text does not tell.
+        let ns = |row: &Value| row["could_ns"].as_u64().max(row["might_ns"].as_u64());
+        assert_eq!(rows.as_array().unwrap().iter().map(ns).collect::<Vec<_>>(), [Some(3 * MS)], "{rows}");
+    }
+}
+
+/// The limit is none for real-time tasks.
+#[test]
+fn limits_hold_no_real_time_tasks_back() {
+    for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Fifo, tell)) {
+        assert!(waits(&analyses).iter().all(|(who, _)| !who.starts_with("(throttled")), "{:?}", waits(&analyses));
+    }
+}
+
+#[test]
+fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
+    let run = |tell: &mut dyn FnMut(Told<'_>)| {
+        let policy = SchedPolicy::Deadline;
+        tell(Told::Task(0, TaskInfo { name: "api", class: "api", policy, ..TaskInfo::default() }));
+        let events = [
+            (0, Event::Fork { parent: None, child: API }),
+            (0, Event::WakeupNew { task: API, target: CpuId(0) }),
+            (0, switch(None, PrevState::Preempted, Some(API))),
+            (2, Event::Deadline { task: API, what: DeadlineEvent::Throttle }),
+            (2, switch(Some(API), PrevState::Preempted, None)),
+            (10, Event::Deadline { task: API, what: DeadlineEvent::Replenish }),
+            (11, switch(None, PrevState::Preempted, Some(API))),
+        ];
+        for (at, event) in events {
+            tell(Told::Event(at * MS, 0, event));
+        }
+        tell(Told::End(11 * MS));
+    };
+    for analyses in both(&KINDS, &AnalysisOptions::default(), run) {
+        assert_eq!(waits(&analyses), [("(throttled: own runtime)".to_owned(), 8), ("(idle)".to_owned(), 1)]);
+    }
 }
 
 /// An interrupt that hits `noise` ends the sleep of `api` once, and `noise` itself another time.
