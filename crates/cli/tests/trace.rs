@@ -123,6 +123,21 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
+/// A run's traces have no flags but those that are kept, so nothing is to be told.
+#[test]
+fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {
+    let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    well(&["run", "-", "--kernel", "6.12", "--out", &out("run")], scenario.as_bytes());
+    for (from, to) in [("run/trace.txt", "a.pftrace"), ("run/trace.perfetto-trace", "b.txt")] {
+        let converted = vruntime(&["trace", "convert", &out(from), &out(to)], b"");
+        assert_eq!(String::from_utf8_lossy(&converted.stderr), "", "{from}");
+        let path = well(&["trace", "analyse", &out(to), "critical-path:a"], b"");
+        assert!(path.contains("sleeps until an interrupt"), "{path}");
+    }
+}
+
 #[test]
 fn analyses_of_a_real_trace() {
     insta::assert_snapshot!("analyse-perf-script", well(&["trace", "analyse", "perf-script.txt", "--rows", "4"], b""));

@@ -107,6 +107,9 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         Err(error) => return Err(error).into_diagnostic().wrap_err_with(cannot),
     }
     let notes = events.notes();
+    // Traces of our runs have no other flags.
+    let ours = notes.release.as_deref().is_some_and(|release| release.ends_with("-vruntime"));
+    let flags = if ours { 0 } else { flags };
     let told = [
         omitted,
         (
