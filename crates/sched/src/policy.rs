@@ -1,7 +1,25 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! EEVDF and CFS are two answers to it; a user's own policy is another and needs nothing private: see
+//! EEVDF and CFS are two answers to it, the O(1) scheduler and the first CFS two more; a user's own policy is another: see
 //! `examples/round_robin.rs` in `vruntime-sim`.
+//!
+//! # What a policy of your own has
+//!
+//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr`]), the time ([`Rq::clock`]), and what it keeps itself
+//!   ([`Rq::class`]). [`Rq::listed`] has its queued tasks in the order in which they last ran, which the core keeps for it.
+//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for what is to be seen in traces, and [`Rq::arm`].
+//! - Of the others: what they publish ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups ([`Shared::group`]) and all
+//!   settings ([`Shared::config`]). What it publishes itself, [`FairStats`](crate::shared::FairStats), is what the balancer goes by.
+//!
+//! # What belongs to `Fair` alone
+//!
+//! - CPU limits of groups (`cpu.max`). The pool that a group's run time comes from is not to be had from outside: under another policy
+//!   limits are stored, and nobody is held back by them. [`Policy::limit_changed`], [`Policy::distribute`], [`Policy::throttled`],
+//!   [`Policy::limit_forbids_move`], [`Policy::wants_return`] and [`Policy::return_to_user`] are there for it.
+//! - Loads of groups: what the CPUs tell each other to split a group's weight ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg)
+//!   is 0 under other policies), and `h_load`. A policy has the weight of a group, and whether it is idle.
+//! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), which are told only
+//!   of fair ones, and what the choice of a CPU by energy goes by.
 
 use core::fmt::Debug;
 

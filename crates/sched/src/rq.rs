@@ -78,7 +78,7 @@ pub struct Rq<P: Policy> {
     /// What is to be told to the host when this run queue is let go of.
     pub(crate) outbox: Vec<Notice>,
     pub(crate) load: RqLoad,
-    /// The queued tasks of the ordinary class, the one that ran longest ago first.
+    /// See [`Self::listed`].
     movable: TaskList,
     /// The clamps of its tasks; made when the first that has any comes.
     pub(crate) uclamp: Option<Box<RqUclamp>>,
@@ -137,10 +137,11 @@ impl<P: Policy> Rq<P> {
         self.resched_lazily = false;
     }
 
-    /// Asks for it on behalf of the fair class: where preemption is lazy the CPU is not interrupted for it, and acts on it when it leaves the
-    /// kernel next (`resched_curr_lazy`).
+    /// As [`Self::resched`], but where preemption is lazy ([`Config::preemption`](crate::shared::Config::preemption)) the CPU is not
+    /// interrupted for it, and acts on it when it leaves the kernel next (`resched_curr_lazy`). For an ordinary task that is to give way to
+    /// another.
     #[inline]
-    pub(crate) fn resched_lazy(&mut self) {
+    pub fn resched_lazy(&mut self) {
         self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
         self.need_resched = true;
     }
@@ -255,13 +256,17 @@ impl<P: Policy> Rq<P> {
         &self.group_switches
     }
 
-    /// Has a timer armed, or (`None`) cancelled, when this run queue is let go of.
-    pub(crate) fn arm(&mut self, timer: Timer, at: Option<u64>) {
+    /// Has a timer armed for `at`, nanoseconds, or (`None`) cancelled, when this run queue is let go of: in the order of the calls
+    /// ([`Host::arm`](crate::Host::arm)). What comes of a timer is the core's to do ([`Scheduler::timer`](crate::Scheduler::timer)): a
+    /// policy has no kind of its own. One that wants the end of its slices timed answers
+    /// [`Policy::slice_left`](crate::Policy::slice_left).
+    pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
 
-    /// Has the host told that something happened, when this run queue is let go of.
-    pub(crate) fn event(&mut self, event: Event) {
+    /// Has the host told that something happened here, at the time of the run queue's clock, when this run queue is let go of: in the
+    /// order of the calls ([`Host::event`](crate::Host::event)).
+    pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
     }
 
@@ -289,8 +294,10 @@ impl<P: Policy> Rq<P> {
         self.movable.first()
     }
 
-    /// The queued tasks that the balancer may move, the one that ran longest ago first.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = u32> + '_ {
+    /// The queued tasks of the policy, those it holds back and the running one included, the one that ran longest ago first: the order in
+    /// which the balancer tries to move them. Who joins the run queue, or is given the CPU, is put last; so is whom the balancer could not
+    /// move.
+    pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
 

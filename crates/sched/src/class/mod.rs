@@ -117,11 +117,22 @@ fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, Cl
 pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
     let prev = rq.curr;
     if kind == ClassKind::Fair && (prev.is_some() || rq.current.is_none()) {
-        P::switch(rq, shared, prev, next);
-        rq.curr = next;
+        switch_ordinary(rq, shared, prev, next);
         rq.current = next;
     } else {
         switch_between_classes(rq, shared, next, kind);
+    }
+}
+
+/// What [`switch`] is to the ordinary class, whatever its policy: the CPU passes from `prev` to `next`, each none if it is nobody of that
+/// class. `next` is the one that ran last, for the balancer.
+#[inline]
+pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, prev: Option<u32>, next: Option<u32>) {
+    P::switch(rq, shared, prev, next);
+    rq.curr = next;
+    if let Some(next) = next {
+        debug_assert!(rq.tasks[next].on_rq, "who runs is queued");
+        rq.relist(next);
     }
 }
 
@@ -140,8 +151,7 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
     }
     let next_fair = next.filter(|_| kind == ClassKind::Fair);
     if fair.is_some() || next_fair.is_some() {
-        P::switch(rq, shared, fair, next_fair);
-        rq.curr = next_fair;
+        switch_ordinary(rq, shared, fair, next_fair);
     }
     rq.current = next;
     if let Some(next) = next {

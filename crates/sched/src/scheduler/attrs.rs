@@ -8,7 +8,7 @@ use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of,
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
 use crate::class::deadline::{DlAttrs, SchedError, root_of};
-use crate::class::{ClassKind, deadline, rt};
+use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpuset::Rules;
 use crate::event::{Event, MigrateCause, Running};
 use crate::host::Host;
@@ -238,8 +238,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let (old, old_prio) = (rq.tasks[index].kind, rq.tasks[index].prio());
         if old == ClassKind::Fair {
             if running {
-                P::switch(&mut rq, shared, Some(index), None);
-                rq.curr = None;
+                class::switch_ordinary(&mut rq, shared, Some(index), None);
                 rq.current = None;
             }
             if queued {
@@ -271,8 +270,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                         rq.tasks[index].on_rq = true;
                     }
                     if running {
-                        P::switch(&mut rq, shared, None, Some(index));
-                        rq.curr = Some(index);
+                        class::switch_ordinary(&mut rq, shared, None, Some(index));
                         rq.current = Some(index);
                     }
                 }
@@ -511,8 +509,7 @@ fn change_class<P: Policy>(
                 activate(rq, shared, index, Enqueue::Restore);
             }
             if running {
-                P::switch(rq, shared, None, Some(index));
-                rq.curr = Some(index);
+                class::switch_ordinary(rq, shared, None, Some(index));
                 rq.current = Some(index);
             }
         }

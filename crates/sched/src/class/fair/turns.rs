@@ -104,7 +104,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Passes the CPU from one task to another. Groups both are in go on running.
     pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
         let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
-        let task = next;
         self.catch_up_between(shared, prev, next);
         loop {
             // Whose turn it is: the deeper one's, or both.
@@ -130,9 +129,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 self.set_next_entity(shared, se);
                 next = self.parent(se);
             }
-        }
-        if let Some(index) = task.and_then(Se::as_task) {
-            self.relist(index);
         }
     }
 

@@ -1,0 +1,180 @@
+//! A policy from outside the crate: what the core promises it, which is the order of [`Rq::listed`], and what it may call.
+
+use std::collections::VecDeque;
+
+use vruntime_sched::event::{Event, PrevState};
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::shared::Config;
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{Host, Policy, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology};
+use vruntime_sched::{invariants, kernel};
+
+/// Everybody in turn, until he yields.
+#[derive(Debug)]
+struct Turns;
+
+impl Policy for Turns {
+    type Tunables = Knobs;
+    /// Who waits, the next in front.
+    type Rq = VecDeque<u32>;
+    type Task = ();
+
+    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
+        VecDeque::new()
+    }
+
+    fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
+
+    fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
+        if rq.curr != Some(task) {
+            rq.class.push_back(task);
+        }
+    }
+
+    fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {
+        rq.class.retain(|&other| other != task);
+        true
+    }
+
+    fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
+        rq.class.front().copied().or(rq.curr.filter(|&curr| rq.tasks[curr].on_rq))
+    }
+
+    fn switch(rq: &mut Rq<Self>, _shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
+        rq.class.extend(prev.filter(|&prev| rq.tasks[prev].on_rq));
+        rq.class.retain(|&other| Some(other) != next);
+    }
+
+    /// Whoever waits is told of, and its slice is timed: what every policy may do.
+    fn tick(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
+        let (at, id) = (rq.clock.now(), rq.tasks[task].id);
+        rq.resched_lazy();
+        rq.arm(Timer::Hrtick(rq.cpu), Some(at + 1));
+        rq.event(Event::Waking { task: id });
+    }
+
+    fn wakeup_preempt(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _wake: Wake) {}
+
+    fn yield_task(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+}
+
+#[derive(Default)]
+struct Ears {
+    armed: Vec<(Timer, Option<u64>)>,
+    events: Vec<Event>,
+}
+
+impl Host for Ears {
+    fn resched(&mut self, _cpu: CpuId) {}
+    fn kick_nohz(&mut self, _cpu: CpuId) {}
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        self.armed.push((timer, at));
+    }
+    fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
+        self.events.push(*event);
+    }
+}
+
+struct Machine {
+    rqs: Vec<Rq<Turns>>,
+    shared: Shared<Turns>,
+    ears: Ears,
+    now: u64,
+}
+
+const MS: u64 = 1_000_000;
+const FIRST: CpuId = CpuId(0);
+
+impl Machine {
+    /// Two CPUs, and so many tasks that have had a turn each on the first.
+    fn new(tasks: usize) -> Self {
+        let topology = Topology::flat(2);
+        let config = Config::new(&kernel("6.12").unwrap(), &topology, 250);
+        let shared = Shared::new(topology, config);
+        let mut machine = Self { rqs: Rq::all(&shared), shared, ears: Ears::default(), now: MS };
+        let tied =
+            TaskAttrs { affinity: Some(std::sync::Arc::new([FIRST].into_iter().collect())), ..TaskAttrs::default() };
+        for _ in 0..tasks {
+            machine.verb(|scheduler| {
+                let task = scheduler.new_task(&tied, FIRST);
+                scheduler.wake_new(task, FIRST);
+            });
+        }
+        (0..tasks).for_each(|_| machine.turn());
+        machine
+    }
+
+    fn verb<T>(&mut self, call: impl FnOnce(&mut Scheduler<'_, Turns, Vec<Rq<Turns>>, Ears>) -> T) -> T {
+        let (rqs, shared, host, now) = (&mut self.rqs, &self.shared, &mut self.ears, self.now);
+        let done = call(&mut Scheduler { rqs, shared, host, now });
+        self.rqs.iter().try_for_each(|rq| invariants::check(rq, &self.shared)).unwrap();
+        done
+    }
+
+    /// A while later whoever runs yields.
+    fn turn(&mut self) {
+        self.now += 4 * MS;
+        self.verb(|scheduler| {
+            let _ = scheduler.schedule(FIRST, PrevState::Yielded);
+        });
+    }
+
+    /// The first CPU's tasks, who ran longest ago first, and who runs.
+    fn order(&self) -> (Vec<TaskId>, TaskId) {
+        let rq = &self.rqs[0];
+        let id = |task: u32| rq.tasks[task].id;
+        (rq.listed().map(id).collect(), id(rq.curr.unwrap()))
+    }
+}
+
+fn ids(of: [u32; 4]) -> Vec<TaskId> {
+    of.map(TaskId).to_vec()
+}
+
+#[test]
+fn the_list_begins_with_who_ran_longest_ago() {
+    let mut machine = Machine::new(4);
+    assert_eq!(machine.order(), (ids([0, 1, 2, 3]), TaskId(3)));
+    machine.turn();
+    machine.turn();
+    assert_eq!(machine.order(), (ids([2, 3, 0, 1]), TaskId(1)));
+}
+
+/// A class above has the CPU in between, or the running task's attributes change: whoever is back on it has run last.
+#[test]
+fn the_list_follows_switches_from_and_to_other_classes() {
+    let mut machine = Machine::new(4);
+    let urgent = SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 1, ..SchedAttr::default() };
+    machine.verb(|scheduler| scheduler.set_scheduler(TaskId(0), urgent)).unwrap();
+    let _ = machine.verb(|scheduler| scheduler.schedule(FIRST, PrevState::Preempted));
+    assert_eq!(machine.rqs[0].curr, None);
+    machine.verb(|scheduler| scheduler.set_scheduler(TaskId(0), SchedAttr::default())).unwrap();
+    machine.turn();
+    assert_eq!(machine.order(), (ids([2, 3, 0, 1]), TaskId(1)));
+}
+
+#[test]
+fn an_idle_cpu_pulls_who_ran_longest_ago() {
+    let mut machine = Machine::new(4);
+    machine.turn();
+    for task in 0..4 {
+        machine.verb(|scheduler| scheduler.set_affinity(TaskId(task), None)).unwrap();
+    }
+    assert_eq!(machine.order(), (ids([1, 2, 3, 0]), TaskId(0)));
+    let second = CpuId(1);
+    // Not every time: how often it looks hangs on dice (`NI_RANDOM`).
+    let mut look = || machine.verb(|scheduler| scheduler.schedule(second, PrevState::Preempted)).next.task();
+    assert_eq!((0..20).find_map(|_| look()), Some(TaskId(1)));
+}
+
+#[test]
+fn what_a_policy_has_to_say_is_heard() {
+    let mut machine = Machine::new(2);
+    machine.ears = Ears::default();
+    assert!(!machine.verb(|scheduler| scheduler.need_resched(FIRST)));
+    let _ = machine.verb(|scheduler| scheduler.tick(FIRST));
+    assert!(machine.verb(|scheduler| scheduler.need_resched(FIRST)));
+    assert_eq!(machine.ears.armed, [(Timer::Hrtick(FIRST), Some(machine.now + 1))]);
+    assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1) }), "{:?}", machine.ears.events);
+}
