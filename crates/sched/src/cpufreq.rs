@@ -108,7 +108,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// less.
     pub fn set_frequency(&mut self, cpu: CpuId, scale: u32) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         rq.clock.set_frequency(scale.clamp(1, u32::from(SCALE)));
     }
 }

@@ -28,7 +28,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
-            rq.update_clock(self.now, shared);
+            rq.update_clock(self.now);
             P::limit_changed(&mut rq, shared, group);
             settle(&mut rq, shared, self.host);
         }
@@ -71,7 +71,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 break;
             }
             let mut rq = self.rqs.rq(cpu);
-            rq.update_clock(self.now, self.shared);
+            rq.update_clock(self.now);
             P::distribute(&mut rq, self.shared, group);
             settle(&mut rq, self.shared, self.host);
         }
@@ -82,7 +82,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// a reschedule is asked for.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         rq.notify_resume = false;
         if let Some(curr) = rq.curr {
             P::return_to_user(&mut rq, self.shared, curr);

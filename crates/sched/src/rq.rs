@@ -172,7 +172,7 @@ impl<P: Policy> Rq<P> {
     }
 
     #[inline]
-    pub(crate) fn update_clock(&mut self, now: u64, _shared: &Shared<P>) {
+    pub(crate) fn update_clock(&mut self, now: u64) {
         let idle = self.running == Running::Idle;
         self.clock.update(now, idle);
     }

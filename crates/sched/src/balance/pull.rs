@@ -222,7 +222,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return;
         }
         let mut rq = self.rqs.rq(busiest);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         let visited = P::update_h_load(&mut rq, self.shared);
         drop(rq);
         if let Some((groups, idle)) = visited {
@@ -297,8 +297,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             // It went while this was decided.
             return 0;
         }
-        from.update_clock(self.now, shared);
-        to.update_clock(self.now, shared);
+        from.update_clock(self.now);
+        to.update_clock(self.now);
         let most = shared.config.tunables.nr_migrate().min(from.nr_running);
         let mut moved = alloc::vec::Vec::new();
         let mut looked = 0;

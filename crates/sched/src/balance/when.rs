@@ -166,7 +166,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if !rq.balance.has_blocked {
             return false;
         }
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         class::update_blocked_averages(&mut rq, shared);
         rq.publish(shared);
         let published = shared.cpu(cpu);
@@ -212,7 +212,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         return;
     }
     let mut rq = balancing.rqs.rq(cpu);
-    rq.update_clock(balancing.now, shared);
+    rq.update_clock(balancing.now);
     class::update_blocked_averages(&mut rq, shared);
     rq.publish(shared);
     drop(rq);

@@ -242,7 +242,7 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
     if rq.higher {
         let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
         if rt {
-            rt::update_load(rq, shared);
+            rt::update_load(rq);
         }
         if dl {
             deadline::update_load(rq);

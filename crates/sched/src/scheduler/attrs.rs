@@ -230,7 +230,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let shared = self.shared;
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(None) };
         let cpu = rq.cpu;
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         may(&rq, shared, index)?;
         let running = rq.current == Some(index);
         let asleep = rq.tasks[index].state != TaskState::Runnable;
@@ -347,7 +347,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         let told = affinity.clone();
         (rq.tasks[index].affinity, rq.tasks[index].asked) = (affinity, asked);
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         rt::affinity_changed(&mut rq, shared, index);
         deadline::affinity_changed(&mut rq, shared, index);
         if shared.is_split() {
@@ -375,7 +375,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
         loop {
             let mut rq = self.rqs.rq(cpu);
-            rq.update_clock(self.now, self.shared);
+            rq.update_clock(self.now);
             let stray = rq.tasks.iter().find(|(index, task)| {
                 let may_stay = rq.online && task.allowed(cpu);
                 task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.current != Some(*index)
@@ -434,7 +434,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq = self.rqs.rq(to);
         }
         self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         let index = rq.adopt(self.shared, moving);
         P::attach(&mut rq, self.shared, index);
         activate(&mut rq, self.shared, index, Enqueue::Move);

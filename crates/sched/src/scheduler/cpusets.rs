@@ -147,7 +147,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !change.split {
                 continue;
             }
-            rq.update_clock(self.now, shared);
+            rq.update_clock(self.now);
             if change.crossed.contains(cpu) && rq.online {
                 // It leaves one root domain and joins the other as if it went offline and came back (`rq_attach_root`).
                 class::update_curr(&mut rq, shared);

@@ -21,7 +21,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn exec(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         let Some(current) = rq.current else { return false };
         if rq.push.is_some() {
             return false;
@@ -40,7 +40,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Moves a task that execs, if it still waits on `cpu` and may run on `to`.
     pub(super) fn push_exec(&mut self, cpu: CpuId, task: TaskId, to: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         let Some(index) = rq.find(self.shared, task) else { return };
         let execs = &rq.tasks[index];
         if !execs.on_rq

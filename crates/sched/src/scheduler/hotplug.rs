@@ -182,7 +182,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         // Before anybody is pushed: nobody shall seem lost whose group has other CPUs.
         self.update_cpumasks(&change);
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         class::update_curr(&mut rq, shared);
         rq.online = false;
         rq.balance.tick_stopped = false;
@@ -217,7 +217,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let change = shared.set_online(cpu, true, &populated);
         self.roots_rebuilt(&change);
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         rq.online = true;
         rq.balance.online(self.now, self.shared.config.balancer.time(self.shared, self.now));
         rt::rq_online(&rq, shared);

@@ -241,7 +241,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.set_group_shares(group, shares);
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
-            rq.update_clock(self.now, self.shared);
+            rq.update_clock(self.now);
             P::group_weight_changed(&mut rq, self.shared, group);
             settle(&mut rq, self.shared, self.host);
         }
@@ -326,7 +326,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let shared = self.shared;
         shared.jiffies.tick(cpu, self.now, shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
         let due = shared.config.balancer.time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
@@ -359,7 +359,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The first timers of `cpu`'s deadline tasks are due.
     fn dl_timers(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         deadline::timers(&mut rq, self.shared);
         settle(&mut rq, self.shared, self.host);
         let callback = rq.dl.callback.take();
@@ -376,7 +376,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
-            rq.update_clock(self.now, shared);
+            rq.update_clock(self.now);
             deadline::start_server(&mut rq, limits);
             settle(&mut rq, shared, self.host);
         }
@@ -385,7 +385,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The running task's slice is over.
     fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         if rq.curr.is_some() {
             class::tick(&mut rq, self.shared);
             rq.resched();
@@ -497,7 +497,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The running task of `cpu` reads its own CPU clock, which brings its accounts up to date (and may end its slice).
     pub fn update_curr(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         class::update_curr(&mut rq, self.shared);
         settle(&mut rq, self.shared, self.host);
     }

@@ -31,7 +31,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, shared);
+        rq.update_clock(self.now);
         let (prev, prev_index) = (rq.running, rq.current);
         let ordinary = rq.curr.is_some();
         if let Some(index) = prev_index {
@@ -164,7 +164,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The running task yields (`sched_yield`); the host calls [`Self::schedule`] with [`PrevState::Yielded`] next.
     pub fn yield_task(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         class::yield_task(&mut rq, self.shared);
         settle(&mut rq, self.shared, self.host);
     }

@@ -55,7 +55,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq.tasks[index].wakeups.sync += u32::from(wake.sync);
             self.host.event(self.now, on, &Event::Waking { task, irq: wake.irq });
         }
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
 
         if rq.tasks[index].on_rq && !rq.online && rq.current != Some(index) {
             // Its dequeue was delayed, and the CPU is going: it has to leave after all.
@@ -116,7 +116,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::attach(&mut rq, self.shared, index);
             (rq, index)
         };
-        rq.update_clock(self.now, self.shared);
+        rq.update_clock(self.now);
         rq.load.nr_uninterruptible -= i64::from(core::mem::take(&mut rq.tasks[index].blocked));
         activate_as(&mut rq, self.shared, kind, index, why);
         check_preempt_as(&mut rq, self.shared, kind, index, wake);

@@ -83,8 +83,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if !to.online {
             return moved;
         }
-        from.update_clock(self.now, shared);
-        to.update_clock(self.now, shared);
+        from.update_clock(self.now);
+        to.update_clock(self.now);
         let (mut best_here, best_there) = (best_prio(&to), best_prio(&from));
         // One of the most urgent stays where it is, if not the running one then the first that is found.
         let mut seen = from.curr.is_some_and(|curr| P::dynamic_prio(&from, curr) == best_there);

@@ -318,8 +318,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             drop(rq);
             let (mut from, mut to) = self.rqs.pair(cpu, target);
-            from.update_clock(self.now, shared);
-            to.update_clock(self.now, shared);
+            from.update_clock(self.now);
+            to.update_clock(self.now);
             // Both were let go of: does it still hold?
             let index = pick_pushable(&from, |_| true);
             let Some(index) = index.filter(|&index| from.tasks[index].id == id && from.tasks[index].allowed(target))
@@ -353,8 +353,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 continue;
             }
             let (mut from, mut to) = self.rqs.pair(src, cpu);
-            from.update_clock(self.now, shared);
-            to.update_clock(self.now, shared);
+            from.update_clock(self.now);
+            to.update_clock(self.now);
             let Some(index) = pick_pushable(&from, |task| task.allowed(cpu)) else { continue };
             let deadline = entity(&from, index).deadline;
             if !to.online || to.dl.earliest().is_some_and(|earliest| earliest <= deadline) {

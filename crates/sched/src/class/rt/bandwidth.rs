@@ -278,7 +278,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             if rq.rt.nr_running > 0 || rq.rt.rt_time > 0 {
-                rq.update_clock(self.now, shared);
+                rq.update_clock(self.now);
                 super::update_curr(&mut rq, shared);
                 needed |= replenish(&mut rq, shared, runtime, overrun);
                 settle(&mut rq, shared, self.host);

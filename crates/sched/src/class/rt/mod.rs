@@ -332,7 +332,7 @@ pub(crate) fn pick<P: Policy>(rq: &Rq<P>) -> Option<u32> {
 
 /// A task of the class gets the CPU.
 pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
-    update_load_as(rq, shared, false);
+    update_load_as(rq, false);
     rq.rt.exec_start = rq.clock.now();
     set_pushable(rq, shared, index, false);
     shared.rt.publish(rq.cpu, &rq.rt);
@@ -344,7 +344,7 @@ pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 /// A task of the class, queued or not, gives the CPU up.
 pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
-    update_load_as(rq, shared, true);
+    update_load_as(rq, true);
     if rq.tasks[index].on_rq {
         set_pushable(rq, shared, index, true);
         shared.rt.publish(rq.cpu, &rq.rt);
@@ -381,7 +381,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 #[inline(never)]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
-    update_load_as(rq, shared, true);
+    update_load_as(rq, true);
     let task = &mut rq.tasks[index];
     if task.policy != SchedPolicy::RoundRobin {
         return;
@@ -425,12 +425,12 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
 }
 
 /// Brings the average of the CPU's time that the class takes up to date.
-pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
+pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>) {
     let running = running(rq);
-    update_load_as(rq, shared, running);
+    update_load_as(rq, running);
 }
 
-fn update_load_as<P: Policy>(rq: &mut Rq<P>, _shared: &Shared<P>, running: bool) {
+fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
     let now = rq.clock.pelt();
     update_avg(&mut rq.rt.avg, now, running);
 }
