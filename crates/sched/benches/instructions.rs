@@ -23,7 +23,8 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    CpuMask, CpuPlace, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel,
+    CpuMask, CpuPlace, GroupWeight, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker,
+    kernel,
 };
 
 /// Calls in a series.
@@ -133,7 +134,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         let mut bench = Self { shared, rqs, host: Machine, group: GroupId::ROOT, now: 1 << 30 };
         for _ in 0..depth {
             let parent = bench.group;
-            bench.group = bench.sched().new_group(parent, 100, false);
+            bench.group = bench.sched().new_group(parent, GroupWeight::Weight(100));
         }
         for _ in 0..tasks {
             for cpu in (from..CPUS).map(CpuId) {
@@ -201,7 +202,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 let sleeper = self.sleep();
                 self.now += 1_000_000;
                 if let Some(task) = sleeper {
-                    collect(&mut || _ = black_box(self.sched().wake(task, CPU, false, true)));
+                    collect(&mut || _ = black_box(self.sched().wake(task, CPU, Waker::Irq)));
                 }
                 self.reschedule();
             }

@@ -15,6 +15,15 @@ use crate::kernels::Throttle;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
 use crate::uclamp::GroupUclamp;
 
+/// What a new group weighs in its parent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupWeight {
+    /// `cpu.weight`, 1..=10000; the kernel's default is 100.
+    Weight(u32),
+    /// `cpu.idle`: as little as a SCHED_IDLE task, and like one it gives way to everybody.
+    Idle,
+}
+
 /// A task group, as all CPUs see it.
 #[derive(Debug)]
 pub struct TaskGroup {

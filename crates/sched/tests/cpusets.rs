@@ -10,8 +10,8 @@ use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::{
-    CpuMask, CpusetError, Host, HotplugError, Partition, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs,
-    Timer, Topology, invariants, kernel,
+    CpuMask, CpusetError, GroupWeight, Host, HotplugError, Partition, Rq, SchedAttr, SchedPolicy, Scheduler, Shared,
+    TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 const MS: u64 = 1_000_000;
@@ -77,7 +77,7 @@ impl Machine {
     }
 
     fn group(&mut self, parent: GroupId) -> GroupId {
-        self.sched().new_group(parent, 100, false)
+        self.sched().new_group(parent, GroupWeight::Weight(100))
     }
 
     fn cpus(&mut self, group: GroupId, cpus: &[u32]) {

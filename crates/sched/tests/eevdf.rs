@@ -10,7 +10,7 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::{Standing, check, standings};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Tunables;
-use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
+use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel};
 
 const CPU: CpuId = CpuId(0);
 
@@ -45,7 +45,7 @@ impl Machine {
         let mut machine =
             Self { rqs, shared, wish: Wish::default(), now: 1_000_000, tasks: vec![], groups: vec![GroupId::ROOT] };
         for (parent, weight) in [(0, 100), (1, 700)] {
-            let group = machine.with(|s, groups| s.new_group(groups[parent], weight, false));
+            let group = machine.with(|s, groups| s.new_group(groups[parent], GroupWeight::Weight(weight)));
             machine.groups.push(group);
         }
         machine
@@ -182,7 +182,7 @@ proptest! {
                 Call::Fork { nice, slice, group } if machine.tasks.len() < 20 => machine.fork(nice, slice, group),
                 Call::Wake(index) if !machine.tasks.is_empty() => {
                     let task = machine.tasks[index.index(machine.tasks.len())];
-                    machine.with(|s, _| s.wake(task, CPU, false, false));
+                    machine.with(|s, _| s.wake(task, CPU, Waker::Task));
                 }
                 Call::Block if runs => machine.schedule(PrevState::Sleeping),
                 Call::Yield if runs => {

@@ -11,7 +11,7 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::invariants::check;
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Tunables;
-use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
+use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel};
 
 const CPU: CpuId = CpuId(0);
 
@@ -247,7 +247,7 @@ impl Machine {
 
     /// Whoever wakes is in the active array, with the slice that he had.
     fn wake(&mut self, task: TaskId) {
-        if self.with(|s| s.wake(task, CPU, false, true)) {
+        if self.with(|s| s.wake(task, CPU, Waker::Irq)) {
             let woken = self.standing(task).unwrap();
             assert!(!woken.expired, "{woken:?}");
             assert_eq!(Some(woken.time_slice), self.slept_with.remove(&task), "{woken:?}");

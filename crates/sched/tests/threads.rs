@@ -20,8 +20,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, CpusetError, Host, HotplugError, Kernel, Limit, Partition, Policy, Rq, Rqs, SchedAttr,
-    SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
+    Boost, CpuMask, CpuPlace, CpusetError, GroupWeight, Host, HotplugError, Kernel, Limit, Partition, Policy, Rq, Rqs,
+    SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, invariants, kernel,
 };
 
 const CPUS: usize = 4;
@@ -153,8 +153,8 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
             rt_limits: AtomicU64::new(0),
             rt_throttled: AtomicU64::new(0),
         };
-        for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true)] {
-            let group = world.with(|s| s.new_group(world.groups[parent], weight, idle));
+        for (parent, weight) in [(0, GroupWeight::Weight(100)), (1, GroupWeight::Weight(300)), (1, GroupWeight::Idle)] {
+            let group = world.with(|s| s.new_group(world.groups[parent], weight));
             world.groups.push(group);
         }
         world
@@ -276,7 +276,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
             4..14 => {
                 if let Some(task) = self.some_task() {
                     let sync = self.random.below(4) == 0;
-                    world.with(|s| s.wake(task, cpu, sync, false));
+                    world.with(|s| s.wake(task, cpu, if sync { Waker::TaskSync } else { Waker::Task }));
                 }
             }
             14..24 => {

@@ -9,7 +9,9 @@ use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::{Defaults, Knobs, Tunables};
-use vruntime_sched::{Host, Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
+use vruntime_sched::{
+    GroupWeight, Host, Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel,
+};
 
 /// [`Defaults`], as values.
 fn knobs() -> Knobs {
@@ -70,7 +72,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
         let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut host, now };
         let cpu = CpuId(random.below(4) as u32);
         if step < 2 {
-            groups.push(scheduler.new_group(groups[step], 100 + 200 * step as u32, false));
+            groups.push(scheduler.new_group(groups[step], GroupWeight::Weight(100 + 200 * step as u32)));
         }
         match random.below(12) {
             0 if tasks.len() < 24 => {
@@ -86,7 +88,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
             }
             1..5 if !tasks.is_empty() => {
                 let task = tasks[random.below(tasks.len() as u64) as usize];
-                scheduler.wake(task, cpu, false, false);
+                scheduler.wake(task, cpu, Waker::Task);
             }
             5..8 if scheduler.running(cpu).task().is_some() => give_way(&mut scheduler, cpu, PrevState::Sleeping),
             8 if scheduler.running(cpu).task().is_some() => {

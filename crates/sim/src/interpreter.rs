@@ -7,7 +7,7 @@
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::{Policy, SchedPolicy, Scheduler};
+use vruntime_sched::{Policy, SchedPolicy, Scheduler, Waker};
 use vruntime_trace::Sink;
 
 use crate::cpu::NEVER;
@@ -515,8 +515,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// The running task of `cpu` wakes another from a system call.
     #[inline]
-    pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, sync: bool) {
-        self.wake(task, cpu, sync, false);
+    pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, waker: Waker) {
+        self.wake(task, cpu, waker);
         let costs = &self.core.costs;
         let far = if self.tasks[task as usize].last_cpu == cpu as u32 { 0 } else { costs.wakeup_far_ns };
         self.charge_call(cpu, costs.wakeup_ns + far);

@@ -3,7 +3,7 @@
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{Policy, SchedPolicy, Scheduler, Timer};
+use vruntime_sched::{Policy, SchedPolicy, Scheduler, Timer, Waker};
 use vruntime_trace::Sink;
 
 use crate::cpu::{BALANCE, NEVER, NOHZ, NOHZ_BALANCE};
@@ -218,11 +218,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Code on `cpu` wakes `task`, if it sleeps; if it is only about to, it will not.
-    pub(crate) fn wake(&mut self, task: u32, cpu: usize, sync: bool, irq: bool) {
+    pub(crate) fn wake(&mut self, task: u32, cpu: usize, waker: Waker) {
         let sleeper = &mut self.tasks[task as usize];
         if sleeper.life == Life::Asleep {
             sleeper.life = Life::Runnable;
-            sched!(self, cpu).wake(TaskId(task), CpuId(cpu as u32), sync, irq);
+            sched!(self, cpu).wake(TaskId(task), CpuId(cpu as u32), waker);
         } else {
             sleeper.woken = true;
         }

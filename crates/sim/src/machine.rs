@@ -23,7 +23,7 @@ use vruntime_sched::debug::Snapshot;
 use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::tunables::Tunables as _;
-use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
+use vruntime_sched::{GroupWeight, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, EnergyInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::{Stop, Workload};
 
@@ -398,7 +398,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         self.groups.push(GroupId::ROOT);
         for group in self.workload.groups.iter().skip(1) {
             let parent = self.groups[group.parent.unwrap_or(0)];
-            let id = sched!(self, 0).new_group(parent, group.weight, group.idle);
+            let weight = if group.idle { GroupWeight::Idle } else { GroupWeight::Weight(group.weight) };
+            let id = sched!(self, 0).new_group(parent, weight);
             self.groups.push(id);
             let max = group.max.map(|max| (max.quota, max.period));
             let info = GroupInfo {

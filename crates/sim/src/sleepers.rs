@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::event::OverheadKind;
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::{Policy, Scheduler};
+use vruntime_sched::{Policy, Scheduler, Waker};
 use vruntime_trace::Sink;
 
 use crate::machine::{Machine, sched};
@@ -160,7 +160,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         // One that waits for something may have been woken before its timeout.
         if this.wait.timeout == Timeout::None || this.life == Life::Asleep {
-            self.wake(task, cpu, false, true);
+            self.wake(task, cpu, Waker::Irq);
         }
     }
 

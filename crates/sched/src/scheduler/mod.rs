@@ -11,6 +11,7 @@ mod wake;
 pub use attrs::SchedAttr;
 pub use hotplug::HotplugError;
 pub use switch::NextTask;
+pub use wake::Waker;
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -22,6 +23,7 @@ use crate::class::rt::{self, RtTask};
 use crate::class::{self, ClassKind, deadline};
 use crate::event::Running;
 use crate::features::Feature;
+use crate::group::GroupWeight;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::loadavg::{self, LoadAvg};
@@ -186,10 +188,12 @@ macro_rules! rq_of {
 pub(crate) use rq_of;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Makes a task group inside `parent` with cgroup weight `weight` (1..=10000).
-    pub fn new_group(&mut self, parent: GroupId, weight: u32, idle: bool) -> GroupId {
-        let shares = if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(weight) };
-        self.shared.new_group(parent, shares, idle)
+    /// Makes a task group inside `parent`.
+    pub fn new_group(&mut self, parent: GroupId, weight: GroupWeight) -> GroupId {
+        match weight {
+            GroupWeight::Weight(weight) => self.shared.new_group(parent, weight::of_cgroup(weight), false),
+            GroupWeight::Idle => self.shared.new_group(parent, weight::IDLE_WEIGHT << weight::SHIFT, true),
+        }
     }
 
     /// Makes the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as the root's.

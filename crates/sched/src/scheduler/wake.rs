@@ -12,6 +12,17 @@ use crate::shared::Place;
 use crate::task::TaskState;
 use crate::uclamp;
 
+/// Who wakes a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waker {
+    /// The task that runs on that CPU.
+    Task,
+    /// The same, which is about to sleep: the woken one may as well have its CPU (`WF_SYNC`).
+    TaskSync,
+    /// An interrupt handler: the task that it interrupts has nothing to do with the woken one.
+    Irq,
+}
+
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Lets a new task run for the first time, from code running on `on` (`wake_up_new_task`).
     pub fn wake_new(&mut self, task: TaskId, on: CpuId) {
@@ -29,9 +40,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Wakes a task from code running on `on`. `sync`: the waker is about to sleep. `irq`: an interrupt handler wakes. False
-    /// if the task is not asleep.
-    pub fn wake(&mut self, task: TaskId, on: CpuId, sync: bool, irq: bool) -> bool {
+    /// Wakes a task from code running on `on`. False if it does not sleep, or has ended: it is left as it is, and the wakeup is not
+    /// remembered.
+    ///
+    /// A task sleeps from the moment on in which [`Self::schedule`] takes it off its CPU: who is on the way there still runs, and a wakeup
+    /// does not reach it. Where wakers and sleepers run at once a host therefore leaves a token with the task before it calls this, and
+    /// looks for one after `schedule(.., PrevState::Sleeping)`: if it is there, the task is to be woken after all.
+    ///
+    /// If the task goes to another CPU it is on no run queue for a moment, and both are taken one after the other, never at once. Whoever
+    /// looks for it meanwhile waits, so the thread that calls this must not be stopped for long.
+    pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
+        let (sync, irq) = (waker == Waker::TaskSync, waker == Waker::Irq);
         self.wake_from(task, on, Wake { sync, irq, ..Wake::default() }, TaskState::Sleeping)
     }
 

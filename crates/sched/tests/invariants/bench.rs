@@ -11,8 +11,8 @@ use vruntime_sched::shared::Config;
 use vruntime_sched::task::Task;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpusetError, Host, HotplugError, Kernel, Limit, NextTask, Partition, Policy, Rq, SchedAttr,
-    SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel,
+    Boost, CpuMask, CpusetError, GroupWeight, Host, HotplugError, Kernel, Limit, NextTask, Partition, Policy, Rq,
+    SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel,
 };
 
 use crate::calls::{Call, mask_of, policy_of, some_of};
@@ -109,10 +109,15 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             groups: vec![GroupId::ROOT],
             promised: false,
         };
-        for (parent, weight, idle) in [(0, 100, false), (1, 300, false), (1, 50, true), (2, 1000, false), (0, 1, false)]
-        {
+        for (parent, weight) in [
+            (0, GroupWeight::Weight(100)),
+            (1, GroupWeight::Weight(300)),
+            (1, GroupWeight::Idle),
+            (2, GroupWeight::Weight(1000)),
+            (0, GroupWeight::Weight(1)),
+        ] {
             let parent = bench.groups[parent];
-            let group = bench.with(|scheduler| scheduler.new_group(parent, weight, idle));
+            let group = bench.with(|scheduler| scheduler.new_group(parent, weight));
             // Refused where there are no guarantees, and where there is no class.
             let _ = bench.with(|scheduler| scheduler.set_group_guarantee(group, 30));
             bench.groups.push(group);
@@ -159,7 +164,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             Call::Wake { task, cpu, sync } => {
                 let cpu = self.cpu(cpu);
                 if let Some(task) = self.task(task) {
-                    let woken = self.with(|s| s.wake(task, cpu, sync, false));
+                    let woken = self.with(|s| s.wake(task, cpu, if sync { Waker::TaskSync } else { Waker::Task }));
                     assert_eq!(woken, self.asleep.remove(&task), "task {task} asleep and not woken, or the reverse");
                 }
             }

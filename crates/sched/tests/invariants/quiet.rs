@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::ids::GroupId;
 use vruntime_sched::tunables::Knobs;
-use vruntime_sched::{CpuPlace, Policy, PolicyKind, Topology};
+use vruntime_sched::{CpuPlace, GroupWeight, Policy, PolicyKind, Topology};
 
 use crate::bench::{Bench, LATE, release};
 use crate::calls::{Call, call};
@@ -55,7 +55,7 @@ fn benches<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, weight:
         for level in 0..DEPTH {
             // A weight that is not nice 0's somewhere, or nowhere.
             let weight = if level == 2 { weight } else { 100 };
-            parent = bench.with(|scheduler| scheduler.new_group(parent, weight, false));
+            parent = bench.with(|scheduler| scheduler.new_group(parent, GroupWeight::Weight(weight)));
             bench.groups.push(parent);
         }
         bench

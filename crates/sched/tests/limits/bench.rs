@@ -7,7 +7,8 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    BandwidthStat, Host, Limit, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, invariants, kernel,
+    BandwidthStat, GroupWeight, Host, Limit, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker,
+    invariants, kernel,
 };
 
 use crate::lags::{self, Debts};
@@ -89,7 +90,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         };
         for &parent in parents {
             let parent = bench.groups[parent % bench.groups.len()];
-            let group = bench.with(|s| s.new_group(parent, 100, false));
+            let group = bench.with(|s| s.new_group(parent, GroupWeight::Weight(100)));
             bench.groups.push(group);
         }
         bench
@@ -129,7 +130,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn toggle(&mut self, task: TaskId) {
         if self.asleep.remove(&task) {
             let waker = self.shared.online().first().unwrap();
-            self.with(|s| assert!(s.wake(task, waker, false, true)));
+            self.with(|s| assert!(s.wake(task, waker, Waker::Irq)));
         } else if let Some(cpu) = self.rqs.iter().position(|rq| rq.running() == Running::Task(task)) {
             self.asleep.insert(task);
             self.schedule(CpuId(cpu as u32), PrevState::Sleeping);

@@ -6,8 +6,8 @@
 //!
 //! A timeout is a matter of jiffies: see [`wheel_expiry`].
 
-use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use super::WaitQueue;
@@ -116,7 +116,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.tasks[waiter as usize];
         this.wait.queued = false;
         if this.wait.timeout != Timeout::Expired {
-            self.wake_from_call(cpu, waiter, false);
+            self.wake_from_call(cpu, waiter, Waker::Task);
         }
         true
     }

@@ -5,8 +5,8 @@
 //! rt_mutex) is handed to the most urgent waiter, who may lose it again to one more urgent before it runs, and while tasks wait it lends
 //! its owner their urgency: see `inherit`.
 
-use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use super::WaitQueue;
@@ -116,7 +116,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             this.waiters.pop(&mut self.tasks)
         };
         if let Some(waiter) = waiter {
-            self.wake_from_call(cpu, waiter, false);
+            self.wake_from_call(cpu, waiter, Waker::Task);
         }
     }
 }

@@ -153,10 +153,11 @@ mod tests {
     use super::*;
     use crate::class::fair::{Cfs, CfsOrder, EevdfOrder};
     use crate::event::{PrevState, Running};
+    use crate::group::GroupWeight;
     use crate::host::{Host, Timer};
     use crate::ids::{CpuId, TaskId};
     use crate::kernels::kernel;
-    use crate::scheduler::Scheduler;
+    use crate::scheduler::{Scheduler, Waker};
     use crate::shared::Config;
     use crate::task::TaskAttrs;
     use crate::topology::Topology;
@@ -211,7 +212,7 @@ mod tests {
             match what % 8 {
                 0 if groups.len() < 12 => {
                     let parent = groups[usize::from(which) % groups.len()];
-                    groups.push(scheduler.new_group(parent, 1 + u32::from(pass) % 10_000, false));
+                    groups.push(scheduler.new_group(parent, GroupWeight::Weight(1 + u32::from(pass) % 10_000)));
                 }
                 1 | 2 if tasks.len() < 20 => {
                     let group = groups[usize::from(which) % groups.len()];
@@ -221,7 +222,7 @@ mod tests {
                     tasks.push(task);
                 }
                 3 if !tasks.is_empty() => {
-                    scheduler.wake(tasks[usize::from(which) % tasks.len()], cpu, false, false);
+                    scheduler.wake(tasks[usize::from(which) % tasks.len()], cpu, Waker::Task);
                 }
                 4 if scheduler.running(cpu).task().is_some() => {
                     let mut state = PrevState::Sleeping;
@@ -287,7 +288,7 @@ mod tests {
         let mut rqs = Rq::all(&shared);
         let mut host = Deaf;
         let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut host, now: 1_000_000 };
-        let group = scheduler.new_group(GroupId::ROOT, 100, false);
+        let group = scheduler.new_group(GroupId::ROOT, GroupWeight::Weight(100));
         for group in [GroupId::ROOT, group, group] {
             let task = scheduler.new_task(&TaskAttrs { group, ..TaskAttrs::default() }, CpuId(0));
             scheduler.wake_new(task, CpuId(0));

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::CpuId;
 use vruntime_sched::shared::Config;
-use vruntime_sched::{Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology};
+use vruntime_sched::{GroupWeight, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker};
 
 use super::script::{Call, Script, Step};
 
@@ -45,7 +45,7 @@ impl<P: Policy> Player<P> {
         let mut player = Self { shared, rqs, host: Nobody };
         player.sched(0).tick_stopped(CPU);
         for &(parent, weight) in &script.groups {
-            let _ = player.sched(0).new_group(parent, weight, false);
+            let _ = player.sched(0).new_group(parent, GroupWeight::Weight(weight));
         }
         for made in &script.tasks {
             let attrs = TaskAttrs { group: made.group, nice: made.nice, ..TaskAttrs::default() };
@@ -69,7 +69,12 @@ impl<P: Policy> Player<P> {
         match step.call {
             Call::Start(task) => sched.wake_new(task, CPU),
             Call::Wake { task, sync, irq } => {
-                black_box(sched.wake(task, CPU, sync, irq));
+                let waker = match (irq, sync) {
+                    (true, _) => Waker::Irq,
+                    (false, true) => Waker::TaskSync,
+                    (false, false) => Waker::Task,
+                };
+                black_box(sched.wake(task, CPU, waker));
             }
             Call::Schedule(..) | Call::Again => {
                 let state = if let Call::Schedule(state, _) = step.call { state } else { PrevState::Preempted };
