@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
 use crate::program::{Attributes, Code, FOREVER, NO_MUTEX};
-use crate::task::{NOBODY, Next};
+use crate::task::{FIRST, NOBODY, Next};
 
 /// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there. So many would take gigabytes, so tests stop earlier.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
@@ -535,10 +535,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let count = self.forked[template];
         self.forked[template] += 1;
-        let task = &self.workload.tasks[template];
-        let first = count == 0 && task.start.is_none();
-        let name = if first { task.name.clone() } else { format!("{}-{}", task.name, count + 1) };
-        let child = self.new_task(template, &name, cpu);
+        let first = count == 0 && self.workload.tasks[template].start.is_none();
+        let child = self.new_task(template, if first { FIRST } else { count + 1 }, cpu);
         self.core.queue.ensure(self.core.task_source(child));
         self.start(child, Some(TaskId(parent)), cpu);
     }

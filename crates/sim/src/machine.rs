@@ -15,6 +15,7 @@
 //! come to any interrupt. Ticks come only on busy CPUs. What an interrupt leaves to a softirq, which is balancing, is done when it returns, before
 //! anybody is switched to.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -50,7 +51,7 @@ use crate::rng::Rng;
 use crate::sleepers::Sleepers;
 use crate::stalls::Stalls;
 use crate::sync::Objects;
-use crate::task::Task;
+use crate::task::{FIRST, Task};
 use crate::timers::Timers;
 
 /// The watcher is asked once in so many events of the machine.
@@ -462,13 +463,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
             if task.slept_on.is_some() || (index < self.own && config.gate) {
                 let cpu = self.bed(index, &mut beds, rng);
-                let id = self.new_task(index, &task.name, cpu);
+                let id = self.new_task(index, FIRST, cpu);
                 self.put_to_sleep(cpu, id, start);
                 if index >= self.own && task.class == background::RCU {
                     self.rcu = Some(GracePeriods::new(id));
                 }
             } else {
-                let id = self.new_task(index, &task.name, 0);
+                let id = self.new_task(index, FIRST, 0);
                 self.core.queue.arm(self.core.task_source(id), start.saturating_add(jitter));
             }
         }
@@ -485,9 +486,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         cpu.index()
     }
 
-    /// Creates an instance of the workload's task `template`, called `name`, forked on `cpu`. It does not run yet.
-    pub(crate) fn new_task(&mut self, template: usize, name: &str, cpu: usize) -> u32 {
+    /// Creates an instance of the workload's task `template`, with that number ([`Task::instance`]), forked on `cpu`. It does not run yet.
+    pub(crate) fn new_task(&mut self, template: usize, instance: u32, cpu: usize) -> u32 {
         let task = &self.workload.tasks[template];
+        let name = &*instance_name(&task.name, instance);
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let attr = initial.policy.unwrap_or_default();
         let SchedAttr { policy, nice, rt_priority, .. } = attr;
@@ -507,7 +509,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut sched = sched!(self, cpu);
         let id = if per_cpu { sched.new_kthread(&attrs, on) } else { sched.new_task(&attrs, on) };
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
-        self.tasks.push(Task::new(template as u32, self.programs.entry[template], times(task.repeat)));
+        self.tasks.push(Task::new(template as u32, instance, self.programs.entry[template], times(task.repeat)));
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         if initial.util_min.or(initial.util_max).is_some() {
             let initial = initial.clone();
@@ -674,7 +676,12 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
     /// The instance's name: a forked task's carries a number.
     pub(crate) fn task_name(&self, task: u32) -> String {
-        let template = &self.workload.tasks[self.tasks[task as usize].template as usize];
-        template.name.clone()
+        let this = &self.tasks[task as usize];
+        instance_name(&self.workload.tasks[this.template as usize].name, this.instance).into_owned()
     }
+}
+
+/// What an instance of the task `template` with that number ([`Task::instance`]) is called.
+fn instance_name(template: &str, instance: u32) -> Cow<'_, str> {
+    if instance == FIRST { template.into() } else { format!("{template}-{instance}").into() }
 }

@@ -7,6 +7,10 @@ use crate::sleepers::SleepTimer;
 /// No task.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
+/// The number of an instance that is called as the workload's task is: one that starts by itself, or the first that is forked of those
+/// that do not.
+pub(crate) const FIRST: u32 = 0;
+
 /// What happens when the CPU has paid its debts and done the task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -103,6 +107,8 @@ pub(crate) struct Task {
     pub(crate) soft: u32,
     /// Index of what it is an instance of, in the workload.
     pub(crate) template: u32,
+    /// Which instance: [`FIRST`], or the how manieth that was forked, which its name ends in.
+    pub(crate) instance: u32,
     /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
     /// [`crate::sync::Mutex::next_held`].
     pub(crate) held: u32,
@@ -125,9 +131,10 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(template: u32, pc: u32, rounds: u64) -> Self {
+    pub(crate) fn new(template: u32, instance: u32, pc: u32, rounds: u64) -> Self {
         Self {
             template,
+            instance,
             pc,
             behind: NOBODY,
             ahead: NOBODY,

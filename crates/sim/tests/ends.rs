@@ -53,6 +53,20 @@ fn waiting_for_nobody_is_told() {
     assert!(notes[1].contains("held by `a` (ended)"), "{notes:?}");
 }
 
+/// Each by the name it has in traces.
+#[test]
+fn forked_tasks_that_wait_are_told_apart() {
+    let kid = Task { start: None, ..once("kid", vec![Op::SemWait(0)]) };
+    let parent = once("a", vec![Op::Fork(0), Op::Fork(0), Op::Fork(0), Op::Fork(2)]);
+    // One that starts by itself, too, is there before it is forked.
+    let both = once("both", vec![Op::SemWait(0)]);
+    let notes = outcome(vec![kid, parent, both]).notes;
+    let who = |note: &String| note.strip_prefix("task `")?.split('`').next().map(str::to_owned);
+    let mut told: Vec<String> = notes.iter().filter_map(who).collect();
+    told.sort();
+    assert_eq!(told, ["both", "both-1", "kid", "kid-2", "kid-3"], "{notes:?}");
+}
+
 #[test]
 fn forgotten_tasks_are_told_though_others_run_on() {
     let hog = task("hog", vec![phase(vec![work(100)], Repeat::Forever)]);

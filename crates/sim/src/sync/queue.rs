@@ -132,10 +132,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::FIRST;
 
     #[test]
     fn waiters_come_out_in_order_of_arrival() {
-        let mut tasks: Vec<Task> = (0..4).map(|index| Task::new(index, 0, 1)).collect();
+        let mut tasks: Vec<Task> = (0..4).map(|index| Task::new(index, FIRST, 0, 1)).collect();
         let mut queue = WaitQueue::default();
         for task in [2, 0, 3] {
             queue.push(&mut tasks, task);
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_urgent_overtake_and_anybody_may_leave() {
-        let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, 0, 1)).collect();
+        let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, FIRST, 0, 1)).collect();
         let mut queue = WaitQueue::default();
         // Lower numbers are more urgent; 3 and 4 are equals.
         let rank = |task: u32| if task == 4 { 3 } else { task };
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn both_ends_and_the_middle() {
-        let mut tasks: Vec<Task> = (0..5).map(|index| Task::new(index, 0, 1)).collect();
+        let mut tasks: Vec<Task> = (0..5).map(|index| Task::new(index, FIRST, 0, 1)).collect();
         let mut queue = WaitQueue::default();
         queue.push_front(&mut tasks, 0);
         queue.push(&mut tasks, 1);
