@@ -2,8 +2,6 @@
 //! bounds; the one upper bound, [`HANGS`], tells a run that does not end from one that a busy machine holds up.
 #![cfg(target_os = "linux")]
 
-use std::sync::Arc;
-
 use vruntime_linux::{Error, Measured, Options, run};
 use vruntime_workload::program::{
     Barrier, Channel, Group, Mutex, Op, Phase, Pipe, Policy, Repeat, Semaphore, Settings, Task, Timer, TimerMode,
@@ -15,21 +13,11 @@ const MS: u64 = 1_000_000;
 const HANGS: u64 = 10_000 * MS;
 
 fn phase(repeat: Repeat, ops: Vec<Op>) -> Phase {
-    Phase { name: "p".to_owned(), repeat, settings: Settings::default(), ops }
+    Phase { repeat, ..Phase::forever(ops) }
 }
 
 fn task(name: &str, repeat: Repeat, ops: Vec<Op>) -> Task {
-    Task {
-        name: name.to_owned(),
-        class: name.to_owned(),
-        start: Some(0),
-        slept_on: None,
-        session: None,
-        process: Some(0),
-        settings: Settings::default(),
-        phases: Arc::from([phase(repeat, ops)]),
-        repeat: Repeat::Times(1),
-    }
+    Task::new(name, [phase(repeat, ops)])
 }
 
 fn once(name: &str, ops: Vec<Op>) -> Task {
@@ -37,8 +25,7 @@ fn once(name: &str, ops: Vec<Op>) -> Task {
 }
 
 fn workload(tasks: Vec<Task>) -> Workload {
-    let root = Group { path: "/".to_owned(), ..Group::default() };
-    Workload { tasks, groups: vec![root], ..Workload::default() }
+    Workload { tasks, ..Workload::default() }
 }
 
 fn of(workload: &Workload, duration: Option<u64>) -> Measured {

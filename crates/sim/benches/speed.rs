@@ -15,34 +15,22 @@ use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
 use vruntime_sim::{Config, MachineSpec, Outcome, parse_topology, run, run_policy};
 use vruntime_trace::NoSink;
-use vruntime_workload::program::{Channel, Group, Op, Phase, Pipe, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Channel, Group, Op, Phase, Pipe, Task, Workload};
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
 fn task(name: String, class: &str, ops: &Arc<[Phase]>) -> Task {
-    let class = class.to_owned();
-    Task {
-        name,
-        class,
-        start: Some(0),
-        slept_on: None,
-        session: None,
-        process: Some(0),
-        settings: Settings::default(),
-        phases: ops.clone(),
-        repeat: Repeat::Times(1),
-    }
+    Task { class: class.to_owned(), ..Task::new(name, Arc::clone(ops)) }
 }
 
 fn phases(ops: Vec<Op>) -> Arc<[Phase]> {
-    [Phase { name: "p".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops }].into()
+    [Phase::forever(ops)].into()
 }
 
 fn workload(tasks: Vec<Task>, pipes: usize) -> Workload {
-    let root = Group { path: "/".to_owned(), ..Group::default() };
     let pipe = |index| Pipe { name: format!("pipe-{index}"), capacity: 65_536, kind: Channel::Pipe };
-    Workload { tasks, groups: vec![root], pipes: (0..pipes).map(pipe).collect(), ..Workload::default() }
+    Workload { tasks, pipes: (0..pipes).map(pipe).collect(), ..Workload::default() }
 }
 
 fn periodic(count: usize, work: u64, sleep: u64) -> Workload {
@@ -181,15 +169,7 @@ fn million(duration: u64) {
     }
     let program = phases(vec![Op::Run { work: 100 * US }, Op::Sleep { time: 500 * MS }]);
     let mut million = workload((0..1_000_000).map(|index| task(format!("t-{index}"), "t", &program)).collect(), 0);
-    let group = |index| Group {
-        path: format!("/g{index}"),
-        parent: Some(0),
-        weight: 100,
-        idle: false,
-        max: None,
-        uclamp: None,
-        ..Group::default()
-    };
+    let group = |index| Group { path: format!("/g{index}"), parent: Some(0), ..Group::default() };
     million.groups.extend((0..10_000).map(group));
     for (index, task) in million.tasks.iter_mut().enumerate() {
         task.settings.group = Some(1 + index % 10_000);

@@ -13,7 +13,7 @@ use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run, run_policy};
 use vruntime_trace::Sink;
-use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Op, Phase, Task, Workload};
 
 /// Every task in turn runs until the tick has found it running `TICKS` times.
 #[derive(Debug)]
@@ -103,31 +103,16 @@ impl Sink for Turns {
     }
 }
 
-fn task(name: &str, ops: Vec<Op>) -> Task {
-    let phase = Phase { name: name.to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
-    Task {
-        name: name.to_owned(),
-        class: name.to_owned(),
-        start: Some(0),
-        slept_on: None,
-        session: None,
-        process: Some(0),
-        settings: Settings::default(),
-        phases: [phase].into(),
-        repeat: Repeat::Times(1),
-    }
-}
-
 const MS: u64 = 1_000_000;
 
 /// `hogs` tasks that always want to run; with `sleeper` one more that runs and sleeps 2 ms each.
 fn workload(hogs: usize, sleeper: bool) -> Workload {
-    let mut tasks: Vec<Task> = (0..hogs).map(|hog| task(&format!("hog-{hog}"), vec![Op::Run { work: MS }])).collect();
+    let forever = |name: String, ops: &[Op]| Task::new(name, [Phase::forever(ops)]);
+    let mut tasks: Vec<Task> = (0..hogs).map(|hog| forever(format!("hog-{hog}"), &[Op::Run { work: MS }])).collect();
     if sleeper {
-        tasks.push(task("sleeper", vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 2 * MS }]));
+        tasks.push(forever("sleeper".to_owned(), &[Op::Run { work: 2 * MS }, Op::Sleep { time: 2 * MS }]));
     }
-    let root = Group { path: "/".to_owned(), ..Group::default() };
-    Workload { tasks, groups: vec![root], ..Workload::default() }
+    Workload { tasks, ..Workload::default() }
 }
 
 /// One CPU that costs nothing, for a second.

@@ -99,17 +99,13 @@ fn is_fork(op: &Op) -> bool {
 
 /// A thread of the kernel that does `ops` for ever.
 fn thread(name: String, class: &str, ops: Vec<Op>) -> Task {
-    let phase = Phase { name: "work".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
     let policy = Some(Policy::Other { nice: 0, slice: None });
     Task {
-        name,
         class: class.to_owned(),
         start: Some(NEVER),
-        slept_on: None,
-        session: None,
         process: None,
         settings: Settings { policy, ..Settings::default() },
-        phases: Arc::from([phase]),
         repeat: Repeat::Forever,
+        ..Task::new(name, [Phase::forever(ops)])
     }
 }

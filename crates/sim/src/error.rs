@@ -47,6 +47,15 @@ pub enum Error {
         /// How many the machine has.
         cpus: usize,
     },
+    /// The first of the workload's groups is not the root.
+    #[error(
+        "{}, expected the root group, `/`; begin with `Group::root()`, as `Workload::default()` does, and list the others behind it",
+        first.as_ref().map_or_else(|| "the workload has no groups".to_owned(), |path| format!("the first group is `{path}`"))
+    )]
+    NoRoot {
+        /// Path of the first group; none if there is no group at all.
+        first: Option<String>,
+    },
     /// No CPU is left for everybody else.
     #[error("every CPU is isolated; leave one for the tasks that ask for none")]
     AllIsolated,

@@ -12,7 +12,7 @@ use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::shared::Config as SchedConfig;
 use vruntime_sched::{Policy, Shared, kernel};
 use vruntime_trace::{CpuId, NoSink, Sink};
-use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Op, Phase, Task, Workload};
 
 use crate::config::{Config, MachineSpec};
 use crate::costs::Costs;
@@ -52,28 +52,14 @@ impl Parts {
             expected: "1 to 4096",
         })?;
         let thread = |name: String, work| Task {
-            name,
             class: "thread".to_owned(),
-            start: Some(0),
-            slept_on: None,
-            session: None,
-            process: Some(0),
-            settings: Settings::default(),
-            phases: [Phase {
-                name: "work".to_owned(),
-                repeat: Repeat::Forever,
-                settings: Settings::default(),
-                ops: vec![Op::Device { time: FOR_EVER }, Op::Run { work }],
-            }]
-            .into(),
-            repeat: Repeat::Times(1),
+            ..Task::new(name, [Phase::forever([Op::Device { time: FOR_EVER }, Op::Run { work }])])
         };
-        let root = Group { path: "/".to_owned(), ..Group::default() };
         let mut tasks: Vec<Task> = (0..virtual_cpus).map(|cpu| thread(format!("CPU {cpu}"), FOR_EVER)).collect();
         if costs.host_io_ns > 0 {
             tasks.push(thread("io".to_owned(), costs.host_io_ns));
         }
-        let workload = Workload { tasks, groups: vec![root], ..Workload::default() };
+        let workload = Workload { tasks, ..Workload::default() };
         // Without costs: what sharing takes is in the guest's profile.
         let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(topology) };
         let kernel = kernel(KERNEL).unwrap_or_else(|_| unreachable!("there is such a kernel"));

@@ -626,27 +626,15 @@ mod tests {
     use std::ops::ControlFlow;
 
     use vruntime_trace::NoSink;
-    use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+    use vruntime_workload::program::{Op, Phase, Task, Workload};
 
     use super::*;
     use crate::{Config, MachineSpec, parse_topology, run_dyn};
 
     /// So many tasks, each of which goes through `ops` once.
     fn run(tasks: usize, ops: Vec<Op>) -> Result<u64, Error> {
-        let phase = Phase { name: "p".to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops };
-        let task = Task {
-            name: "bomb".to_owned(),
-            class: "bomb".to_owned(),
-            start: Some(0),
-            slept_on: None,
-            session: None,
-            process: Some(0),
-            settings: Settings::default(),
-            phases: [phase].into(),
-            repeat: Repeat::Times(1),
-        };
-        let groups = vec![Group { path: "/".to_owned(), ..Group::default() }];
-        let workload = Workload { tasks: vec![task; tasks], groups, ..Workload::default() };
+        let task = Task::new("bomb", [Phase::times(1, ops)]);
+        let workload = Workload { tasks: vec![task; tasks], ..Workload::default() };
         let spec = MachineSpec::new(parse_topology("2").unwrap());
         let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)

@@ -184,6 +184,10 @@ pub(crate) fn compile(
             return Err(Error::OutOfRange { who, what: "nice", value, expected: "-20 to 19" });
         }
     }
+    let root = workload.groups.first().map(|root| &root.path);
+    if root.is_none_or(|path| path != "/") {
+        return Err(Error::NoRoot { first: root.cloned() });
+    }
     for (index, group) in workload.groups.iter().enumerate() {
         Compiler::group(index, group)?;
     }

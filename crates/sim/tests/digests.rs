@@ -2,26 +2,15 @@
 //! change that moves one of them says why in its commit.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run_dyn};
 use vruntime_trace::Digest;
-use vruntime_workload::program::{Group, Op, Phase, Policy, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Group, Op, Phase, Policy, Settings, Task, Workload};
 
 fn task(name: String, nice: i8, group: usize, ops: Vec<Op>) -> Task {
     let policy = Some(Policy::Other { nice, slice: None });
-    let phase = Phase { name: "p".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
-    Task {
-        class: name.clone(),
-        name,
-        start: Some(0),
-        slept_on: None,
-        session: None,
-        process: Some(0),
-        settings: Settings { policy, group: Some(group), ..Settings::default() },
-        phases: Arc::from([phase]),
-        repeat: Repeat::Times(1),
-    }
+    let settings = Settings { policy, group: Some(group), ..Settings::default() };
+    Task { settings, ..Task::new(name, [Phase::forever(ops)]) }
 }
 
 /// Hogs, wakers and a nested group on eight CPUs with SMT and two caches.

@@ -214,6 +214,8 @@ fn what_cannot_run_is_refused_before_it_begins() {
         (op(Op::PipeRead { pipe: 9, bytes: 1 }), "pipe number 9"),
         (op(Op::PipeWrite { pipe: 0, bytes: 201 }), "201 bytes at once through pipe `p`, which holds 200"),
         (with(&|w| w.groups[0].weight = 0), "weight is 0, expected 1 to 10000"),
+        (with(&|w| w.groups[0].path = "/a".to_owned()), "the first group is `/a`, expected the root group, `/`"),
+        (with(&|w| w.groups.clear()), "the workload has no groups, expected the root group, `/`"),
         (
             with(&|w| w.groups[0].max = Some(Bandwidth { quota: 5 * MS, period: 10 * MS, burst: 0 })),
             "root group has no",

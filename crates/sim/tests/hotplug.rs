@@ -15,21 +15,8 @@ fn config(topology: &str) -> Config {
 }
 
 fn hog(name: &str, cpus: Option<Vec<u32>>) -> Task {
-    let ops = vec![Op::Run { work: MS }];
     let settings = Settings { cpus, ..Settings::default() };
-    let phase = Phase { name: "run".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops };
-    let (name, class) = (name.to_owned(), name.to_owned());
-    Task {
-        name,
-        class,
-        start: Some(0),
-        slept_on: None,
-        session: None,
-        process: Some(0),
-        settings,
-        phases: [phase].into(),
-        repeat: Repeat::Forever,
-    }
+    Task { settings, ..Task::new(name, [Phase::forever([Op::Run { work: MS }])]) }
 }
 
 fn plugged(tasks: Vec<Task>, hotplug: &[(u64, u32, bool)]) -> Workload {

@@ -1,30 +1,14 @@
 //! Operations that replayed traces are made of.
 
-use std::sync::Arc;
-
 use vruntime_report::Collector;
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
-use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Op, Phase, Task, Workload};
 
 const MS: u64 = 1_000_000;
 
 fn run(ops: Vec<Op>) -> (u64, vruntime_report::Results) {
-    let phase = Phase { name: "0".to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops };
-    let workload = Workload {
-        tasks: vec![Task {
-            name: "task".to_owned(),
-            class: "task".to_owned(),
-            start: Some(3 * MS),
-            slept_on: None,
-            session: None,
-            process: Some(0),
-            settings: Settings::default(),
-            phases: Arc::from([phase]),
-            repeat: Repeat::Times(1),
-        }],
-        groups: vec![Group { path: "/".to_owned(), ..Group::default() }],
-        ..Workload::default()
-    };
+    let task = Task { start: Some(3 * MS), ..Task::new("task", [Phase::times(1, ops)]) };
+    let workload = Workload { tasks: vec![task], ..Workload::default() };
     let mut machine = MachineSpec::new(parse_topology("1").expect("one CPU is a machine"));
     (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
     let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);

@@ -6,8 +6,19 @@
 
 use std::collections::BTreeSet;
 
-/// A whole workload: tasks, the groups they live in, and the objects they synchronise on.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A whole workload: tasks, the groups they live in, and the objects they synchronise on. By default it has the root group, and nothing
+/// else.
+///
+/// ```
+/// use vruntime_workload::program::{Op, Phase, Task, Workload};
+///
+/// let busy = Task::new("busy", [Phase::forever([Op::Run { work: 1_000_000 }])]);
+/// let now_and_then = [Op::Run { work: 1_000_000 }, Op::Sleep { time: 9_000_000 }];
+/// let light = Task::new("light", [Phase::times(100, now_and_then)]);
+/// let workload = Workload { tasks: vec![busy, light], duration: Some(1_000_000_000), ..Workload::default() };
+/// assert_eq!(workload.groups[0].path, "/");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Every task the workload can contain. Those with `start: None` exist only once forked.
     pub tasks: Vec<Task>,
@@ -45,6 +56,31 @@ pub struct Workload {
     pub changes: Vec<Change>,
     /// Which tasks are those of a benchmark.
     pub benchmarks: Vec<Benchmark>,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            tasks: Vec::new(),
+            background: BTreeSet::new(),
+            groups: vec![Group::root()],
+            sessions: Vec::new(),
+            kernel_threads: BTreeSet::new(),
+            mutexes: Vec::new(),
+            conditions: Vec::new(),
+            barriers: Vec::new(),
+            semaphores: Vec::new(),
+            timers: Vec::new(),
+            pipes: Vec::new(),
+            wait_queues: Vec::new(),
+            completions: Vec::new(),
+            duration: None,
+            stop: Stop::default(),
+            hotplug: Vec::new(),
+            changes: Vec::new(),
+            benchmarks: Vec::new(),
+        }
+    }
 }
 
 /// A periodic timer.
@@ -153,6 +189,13 @@ impl Default for Group {
             rt: None,
             guarantee: None,
         }
+    }
+}
+
+impl Group {
+    /// The root group, in which all others are: it has no parent, and its weight means nothing.
+    pub fn root() -> Self {
+        Self { path: "/".to_owned(), ..Self::default() }
     }
 }
 
@@ -364,6 +407,25 @@ pub struct Task {
     pub repeat: Repeat,
 }
 
+impl Task {
+    /// A task that is there from the beginning and goes through `phases` once, in the root group, with the system's attributes. It is the
+    /// only one of its class, and a thread of process 0, as all that are made this way.
+    pub fn new(name: impl Into<String>, phases: impl Into<std::sync::Arc<[Phase]>>) -> Self {
+        let name = name.into();
+        Self {
+            class: name.clone(),
+            name,
+            start: Some(0),
+            slept_on: None,
+            session: None,
+            process: Some(0),
+            settings: Settings::default(),
+            phases: phases.into(),
+            repeat: Repeat::Times(1),
+        }
+    }
+}
+
 /// How often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
@@ -384,6 +446,18 @@ pub struct Phase {
     pub settings: Settings,
     /// The operations of one loop.
     pub ops: Vec<Op>,
+}
+
+impl Phase {
+    /// A phase called `phase` that goes through `ops` without end, and changes nothing of the task's attributes.
+    pub fn forever(ops: impl Into<Vec<Op>>) -> Self {
+        Self { name: "phase".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops: ops.into() }
+    }
+
+    /// As [`Self::forever`], but `n` times; 0 is not at all.
+    pub fn times(n: u64, ops: impl Into<Vec<Op>>) -> Self {
+        Self { repeat: Repeat::Times(n), ..Self::forever(ops) }
+    }
 }
 
 /// Attributes of a task; `None` means "as it was" (at the start of a task: the system's default).

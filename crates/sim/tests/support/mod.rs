@@ -26,21 +26,11 @@ pub fn exact(kernel_name: &str, machine: &str) -> Config {
 }
 
 pub fn phase(ops: Vec<Op>, repeat: Repeat) -> Phase {
-    Phase { name: "phase".to_owned(), repeat, settings: Settings::default(), ops }
+    Phase { repeat, ..Phase::forever(ops) }
 }
 
 pub fn task(name: &str, phases: Vec<Phase>) -> Task {
-    Task {
-        name: name.to_owned(),
-        class: name.to_owned(),
-        start: Some(0),
-        slept_on: None,
-        session: None,
-        process: Some(0),
-        settings: Settings::default(),
-        phases: phases.into(),
-        repeat: Repeat::Times(1),
-    }
+    Task::new(name, phases)
 }
 
 /// Microseconds of work.
@@ -69,11 +59,9 @@ pub fn starting(mut task: Task, start: u64) -> Task {
 }
 
 pub fn workload(tasks: Vec<Task>) -> Workload {
-    let root = Group { path: "/".to_owned(), ..Group::default() };
     let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
     Workload {
         tasks,
-        groups: vec![root],
         mutexes: vec![mutex("m", false), mutex("n", false), mutex("pi", true), mutex("r", false)],
         conditions: vec!["c".to_owned(), "d".to_owned()],
         barriers: vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }],

@@ -248,26 +248,13 @@ fn repeats(repeat: Repeat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Group, Settings};
 
     fn task(name: &str, start: Option<u64>, ops: Vec<Op>) -> Task {
-        let phase = Phase { name: "p".into(), repeat: Repeat::Times(1), settings: Settings::default(), ops };
-        Task {
-            name: name.into(),
-            class: name.into(),
-            start,
-            slept_on: None,
-            session: None,
-            process: Some(0),
-            settings: Settings::default(),
-            phases: [phase].into(),
-            repeat: Repeat::Times(1),
-        }
+        Task { start, ..Task::new(name, [Phase::times(1, ops)]) }
     }
 
     fn messages(tasks: Vec<Task>) -> Vec<String> {
-        let root = Group { path: "/".into(), ..Group::default() };
-        let workload = Workload { tasks, groups: vec![root], duration: Some(1), ..Workload::default() };
+        let workload = Workload { tasks, duration: Some(1), ..Workload::default() };
         check(&workload, &SourceMap::default()).iter().map(|error| error.message().to_owned()).collect()
     }
 

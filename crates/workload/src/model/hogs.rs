@@ -1,7 +1,7 @@
 //! Benchmarks that only compute, and groups that do nothing.
 
 use super::args::Args;
-use super::{MOST, MS, ModelError, S, of_one_process, program, root, task};
+use super::{MOST, MS, ModelError, S, of_one_process, program, task};
 use crate::program::{Group, Op, Repeat, Workload};
 
 /// Threads that compute.
@@ -25,5 +25,5 @@ pub(super) fn sysbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
 pub(super) fn idle_groups(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let groups = args.number("N", 1..=MOST)?;
     let group = |index| Group { path: format!("/idle-{index}"), parent: Some(0), ..Group::default() };
-    Ok(Workload { groups: [root()].into_iter().chain((0..groups).map(group)).collect(), ..Workload::default() })
+    Ok(Workload { groups: [Group::root()].into_iter().chain((0..groups).map(group)).collect(), ..Workload::default() })
 }

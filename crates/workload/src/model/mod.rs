@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::args::Args;
-use crate::program::{Benchmark, Group, Op, Phase, Repeat, Settings, Task, Workload};
+use crate::program::{Benchmark, Op, Phase, Repeat, Settings, Task, Workload};
 use crate::suggest::did_you_mean;
 
 const US: u64 = 1_000;
@@ -134,14 +134,7 @@ pub fn parse(command: &str) -> Result<Workload, ModelError> {
     args.finish()?;
     let tasks = 0..workload.tasks.len();
     workload.benchmarks.push(Benchmark { command: command.to_owned(), tasks, start: 0 });
-    if workload.groups.is_empty() {
-        workload.groups.push(root());
-    }
     Ok(workload)
-}
-
-fn root() -> Group {
-    Group { path: "/".to_owned(), ..Group::default() }
 }
 
 /// A program that goes through `ops` so often.

@@ -84,7 +84,6 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         numbers[thread] = Some(number);
     }
     let mut workload = Workload { duration: Some(duration_ns), ..Workload::default() };
-    workload.groups.push(crate::program::Group { path: "/".to_owned(), ..crate::program::Group::default() });
     let mut semaphores = vec![None; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         if (0..thread.stretches.len()).any(|stretch| builder.depends(index, stretch)) {
