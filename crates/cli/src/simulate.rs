@@ -148,7 +148,8 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let outcome = vruntime_sim::run(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
+    let outcome =
+        vruntime_sim::run_watched(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
     let ((digest, stat), collector, perfetto, ftrace, log, (detector, analyses)) = sink;
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written

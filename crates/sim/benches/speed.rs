@@ -6,7 +6,6 @@
 //! Each also runs under a policy that does next to nothing (`fifo`), which leaves the machine's own share.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use vruntime_sched::ids::CpuId;
@@ -130,11 +129,10 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
         let mut best: Option<(f64, Outcome)> = None;
         for _ in 0..rounds {
             let start = clock();
-            let watch = &mut |_| ControlFlow::Continue(());
             let outcome = if label == "fifo" {
-                run_policy::<Fifo, _>(workload, &config, &mut NoSink, watch)
+                run_policy::<Fifo, _>(workload, &config, &mut NoSink)
             } else {
-                run(workload, &config, &mut NoSink, watch)
+                run(workload, &config, &mut NoSink)
             };
             let outcome = outcome.expect("it runs");
             let cpu = clock() - start;

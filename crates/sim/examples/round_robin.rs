@@ -4,7 +4,6 @@
 //! of its time, on one CPU, under round robin and under 6.12.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::ControlFlow;
 
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -125,8 +124,8 @@ fn config() -> Config {
 fn main() -> Result<(), vruntime_sim::Error> {
     let (workload, config) = (workload(3, true), config());
     let (mut robin, mut fair) = (Turns::default(), Turns::default());
-    run_policy::<RoundRobin, _>(&workload, &config, &mut robin, &mut |_| ControlFlow::Continue(()))?;
-    run(&workload, &config, &mut fair, &mut |_| ControlFlow::Continue(()))?;
+    run_policy::<RoundRobin, _>(&workload, &config, &mut robin)?;
+    run(&workload, &config, &mut fair)?;
     println!("{:<10} {:>22} {:>22}", "", "round robin", "6.12 (EEVDF)");
     println!("{:<10} {:>12} {:>9} {:>12} {:>9}", "task", "cpu time", "turns", "cpu time", "turns");
     for (index, task) in workload.tasks.iter().enumerate() {
@@ -145,8 +144,7 @@ fn main() -> Result<(), vruntime_sim::Error> {
 #[test]
 fn it_goes_round() {
     let mut turns = Turns::default();
-    let outcome =
-        run_policy::<RoundRobin, _>(&workload(4, false), &config(), &mut turns, &mut |_| ControlFlow::Continue(()));
+    let outcome = run_policy::<RoundRobin, _>(&workload(4, false), &config(), &mut turns);
     assert!(outcome.is_ok());
     let ids: Vec<u32> = turns.order.iter().map(|(task, _)| task.0).collect();
     assert!(ids.len() > 50, "{} turns in a second", ids.len());

@@ -2,15 +2,48 @@
 //! repeatable to the byte.
 //!
 //! ```
-//! use vruntime_sim::{Config, MachineSpec, parse_topology};
-//! use vruntime_trace::NoSink;
-//! use vruntime_workload::program::Workload;
+//! use vruntime_sched::event::{Event, Running};
+//! use vruntime_sched::ids::CpuId;
+//! use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
+//! use vruntime_trace::Sink;
+//! use vruntime_workload::program::{Op, Phase, Policy, Settings, Task, Workload};
 //!
+//! const MS: u64 = 1_000_000;
+//!
+//! /// For how long each task has run, nanoseconds.
+//! #[derive(Default)]
+//! struct CpuTime {
+//!     ran: [u64; 2],
+//!     running: Option<(usize, u64)>,
+//! }
+//!
+//! impl Sink for CpuTime {
+//!     fn event(&mut self, at: u64, _cpu: CpuId, event: &Event) {
+//!         let Event::Switch { next, .. } = event else { return };
+//!         if let Some((task, since)) = self.running.take() {
+//!             self.ran[task] += at - since;
+//!         }
+//!         self.running = if let Running::Task(task) = next { Some((task.index(), at)) } else { None };
+//!     }
+//! }
+//!
+//! // Two that always want to run, of nice 0 and 5, on one CPU for a second.
+//! let busy = |name: &str, nice| {
+//!     let policy = Some(Policy::Other { nice, slice: None });
+//!     let settings = Settings { policy, ..Settings::default() };
+//!     Task { settings, ..Task::new(name, [Phase::forever([Op::Run { work: MS }])]) }
+//! };
+//! let workload = Workload { tasks: vec![busy("zero", 0), busy("five", 5)], ..Workload::default() };
+//! let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(parse_topology("1").unwrap()) };
 //! let kernel = vruntime_sched::kernel("6.12").unwrap();
-//! let machine = MachineSpec::new(parse_topology("pack:1 core:4 pu:2").unwrap());
-//! let config = Config { duration: Some(1_000_000_000), ..Config::new(kernel, machine) };
-//! let outcome = vruntime_sim::run(&Workload::default(), &config, &mut NoSink, &mut |_| std::ops::ControlFlow::Continue(()));
-//! assert_eq!(outcome.unwrap().switches, 0);
+//! let config = Config { duration: Some(1000 * MS), ..Config::new(kernel, machine) };
+//!
+//! let mut times = CpuTime::default();
+//! let outcome = vruntime_sim::run(&workload, &config, &mut times).unwrap();
+//! assert_eq!(outcome.cpus[0].busy, 1000 * MS);
+//! // They weigh 1024 and 335: who is nicer gets 24.7 % of the CPU.
+//! let share = 100 * times.ran[1] / (times.ran[0] + times.ran[1]);
+//! assert!((24..=25).contains(&share), "{share} %");
 //! ```
 //!
 //! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts
@@ -74,31 +107,43 @@ pub use topology::{ParseTopologyError, parse_topology};
 use hypervisor::{Hypervisor, Parts};
 use machine::Machine;
 
-/// Runs `workload` as `config` says, sends every event to `sink`, and asks `watch` now and then whether to go on.
+/// Asked now and then how far a run has come: whether it is to go on.
+pub type Watch<'w> = dyn FnMut(Progress) -> ControlFlow<()> + 'w;
+
+/// Runs `workload` as `config` says, and sends every event to `sink`.
 ///
-/// Stops at the duration, when every task has ended, when nothing can happen any more, or when `watch` breaks.
+/// Stops at the duration, when every task has ended, or when nothing can happen any more.
 ///
 /// # Errors
 ///
 /// When the workload cannot run on this machine or contradicts itself, before the first event; or when no time passes
 /// any more.
-pub fn run<S: Sink>(
+pub fn run<S: Sink>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error> {
+    run_watched(workload, config, sink, &mut |_| ControlFlow::Continue(()))
+}
+
+/// As [`run`], and asks `watch` now and then whether to go on; stops, too, when that breaks.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_watched<S: Sink>(
     workload: &Workload,
     config: &Config,
     sink: &mut S,
-    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome, Error> {
     history::check(workload, config)?;
     match config.kernel.policy {
-        PolicyKind::O1 => run_policy::<O1, S>(workload, config, sink, watch),
-        PolicyKind::Cfs2007 => run_policy::<Cfs2007, S>(workload, config, sink, watch),
-        PolicyKind::Eevdf => run_policy::<Eevdf, S>(workload, config, sink, watch),
-        PolicyKind::Cfs => run_policy::<Cfs, S>(workload, config, sink, watch),
+        PolicyKind::O1 => run_policy_watched::<O1, S>(workload, config, sink, watch),
+        PolicyKind::Cfs2007 => run_policy_watched::<Cfs2007, S>(workload, config, sink, watch),
+        PolicyKind::Eevdf => run_policy_watched::<Eevdf, S>(workload, config, sink, watch),
+        PolicyKind::Cfs => run_policy_watched::<Cfs, S>(workload, config, sink, watch),
     }
 }
 
-/// As [`run`], with a virtual call an event. A program that uses this has nothing to compile: every other sink type makes a machine of
-/// its own for every policy.
+/// As [`run_watched`], with a virtual call an event. A program that uses this has nothing to compile: every other sink type makes a machine
+/// of its own for every policy.
 ///
 /// # Errors
 ///
@@ -107,9 +152,9 @@ pub fn run_dyn(
     workload: &Workload,
     config: &Config,
     mut sink: &mut dyn Sink,
-    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome, Error> {
-    run(workload, config, &mut sink, watch)
+    run_watched(workload, config, &mut sink, watch)
 }
 
 /// As [`run`], under a scheduling policy of your own. `config.kernel` still gives tunables, features and the balancer.
@@ -117,11 +162,24 @@ pub fn run_dyn(
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_policy<P, S>(
+pub fn run_policy<P, S>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error>
+where
+    P: Policy<Tunables = Knobs>,
+    S: Sink,
+{
+    run_policy_watched::<P, S>(workload, config, sink, &mut |_| ControlFlow::Continue(()))
+}
+
+/// As [`run_policy`], and asks `watch` as [`run_watched`] does.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_policy_watched<P, S>(
     workload: &Workload,
     config: &Config,
     sink: &mut S,
-    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome, Error>
 where
     P: Policy<Tunables = Knobs>,

@@ -310,13 +310,12 @@ mod mad {
 #[test]
 fn a_policy_that_never_lets_anybody_run_is_told() {
     let workload = workload(vec![once("a", vec![work(1)]), once("b", vec![work(1)])]);
-    let watch = &mut |_| ControlFlow::Continue(());
-    let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink, watch);
+    let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink);
     assert_eq!(result.unwrap_err(), Error::Stalled { now: 0 });
     // Where switches cost time, time passes: the run ends at its duration, with nothing done.
     let mut config = Config { duration: Some(MS), ..exact("6.12", "1") };
     config.machine.costs.switch_ns = 1000;
-    let outcome = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &config, &mut NoSink, watch).unwrap();
+    let outcome = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &config, &mut NoSink).unwrap();
     assert_eq!((outcome.cpus[0].busy, outcome.cpus[0].overhead), (0, MS));
 }
 

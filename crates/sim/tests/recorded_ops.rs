@@ -13,8 +13,7 @@ fn run(ops: Vec<Op>) -> (u64, vruntime_report::Results) {
     (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
     let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
     let mut collector = Collector::new(1);
-    let mut go_on = |_| std::ops::ControlFlow::Continue(());
-    let outcome = vruntime_sim::run(&workload, &config, &mut collector, &mut go_on).expect("it runs");
+    let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
     (outcome.end, collector.into_results())
 }
 
