@@ -341,17 +341,25 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// How a host reaches run queues: directly, or through one lock each.
+/// How a host reaches run queues: directly, as in a `Vec<Rq<P>>`, or through one lock each, as `Locks` in `tests/threads.rs` of this crate
+/// does.
+///
+/// A run queue is held as long as its guard lives. A verb of [`Scheduler`](crate::Scheduler) holds one at a time, or two that it has taken
+/// by [`Self::pair`]; it takes none while it holds any, so each CPU may have a lock that its own thread cannot take twice. Nobody holds a
+/// run queue when he calls a verb, or after it has returned.
 pub trait Rqs<P: Policy> {
     /// A run queue held for use.
     type Guard<'a>: DerefMut<Target = Rq<P>>
     where
         Self: 'a;
 
-    /// Takes one run queue.
+    /// Takes one run queue, and waits until it is free.
     fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
 
-    /// Takes two different run queues.
+    /// Takes two run queues: that of `a`, then that of `b`, is returned. They are different ones: callers promise that.
+    ///
+    /// Another thread may ask for the same two the other way round: locks are to be taken in one order for all, such as that of the
+    /// CPUs' numbers, whatever the order of the arguments.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

@@ -54,7 +54,7 @@ pub enum Preemption {
     Lazy,
 }
 
-/// Who calls a scheduler.
+/// Who calls a scheduler. A configuration says `Many` unless told otherwise, which is right for both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
     /// One thread at a time: what several CPUs add to needs no locked additions, each of which costs as much as fifty other

@@ -36,6 +36,10 @@ use crate::uclamp::TaskUclamp;
 use crate::weight;
 
 /// The scheduler, borrowed for one call: the run queues, what they share, the host, and the time.
+///
+/// Every verb takes the run queues that it needs by itself, and has let go of all when it returns. As many threads may each have one of
+/// these, over the same run queues and the same [`Shared`], as there are CPUs: what a host promises then is told at [`Rqs`], [`Host`],
+/// [`Self::wake`] and [`Self::schedule`], and `Locks` in `tests/threads.rs` of this crate is an example.
 #[derive(Debug)]
 pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     /// The run queues.

@@ -26,6 +26,9 @@ pub struct NextTask {
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before the CPU
     /// runs something less urgent than before, or goes idle, it looks for work elsewhere.
+    ///
+    /// Only the CPU itself calls this, one call at a time. Once the task that gave way is off the CPU, another one may run it: if it sleeps
+    /// and is woken, or if it is pulled, while this still looks for work elsewhere. So this must not be called on that task's own stack.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
