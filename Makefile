@@ -107,7 +107,7 @@ fuzz: setup
 fuzz-corpus:
 	$(MAKE) fuzz FUZZ_LIMIT=-runs=0
 
-# Every verb of the scheduler at random times, on one thread and on several (invariants 1 and 7 of the design), and while CPUs, limits,
+# Every verb of the scheduler at random times, on one thread and on several (1 and 7 of "Always true" in ARCHITECTURE.md), and while CPUs, limits,
 # groups and affinities change whole machines' time (2), EEVDF's lags (3: invariants, limits), idle CPUs beside waiting tasks (4), limits (5)
 # and deadlines (6: changes): new cases each time, all that holds checked after every call, until the time is over or one does not hold. The round that is under way
 # when it is over comes to its end.

@@ -1,4 +1,4 @@
-//! What EEVDF promises (design: invariant 3): what the entities of a queue are owed adds up to nothing, whoever is picked
+//! What EEVDF promises (ARCHITECTURE.md, always true, 3): what the entities of a queue are owed adds up to nothing, whoever is picked
 //! is owed time, and nobody is owed more than a few slices.
 
 use std::collections::BTreeMap;

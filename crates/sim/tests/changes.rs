@@ -311,7 +311,7 @@ const SPARE: u64 = 2048;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Design, invariant 6, while everything else changes: deadline tasks that one CPU can serve miss nothing on however many there are at
+    /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss nothing on however many there are at
     /// any time. For at every instant at which a job waits that is due by d, its CPU at least runs one that is due by d; so what is done of
     /// such jobs since there was last none is the time since then, and what was asked for by d is no more (Liu & Layland, JACM 1973). Of
     /// the four CPUs each has a fair server of 5 % from 6.12 on, and these may all run before the job in turn.

@@ -1,4 +1,4 @@
-//! Work conservation (design.md, invariant 4): no CPU stays idle for longer than a balance interval while a task that may
+//! Work conservation (ARCHITECTURE.md, always true, 4): no CPU stays idle for longer than a balance interval while a task that may
 //! run there waits elsewhere; every wait beyond it is counted and reported.
 //!
 //! Over random machines and workloads: what the report counts is what a slow and simple reckoning from the events finds, whatever

@@ -1,4 +1,4 @@
-//! EEVDF's promises (design: invariant 3) on a machine of several CPUs on which anything may change at any time.
+//! EEVDF's promises (ARCHITECTURE.md, always true, 3) on a machine of several CPUs on which anything may change at any time.
 //!
 //! - On every queue of every CPU, throttled or not, what the entities are owed adds up to nothing, to rounding: always.
 //! - Who is picked is owed time, or owes none, and so is every group above him on its queue: at every pick. (Where the predecessor's
