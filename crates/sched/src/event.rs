@@ -190,8 +190,8 @@ pub enum Event {
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `sched_pi_setprio`: a task was lent the urgency of one that waits for it, or gave it back. The kernel's `prio`: 0 to 98 for
-    /// real-time tasks, 120 + nice for the fair class.
+    /// `sched_pi_setprio`: a task was lent the urgency of one that waits for it, or gave it back. The kernel's `prio`: -1 of
+    /// SCHED_DEADLINE, or of one that a deadline was lent to; 0 to 98 of real-time tasks; 120 + nice of the fair class.
     PiSetprio {
         /// The task.
         task: TaskId,

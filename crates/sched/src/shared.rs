@@ -1,8 +1,9 @@
 //! What all CPUs may read without asking: the published state, as atomics.
 //!
-//! Every load and store is relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight, each is
-//! meaningful alone, and whoever acts on one takes the run queue first and looks again. The one exception is where a task
-//! is ([`Shared::locate`]): it too may be stale, and whoever uses it must find the task there after taking the run queue.
+//! Loads and stores of these are relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight, each is
+//! meaningful alone, and whoever acts on one takes the run queue first and looks again. Where a task is ([`Shared::locate`]) is no
+//! exception: it is written only by who holds the run queue that the task leaves or joins, it may be stale when it is read, and whoever uses
+//! it must find the task there after taking the run queue.
 
 mod locations;
 mod published;

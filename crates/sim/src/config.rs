@@ -125,9 +125,9 @@ pub struct Config {
     /// Tasks exist before the run and sleep until it begins, as recorders have it: each wakes from a sleep on some CPU, with averages that have
     /// decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from the seed; with 0 they go round.
     pub gate: bool,
-    /// When to stop, nanoseconds; it overrides the workload's own.
+    /// When to stop, nanoseconds after the start; it overrides the workload's own.
     pub duration: Option<u64>,
-    /// When to take a snapshot of the scheduler, nanoseconds; everything that happens at that instant has happened.
+    /// When to take a snapshot of the scheduler, nanoseconds after the start; everything that happens at that instant has happened.
     pub debug_at: Option<u64>,
     /// What the kernel would ignore is refused ([`Error::TooOld`](crate::Error::TooOld)), not only noted.
     pub strict: bool,
@@ -156,7 +156,7 @@ impl Config {
 pub struct Progress {
     /// Simulated nanoseconds since the start.
     pub now: u64,
-    /// When it will stop, if that is known.
+    /// When it will stop, nanoseconds since the start, if that is known.
     pub end: Option<u64>,
     /// Events emitted so far.
     pub events: u64,
@@ -165,11 +165,11 @@ pub struct Progress {
 /// What one CPU did with its time: nanoseconds that add up to [`Outcome::end`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// Tasks' own work.
+    /// Tasks' own work, nanoseconds.
     pub busy: u64,
-    /// The kernel: switches, interrupts, system calls, refilled caches.
+    /// The kernel: switches, interrupts, system calls, refilled caches. Nanoseconds.
     pub overhead: u64,
-    /// Nothing.
+    /// Nothing, nanoseconds.
     pub idle: u64,
 }
 

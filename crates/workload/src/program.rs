@@ -484,14 +484,14 @@ pub enum Policy {
     Other {
         /// -20..=19.
         nice: i8,
-        /// Requested slice, 100 us to 100 ms.
+        /// Requested slice, nanoseconds: 100 us to 100 ms.
         slice: Option<u64>,
     },
     /// SCHED_BATCH.
     Batch {
         /// -20..=19.
         nice: i8,
-        /// Requested slice, 100 us to 100 ms.
+        /// Requested slice, nanoseconds: 100 us to 100 ms.
         slice: Option<u64>,
     },
     /// SCHED_IDLE.
@@ -508,11 +508,11 @@ pub enum Policy {
     },
     /// SCHED_DEADLINE.
     Deadline {
-        /// Budget in each period.
+        /// Budget in each period, nanoseconds.
         runtime: u64,
-        /// Relative deadline.
+        /// Relative deadline, nanoseconds.
         deadline: u64,
-        /// Period.
+        /// Period, nanoseconds.
         period: u64,
         /// It may use what others leave of theirs (SCHED_FLAG_RECLAIM).
         reclaim: bool,
@@ -639,7 +639,7 @@ pub enum Op {
         queue: usize,
         /// Where in the queue.
         mode: WaitMode,
-        /// Give up after so long (`wait_event_hrtimeout`).
+        /// Give up after so many nanoseconds (`wait_event_hrtimeout`).
         timeout: Option<u64>,
     },
     /// Add `events` to a queue and wake those that wait in it.
@@ -657,7 +657,7 @@ pub enum Op {
     WaitForCompletion {
         /// Index in [`Workload::completions`].
         completion: usize,
-        /// Give up after so long (`wait_for_completion_timeout`: jiffies).
+        /// Give up after so many nanoseconds (`wait_for_completion_timeout`, which counts jiffies).
         timeout: Option<u64>,
     },
     /// One waiter may go on, now or later.

@@ -33,9 +33,9 @@ const INFINITE: u64 = u64::MAX;
 /// What a group's real-time tasks may have of each CPU. Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtLimit {
-    /// `cpu.rt_runtime_us`; `None` is its -1: no limit.
+    /// `cpu.rt_runtime_us`, in nanoseconds; `None` is its -1: no limit.
     pub runtime: Option<u64>,
-    /// `cpu.rt_period_us`.
+    /// `cpu.rt_period_us`, in nanoseconds.
     pub period: u64,
 }
 
