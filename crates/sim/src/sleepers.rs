@@ -24,8 +24,6 @@ pub(crate) struct SleepTimer {
     due: u64,
     /// Which arming it is; 0 if it is not armed.
     armed: u64,
-    /// The CPU whose timer it is.
-    cpu: u32,
 }
 
 /// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been cancelled or armed
@@ -83,7 +81,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn arm_sleep_until(&mut self, cpu: usize, task: u32, due: u64, end: u64) {
         self.timers_armed += 1;
         let armed = self.timers_armed;
-        self.tasks[task as usize].timer = SleepTimer { due, armed, cpu: cpu as u32 };
+        let this = &mut self.tasks[task as usize];
+        (this.timer, this.timer_cpu) = (SleepTimer { due, armed }, cpu as u32);
         self.sleepers[cpu].push(end, armed, task, &self.tasks);
         self.arm_task(cpu, task, end);
     }
@@ -99,7 +98,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the timer wheel.
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
-        self.tasks[task as usize].timer = SleepTimer { due: at, armed: 0, cpu: cpu as u32 };
+        let this = &mut self.tasks[task as usize];
+        (this.timer, this.timer_cpu) = (SleepTimer { due: at, armed: 0 }, cpu as u32);
         self.arm_task(cpu, task, at);
     }
 
@@ -131,7 +131,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.leave_interrupt(cpu);
             return;
         }
-        let (base, sleeps) = (this.timer.cpu as usize, this.timer.armed != 0);
+        let (base, sleeps) = (this.timer_cpu as usize, this.timer.armed != 0);
         // The timers of a CPU that has gone interrupt another.
         let cpu = self.working(base);
         if !self.enter_interrupt(cpu, self.core.task_source(task)) {

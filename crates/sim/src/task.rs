@@ -87,10 +87,14 @@ impl Lent {
 #[repr(C)]
 pub(crate) struct Task {
     pub(crate) timer: SleepTimer,
+    /// The CPU whose timer that is.
+    pub(crate) timer_cpu: u32,
     /// Where it is in the code.
     pub(crate) pc: u32,
     /// Where it ran last; 0 before it has.
     pub(crate) last_cpu: u32,
+    /// Which instance it is: [`FIRST`], or the how manieth that was forked, which its name ends in. Here, as there is room.
+    pub(crate) instance: u32,
     pub(crate) next: Next,
     pub(crate) life: Life,
     pub(crate) wait: Wait,
@@ -107,8 +111,6 @@ pub(crate) struct Task {
     pub(crate) soft: u32,
     /// Index of what it is an instance of, in the workload.
     pub(crate) template: u32,
-    /// Which instance: [`FIRST`], or the how manieth that was forked, which its name ends in.
-    pub(crate) instance: u32,
     /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
     /// [`crate::sync::Mutex::next_held`].
     pub(crate) held: u32,
@@ -139,6 +141,7 @@ impl Task {
             behind: NOBODY,
             ahead: NOBODY,
             timer: SleepTimer::default(),
+            timer_cpu: 0,
             held: NOBODY,
             loops: 0,
             rounds,
