@@ -259,7 +259,7 @@ impl<P: Policy> Rq<P> {
     /// Has a timer armed for `at`, nanoseconds, or (`None`) cancelled, when this run queue is let go of: in the order of the calls
     /// ([`Host::arm`](crate::Host::arm)). What comes of a timer is the core's to do ([`Scheduler::timer`](crate::Scheduler::timer)): a
     /// policy has no kind of its own. One that wants the end of its slices timed answers
-    /// [`Policy::slice_left`](crate::Policy::slice_left).
+    /// [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
