@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::ControlFlow;
 
 use vruntime_sched::event::{Event, MigrateCause, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -46,7 +45,7 @@ fn run_it(kernel_name: &str, machine: &str, text: &str) -> Places {
     spec.costs = Costs::profile("zero").unwrap();
     let config = Config { seed: 0, ..Config::new(kernel(kernel_name).unwrap(), spec) };
     let mut places = Places::default();
-    run(&scenario.workload, &config, &mut places, &mut |_| ControlFlow::Continue(())).unwrap();
+    run(&scenario.workload, &config, &mut places).unwrap();
     places
 }
 
@@ -87,8 +86,7 @@ fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
 /// The other thread is the next best: all cores have a busy one.
 #[test]
 fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
-    let hogs: String =
-        [2, 4, 6].iter().map(|cpu| format!("[[task]]\nname = \"h{cpu}\"\nrun = \"100s\"\ncpus = [{cpu}]\n")).collect();
+    let hogs = [2, 4, 6].map(|cpu| format!("[[task]]\nname = \"h{cpu}\"\nrun = \"100s\"\ncpus = [{cpu}]\n")).concat();
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
         let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", &format!("{BESIDE}{hogs}"));
         let last = *seen["b"].last().unwrap();
@@ -158,7 +156,7 @@ run = "100s"
 /// as in one that weighs much, a forked task leaves the most crowded CPU.
 #[test]
 fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
-    let hogs: String = (0..8)
+    let hogs: Vec<String> = (0..8)
         .map(|cpu| {
             let hogs = if cpu == 0 { 4 } else { 2 };
             format!("[[task]]\nname = \"h{cpu}\"\ngroup = \"/g\"\nrun = \"100s\"\ncpus = [{cpu}]\ninstance = {hogs}\n")
@@ -167,7 +165,8 @@ fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
         for weight in [100, 1000] {
             let text = format!(
-                "duration = \"2s\"\n[groups.\"/g\"]\nweight = {weight}\n{hogs}[[task]]\nname = \"new\"\ngroup = \"/g\"\nrun = \"1ms\"\nloops = 1\nstart = \"1500ms\"\n"
+                "duration = \"2s\"\n[groups.\"/g\"]\nweight = {weight}\n{}[[task]]\nname = \"new\"\ngroup = \"/g\"\nrun = \"1ms\"\nloops = 1\nstart = \"1500ms\"\n",
+                hogs.concat()
             );
             let seen = places(kernel, "pack:1 l3:1 core:8", &text);
             assert_ne!(seen["new"][0], 0, "{kernel}, weight {weight}");
@@ -178,11 +177,11 @@ fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
 /// A few tasks stay on the node where they were forked: `imb_numa_nr` is 4 of 32 CPUs.
 #[test]
 fn the_first_forked_tasks_stay_on_their_node() {
-    let tasks: String = (0..6)
+    let tasks: Vec<String> = (0..6)
         .map(|index| format!("[[task]]\nname = \"t{index}\"\nrun = \"100s\"\nstart = \"{}ms\"\n", 100 + 2 * index))
         .collect();
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
-        let seen = places(kernel, "node:2 core:32", &format!("duration = \"200ms\"\n{tasks}"));
+        let seen = places(kernel, "node:2 core:32", &format!("duration = \"200ms\"\n{}", tasks.concat()));
         let nodes: Vec<u32> = (0..6).map(|index| seen[&format!("t{index}")][0] / 32).collect();
         assert_eq!(nodes[..3], [0, 0, 0], "{kernel}: {nodes:?}");
         assert!(nodes.contains(&1), "{kernel}: {nodes:?}");
