@@ -51,7 +51,7 @@ impl Policy for Turns {
         let (at, id) = (rq.clock.now(), rq.tasks[task].id);
         rq.resched_lazy();
         rq.arm(Timer::Hrtick(rq.cpu), Some(at + 1));
-        rq.event(Event::Waking { task: id });
+        rq.event(Event::Waking { task: id, irq: false });
     }
 
     fn wakeup_preempt(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _wake: Wake) {}
@@ -176,5 +176,5 @@ fn what_a_policy_has_to_say_is_heard() {
     let _ = machine.verb(|scheduler| scheduler.tick(FIRST));
     assert!(machine.verb(|scheduler| scheduler.need_resched(FIRST)));
     assert_eq!(machine.ears.armed, [(Timer::Hrtick(FIRST), Some(machine.now + 1))]);
-    assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1) }), "{:?}", machine.ears.events);
+    assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1), irq: false }), "{:?}", machine.ears.events);
 }
