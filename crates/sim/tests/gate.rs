@@ -74,10 +74,12 @@ fn a_seed_spreads_them_evenly() {
         let sleeper = |index: usize| once(&format!("t{index}"), vec![Op::Run { work: 10 * US }]);
         let config = Config { seed, ..gated("6.18", "4") };
         simulate(&workload((0..8).map(sleeper).collect()), &config, &mut log).unwrap();
-        let mut cpus: Vec<(usize, u32)> = log.pick(|_, event| match event {
-            Event::Wakeup { task, target } => Some((task.index(), target.0)),
+        // A timer goes off where its task slept; whoever comes second to a CPU goes on to another one.
+        let slept = log.events.iter().filter_map(|&(_, cpu, event)| match event {
+            Event::Waking { task, .. } => Some((task.index(), cpu.0)),
             _ => None,
         });
+        let mut cpus: Vec<(usize, u32)> = slept.collect();
         cpus.sort_unstable();
         let cpus: Vec<u32> = cpus.into_iter().map(|(_, cpu)| cpu).collect();
         for block in cpus.chunks(4) {
