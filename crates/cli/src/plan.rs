@@ -85,9 +85,9 @@ fn release_of(input: &Input) -> Option<&str> {
     }
 }
 
-/// `6.12` of `6.12.117`.
+/// `6.12` of `6.12.117` and of `6.12+deb13-amd64`.
 pub(crate) fn short_version(version: &str) -> String {
-    version.split('.').take(2).collect::<Vec<&str>>().join(".")
+    version.split(['-', '+']).next().unwrap_or_default().split('.').take(2).collect::<Vec<&str>>().join(".")
 }
 
 /// Plans a run. `kernel` and `machine` are what the command line says, if it does.

@@ -249,6 +249,9 @@ fn what_would_never_happen_is_warned_of() {
         assert!(text(&output.stderr).contains("2 problems; the first of them"), "{}", text(&output.stderr));
     }
     assert!(text(&vruntime(&["run", &path, "--machine", "2", "--duration", "4s"]).stderr).is_empty());
+    fs::write(&file, format!("duration = \"1s\"\n{task}start = \"5s\"\n")).expect("it can be written");
+    let told = text(&vruntime(&["run", &path, "--machine", "2"]).stderr);
+    assert!(told.contains("`a` starts at 5 s, and the run ends at 1 s") && told.contains("late.toml:6:"), "{told}");
 }
 
 /// What is told, as if the terminal had no end.

@@ -223,6 +223,16 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     let told = |release: &str| vruntime(&["replay", "perf-data.txt", "--recorded-kernel", release], b"");
     assert_eq!(under("6.12.48+deb13-amd64", &named), (Some("6.18".to_owned()), String::new()));
     assert_eq!(told("6.18.x").status.code(), Some(1));
+    let releases = [
+        ("6.1.0-28-amd64", "6.1"),
+        ("6.12+deb13-amd64", "6.12"),
+        ("3.10.0-1160.el7.x86_64", "3.10"),
+        ("2.6.15", "2.6.15"),
+    ];
+    for (release, kernel) in releases {
+        let told = under("6.12.48+deb13-amd64", &["--recorded-kernel", release]).0;
+        assert_eq!(told.as_deref(), Some(kernel), "{release}");
+    }
     for (release, nearest) in [("5.15.0-91-generic", "6.1"), ("no-version", "6.18")] {
         let (kernel, complaints) = under(release, &[]);
         assert_eq!(kernel.as_deref(), Some(nearest));

@@ -213,6 +213,11 @@ impl Serialize for Cell {
 }
 
 impl Cell {
+    /// Whether a machine on which nothing happens would miss it: of what was never, or next to never, seen, 0 is allowed.
+    pub fn is_telling(&self) -> bool {
+        self.allowed.0 > 0.0
+    }
+
     /// Lowest and highest recorded value.
     pub fn range(&self) -> (f64, f64) {
         let low = self.recorded.iter().copied().fold(f64::INFINITY, f64::min);
@@ -392,9 +397,15 @@ pub fn table(cells: &[Cell]) -> String {
     let found = Against::of(cells).name();
     let mut text = grid(&["kernel", "scenario", "class", "metric", "unit", "recorded", found, "verdict"], 5, rows);
     text.push('\n');
-    text.push_str(&closing_line(cells));
-    text.push('\n');
+    text.extend([&telling_line(cells), "\n", &closing_line(cells), "\n"]);
     text
+}
+
+/// How many are inside of those that are not had for nothing.
+fn telling_line(cells: &[Cell]) -> String {
+    let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
+    let inside = telling.iter().filter(|cell| cell.inside).count();
+    format!("of the {} that a machine on which nothing happens would miss, {inside} are inside", telling.len())
 }
 
 /// All cells as data, whatever their verdict.

@@ -176,12 +176,18 @@ impl ReplayCheck {
             let (before, behind) = (task.replayed, task.what_if?);
             Some((share(before.cpu_ns, of), share(behind.cpu_ns, what_if_of), before.wakeup, behind.wakeup))
         };
+        let recorded = || self.tasks.iter().filter(|task| !task.is_added());
         let sum = |pick: fn((f64, f64)) -> f64| {
-            self.tasks.iter().filter_map(both).map(|(before, behind, ..)| pick((before, behind))).sum::<f64>()
+            recorded().filter_map(both).map(|(before, behind, ..)| pick((before, behind))).sum::<f64>()
         };
         let (before, behind) = (sum(|pair| pair.0), sum(|pair| pair.1));
-        let mut text = format!("All tasks together get {} % of a CPU instead of {}", percent(behind), percent(before));
-        let shares = self.tasks.iter().filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
+        let added = self.tasks.iter().filter(|task| task.is_added()).filter_map(both).map(|both| both.1).sum::<f64>();
+        let who = if added > 0.0 { "recorded tasks" } else { "tasks" };
+        let mut text = format!("All {who} together get {} % of a CPU instead of {}", percent(behind), percent(before));
+        if added > 0.0 {
+            text.extend([", and those beside them ", &percent(added)]);
+        }
+        let shares = recorded().filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
         if let Some((by, (before, behind, ..), task)) = shares.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
             && by.abs() >= 0.001
         {
@@ -513,6 +519,13 @@ mod tests {
         assert_eq!(
             check.what_if_sentence().unwrap(),
             "All tasks together get 20.15 % of a CPU instead of 40.30; most changes for web-1, from 40.30 to 20.15 %."
+        );
+        // Who is only in the what-if changes from nothing, which is no news.
+        check.tasks[1].what_if = Some(ReplayMeasure { cpu_ns: 600_000_000, ..ReplayMeasure::default() });
+        assert_eq!(
+            check.what_if_sentence().unwrap(),
+            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and those beside them 60.00; most changes for web-1, \
+             from 40.30 to 20.15 %."
         );
         check.what_if_cpus = None;
         assert_eq!(check.what_if_sentence(), None);

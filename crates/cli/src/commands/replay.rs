@@ -22,6 +22,7 @@ use super::traced::{fit, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::places::Places;
+use crate::plan;
 use crate::plan::{Plan, plan, short_version};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::{Ended, input, interrupt, machine, output};
@@ -284,9 +285,12 @@ impl Reading {
     /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of the trace, or the
     /// nearest there is.
     pub(super) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Says {
-        // As `uname -r` has it, which tells more than the series.
+        // As `uname -r` has it (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`), which tells more than the series.
         let is_release = |named: &&str| {
-            named.split('.').count() > 2 && kernel(named).is_err_and(|unknown| unknown.neighbours.is_some())
+            let numbers = named.split(['-', '+']).next().unwrap_or_default().split('.');
+            numbers.clone().all(|number| number.parse::<u32>().is_ok())
+                && (numbers.count() > 2 || named.contains('-'))
+                && plan::parse_kernel(named).is_err()
         };
         let release = named.filter(is_release).map(str::to_owned).or_else(|| self.release.clone());
         let kernel = match named {
