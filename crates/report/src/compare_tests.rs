@@ -355,3 +355,19 @@ fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     let changes: Vec<_> = table.rows.iter().map(|row| format!("{:?}", row.last())).collect();
     assert!(changes.iter().any(|change| change.contains("-0.66")), "{changes:?}");
 }
+
+/// One timeout among hundreds of wakeups is not how late a task is.
+#[test]
+fn lateness_is_of_what_there_is_enough_of() {
+    let latency = |values: &[u64]| crate::latency_of(values);
+    let mut class = run(300, 1000).classes[0].clone();
+    class.wakeup_latency = latency(&vec![800; 346]);
+    class.sleep_return = latency(&[53_000]);
+    assert_eq!(class.late(), class.wakeup_latency);
+    class.sleep_return = latency(&vec![53_000; 40]);
+    assert_eq!(class.late(), class.sleep_return);
+    class.wakeup_latency = None;
+    assert_eq!(class.late(), class.sleep_return);
+    class.sleep_return = None;
+    assert_eq!(class.late(), None);
+}

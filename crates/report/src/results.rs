@@ -188,6 +188,15 @@ pub struct ClassResult {
     pub migrations: MigrationCount,
 }
 
+impl ClassResult {
+    /// How late its tasks are: what a program sees whose sleeps are timed, else the wait that follows its wakeups. Few timed sleeps among many
+    /// wakeups, timeouts that have nearly never come, are no measure of it.
+    pub fn late(&self) -> Option<Latency> {
+        let few = |sleeps: &Latency| self.wakeup_latency.is_some_and(|wakeups| sleeps.count < wakeups.count / 10);
+        self.sleep_return.filter(|sleeps| !few(sleeps)).or(self.wakeup_latency)
+    }
+}
+
 impl Results {
     /// What the machine's CPUs took while they were busy, microjoules; none if that is not known of any of them.
     pub fn energy_uj(&self) -> Option<u64> {

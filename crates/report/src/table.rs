@@ -239,9 +239,7 @@ fn classes(results: &Results) -> String {
     let shown = results.classes.iter().take(ROWS);
     let mut rows: Vec<Vec<String>> = shown
         .map(|class| {
-            // What a program sees when it has timed sleeps; else the wait that follows its wakeups.
-            let latency = class.sleep_return.or(class.wakeup_latency);
-            row(name_of(&class.name, class.tasks), class.tasks, &class.account, latency, class.loop_duration)
+            row(name_of(&class.name, class.tasks), class.tasks, &class.account, class.late(), class.loop_duration)
         })
         .collect();
     if results.classes.len() > 1 {

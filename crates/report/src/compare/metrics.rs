@@ -102,11 +102,6 @@ pub(super) enum Family {
     Energy,
 }
 
-/// What a program sees when it has timed sleeps; else the wait that follows its wakeups.
-fn late(class: &ClassResult) -> Option<crate::Latency> {
-    class.sleep_return.or(class.wakeup_latency)
-}
-
 pub(super) const OF_CLASSES: [Metric; 10] = [
     Metric {
         name: "CPU %",
@@ -138,10 +133,10 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
         key: "late_p50",
         unit: "ns",
         family: Family::Latency,
-        read: Read::Class(|_, class| late(class).map(|latency| latency.p50_ns as f64)),
+        read: Read::Class(|_, class| class.late().map(|latency| latency.p50_ns as f64)),
         format: time,
         floor: 50_000.0,
-        samples: |class| late(class).map_or(0, |latency| latency.count),
+        samples: |class| class.late().map_or(0, |latency| latency.count),
         least: SEVERAL,
     },
     Metric {
@@ -150,10 +145,10 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
         key: "late_p99",
         unit: "ns",
         family: Family::Latency,
-        read: Read::Class(|_, class| late(class).map(|latency| latency.p99_ns as f64)),
+        read: Read::Class(|_, class| class.late().map(|latency| latency.p99_ns as f64)),
         format: time,
         floor: 100_000.0,
-        samples: |class| late(class).map_or(0, |latency| latency.count),
+        samples: |class| class.late().map_or(0, |latency| latency.count),
         least: HUNDRED,
     },
     Metric {
@@ -162,10 +157,10 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
         key: "late_max",
         unit: "ns",
         family: Family::Latency,
-        read: Read::Class(|_, class| late(class).map(|latency| latency.max_ns as f64)),
+        read: Read::Class(|_, class| class.late().map(|latency| latency.max_ns as f64)),
         format: time,
         floor: 500_000.0,
-        samples: |class| late(class).map_or(0, |latency| latency.count),
+        samples: |class| class.late().map_or(0, |latency| latency.count),
         least: SEVERAL,
     },
     Metric {
