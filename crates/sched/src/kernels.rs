@@ -554,8 +554,8 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Overrides a tunable by its kernel name, that of its sysctl or of its file in debugfs; the value is used as it is, not scaled by the number of CPUs. What the kernel
-    /// would say to it, [`takes`](Self::takes) tells.
+    /// Overrides a tunable by its kernel name, that of its sysctl or of its file in debugfs; the value is used as it is, not scaled by the
+    /// number of CPUs. What the kernel would say to it, [`takes`](Self::takes) tells.
     ///
     /// # Errors
     ///
