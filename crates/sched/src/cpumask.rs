@@ -61,6 +61,12 @@ impl CpuMask {
         self.iter().next()
     }
 
+    /// The CPU, if it is the only one.
+    pub fn only(&self) -> Option<CpuId> {
+        let mut cpus = self.iter();
+        cpus.next().filter(|_| cpus.next().is_none())
+    }
+
     /// The CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {

@@ -332,7 +332,7 @@ static KERNELS: &[KernelRow] = &[
         eevdf: Eevdf::V6_18,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
         base_slice_ns: 700_000,
-        balancer: Balancer::V6_12,
+        balancer: Balancer::V6_18,
         rt_limit: Limit::FairServer,
         overload: Overload::Waiting,
         grub: Grub::V6_5,

@@ -227,8 +227,14 @@ impl<P: Policy> Rq<P> {
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.
     pub fn finish_delayed(&mut self, task: u32) {
-        self.tasks[task].on_rq = false;
         self.load.nr_uninterruptible += i64::from(self.tasks[task].blocked);
+        self.leave(task);
+    }
+
+    /// An ordinary task is off its queue.
+    #[inline]
+    pub(crate) fn leave(&mut self, task: u32) {
+        self.tasks[task].on_rq = false;
         self.unlist(task);
         self.nr_running -= 1;
     }

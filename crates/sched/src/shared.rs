@@ -254,7 +254,7 @@ impl<P: Policy> Shared<P> {
         let dl = DlShared::new(&topology, &config, &roots);
         let split = AtomicBool::new(roots.is_split());
         let domains = DomainSets::new(&topology, config.balancer, config.features, roots);
-        let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity));
+        let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity, config.balancer));
         let sums = CacheSums::new(&topology, config.callers);
         let energy = Energy::new(&topology, &config).map(Box::new);
         let cpu_loads = config.balancer.has_cpu_load().then(|| CpuLoads::new(topology.nr_cpus()));

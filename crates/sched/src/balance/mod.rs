@@ -48,8 +48,10 @@ pub enum Balancer {
     V6_1,
     /// 6.6.
     V6_6,
-    /// 6.12 to 6.18.
+    /// 6.12.
     V6_12,
+    /// 6.18: tasks whose dequeue is delayed are no work for others.
+    V6_18,
 }
 
 impl Balancer {
@@ -76,6 +78,11 @@ impl Balancer {
     #[inline]
     pub(crate) fn time<P: Policy>(self, shared: &Shared<P>, now: u64) -> u64 {
         if self.is_early() { now } else { shared.jiffies.now() }
+    }
+
+    /// Whether it counts tasks that sleep and whose dequeue is delayed as it does those that run or wait (`h_nr_queued`, until 6.14).
+    pub(crate) fn counts_delayed(self) -> bool {
+        self == Self::V6_12
     }
 
     /// Whether it looks at averages of a CPU's load over ticks.

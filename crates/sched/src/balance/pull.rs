@@ -249,7 +249,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         // A lone task on a CPU that real-time tasks leave much less of than of this idle one.
         let lone_on_slow = !by_load
             && env.kind != BalanceKind::Busy
-            && shared.cpu(busiest).h_nr_runnable() == 1
+            && shared.cpu(busiest).h_nr_running() == 1
             && super::stats::is_reduced(shared.cpu(busiest), env.domain.imbalance_pct)
             && there * env.domain.imbalance_pct < here * 100;
         let active = stubborn || lone_on_slow || misfit;
@@ -314,18 +314,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             looked += 1;
             left -= 1;
-            // Until 6.10 one that could be moved was looked for beyond that.
-            let goes_on = env.all_pinned && shared.config.balancer < Balancer::V6_12;
-            if looked > most && !goes_on {
+            if looked > most {
                 break;
             }
             if !may_migrate(&mut from, shared, env, &to, index) || !fits_imbalance(&mut from, shared, env, index) {
                 from.relist(index);
                 continue;
             }
-            // A sleeper whose dequeue was delayed takes its load along, and sleeps on: it leaves the queue for good.
-            let asleep = from.tasks[index].state == TaskState::Sleeping;
-            deactivate(&mut from, shared, index, if asleep { Dequeue::Delayed } else { Dequeue::Move });
+            // A sleeper whose dequeue was delayed moves as any other, and waits over there to be picked and to leave.
+            deactivate(&mut from, shared, index, Dequeue::Move);
             P::detach(&mut from, shared, index);
             let mut task = from.take(shared, index);
             task.migrated = true;
@@ -338,15 +335,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let count = moved.len() as u32;
         let now = self.now;
+        // Since they are detached first and attached then (3.18), whoever was found last comes first.
+        if shared.config.balancer >= Balancer::V3_18 {
+            moved.reverse();
+        }
         for task in moved {
             let event = Event::Migrate { task: task.id, from: src, to: env.dst, cause: env.cause };
             self.host.event(now, env.dst, &event);
             let index = to.adopt(shared, task);
             P::attach(&mut to, shared, index);
-            if to.tasks[index].state == TaskState::Runnable {
-                activate(&mut to, shared, index, Enqueue::Move);
-                check_preempt(&mut to, shared, index, Wake::default());
-            }
+            activate(&mut to, shared, index, Enqueue::Move);
+            check_preempt(&mut to, shared, index, Wake::default());
         }
         if count > 0 && env.kind != BalanceKind::NewIdle {
             to.balance.idle_ended(now);
@@ -405,13 +404,13 @@ fn busiest_queue<P: Policy>(
     let mut best: Option<(CpuId, u64, u64)> = None;
     for &cpu in &group.cpus {
         let published = shared.cpu(cpu);
-        let (h_nr_runnable, load) = (published.h_nr_runnable(), published.load());
-        if excluded.contains(cpu) || h_nr_runnable == 0 || cpu == dst {
+        let (h_nr_running, load) = (published.h_nr_running(), published.load());
+        if excluded.contains(cpu) || h_nr_running == 0 || cpu == dst {
             continue;
         }
         let capacity = u64::from(published.capacity_of());
         // A lone task gains nothing on a CPU that is no bigger.
-        let lone = h_nr_runnable == 1;
+        let lone = h_nr_running == 1;
         let ours = u64::from(shared.cpu(dst).capacity_of());
         if lone && domain.asym_capacity && !capacity_greater(ours, capacity) {
             continue;
@@ -431,7 +430,7 @@ fn busiest_queue<P: Policy>(
                 let boost = if shared.config.balancer > Balancer::V6_1 { published.runnable() } else { 0 };
                 (published.util().max(boost).min(u64::from(published.capacity())), 1)
             }
-            MigrationType::Task => (u64::from(h_nr_runnable), 1),
+            MigrationType::Task => (u64::from(h_nr_running), 1),
             // The biggest of them.
             MigrationType::Misfit => match published.misfit_task_load() {
                 0 => continue,
@@ -448,8 +447,9 @@ fn busiest_queue<P: Policy>(
 /// `can_migrate_task`.
 fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
-    // Asleep, its dequeue delayed: moving it moves load, and nothing else.
-    if task.state == TaskState::Sleeping && env.imbalance.migration != MigrationType::Load {
+    // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14.
+    let delayed = task.state == TaskState::Sleeping;
+    if delayed && !shared.config.balancer.counts_delayed() && env.imbalance.migration != MigrationType::Load {
         return false;
     }
     if P::limit_forbids_move(rq, shared, index, to) {
@@ -538,7 +538,7 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
 fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
     let this = shared.cpu(rq.cpu);
     let lowest = shared.domains.of(rq.cpu).next();
-    this.h_nr_runnable() >= 1 && lowest.is_some_and(|(_, domain)| super::stats::is_reduced(this, domain.imbalance_pct))
+    this.h_nr_running() >= 1 && lowest.is_some_and(|(_, domain)| super::stats::is_reduced(this, domain.imbalance_pct))
 }
 
 /// Whether an idle CPU could do something about a CPU that has one task.

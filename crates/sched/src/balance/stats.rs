@@ -230,7 +230,7 @@ pub(crate) fn is_reduced(cpu: &Published, imbalance_pct: u64) -> bool {
 /// The greatest load of a lone fair task that shares its CPU with real-time ones, and would be better off on an idle one.
 fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> u64 {
     let cpus = group.cpus.iter().map(|&cpu| shared.cpu(cpu));
-    let lone = cpus.filter(|cpu| cpu.h_nr_runnable() == 1 && is_reduced(cpu, domain.imbalance_pct));
+    let lone = cpus.filter(|cpu| cpu.h_nr_running() == 1 && is_reduced(cpu, domain.imbalance_pct));
     lone.map(|cpu| cpu.load().max(1)).max().unwrap_or(0)
 }
 

@@ -110,7 +110,7 @@ impl Sums {
             load: cpu.load(),
             runnable: cpu.runnable(),
             util: cpu.util().min(u64::from(cpu.capacity())),
-            tasks: pair(nr_running, cpu.h_nr_runnable()),
+            tasks: pair(nr_running, cpu.h_nr_running()),
             cpus: pair(u32::from(cpu.is_idle()), u32::from(nr_running > 1)),
         }
     }

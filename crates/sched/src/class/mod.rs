@@ -16,7 +16,7 @@ use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::{Lent, SchedPolicy, Task};
+use crate::task::{Lent, SchedPolicy, Task, TaskState};
 use crate::uclamp;
 
 /// The classes that have tasks, highest first.
@@ -55,7 +55,15 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
         ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
     }
-    uclamp::inc(rq, shared, kind, index);
+    if !moves_delayed(rq, index, why) {
+        uclamp::inc(rq, shared, kind, index);
+    }
+}
+
+/// Whether a task comes from another CPU asleep, its dequeue delayed, to wait here until it is picked and leaves.
+#[inline]
+pub(crate) fn moves_delayed<P: Policy>(rq: &Rq<P>, index: u32, why: Enqueue) -> bool {
+    why == Enqueue::Move && rq.tasks[index].state == TaskState::Sleeping
 }
 
 /// Takes a task of class `kind` off its queue and the count; false if the policy keeps it for a while.
@@ -72,7 +80,9 @@ pub(crate) fn dequeue<P: Policy>(
     match kind {
         ClassKind::Fair => {
             let gone = P::dequeue(rq, shared, index, why);
-            if gone {
+            if gone && why == Dequeue::Move {
+                rq.leave(index);
+            } else if gone {
                 rq.finish_delayed(index);
             }
             gone

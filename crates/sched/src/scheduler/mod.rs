@@ -121,7 +121,9 @@ pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 #[inline]
 fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
     class::enqueue(rq, shared, kind, index, why);
-    rq.tasks[index].state = TaskState::Runnable;
+    if !class::moves_delayed(rq, index, why) {
+        rq.tasks[index].state = TaskState::Runnable;
+    }
     if rq.nr_running >= 2 {
         shared.set_overloaded(rq.cpu, true);
     }

@@ -3,13 +3,14 @@
 use super::hotplug::{allowed_cpu, widen};
 use super::{Scheduler, activate_as, check_preempt, check_preempt_as, deactivate, rq_of, settle, time_slice};
 use crate::class::{self, ClassKind, deadline, rt};
+use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::Place;
-use crate::task::TaskState;
+use crate::task::{Task, TaskState};
 use crate::uclamp;
 
 /// Who wakes a task.
@@ -57,9 +58,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     fn wake_from(&mut self, task: TaskId, on: CpuId, mut wake: Wake, from: TaskState) -> bool {
         if !wake.fork {
             let mut waker = self.rqs.rq(on);
-            record_wakee(&mut waker, self.now, task);
             if let Some(current) = waker.current {
-                wake.waker_flips = waker.tasks[current].wakee_flips;
+                wake.waker_flips = flips_of(&waker.tasks[current], self.now, task);
                 if wake.sync && waker.curr.is_some() {
                     wake.waker_load = P::task_load(&mut waker, self.shared, current);
                 }
@@ -97,7 +97,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let kind = rq.tasks[index].kind;
         // One that is new looks from where it was put.
         let from = if wake.fork && !self.shared.same_root(on, prev) { prev } else { on };
-        let chosen = class::select_cpu(&mut rq, self.shared, kind, index, from, wake);
+        // One with a single CPU to run on is not asked about.
+        let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
+        let records =
+            !wake.fork && kind == ClassKind::Fair && (only.is_none() || self.shared.config.balancer.is_by_load());
+        let chosen = only.unwrap_or_else(|| class::select_cpu(&mut rq, self.shared, kind, index, from, wake));
         let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
         if !self.shared.all_online() && widen(self.shared, self.host, self.now, &mut rq.tasks[index], on) {
             target = allowed_cpu(self.shared, &rq.tasks[index].affinity, target, prev);
@@ -150,27 +154,36 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ClassKind::Deadline => deadline::woken(&rq, self.shared, index),
         };
         settle(&mut rq, self.shared, self.host);
+        drop(rq);
+        if records {
+            record_wakee(&mut self.rqs.rq(on), self.now, task);
+        }
         if push {
-            drop(rq);
             if kind == ClassKind::Rt { self.push_rt_tasks(target) } else { self.push_dl_tasks(target) }
         }
         true
     }
 }
 
-/// Remembers whom the running task wakes: one that wakes many different tasks is a master of many, and they had better be
-/// spread (`wake_wide`).
+/// How often `waker` has changed whom it wakes, lately, with this wakeup: one that wakes many different tasks is a master of many, and they had better
+/// be spread (`wake_wide`).
+fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
+    let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
+    decayed + u32::from(waker.last_wakee != Some(wakee))
+}
+
+/// The count of changes halves once a second.
+fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
+    now > waker.wakee_flip_decay + 1_000_000_000
+}
+
+/// Remembers whom the running task wakes. Only what chooses a CPU for the woken task does: not for one that never left its queue, or has one CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
-    /// The count of changes halves once a second.
-    const DECAY_NS: u64 = 1_000_000_000;
     let Some(current) = rq.current else { return };
-    let task = &mut rq.tasks[current];
-    if now > task.wakee_flip_decay + DECAY_NS {
-        task.wakee_flips >>= 1;
-        task.wakee_flip_decay = now;
+    let waker = &mut rq.tasks[current];
+    waker.wakee_flips = flips_of(waker, now, wakee);
+    if halves(waker, now) {
+        waker.wakee_flip_decay = now;
     }
-    if task.last_wakee != Some(wakee) {
-        task.last_wakee = Some(wakee);
-        task.wakee_flips += 1;
-    }
+    waker.last_wakee = Some(wakee);
 }

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::balance::Balancer;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 
 /// Sums a CPU publishes about its fair class.
@@ -36,6 +37,8 @@ pub struct Published {
     h_nr_idle: AtomicU32,
     idle: AtomicBool,
     pub(crate) need_resched: AtomicBool,
+    /// Whether this kernel's balancer counts tasks whose dequeue is delayed.
+    counts_delayed: bool,
     /// A copy of the topology's: whoever sums over CPUs finds all he needs in one cache line.
     capacity: u32,
     /// What classes above the fair one leave of it.
@@ -44,10 +47,11 @@ pub struct Published {
 }
 
 impl Published {
-    /// Of an idle CPU with so much computing power, of 1024.
-    pub(super) fn new(capacity: u32) -> Self {
+    /// Of an idle CPU with so much computing power, of 1024, under such a kernel.
+    pub(super) fn new(capacity: u32, balancer: Balancer) -> Self {
         let capacity_of = AtomicU32::new(capacity);
-        Self { idle: AtomicBool::new(true), capacity, capacity_of, ..Self::default() }
+        let counts_delayed = balancer.counts_delayed();
+        Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }
     }
 
     /// Sets what is left for the fair class; whether that is news.
@@ -69,6 +73,12 @@ impl Published {
     #[inline]
     pub fn h_nr_runnable(&self) -> u32 {
         self.h_nr_runnable.load(Relaxed)
+    }
+
+    /// Tasks of the fair class as the balancer counts them. Under 6.12 those are among them whose dequeue is delayed.
+    #[inline]
+    pub(crate) fn h_nr_running(&self) -> u32 {
+        if self.counts_delayed { self.h_nr_queued.load(Relaxed) } else { self.h_nr_runnable() }
     }
 
     /// Tasks of the fair class that sleep, and whose dequeue is delayed (`cfs_h_nr_delayed`).

@@ -9,10 +9,10 @@
 //!   leave the queue when they sleep, and keep their lag, limited to two slices.
 //! - **6.12**: an entity that sleeps while it owes time stays queued until it comes up (DELAY_DEQUEUE): sleeping no longer
 //!   pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one that did
-//!   so is looked at again at every tick.
+//!   so is looked at again at every tick. An idle entity loses its protection to any waker that is not idle; in 6.6 such a waker asks for a
+//!   reschedule, too, but the protected entity may be picked again.
 //! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline. Once
-//!   past it, every update of the running entity asks for a reschedule. An idle entity loses it to any waker that is not idle; in
-//!   earlier kernels such a waker asks for a reschedule, too, but the protected entity may be picked again.
+//!   past it, every update of the running entity asks for a reschedule.
 //! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of)), as one does, 6.18.44: whoever wakes is compared with who would be
 //!   picked once those have left that sleep with a delayed dequeue and would be; earlier kernels leave it at such a one, and nobody is
 //!   preempted. Every wakeup that does not preempt shortens the protection of who runs to the shortest slice that waits; in earlier ones only
@@ -69,9 +69,13 @@ fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<
         _ => (2 * rq.se(se).slice).max(tick),
     };
     let (entity, queue) = rq.class.both(se);
+    entity.vlag = lag_within(entity, avg_vruntime(queue), limit);
+}
+
+/// What an entity is owed where the average is that, or owes, up to `limit` nanoseconds of real time. Virtual.
+fn lag_within(entity: &Entity, average: u64, limit: u64) -> i64 {
     let limit = weight::to_virtual(limit, entity.weight) as i64;
-    let lag = avg_vruntime(queue).wrapping_sub(entity.vruntime) as i64;
-    entity.vlag = lag.clamp(-limit, limit);
+    (average.wrapping_sub(entity.vruntime) as i64).clamp(-limit, limit)
 }
 
 /// Moves the origin of a queue's sums to its average: nothing changes but the size of the numbers.
@@ -184,6 +188,69 @@ fn pick_awake<T: Tunables>(
 
 fn earlier(a: u64, b: u64) -> u64 {
     if (a.wrapping_sub(b) as i64) < 0 { a } else { b }
+}
+
+/// The same time at another weight: what it is in virtual time.
+#[derive(Clone, Copy)]
+struct Stretch {
+    old: u64,
+    new: u64,
+}
+
+impl Stretch {
+    fn of(self, virtual_ns: i64) -> i64 {
+        (i128::from(virtual_ns) * i128::from(self.old) / i128::from(self.new.max(1))) as i64
+    }
+}
+
+/// Gives an entity that is not in its queue's sums another weight, and its queue another load.
+fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64) {
+    let attached = rq.se(se).avg.last_update != 0;
+    if attached {
+        rq.dequeue_load_avg(se);
+    }
+    let entity = rq.se_mut(se);
+    entity.weight = weight;
+    entity.avg.load_avg = weight::down(weight) * entity.avg.load_sum / entity.avg.divider();
+    if attached {
+        rq.enqueue_load_avg(se);
+    }
+}
+
+/// How kernels up to 6.12 change a weight (`reweight_eevdf`): about the queue's average, which stays where it is. What an entity is owed, and what
+/// is left from there to its deadline, are the same in real time. The deadline a sleeper took along stays as it was.
+fn reweight_about_average<T: Tunables>(
+    rq: &mut FairCpu<EevdfOrder, T>,
+    shared: &FairShared<EevdfOrder, T>,
+    se: Se,
+    weight: u64,
+) {
+    let Entity { parent: cfs, on_rq, weight: old, .. } = *rq.se(se);
+    let stretch = Stretch { old, new: weight };
+    if !on_rq {
+        let entity = rq.se_mut(se);
+        entity.vlag = stretch.of(entity.vlag);
+        set_weight(rq, se, weight);
+        return;
+    }
+    rq.update_curr(shared, cfs);
+    let is_curr = rq.class.groups[cfs].cfs.curr == Some(se);
+    let average = avg_vruntime(&rq.class.groups[cfs].cfs);
+    let limit = (2 * rq.se(se).slice).max(shared.config.tunables.tick_ns());
+    let lag = lag_within(rq.se(se), average, limit);
+    if !is_curr {
+        rq.erase(se);
+    }
+    rq.account_dequeue(se);
+    set_weight(rq, se, weight);
+    let entity = rq.se_mut(se);
+    entity.vruntime = average.wrapping_sub(stretch.of(lag) as u64);
+    let left = entity.deadline.wrapping_sub(average) as i64;
+    entity.deadline = average.wrapping_add(stretch.of(left) as u64);
+    rq.account_enqueue(se);
+    if !is_curr {
+        rq.insert(se);
+    }
 }
 
 impl Discipline for EevdfOrder {
@@ -358,8 +425,10 @@ impl Discipline for EevdfOrder {
     }
 
     fn gives_way<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, curr: Se) {
-        if shared.config.eevdf >= Version::V6_18 {
-            cancel_protection(rq.se_mut(curr));
+        match shared.config.eevdf {
+            Version::V6_6 => {}
+            Version::V6_12 => rq.se_mut(curr).protected = false,
+            Version::V6_18 | Version::V6_18_44 => cancel_protection(rq.se_mut(curr)),
         }
     }
 
@@ -384,8 +453,8 @@ impl Discipline for EevdfOrder {
     }
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        if shared.config.eevdf >= Version::V6_18 {
-            // Since 6.18 a task that yields while it is owed time gives the rest of its request up; one that is not owed any goes on as it was.
+        if shared.config.eevdf >= Version::V6_12 {
+            // Since 6.12 (of its stable releases 6.12.117 does, read in its text) a task that yields while it is owed time gives the rest of its request up; one that is not owed any goes on as it was.
             if !entity_eligible(rq, se) {
                 return;
             }
@@ -399,6 +468,10 @@ impl Discipline for EevdfOrder {
     }
 
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64) {
+        if shared.config.eevdf < Version::V6_18 {
+            reweight_about_average(rq, shared, se, weight);
+            return;
+        }
         let cfs = rq.se(se).parent;
         let on_rq = rq.se(se).on_rq;
         let is_curr = rq.class.groups[cfs].cfs.curr == Some(se);
@@ -417,28 +490,18 @@ impl Discipline for EevdfOrder {
             }
             rq.account_dequeue(se);
         }
-        let attached = rq.se(se).avg.last_update != 0;
-        if attached {
-            rq.dequeue_load_avg(se);
-        }
         let entity = rq.se_mut(se);
-        let (old_down, new_down) = (weight::down(entity.weight).max(1) as i128, weight::down(weight).max(1) as i128);
-        // The same lag in real time is another one in virtual time at another weight; so is what is left to the deadline.
-        entity.vlag = (i128::from(entity.vlag) * old_down / new_down) as i64;
+        let stretch = Stretch { old: entity.weight, new: weight };
+        entity.vlag = stretch.of(entity.vlag);
         if entity.rel_deadline {
-            entity.deadline = (i128::from(entity.deadline as i64) * old_down / new_down) as u64;
+            entity.deadline = stretch.of(entity.deadline as i64) as u64;
         }
-        entity.weight = weight;
-        let divider = entity.avg.divider();
-        entity.avg.load_avg = weight::down(weight) * entity.avg.load_sum / divider;
-        if attached {
-            rq.enqueue_load_avg(se);
-        }
+        set_weight(rq, se, weight);
         if on_rq {
             Self::place(rq, shared, se, Enqueue::Restore);
             if let Some(left) = protection {
                 let entity = rq.se_mut(se);
-                let left = (i128::from(left) * old_down / new_down) as u64;
+                let left = stretch.of(left as i64) as u64;
                 entity.protected_until = entity.vruntime.wrapping_add(left);
             }
             rq.account_enqueue(se);

@@ -395,7 +395,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.class.entities[Se::task(task)].throttled && self.enqueue_throttled(task, why) {
             return;
         }
-        self.util_est_enqueue(shared, task);
+        // One that was moved while its dequeue was delayed stays delayed: asleep, it counts as queued and not as runnable.
+        let runnable = u32::from(!self.class.entities[Se::task(task)].delayed);
+        if runnable > 0 {
+            self.util_est_enqueue(shared, task);
+        }
         let idle = u32::from(self.tasks[task].policy == SchedPolicy::Idle);
         let (mut why, mut idle) = (why, idle);
         let leaf = self.se(se).parent;
@@ -428,7 +432,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             let queue = &mut self.class.groups[cfs].cfs;
             queue.h_nr_queued += 1;
-            queue.h_nr_runnable += 1;
+            queue.h_nr_runnable += runnable;
             queue.h_nr_idle += idle;
             if cfs == ROOT {
                 break;
@@ -440,7 +444,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             slice = self.min_slice(shared, cfs);
             if se.as_task().is_some() {
-                if self.stays_quiet(shared, cfs, slice, [1, 1, idle as i32]) {
+                if self.stays_quiet(shared, cfs, slice, [1, runnable as i32, idle as i32]) {
                     return;
                 }
                 self.catch_up(shared);
@@ -479,8 +483,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if why != Dequeue::Delayed && !self.class.entities[Se::task(task)].delayed {
             self.util_est_dequeue(shared, task);
         }
-        // A delayed task that is moved or changed meanwhile is asleep: it leaves for good now.
-        let why = if self.class.entities[Se::task(task)].delayed { Dequeue::Delayed } else { why };
         let left = self.dequeue_entities(shared, Se::task(task), why, sleeps);
         if sleeps {
             self.util_est_update(shared, task);
@@ -491,7 +493,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Takes an entity, and the groups it leaves empty, off their queues. False when the entity itself stays, delayed.
     pub(super) fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
         let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
-            (Some(task), _) => (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), 1),
+            (Some(task), _) => {
+                // One that is delayed, and stays so where it goes, has left the number of the runnable already.
+                let delayed = why == Dequeue::Move && self.se(se).delayed;
+                (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), u32::from(!delayed))
+            }
             // An empty group whose dequeue was delayed: its tasks have been taken off the counts already.
             _ => (0, 0, 0),
         };
@@ -537,7 +543,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             slice = self.min_slice(shared, cfs);
             if se.as_task().is_some() {
                 let buddy = sleeps && why != Dequeue::Throttle;
-                if queue_weight > 0 && self.stays_quiet(shared, cfs, slice, [-1, -1, -(idle as i32)]) {
+                if queue_weight > 0 && self.stays_quiet(shared, cfs, slice, [-1, -(runnable as i32), -(idle as i32)]) {
                     if buddy {
                         self.set_next_buddy(Se::group(cfs));
                     }
