@@ -52,6 +52,63 @@ fn what_groups_are_entitled_to_is_what_they_get() {
     }
 }
 
+/// Nobody is entitled to more than it asks for, however long it waits for that.
+#[test]
+fn who_asks_for_little_is_entitled_to_no_more() {
+    let task = |name: &str, more: &str| format!("[[task]]\nname = '{name}'\n{more}\n");
+    let a = |more: &str| task("a", &format!("group = '/a'\n{more}"));
+    let (b, two) = (task("b", "group = '/b'\nrun = '1ms'"), GROUPS.replace("'1'", "'2'"));
+    for (what, scenario, entitled) in [
+        ("twenty that end", format!("{GROUPS}{b}{}", a("instance = 20\nloops = 1\nrun = '2ms'")), 0.04),
+        ("a burst now and then", format!("{GROUPS}{b}{}", a("instance = 9\nrun = '3ms'\nsleep = '3s'")), 0.054),
+        // It waits 300 ms, three pieces long, for whoever has its CPU, while there is another.
+        (
+            "a burst that waits long",
+            format!(
+                "kernel = '6.6'\n{two}{}{}{b}cpus = '1'\n",
+                a("loops = 1\nrun = '2ms'\ncpus = '0'"),
+                task("fifo", "policy = 'SCHED_FIFO'\ncpus = '0'\nloops = 1\nrun = '300ms'")
+            ),
+            0.002,
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("little.toml");
+        fs::write(&file, scenario).unwrap();
+        let run = json(&["run", file.to_str().unwrap(), "--json"]);
+        let of = |field: &str| run["observed"][0]["groups"]["a"][field].as_f64().expect("a number");
+        assert!((of("cpu_s") - entitled).abs() < 1e-4, "{what}: got {}", of("cpu_s"));
+        assert!((of("entitled_s") - entitled).abs() < 1e-4, "{what}: entitled to {}", of("entitled_s"));
+    }
+}
+
+/// Who is woken by a clock asks as often however long it waits; who sleeps as long after each burst asks less often for having waited, and
+/// is entitled to what it would have used had it not.
+#[test]
+fn whose_sleeps_begin_late_is_entitled_to_what_it_missed() {
+    let workload = |sleep: &str| {
+        format!(
+            "kernel = '6.6'\n{}[[workload]]\ngroup = '/a'\nrtapp_inline = \"\"\"{{ 'tasks': {{ 'a': {{ 'cpus': [0], 'loop': -1, \
+             'run': 2000, {sleep} }} }} }}\"\"\"\n[[workload]]\nrtapp_inline = \"\"\"{{ 'tasks': {{ 'fifo': {{ 'policy': 'SCHED_FIFO', \
+             'cpus': [0], 'loop': -1, 'run': 3500, 'timer': {{ 'ref': 'f', 'period': 7100 }} }} }} }}\"\"\"\n[[task]]\nname = 'b'\n\
+             group = '/b'\ncpus = '1'\nrun = '1ms'\n",
+            GROUPS.replace("'1'", "'2'")
+        )
+    };
+    let of = |sleep: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("late.toml");
+        fs::write(&file, workload(sleep)).unwrap();
+        let run = json(&["run", file.to_str().unwrap(), "--json"]);
+        let group = &run["observed"][0]["groups"]["a"];
+        ["cpu_s", "entitled_s"].map(|field| group[field].as_f64().expect("a number"))
+    };
+    let [got, entitled] = of("'timer': { 'ref': 't', 'period': 10000 }");
+    assert!((got - 0.8).abs() < 0.01 && (entitled - got).abs() < 0.01, "by a clock: {got}, entitled to {entitled}");
+    let [got, entitled] = of("'sleep': 8000");
+    assert!(got < 0.72 && (entitled - 0.8).abs() < 0.02, "asleep: {got}, entitled to {entitled}");
+}
+
 /// Under the CPU resource controller guarantees are what weights are elsewhere, and the root's tasks have the rest.
 #[test]
 fn classes_are_entitled_to_their_guarantees() {

@@ -21,6 +21,14 @@ pub(crate) enum State {
     Dead,
 }
 
+impl State {
+    /// Waiting for a CPU, or on one.
+    #[inline]
+    pub(crate) fn is_runnable(self) -> bool {
+        matches!(self, Self::Woken | Self::Waiting | Self::Running)
+    }
+}
+
 /// A task's book.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Task {
@@ -39,8 +47,59 @@ pub(crate) struct Task {
     /// The CPU it blocked on, waiting for a device.
     pub(crate) blocked_on: Option<CpuId>,
     pub(crate) account: Account,
+    pub(crate) rhythm: Rhythm,
     pub(crate) name: Box<str>,
     pub(crate) detail: Option<Box<Detail>>,
+}
+
+/// How a task computes and sleeps. A *burst* is what it computes from a wakeup until it sleeps again or ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rhythm {
+    /// Its CPU time when the first burst came to an end that did since [`Shares`](crate::shares::Shares) last looked.
+    pub(crate) ended: Option<u64>,
+    /// Its run delay when the last burst ended.
+    pub(crate) delay: u64,
+    wakeups: u32,
+    woken: u64,
+    asleep: u64,
+    /// The last sleep, and the time between the last two wakeups.
+    slept: u64,
+    interval: u64,
+    /// By how much these differ from one time to the next, of late.
+    slept_differs: u64,
+    interval_differs: u64,
+}
+
+impl Rhythm {
+    /// Wakeups by which it shows whether a task sleeps less for having waited.
+    const TELLING: u32 = 4;
+
+    #[inline]
+    fn sleeps(&mut self, at: u64, account: &Account) {
+        self.ended.get_or_insert(account.cpu_ns);
+        self.delay = account.run_delay_ns;
+        self.asleep = at;
+    }
+
+    #[inline]
+    fn wakes(&mut self, at: u64) {
+        let (slept, interval) = (at.saturating_sub(self.asleep), at.saturating_sub(self.woken));
+        self.wakeups = self.wakeups.saturating_add(1);
+        // The first sleep was before it began, and the first interval ended with the second wakeup.
+        if self.wakeups > 2 {
+            self.slept_differs += slept.abs_diff(self.slept);
+            self.slept_differs -= self.slept_differs / 16;
+            self.interval_differs += interval.abs_diff(self.interval);
+            self.interval_differs -= self.interval_differs / 16;
+        }
+        (self.woken, self.slept, self.interval) = (at, slept, interval);
+    }
+
+    /// Whether the task sleeps again as long after each burst, however late it came to its end, as with relative sleeps and where others
+    /// have to answer first: for each time it waits there is less that it can ask for. Who is woken by a clock asks as often.
+    pub(crate) fn waits_cost_bursts(&self) -> bool {
+        self.wakeups >= Self::TELLING && self.interval_differs >= self.slept_differs
+    }
 }
 
 /// Histograms of a task, or of those of its class that have none of their own.
@@ -212,7 +271,12 @@ impl Task {
         self.since = self.since.max(at);
         match self.state {
             State::Unborn | State::Dead => {}
-            State::Sleeping => self.account.sleeping_ns += passed,
+            State::Sleeping => {
+                self.account.sleeping_ns += passed;
+                if state.is_runnable() {
+                    self.rhythm.wakes(at);
+                }
+            }
             State::Woken | State::Waiting => {
                 self.account.run_delay_ns += passed;
                 groups[self.group as usize].run_delay_ns += passed;
@@ -221,6 +285,9 @@ impl Task {
                 self.account.cpu_ns += passed;
                 groups[self.group as usize].cpu_ns += passed;
             }
+        }
+        if self.state.is_runnable() && !state.is_runnable() {
+            self.rhythm.sleeps(at, &self.account);
         }
         self.state = state;
         passed

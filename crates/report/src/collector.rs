@@ -403,7 +403,7 @@ impl Sink for Collector {
 
     fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
         self.ensure_group(id);
-        self.shares.change(at, &self.tasks, &self.groups);
+        self.shares.change(at, &mut self.tasks, &self.groups);
         let group = &mut self.groups[id.index()];
         (group.weight, group.idle, group.nice, group.guarantee) = (info.weight, info.idle, info.nice, info.guarantee);
         match (&mut group.limit, info.max) {
@@ -440,7 +440,7 @@ impl Sink for Collector {
         self.now = self.now.max(at);
         self.psi.advance(at);
         if self.shares.due(at) && self.groups.len() > 1 {
-            self.shares.cut(at, &self.tasks, &self.groups);
+            self.shares.cut(at, &mut self.tasks, &self.groups);
         }
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
@@ -516,7 +516,7 @@ impl Sink for Collector {
                 tasks[task.index()].detail(task.index(), classes).sleep_return.record(late);
             }
             Event::Fork { child, .. } => {
-                self.shares.change(at, &self.tasks, &self.groups);
+                self.shares.change(at, &mut self.tasks, &self.groups);
                 self.task_mut(child).be_born(at);
             }
             Event::CpuFrequency { khz } => {
@@ -540,7 +540,7 @@ impl Sink for Collector {
                 self.end_of_life(at, task);
             }
             Event::SetNice { task, nice } => {
-                self.shares.change(at, &self.tasks, &self.groups);
+                self.shares.change(at, &mut self.tasks, &self.groups);
                 self.task_mut(task).nice = nice;
                 for cpu in self.cpus.iter_mut().filter(|cpu| cpu.running == Running::Task(task)) {
                     cpu.advance(at);
@@ -548,7 +548,7 @@ impl Sink for Collector {
                 }
             }
             Event::SetPolicy { task, policy, rt_priority } => {
-                self.shares.change(at, &self.tasks, &self.groups);
+                self.shares.change(at, &mut self.tasks, &self.groups);
                 self.limits_change(task);
                 let it = self.task_mut(task);
                 (it.policy, it.rt_priority, it.realtime) = (policy, rt_priority, policy.is_rt());
@@ -560,7 +560,7 @@ impl Sink for Collector {
             Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
             Event::MoveGroup { task, group } => {
                 self.psi.moves(at, task, group);
-                self.shares.change(at, &self.tasks, &self.groups);
+                self.shares.change(at, &mut self.tasks, &self.groups);
                 // Limits of another group are for it from now on.
                 self.wait_ends(task);
                 self.ensure_group(group);
@@ -600,7 +600,7 @@ impl Sink for Collector {
         for cpu in cpus {
             cpu.finish(*now);
         }
-        self.shares.cut(self.now, &self.tasks, &self.groups);
+        self.shares.finish(self.now, &mut self.tasks, &self.groups);
     }
 }
 

@@ -69,7 +69,7 @@ impl GroupUse {
     /// What a task or group weighs is about to change.
     fn change(&mut self, at: u64) {
         if at.saturating_sub(self.shares.last()) >= LEAST_PER_GROUP * self.groups.len() as u64 {
-            self.shares.change(at, &self.tasks, &self.groups);
+            self.shares.change(at, &mut self.tasks, &self.groups);
         }
     }
 
@@ -138,7 +138,7 @@ impl Analysis for GroupUse {
     fn passes(&mut self, at: u64, world: &World) {
         self.know(world);
         if self.shares.due(at) && self.groups.len() > 1 {
-            self.shares.cut(at, &self.tasks, &self.groups);
+            self.shares.cut(at, &mut self.tasks, &self.groups);
         }
     }
 
@@ -186,7 +186,7 @@ impl Analysis for GroupUse {
             let state = task.state;
             task.enter(at, state, &mut self.groups);
         }
-        self.shares.cut(at, &self.tasks, &self.groups);
+        self.shares.finish(at, &mut self.tasks, &self.groups);
         self.results = group_results(&self.groups, &self.tasks, &self.shares.entitled(self.groups.len()));
         if !world.cgroups.exact {
             let books = (0..).zip(&self.books).filter(|&(_, &book)| book != 0 && book != NONE);
