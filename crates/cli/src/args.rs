@@ -8,6 +8,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use vruntime_sched::kernels::negative;
+use vruntime_sim::Preempt;
 
 pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, TraceFormat, TraceInfo};
 use crate::commands::Experiment;
@@ -595,6 +596,17 @@ pub(crate) enum PreemptName {
     Lazy,
     /// Anywhere
     Full,
+}
+
+impl From<PreemptName> for Preempt {
+    fn from(name: PreemptName) -> Self {
+        match name {
+            PreemptName::None => Self::None,
+            PreemptName::Voluntary => Self::Voluntary,
+            PreemptName::Lazy => Self::Lazy,
+            PreemptName::Full => Self::Full,
+        }
+    }
 }
 
 fn setting(text: &str) -> Result<(String, u64), String> {

@@ -17,7 +17,7 @@ use vruntime_workload::plain;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::{self, Scenario, Spanned};
 
-use crate::args::{Model, PreemptName};
+use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::machine_file::MachineFile;
 use crate::{input, machine, machine_file, output};
@@ -57,7 +57,7 @@ impl Plan {
             host_cpus: self.config.machine.host_cpus,
             duration_s: duration_ns as f64 / 1e9,
             hz: self.config.machine.hz,
-            preempt: preempt_name(self.config.preempt).to_owned(),
+            preempt: self.config.preempt.name().to_owned(),
             autogroup: self.config.autogroup,
             gate: self.config.gate,
             costs: self.costs.to_owned(),
@@ -216,19 +216,9 @@ pub(crate) fn plan(
     }
     config.preempt = options
         .preempt
-        .map(|name| match name {
-            PreemptName::None => Preempt::None,
-            PreemptName::Voluntary => Preempt::Voluntary,
-            PreemptName::Lazy => Preempt::Lazy,
-            PreemptName::Full => Preempt::Full,
-        })
+        .map(Preempt::from)
         .or(file.as_ref().map(MachineFile::preempt).transpose()?.flatten())
-        .or(scenario.and_then(|s| s.preempt).map(|preempt| match preempt {
-            scenario::Preempt::None => Preempt::None,
-            scenario::Preempt::Voluntary => Preempt::Voluntary,
-            scenario::Preempt::Lazy => Preempt::Lazy,
-            scenario::Preempt::Full => Preempt::Full,
-        }))
+        .or(scenario.and_then(|s| s.preempt))
         .or(recording.and_then(|recording| Preempt::from_name(recording.preempt.as_deref()?)))
         .unwrap_or_default();
     let mut machine_words = machine::words(&config.machine.topology);
@@ -247,7 +237,7 @@ pub(crate) fn plan(
 
 /// What is to be said where a recording does not tell how its kernel preempts, or tells what is not offered.
 pub(crate) fn without_preempt(recording: &Recording) -> Option<String> {
-    let instead = preempt_name(Preempt::default());
+    let instead = Preempt::default().name();
     match recording.preempt.as_deref() {
         None => Some(format!("no preemption model was recorded: {instead} is simulated")),
         Some(name) if Preempt::from_name(name).is_none() => {
@@ -597,13 +587,4 @@ pub(crate) fn unknown(error: &UnknownName) -> miette::Report {
     };
     let why = error.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"));
     miette!(help = help, "there is no {} `{}`{why}", error.kind, error.name)
-}
-
-fn preempt_name(preempt: Preempt) -> &'static str {
-    match preempt {
-        Preempt::None => "none",
-        Preempt::Voluntary => "voluntary",
-        Preempt::Lazy => "lazy",
-        Preempt::Full => "full",
-    }
 }

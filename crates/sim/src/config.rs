@@ -5,6 +5,7 @@ use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{CpuMask, Kernel, Topology};
 use vruntime_workload::resident::Resident;
+use vruntime_workload::scenario::Preempt;
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
@@ -70,35 +71,6 @@ impl MachineSpec {
             host_cpus: None,
             stalls: None,
             residents: None,
-        }
-    }
-}
-
-/// The kernel's preemption model: where in the kernel a task can be preempted. Code of its own always can be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preempt {
-    /// `PREEMPT_NONE`: at the end of a system call.
-    None,
-    /// `PREEMPT_VOLUNTARY`: there and at points inside long calls. No simulated call is long enough to have one, so
-    /// it does what `None` does.
-    #[default]
-    Voluntary,
-    /// `PREEMPT_LAZY` (6.13 on): inside a call only from the next tick on; simulated calls are shorter than a tick. And a CPU that runs a
-    /// fair task is not interrupted for another one: it notices when it leaves the kernel next, at the tick if not before.
-    Lazy,
-    /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
-    Full,
-}
-
-impl Preempt {
-    /// By the kernel's name: `none`, `voluntary`, `lazy` or `full`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "none" => Some(Self::None),
-            "voluntary" => Some(Self::Voluntary),
-            "lazy" => Some(Self::Lazy),
-            "full" => Some(Self::Full),
-            _ => None,
         }
     }
 }

@@ -4,8 +4,9 @@ use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
 use vruntime_sched::kernels::has_feature;
 use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Settings, Task, Workload};
+use vruntime_workload::scenario::Preempt;
 
-use crate::config::{Config, Preempt};
+use crate::config::Config;
 use crate::error::Error;
 use crate::moment::Moment;
 

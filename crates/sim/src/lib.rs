@@ -99,10 +99,11 @@ use vruntime_sched::{Policy, PolicyKind, Shared};
 use vruntime_trace::Sink;
 use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 
-pub use config::{Config, CpuTime, MachineSpec, Outcome, Preempt, Progress};
+pub use config::{Config, CpuTime, MachineSpec, Outcome, Progress};
 pub use costs::{Costs, Profile, UnknownCost};
 pub use error::Error;
 pub use topology::{ParseTopologyError, parse_topology};
+pub use vruntime_workload::scenario::Preempt;
 
 use hypervisor::{Hypervisor, Parts};
 use machine::Machine;

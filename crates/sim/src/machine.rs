@@ -27,10 +27,11 @@ use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{GroupWeight, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, EnergyInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::{Stop, Workload};
+use vruntime_workload::scenario::Preempt;
 
 use crate::background;
 use crate::changes::limit;
-use crate::config::{Config, Outcome, Preempt, Progress};
+use crate::config::{Config, Outcome, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::cpusets::Told;
 use crate::energy;

@@ -82,21 +82,24 @@ impl<T> Deref for Spanned<T> {
     }
 }
 
-/// The kernel's preemption model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kernel's preemption model: where in the kernel a task can be preempted. Code of its own always can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preempt {
-    /// `PREEMPT_NONE`.
+    /// `PREEMPT_NONE`: at the end of a system call.
     None,
-    /// `PREEMPT_VOLUNTARY`.
+    /// `PREEMPT_VOLUNTARY`: there and at points inside long calls. No simulated call is long enough to have one, so
+    /// it does what `None` does.
+    #[default]
     Voluntary,
-    /// `PREEMPT_LAZY`.
+    /// `PREEMPT_LAZY` (6.13 on): inside a call only from the next tick on; simulated calls are shorter than a tick. And a CPU that runs a
+    /// fair task is not interrupted for another one: it notices when it leaves the kernel next, at the tick if not before.
     Lazy,
-    /// `PREEMPT`.
+    /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
     Full,
 }
 
 impl Preempt {
-    /// Every model with its name in the file, which is the kernel's.
+    /// Every model with the kernel's name for it.
     pub const ALL: [(&'static str, Self); 4] =
         [("none", Self::None), ("voluntary", Self::Voluntary), ("lazy", Self::Lazy), ("full", Self::Full)];
 
