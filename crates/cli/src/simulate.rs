@@ -161,10 +161,7 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
             written.into_diagnostic().wrap_err("cannot write a log in rt-app's form")
         })
         .map_err(Failure::Output)?;
-    let mut results = Results { loadavg: Some(outcome.loadavg), ..collector.into_results() };
-    for (group, count) in results.groups.iter_mut().zip(&outcome.group_switches) {
-        group.counted_switches = Some(*count);
-    }
+    let results = collector.into_results();
     let detected = detector.map(Detector::into_detected);
     let benchmarks = benchmarks::outputs(job.workload, &results, &job.config.machine.costs);
     Ok(Done {

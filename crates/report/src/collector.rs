@@ -9,8 +9,8 @@ mod waits;
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
-    BalanceKind, CpuId, CpuMask, CpusetInfo, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause,
-    PrevState, Running, SchedPolicy, Sink, TaskId, TaskInfo,
+    BalanceKind, CpuId, CpuMask, CpusetInfo, DeadlineEvent, Event, GroupId, GroupInfo, LoadAvg, MachineInfo,
+    MigrateCause, PrevState, Running, SchedPolicy, Sink, TaskId, TaskInfo, Totals,
 };
 
 use crate::accounts::{Class, Cpu, Group, State, Task};
@@ -50,6 +50,9 @@ pub struct Collector {
     /// When a CPU has just looked for work: what that took comes next.
     balanced: Option<u64>,
     h_load: Option<results::GroupVisits>,
+    loadavg: Option<LoadAvg>,
+    /// Switches away from each group as the scheduler counted them, by group id; empty if it did not.
+    counted_switches: Vec<u64>,
     unexplained: u64,
     now: u64,
     finished: bool,
@@ -79,6 +82,8 @@ impl Collector {
             mut psi,
             shares,
             h_load,
+            loadavg,
+            counted_switches,
             unexplained,
             now,
             ..
@@ -119,6 +124,9 @@ impl Collector {
         for (group, pressure) in groups.iter_mut().zip(psi.read(now)) {
             group.pressure = pressure;
         }
+        for (group, count) in groups.iter_mut().zip(counted_switches) {
+            group.counted_switches = Some(count);
+        }
         let tasks = tasks
             .iter_mut()
             .map(|task| {
@@ -153,7 +161,7 @@ impl Collector {
             }),
             h_load,
             unexplained,
-            loadavg: None,
+            loadavg,
             frequencies,
             overutilized_ns,
             wakeup_latency: all_wakeups.latency(),
@@ -578,6 +586,11 @@ impl Sink for Collector {
         let cpu = self.cpu_mut(cpu);
         cpu.advance(at);
         cpu.stolen = waits;
+    }
+
+    fn totals(&mut self, totals: &Totals<'_>) {
+        self.loadavg = Some(totals.loadavg);
+        self.counted_switches = totals.group_switches.to_vec();
     }
 
     fn finish(&mut self, at: u64) {

@@ -243,7 +243,7 @@ pub struct GroupResult {
     pub run_delay_ns: u64,
     /// Switches away from its tasks, groups below included.
     pub switches: u64,
-    /// The same as the scheduler counted it, where it was asked to and who ran the machine told it.
+    /// The same as the scheduler counted it, where it was asked to.
     pub counted_switches: Option<u64>,
     /// How much of the time its tasks, groups below included, waited for a CPU (`cpu.pressure`).
     pub pressure: Pressure,
@@ -477,7 +477,7 @@ pub struct Results {
     /// For how long some CPU had not a fifth of its capacity to spare, so that wakeups did not look at energy, nanoseconds; none if they never
     /// do.
     pub overutilized_ns: Option<u64>,
-    /// The load averages at the end, where who ran the machine told them: the events alone do not.
+    /// The load averages at the end; none of a stream that does not tell them ([`Sink::totals`](vruntime_trace::Sink::totals)).
     pub loadavg: Option<LoadAvg>,
     /// What the balancer of 3.10 did for the weights of groups; none under other kernels, or without balancing.
     pub h_load: Option<GroupVisits>,

@@ -25,7 +25,7 @@ use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{GroupWeight, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
-use vruntime_trace::{DomainInfo, EnergyInfo, GroupInfo, MachineInfo, Sink, TaskInfo};
+use vruntime_trace::{DomainInfo, EnergyInfo, GroupInfo, MachineInfo, Sink, TaskInfo, Totals};
 use vruntime_workload::program::{Stop, Workload};
 use vruntime_workload::scenario::Preempt;
 
@@ -656,9 +656,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 self.core.cpus[cpu].end();
             }
         }
-        self.core.sink.finish(end);
         let loadavg = sched!(self, 0).loadavg();
         let group_switches = sched!(self, 0).group_switches();
+        self.core.sink.totals(&Totals { loadavg, group_switches: &group_switches });
+        self.core.sink.finish(end);
         let mut notes = std::mem::take(&mut self.notes);
         crate::notes::blocked(&self, stuck, &mut notes);
         self.affinity_notes(&mut notes);

@@ -209,8 +209,13 @@ proptest! {
         prop_assert!(outcome.end <= 60 * MS + MS);
         ledger.check(&outcome);
         // Whoever counts in the scheduler counts what the events say, going idle included.
-        let traced: Vec<u64> = collector.into_results().groups.iter().map(|group| group.switches).collect();
+        let results = collector.into_results();
+        let traced: Vec<u64> = results.groups.iter().map(|group| group.switches).collect();
         prop_assert_eq!(&outcome.group_switches, if counts { &traced } else { &NONE });
+        // And observers are told it.
+        let told: Vec<u64> = results.groups.iter().filter_map(|group| group.counted_switches).collect();
+        prop_assert_eq!(&told, &outcome.group_switches);
+        prop_assert_eq!(results.loadavg, Some(outcome.loadavg));
         let mut again = Digest::default();
         let second = simulate(&workload, &config, &mut again).unwrap();
         prop_assert_eq!(digest.value(), again.value());

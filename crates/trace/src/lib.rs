@@ -28,7 +28,9 @@ pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
 pub use names::{stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
-pub use sink::{CpusetInfo, Digest, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo};
+pub use sink::{
+    CpusetInfo, Digest, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo, Totals,
+};
 pub use vruntime_sched::debug;
 pub use vruntime_sched::energy;
 pub use vruntime_sched::event::*;

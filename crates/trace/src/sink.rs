@@ -3,6 +3,7 @@
 use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::event::{DeadlineEvent, Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{CpuMask, SchedPolicy};
 
 /// What a reader of a trace wants to know of a task besides its events.
@@ -148,6 +149,16 @@ pub struct EnergyInfo<'a> {
     pub looked_at: bool,
 }
 
+/// What the scheduler has counted of a whole run: no event tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals<'a> {
+    /// The load averages at the end.
+    pub loadavg: LoadAvg,
+    /// How often a CPU switched away from a task of each group or of one below it, by group id; empty unless the kernel counts that
+    /// ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
+    pub group_switches: &'a [u64],
+}
+
 /// One loop of a task's program as rt-app logs it: what [`Event::LoopEnd`] does not say. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopTimes {
@@ -207,6 +218,8 @@ pub trait Sink {
     fn stays(&mut self, _at: u64, _cpu: CpuId) {}
     /// The host of a virtual machine keeps `cpu`, which has something to do, waiting for one of its own CPUs from `at` on; or no longer.
     fn stolen(&mut self, _at: u64, _cpu: CpuId, _waits: bool) {}
+    /// What was counted, right before the end.
+    fn totals(&mut self, _totals: &Totals<'_>) {}
     /// The run ended.
     fn finish(&mut self, _at: u64) {}
 }
@@ -261,6 +274,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
     fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
         (**self).stolen(at, cpu, waits);
+    }
+    fn totals(&mut self, totals: &Totals<'_>) {
+        (**self).totals(totals);
     }
     fn finish(&mut self, at: u64) {
         (**self).finish(at);
@@ -333,6 +349,11 @@ impl<S: Sink> Sink for Option<S> {
             sink.stolen(at, cpu, waits);
         }
     }
+    fn totals(&mut self, totals: &Totals<'_>) {
+        if let Some(sink) = self {
+            sink.totals(totals);
+        }
+    }
     fn finish(&mut self, at: u64) {
         if let Some(sink) = self {
             sink.finish(at);
@@ -383,6 +404,9 @@ macro_rules! tuple_sink {
             }
             fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {
                 $(self.$index.stolen(at, cpu, waits);)+
+            }
+            fn totals(&mut self, totals: &Totals<'_>) {
+                $(self.$index.totals(totals);)+
             }
             fn finish(&mut self, at: u64) {
                 $(self.$index.finish(at);)+
