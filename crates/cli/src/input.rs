@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::printable;
+use vruntime_sim::plan;
 use vruntime_workload::program::Workload;
-use vruntime_workload::recorded::Ticks;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
 use vruntime_workload::scenario::{self, Scenario};
@@ -43,18 +43,19 @@ pub(crate) enum Says {
     /// Where it was recorded.
     Recording(Box<Recording>),
     /// It is a trace of a machine.
-    Trace {
-        /// The kernel that replays it as recorded.
-        kernel: String,
-        /// The release it was recorded under, if it says so.
-        release: Option<String>,
-        /// How many CPUs it has.
-        cpus: usize,
-        /// Whether it is known to put tasks into autogroups.
-        autogroup: bool,
-        /// When its ticks came, if that shows.
-        ticks: Option<Ticks>,
-    },
+    Trace(plan::Trace),
+}
+
+impl Says {
+    /// What a run is planned from.
+    pub(crate) fn planned(&self) -> plan::Input<'_> {
+        match self {
+            Self::RtApp(_) => plan::Input::Tasks,
+            Self::Scenario(scenario) => plan::Input::Scenario(scenario),
+            Self::Recording(recording) => plan::Input::Recording(recording),
+            Self::Trace(trace) => plan::Input::Trace(trace),
+        }
+    }
 }
 
 /// Whether a file is a workload and no trace: by its name, or because it begins as JSON does, or cannot be read.

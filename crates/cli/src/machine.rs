@@ -5,47 +5,36 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use miette::miette;
 use vruntime_sched::{CpuPlace, Topology};
-use vruntime_sim::topology::parse_lstopo;
-use vruntime_sim::{ParseTopologyError, parse_topology};
-use vruntime_workload::Source;
+use vruntime_sim::plan::Machine;
 
-use crate::{machine_file, plat_info};
+use crate::{machine_file, plan, plat_info};
 
-/// The machine of those who name none: big enough for most workloads, and no scheduling domain but one.
-pub(crate) const DEFAULT: &str = "8";
-
-/// Machines with a name: (name, description, what it is like).
-pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
-    ("laptop", "pack:1 core:4 pu:2", "4 cores of 2 threads, one cache"),
-    ("desktop", "pack:1 l3:2 core:8 pu:2", "2 chiplets of 8 cores of 2 threads, a cache each"),
-    ("cloud-small", "pack:1 core:1 pu:2", "2 virtual CPUs: the threads of one core"),
-    ("cloud-large", "pack:1 core:16 pu:2", "32 virtual CPUs of one socket"),
-    ("server", "pack:2 core:32 pu:2", "2 sockets of 32 cores of 2 threads"),
-    ("epyc", "pack:2 l3:12 core:8 pu:2", "2 sockets of 12 chiplets of 8 cores of 2 threads"),
-];
-
-/// The machine `text` describes.
-pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
+/// The machine that `text` names, or describes, and what is known of it.
+pub(crate) fn known(text: &str) -> miette::Result<Machine> {
     let path = Path::new(text.trim());
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml")) {
-        return from_lstopo(path);
+        let bytes = crate::input::contents(path, "name a file that `lstopo machine.xml` wrote")?;
+        let machine = Machine::from_lstopo(&path.display().to_string(), &String::from_utf8_lossy(&bytes));
+        return Ok(Machine { name: text.to_owned(), ..machine.map_err(|error| plan::report(&error))? });
     }
     if let Some(file) = machine_file::named(text)? {
-        let topology = parse(&file.machine.topology)?;
-        if file.machine.capacities.is_empty() {
-            return Ok(topology);
-        }
-        let help = "give `capacities` one number for each CPU of the topology";
-        return with_capacities(&topology, &file.machine.capacities)
-            .map_err(|problem| miette!(help = help, "{text}: {problem}"));
+        return file.known(text);
     }
     if is_plat_info(path) {
-        return Ok(plat_info::read(path)?.topology);
+        let described = plat_info::read(path)?;
+        let mut machine = Machine::new(text, described.topology);
+        if let Some(plat_info::Clocks { energy: Some(energy), frequencies }) = described.clocks {
+            (machine.energy, machine.frequencies) = (Some(energy), Some(frequencies));
+        }
+        return Ok(machine);
     }
-    let described = example(text).unwrap_or(text);
-    parse_topology(described).map_err(|error| topology_error(&error, "machine", text))
+    Machine::described(text).map_err(|error| plan::report(&error))
+}
+
+/// The shape of the machine that `text` names, or describes.
+pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
+    Ok(known(text)?.topology)
 }
 
 fn is_plat_info(path: &Path) -> bool {
@@ -57,74 +46,6 @@ fn is_plat_info(path: &Path) -> bool {
 pub(crate) fn highest_khz(text: &str) -> miette::Result<Vec<u32>> {
     let path = Path::new(text.trim());
     if is_plat_info(path) { Ok(plat_info::read(path)?.highest_khz) } else { Ok(Vec::new()) }
-}
-
-/// The frequencies of a machine, and what its CPUs take, as far as a file describes them.
-pub(crate) fn clocks(text: &str) -> miette::Result<Option<plat_info::Clocks>> {
-    let path = Path::new(text.trim());
-    if is_plat_info(path) { Ok(plat_info::read(path)?.clocks) } else { Ok(None) }
-}
-
-/// The description of an example machine.
-pub(crate) fn example(name: &str) -> Option<&'static str> {
-    EXAMPLES.iter().find(|(known, ..)| *known == name.trim()).map(|(_, text, _)| *text)
-}
-
-/// The machine an `lstopo` file describes.
-pub(crate) fn from_lstopo(path: &Path) -> miette::Result<Topology> {
-    lstopo_text(path, &crate::input::contents(path, "name a file that `lstopo machine.xml` wrote")?)
-}
-
-/// The machine that what was read of an `lstopo` file describes.
-pub(crate) fn lstopo_text(path: &Path, bytes: &[u8]) -> miette::Result<Topology> {
-    let name = path.display().to_string();
-    let text = String::from_utf8_lossy(bytes);
-    parse_lstopo(&text).map_err(|error| topology_error(&error, &name, &text))
-}
-
-fn topology_error(error: &ParseTopologyError, name: &str, text: &str) -> miette::Report {
-    let names: Vec<&str> = EXAMPLES.iter().map(|(name, ..)| *name).collect();
-    // A single word that is no description was probably meant to be a name.
-    let word = text.trim();
-    let looks_like_name = !word.contains([':', ' ', ',', '=', '<']) && word.parse::<u64>().is_err();
-    let help = match names.iter().find(|name| looks_like_name && alike(name, word)) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None if looks_like_name => format!("{}, or name one of the examples: {}", error.help, names.join(", ")),
-        None => error.help.clone(),
-    };
-    let end = text.len();
-    let start = error.offset.min(end);
-    let span = start..(start + error.len).min(end);
-    Source::new(name, text).error_at(span, &error.message, "here", &help).into()
-}
-
-/// Whether a word begins as a name does: what is mistyped is mostly the rest.
-fn alike(name: &str, word: &str) -> bool {
-    name.chars().zip(word.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count() >= 3
-}
-
-/// The same machine with the capacity of each CPU given, or why that cannot be.
-pub(crate) fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topology, String> {
-    if capacities.len() != topology.nr_cpus() {
-        return Err(format!("{} capacities for {} CPUs", capacities.len(), topology.nr_cpus()));
-    }
-    let mut cpus: Vec<CpuPlace> = topology.cpus().to_vec();
-    for (cpu, capacity) in cpus.iter_mut().zip(capacities) {
-        cpu.capacity = *capacity;
-    }
-    let nodes = cpus.iter().map(|cpu| cpu.node).max().unwrap_or(0);
-    let distance: Vec<Vec<u32>> =
-        (0..=nodes).map(|from| (0..=nodes).map(|to| topology.distance(from, to)).collect()).collect();
-    Topology::new(cpus, Some(distance)).map_err(|error| error.to_string())
-}
-
-/// The same machine with the distance from each NUMA node to each given, or why that cannot be.
-pub(crate) fn with_distances(topology: &Topology, distances: &[Vec<u32>]) -> Result<Topology, String> {
-    let nodes: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.node).collect();
-    if distances.len() != nodes.len() {
-        return Err(format!("distances of {} NUMA nodes for {}", distances.len(), nodes.len()));
-    }
-    Topology::new(topology.cpus().to_vec(), Some(distances.to_vec())).map_err(|error| error.to_string())
 }
 
 /// In a few words: `16 CPUs (2 packages, 8 cores of 2 threads)`.
@@ -205,27 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_example_is_a_machine() {
-        for (name, ..) in EXAMPLES {
-            assert!(parse(name).is_ok(), "{name}");
-        }
-        assert_eq!(parse(DEFAULT).unwrap().nr_cpus(), 8);
-    }
-
-    #[test]
     fn machines_in_words_and_drawn() {
         let server = parse("pack:2 l3:2 core:2 pu:2").unwrap();
         assert_eq!(words(&server), "16 CPUs (2 packages, 4 last-level caches, 8 cores of 2 threads)");
         insta::assert_snapshot!(draw(&server));
         assert_eq!(words(&parse("1").unwrap()), "1 CPU");
-    }
-
-    #[test]
-    fn capacities_fit_or_are_refused() {
-        let two = parse("2").unwrap();
-        let uneven = with_capacities(&two, &[1024, 512]).unwrap();
-        assert_eq!(uneven.cpus()[1].capacity, 512);
-        assert_eq!(with_capacities(&two, &[1]).unwrap_err(), "1 capacities for 2 CPUs");
     }
 
     #[test]

@@ -9,11 +9,12 @@ use miette::miette;
 use serde::Deserialize;
 use vruntime_sim::idle::IdleDepth;
 use vruntime_sim::stalls::Stall;
-use vruntime_sim::{Costs, Preempt};
+use vruntime_sim::topology::with_capacities;
+use vruntime_sim::{Costs, Preempt, plan};
 use vruntime_workload::Source;
 use vruntime_workload::resident::Resident;
 
-use crate::output;
+use crate::{machine, output};
 
 /// The name of this machine, for `--machine`.
 pub(crate) const HOST: &str = "host";
@@ -95,6 +96,20 @@ pub(crate) struct Machine {
 }
 
 impl MachineFile {
+    /// The machine it describes; `name` is what the user calls it.
+    pub(crate) fn known(self, name: &str) -> miette::Result<plan::Machine> {
+        let (costs, preempt, idle_depths) = (self.costs()?, self.preempt()?, self.idle_depths());
+        let Machine { topology, capacities, hz, autogroup, .. } = self.machine;
+        let mut topology = machine::parse(&topology)?;
+        if !capacities.is_empty() {
+            topology = with_capacities(&topology, &capacities)
+                .map_err(|error| miette!(help = error.help, "{name}: {}", error.message))?;
+        }
+        let (stalls, residents) = (self.stalls, self.residents);
+        let machine = plan::Machine::new(name, topology);
+        Ok(plan::Machine { costs, preempt, idle_depths, hz, autogroup, stalls, residents, ..machine })
+    }
+
     /// The costs it names, on top of the default ones.
     pub(crate) fn costs(&self) -> miette::Result<Option<Costs>> {
         if self.costs.is_empty() {

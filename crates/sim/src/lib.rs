@@ -76,6 +76,7 @@ mod messages;
 mod mm;
 mod moment;
 mod notes;
+pub mod plan;
 mod program;
 mod rcu;
 mod rng;

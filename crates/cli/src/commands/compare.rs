@@ -13,7 +13,7 @@ use super::{LEFT, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
-use crate::plan::{Plan, host_words, kernels_of, plan};
+use crate::plan::{Plan, host_words, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Job};
 use crate::{Ended, input, located, output, simulate, tables};
 
@@ -46,7 +46,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             jobs.push(Job {
                 detect: false,
                 analyse: (index == 0 && compare.reports.html.is_some()).then(|| match side.input.says {
-                    Says::Trace { .. } => html::watch_replayed(),
+                    Says::Trace(_) => html::watch_replayed(),
                     _ => html::watch(None),
                 }),
                 overview: index == 0,
@@ -72,7 +72,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let checks = runs.split_off(compared).into_iter().zip(&traces).map(|(run, trace)| trace.check(run));
     let checks: Vec<Checked<'_>> = checks.collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
-        if matches!(side.input.says, Says::Trace { .. }) {
+        if matches!(side.input.says, Says::Trace(_)) {
             // A recording does not say where a loop begins: those of its program are the replay's own.
             for run in &mut *runs {
                 run.results.forget_loops();
@@ -184,7 +184,7 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
                 plan.config.duration = compare.options.duration;
                 plan.config.strict = compare.options.strict;
                 let mut workload = Cow::Borrowed(&input.workload);
-                if matches!(input.says, Says::Trace { .. }) {
+                if matches!(input.says, Says::Trace(_)) {
                     fit(workload.to_mut(), &plan.config);
                 }
                 sides.push(Side { input, file: file.clone(), workload, plan, label: String::new() });
@@ -317,7 +317,9 @@ fn what(side: &Side<'_>, runs: &[Done]) -> String {
     };
     format!(
         "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}",
-        file, plan.kernel, plan.machine_words
+        file,
+        plan.kernel,
+        machine_words(plan)
     )
 }
 

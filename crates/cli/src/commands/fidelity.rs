@@ -14,6 +14,7 @@ use vruntime_report::fidelity::{
     Against, Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
 };
 use vruntime_sim::idle::IdleDepth;
+use vruntime_sim::plan::preempt_not_known;
 use vruntime_sim::stalls::Stall;
 use vruntime_sim::{Costs, Profile};
 use vruntime_workload::SourceMap;
@@ -73,8 +74,8 @@ struct Judged {
 
 /// Whether that recording is asked for.
 fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
-    let kernel = plan::short_version(&recording.kernel);
-    fidelity.kernel.as_ref().is_none_or(|wanted| plan::short_version(wanted) == kernel)
+    let kernel = plan::series(&recording.kernel);
+    fidelity.kernel.as_ref().is_none_or(|wanted| plan::series(wanted) == kernel)
         && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()))
 }
 
@@ -100,7 +101,7 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
                 continue;
             }
         };
-        let mut kernel = plan::short_version(&recording.kernel);
+        let mut kernel = plan::series(&recording.kernel);
         if !is_wanted(&recording, fidelity) {
             continue;
         }
@@ -116,7 +117,7 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
             }
             before.clone_into(&mut kernel);
         }
-        notes.extend(plan::without_preempt(&recording).map(|note| format!("{kernel} {}: {note}", recording.name)));
+        notes.extend(preempt_not_known(&recording).map(|note| format!("{kernel} {}: {note}", recording.name)));
         let name = recording.name.clone();
         match scenario(recording, &kernel, fidelity, given.as_ref()) {
             Ok(scenario) => scenarios.push(scenario),

@@ -5,6 +5,7 @@ use vruntime_report::grid;
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
 use vruntime_sched::kernels::{TUNABLES, has_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
+use vruntime_sim::topology::{EXAMPLES, Example};
 
 use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
@@ -157,9 +158,8 @@ pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {
         output::print(&machine::draw(&machine::parse(text)?));
         return Ok(Ended::Well);
     }
-    let lines = machine::EXAMPLES
-        .iter()
-        .map(|(name, text, what)| vec![(*name).to_owned(), (*text).to_owned(), (*what).to_owned()]);
+    let lines =
+        EXAMPLES.iter().map(|Example { name, topology, what }| [*name, *topology, *what].map(str::to_owned).to_vec());
     output::print(&format!("{}\n{SYNTAX}", grid(&["name", "the same as", "what it is like"], 3, lines)));
     Ok(Ended::Well)
 }

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use vruntime_report::{observed_json, run_json};
 
 use crate::benchmarks::Output;
-use crate::plan::Plan;
+use crate::plan::{Plan, run_info};
 use crate::simulate::Done;
 
 /// Everything of a plan's runs as JSON, in the shape of the recordings.
@@ -64,7 +64,7 @@ fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
         json
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);
-    run_json(&plan.info(name, duration), observed.collect())
+    run_json(&run_info(plan, name, duration), observed.collect())
 }
 
 /// A line a run: the seed and the digest.

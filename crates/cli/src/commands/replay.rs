@@ -8,6 +8,7 @@ use serde_json::json;
 use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::{Topology, kernel};
+use vruntime_sim::plan::Trace;
 use vruntime_sim::{Config, Error};
 use vruntime_trace::read::{self, Summary};
 use vruntime_workload::SourceMap;
@@ -23,7 +24,7 @@ use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::plan;
-use crate::plan::{Plan, plan, short_version};
+use crate::plan::{Plan, machine_words, plan, series};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::{Ended, input, interrupt, machine, output};
 
@@ -191,11 +192,12 @@ fn report(
             .filter_map(|(label, done)| Some((label.to_owned(), done.analyses.as_deref()?)));
         let watched: Vec<(String, &Analyses)> =
             recording.map(|analyses| ("recorded".to_owned(), analyses)).into_iter().chain(watched).collect();
-        let Plan { machine_words, kernel, costs, config, .. } = as_recorded;
+        let Plan { kernel, costs, config, .. } = as_recorded;
+        let machine = machine_words(as_recorded);
         let mut lead =
-            format!("Replayed as recorded: {machine_words} under {kernel} (costs: {costs}, seed {}).", config.seed);
+            format!("Replayed as recorded: {machine} under {kernel} (costs: {costs}, seed {}).", config.seed);
         if let Some((plan, changes)) = what_if {
-            lead.extend([" What if: ", &plan.machine_words, " under ", &plan.kernel]);
+            lead.extend([" What if: ", &machine_words(plan), " under ", &plan.kernel]);
             for change in changes {
                 lead.extend(["; ", change.trim()]);
             }
@@ -297,7 +299,7 @@ impl Reading {
             Some(named) if !is_release(&named) => named.to_owned(),
             _ => recorded_under(path, release.as_deref()),
         };
-        Says::Trace { kernel, release, cpus, autogroup, ticks: self.recorder.ticks() }
+        Says::Trace(Trace { kernel, release, cpus, autogroup, ticks: self.recorder.ticks() })
     }
 
     /// Reads the file, or `duration` of it.
@@ -359,7 +361,7 @@ fn recorded_under(path: &Path, release: Option<&str>) -> String {
     // Up to 2.6 the third number was the version.
     let series = match release.strip_prefix("2.6.") {
         Some(rest) => format!("2.6.{}", rest.split(['.', '-']).next().unwrap_or_default()),
-        None => short_version(release),
+        None => series(release),
     };
     match kernel(&series) {
         Ok(_) => series,
@@ -622,7 +624,7 @@ fn text(
         "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})\n\n{}\n",
         arguments.file.display(),
         recorded.duration_ns as f64 / 1e9,
-        as_recorded.machine_words,
+        machine_words(as_recorded),
         as_recorded.kernel,
         as_recorded.costs,
         as_recorded.config.seed,
@@ -636,7 +638,7 @@ fn text(
         text.push('\n');
     }
     if let (Some((plan, changes)), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
-        let head = format!("\nWhat if: {} under {}\n", plan.machine_words, plan.kernel);
+        let head = format!("\nWhat if: {} under {}\n", machine_words(plan), plan.kernel);
         text.push_str(&head);
         for change in changes {
             text.push_str("  ");

@@ -10,7 +10,7 @@ use super::html;
 use super::{digests, leave_results, runs_json, tell_notes};
 use crate::args::Run;
 use crate::input::{Input, Says};
-use crate::plan::{Plan, kernels_of, plan};
+use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, input, located, output, simulate, tables};
 
@@ -157,7 +157,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
 pub(crate) fn log_settings(input: &Input) -> Global {
     match &input.says {
         Says::RtApp(global) => (**global).clone(),
-        Says::Scenario(_) | Says::Recording(_) | Says::Trace { .. } => Global::default(),
+        Says::Scenario(_) | Says::Recording(_) | Says::Trace(_) => Global::default(),
     }
 }
 
@@ -202,7 +202,7 @@ fn head(name: &str, plan: &Plan, runs: &[Done]) -> String {
     format!(
         "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n",
         plan.kernel,
-        plan.machine_words,
+        machine_words(plan),
         config.machine.hz,
         plan.costs,
         end as f64 / 1e9,

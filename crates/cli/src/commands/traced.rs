@@ -14,7 +14,7 @@ use super::replay::{checked, finish, notes, nothing_ran, read};
 use crate::args::Model;
 use crate::input::Input;
 use crate::output;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, machine_words, plan};
 use crate::simulate::{Done, Job};
 
 /// A trace that was read.
@@ -103,8 +103,8 @@ impl Checked<'_> {
 
     /// As [`Checked::summary`], of a trace that is called so.
     pub(crate) fn summary_of(&self, file: &str) -> String {
-        let Plan { machine_words, kernel, costs, config, .. } = &self.traced.as_recorded;
-        let seed = config.seed;
+        let plan @ Plan { kernel, costs, config, .. } = &self.traced.as_recorded;
+        let (machine_words, seed) = (machine_words(plan), config.seed);
         format!(
             "{file} replayed as recorded, on {machine_words} under {kernel} (costs: {costs}, seed {seed}): {}",
             self.check.summary()

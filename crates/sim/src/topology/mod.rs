@@ -1,18 +1,22 @@
 //! Machines in words: hwloc's synthetic strings, QEMU's `-smp`, lstopo's XML, and this machine itself.
 
 mod error;
+mod examples;
 mod host;
 mod lstopo;
 mod qemu;
 mod synthetic;
 
 pub use error::ParseTopologyError;
+pub use examples::{EXAMPLES, Example, example};
 pub use host::{from_sysfs, host};
 pub use lstopo::parse_lstopo;
 pub use qemu::parse_qemu_smp;
 pub use synthetic::parse_synthetic;
 
-use vruntime_sched::Topology;
+use std::collections::BTreeSet;
+
+use vruntime_sched::{CpuPlace, Topology};
 
 /// No machine is larger; Linux's own limit (`NR_CPUS`) is 8192.
 pub const MAX_CPUS: usize = 8192;
@@ -44,4 +48,50 @@ pub fn parse_topology(text: &str) -> Result<Topology, ParseTopologyError> {
         return parse_qemu_smp(text);
     }
     parse_synthetic(text)
+}
+
+/// The same machine with the capacity of each CPU given, 1..=1024.
+///
+/// ```
+/// use vruntime_sim::topology::{parse_synthetic, with_capacities};
+///
+/// let two = parse_synthetic("pu:2").unwrap();
+/// assert_eq!(with_capacities(&two, &[1024, 512]).unwrap().cpus()[1].capacity, 512);
+/// assert_eq!(with_capacities(&two, &[1]).unwrap_err().message, "1 capacities for 2 CPUs");
+/// ```
+///
+/// # Errors
+///
+/// When there are not as many as CPUs, or one is no capacity.
+pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topology, ParseTopologyError> {
+    let wrong =
+        |message| ParseTopologyError::new(0, 0, message, "give `capacities` one number for each CPU of the topology");
+    if capacities.len() != topology.nr_cpus() {
+        return Err(wrong(format!("{} capacities for {} CPUs", capacities.len(), topology.nr_cpus())));
+    }
+    let mut cpus: Vec<CpuPlace> = topology.cpus().to_vec();
+    for (cpu, capacity) in cpus.iter_mut().zip(capacities) {
+        cpu.capacity = *capacity;
+    }
+    let nodes = cpus.iter().map(|cpu| cpu.node).max().unwrap_or(0);
+    let distance: Vec<Vec<u32>> =
+        (0..=nodes).map(|from| (0..=nodes).map(|to| topology.distance(from, to)).collect()).collect();
+    Topology::new(cpus, Some(distance)).map_err(|error| wrong(error.to_string()))
+}
+
+/// The same machine with the distance from each NUMA node to each given, a row a node, as in ACPI's SLIT (10 to itself).
+///
+/// # Errors
+///
+/// When they are not of as many nodes as it has, or are no distances.
+pub fn with_distances(topology: &Topology, distances: &[Vec<u32>]) -> Result<Topology, ParseTopologyError> {
+    let wrong = |message| {
+        let help = "give `node_distances` a row for each NUMA node of the topology, with the distance to each node";
+        ParseTopologyError::new(0, 0, message, help)
+    };
+    let nodes: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.node).collect();
+    if distances.len() != nodes.len() {
+        return Err(wrong(format!("distances of {} NUMA nodes for {}", distances.len(), nodes.len())));
+    }
+    Topology::new(topology.cpus().to_vec(), Some(distances.to_vec())).map_err(|error| wrong(error.to_string()))
 }

@@ -25,7 +25,7 @@ pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miett
     let mut skipped: Vec<String> = Vec::new();
     let mut compared = 0;
     for (key, recording) in &first {
-        let kernel = plan::short_version(&recording.kernel);
+        let kernel = plan::series(&recording.kernel);
         match second.get(key).map(|other| (other, difference(recording, other))) {
             Some((other, None)) => {
                 let found = recorded(other, &kernel).runs;
@@ -51,7 +51,7 @@ fn parse(files: &Files, fidelity: &Fidelity) -> miette::Result<ByName> {
     for (name, bytes) in files {
         let recording = recording::parse(name, bytes)?;
         if is_wanted(&recording, fidelity) {
-            let kernel = number(&plan::short_version(&recording.kernel));
+            let kernel = number(&plan::series(&recording.kernel));
             found.insert((kernel, recording.name.clone()), recording);
         }
     }

@@ -106,7 +106,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let extent = fidelity.suite.extent();
     let time = suite.len() as u64 * u64::from(extent.runs) * extent.seconds;
     output::note(&format!("{} scenarios, {} runs of {} s each: {time} s", suite.len(), extent.runs, extent.seconds));
-    let kernel = crate::plan::short_version(&host.kernel);
+    let kernel = crate::plan::series(&host.kernel);
     for mut file in suite.into_values() {
         let name = file.name.clone();
         output::note(&format!("{name} for real"));

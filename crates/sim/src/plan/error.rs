@@ -1,0 +1,191 @@
+//! Why a run cannot be planned.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use vruntime_sched::energy::EnergyError;
+use vruntime_sched::kernels::{SettingError, UnknownName};
+use vruntime_workload::Source;
+
+use crate::costs::{Costs, UnknownCost};
+use crate::frequency::FrequencyError;
+use crate::idle::IdleStateError;
+use crate::topology::ParseTopologyError;
+
+/// Why a run cannot be planned, and where that is asked for, if it is in a text.
+#[derive(Clone, Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: ErrorKind,
+    place: Option<Place>,
+}
+
+/// Where something is asked for.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The text: the scenario's, that of a machine's description, or that of the file that describes it.
+    pub source: Source,
+    /// Its bytes.
+    pub span: Range<usize>,
+    /// What stands there, in a word or two.
+    pub label: &'static str,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A kernel, a feature or a tunable that there is not.
+    #[error("there is no {} `{}`{}", .0.kind, .0.name, neighbours(.0))]
+    Unknown(UnknownName),
+    /// What is neither a tunable nor a cost.
+    #[error("there is no tunable or cost `{}`", .tunable.name)]
+    UnknownSetting {
+        /// The tunables that there are.
+        tunable: UnknownName,
+        /// The costs that there are.
+        cost: UnknownCost,
+    },
+    /// A tunable that the kernel has not, or a value that it does not take.
+    #[error("{0}")]
+    Setting(SettingError),
+    /// The value of a tunable in a kernel's name.
+    #[error("`{0}` is no whole number")]
+    NotANumber(String),
+    /// A tunable or a cost below 0.
+    #[error("a negative value")]
+    Negative,
+    /// A cost profile that there is not.
+    #[error("{0}")]
+    Profile(UnknownCost),
+    /// A cost that there is not.
+    #[error("{0}")]
+    Cost(UnknownCost),
+    /// A machine that cannot be.
+    #[error("{}", .0.message)]
+    Topology(ParseTopologyError),
+    /// The file that describes the machine.
+    #[error("cannot read {}: {why}", file.display())]
+    Unreadable {
+        /// Its path, as the scenario has it.
+        file: PathBuf,
+        /// Why, in the system's words.
+        why: String,
+    },
+    /// A CPU that the machine does not have.
+    #[error("there is no CPU {cpu}: the machine has {cpus}, 0 to {}", cpus - 1)]
+    NoSuchCpu {
+        /// The CPU.
+        cpu: u32,
+        /// How many there are.
+        cpus: usize,
+    },
+    /// No CPU is left for everybody else.
+    #[error("every CPU of the machine is isolated")]
+    AllIsolated,
+    /// Frequencies that cannot be.
+    #[error("{0}")]
+    Frequency(FrequencyError),
+    /// An energy model without one of the machine's clocks.
+    #[error("other clocks have `power_mw`, but not this one")]
+    NoPower,
+    /// An energy model that cannot be.
+    #[error("{0}")]
+    Energy(EnergyError),
+    /// Idle states that cannot be.
+    #[error("{0}")]
+    IdleStates(IdleStateError),
+}
+
+fn neighbours(unknown: &UnknownName) -> String {
+    unknown.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"))
+}
+
+impl ErrorKind {
+    fn help(&self) -> String {
+        match self {
+            Self::Unknown(UnknownName { nearest, known, neighbours, .. }) => {
+                let known = known.join(", ");
+                match nearest {
+                    Some(nearest) if neighbours.is_some() => format!("the nearest is {nearest}; there are {known}"),
+                    Some(nearest) => format!("did you mean `{nearest}`? there are {known}"),
+                    None => format!("there are {known}"),
+                }
+            }
+            Self::UnknownSetting { tunable, cost } => {
+                let nearest = tunable.nearest.into_iter().chain(cost.nearest);
+                let nearest: Vec<String> = nearest.map(|name| format!("`{name}`")).collect();
+                if nearest.is_empty() {
+                    format!("tunables are {}; costs are {}", tunable.known.join(", "), Costs::NAMES.join(", "))
+                } else {
+                    format!("did you mean {}?", nearest.join(" or "))
+                }
+            }
+            Self::Setting(SettingError::OutOfRange { range, .. }) => {
+                format!("give a whole number from {} to {}", range.start(), range.end())
+            }
+            Self::Setting(_) => "leave it out, or choose a kernel that has it".to_owned(),
+            Self::NotANumber(_) => "write it as in 6.12+base_slice_ns=3000000".to_owned(),
+            Self::Negative => "leave the sign out".to_owned(),
+            Self::Profile(_) => format!("profiles are {}", Costs::PROFILES.join(", ")),
+            Self::Cost(_) => format!("costs are {}", Costs::NAMES.join(", ")),
+            Self::Topology(error) => error.help.clone(),
+            Self::Unreadable { .. } => {
+                "name a file that `lstopo machine.xml` wrote; its path is relative to the scenario".to_owned()
+            }
+            Self::NoSuchCpu { .. } => "name other CPUs, or describe a larger machine".to_owned(),
+            Self::AllIsolated => "leave out at least one CPU, on which the tasks run that ask for none".to_owned(),
+            Self::Frequency(_) => "docs/capacity.md tells how clocks are written".to_owned(),
+            Self::NoPower | Self::Energy(_) => "docs/capacity.md tells how energy models are written".to_owned(),
+            Self::IdleStates(_) => "docs/capacity.md tells how idle states are written".to_owned(),
+        }
+    }
+}
+
+impl Error {
+    pub(super) fn at(mut self, source: &Source, span: &Range<usize>, label: &'static str) -> Self {
+        self.0.place = Some(Place { source: source.clone(), span: span.clone(), label });
+        self
+    }
+
+    /// What is wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Where it is asked for; none if the caller does, and not a text.
+    pub fn place(&self) -> Option<&Place> {
+        self.0.place.as_ref()
+    }
+
+    /// How to mend it.
+    pub fn help(&self) -> String {
+        self.0.kind.help()
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(Inner { kind, place: None }))
+    }
+}
+
+impl From<SettingError> for ErrorKind {
+    fn from(error: SettingError) -> Self {
+        match error {
+            SettingError::Unknown(unknown) => Self::Unknown(unknown),
+            error => Self::Setting(error),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}

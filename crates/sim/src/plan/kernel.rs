@@ -1,0 +1,103 @@
+//! Kernels by name, and what is set of them and of the costs.
+
+use vruntime_sched::kernels::{SettingError, negative};
+use vruntime_sched::{Kernel, kernel};
+use vruntime_workload::scenario::Scenario;
+
+use super::error::{Error, ErrorKind};
+use super::note::{self, Given, Note};
+use crate::costs::Costs;
+
+/// The feature that is turned on, or off.
+pub(super) fn without_no(name: &str) -> &str {
+    name.strip_prefix("NO_").unwrap_or(name)
+}
+
+/// What a part of a kernel's name is about: a feature or a tunable.
+fn part_name(part: &str) -> &str {
+    part.split_once('=').map_or_else(|| without_no(part), |(name, _)| name)
+}
+
+/// The series that a kernel is of: `6.12` of `6.12.117` and of `6.12+deb13-amd64`.
+pub fn series(version: &str) -> String {
+    version.split(['-', '+']).next().unwrap_or_default().split('.').take(2).collect::<Vec<&str>>().join(".")
+}
+
+/// A kernel with features and tunables of its own, and what is to be known of them.
+///
+/// ```
+/// use vruntime_sim::plan::parse_kernel;
+///
+/// let (kernel, notes) = parse_kernel("6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000")?;
+/// assert_eq!((kernel.name, notes.len()), ("6.12", 0));
+/// let error = parse_kernel("6.12+base_slice=3").unwrap_err();
+/// assert_eq!(error.to_string(), "there is no tunable `base_slice`");
+/// # Ok::<(), vruntime_sim::plan::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// When there is no such kernel, feature or tunable, or the kernel does not take the value.
+pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
+    let parts: Vec<&str> = text.split('+').map(str::trim).collect();
+    let (name, parts) = parts.split_first().map_or(("", &[][..]), |(name, parts)| (*name, parts));
+    let mut parsed = kernel(name).map_err(ErrorKind::Unknown)?;
+    let mut notes = Vec::new();
+    let given = |part: &&str| Given::PartOf { part: (*part).to_owned(), kernel: text.to_owned() };
+    note::overridden(parts, |part| part_name(part), given, &mut notes);
+    for &part in parts {
+        match part.split_once('=') {
+            None => parsed.feature(part).map_err(ErrorKind::Unknown)?,
+            Some((name, value)) => {
+                let digits = value.replace('_', "");
+                let below = || digits.parse().ok().and_then(|value| negative(name, value));
+                let number = digits.parse().ok().or_else(below);
+                let number = number.ok_or_else(|| ErrorKind::NotANumber(value.to_owned()))?;
+                set_tunable(name, number, &mut parsed).map_err(ErrorKind::from)?;
+            }
+        }
+    }
+    Ok((parsed, notes))
+}
+
+/// Sets what a scenario says of features, tunables and single costs.
+pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
+    let source = &scenario.source;
+    for feature in &scenario.features {
+        let switched = kernel.feature(feature).map_err(ErrorKind::Unknown);
+        switched.map_err(|error| Error::from(error).at(source, &feature.span, "this feature"))?;
+    }
+    for setting in &scenario.set {
+        let given = setting.value.value;
+        let value = u64::try_from(given).ok().or_else(|| negative(&setting.name, given));
+        let negative = || Error::from(ErrorKind::Negative).at(source, &setting.value.span, "expected 0 or more");
+        set(&setting.name, value.ok_or_else(negative)?, kernel, costs).map_err(|error| {
+            let (span, label) = match error.kind() {
+                ErrorKind::Setting(SettingError::OutOfRange { .. }) => (&setting.value.span, "out of its range"),
+                ErrorKind::Setting(SettingError::NotHere { .. }) => (&setting.name.span, "not under this kernel"),
+                _ => (&setting.name.span, "this name"),
+            };
+            error.at(source, span, label)
+        })?;
+    }
+    for setting in scenario.costs.iter().flat_map(|costs| &costs.values) {
+        let set = costs.set(&setting.name, setting.value.value.unsigned_abs()).map_err(ErrorKind::Cost);
+        set.map_err(|error| Error::from(error).at(source, &setting.name.span, "this cost"))?;
+    }
+    Ok(())
+}
+
+/// Sets a tunable of the kernel, or else a cost.
+pub(super) fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
+    let tunable = match set_tunable(name, value, kernel) {
+        Err(SettingError::Unknown(unknown)) => unknown,
+        Err(error) => return Err(ErrorKind::from(error).into()),
+        Ok(()) => return Ok(()),
+    };
+    costs.set(name, value).map_err(|cost| ErrorKind::UnknownSetting { tunable, cost }.into())
+}
+
+fn set_tunable(name: &str, value: u64, kernel: &mut Kernel) -> Result<(), SettingError> {
+    kernel.takes(name, value)?;
+    kernel.set(name, value).map_err(SettingError::Unknown)
+}

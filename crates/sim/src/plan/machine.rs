@@ -1,0 +1,296 @@
+//! The machine of a plan: the caller's, or that of the file, or the one of those who name none.
+
+use std::ops::Range;
+
+use vruntime_sched::Topology;
+use vruntime_sched::energy::{EnergyModel, PerfDomain, PerfState};
+use vruntime_sched::ids::CpuId;
+use vruntime_workload::Source;
+use vruntime_workload::resident::Resident;
+use vruntime_workload::scenario::{self, FrequencyTable, IdleTable, Loader, Preempt, Scenario, Spanned};
+
+use super::error::{Error, ErrorKind};
+use super::{DEFAULT_MACHINE, Input};
+use crate::config::MachineSpec;
+use crate::costs::Costs;
+use crate::frequency::{Frequencies, FrequencyDomain, Governor};
+use crate::idle::{self, IdleDepth, IdleState};
+use crate::stalls::Stall;
+use crate::topology::{
+    self, EXAMPLES, ParseTopologyError, parse_lstopo, parse_topology, with_capacities, with_distances,
+};
+
+/// A machine, and what is known of it besides its shape: read in a description, or measured.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// How it was described.
+    pub name: String,
+    /// Where each CPU sits, and its capacity.
+    pub topology: Topology,
+    /// Frequencies that can change. Not for traces: their work is counted at the highest one, and replayed at that.
+    pub frequencies: Option<Frequencies>,
+    /// What its CPUs take.
+    pub energy: Option<EnergyModel>,
+    /// Scheduler ticks a second.
+    pub hz: Option<u32>,
+    /// The preemption model.
+    pub preempt: Option<Preempt>,
+    /// Whether the root group's tasks are in autogroups.
+    pub autogroup: Option<bool>,
+    /// What its kernel takes. A profile that the caller names goes before it.
+    pub costs: Option<Costs>,
+    /// How much longer idle CPUs take to wake up; empty: as the costs have it.
+    pub idle_depths: Vec<IdleDepth>,
+    /// How its host keeps CPUs from it now and then, if it does; only with `costs`.
+    pub stalls: Option<Stall>,
+    /// What it runs besides any workload; none: the threads of the kernel that the costs speak of.
+    pub residents: Option<Vec<Resident>>,
+}
+
+impl Machine {
+    /// A machine of which nothing else is known.
+    pub fn new(name: &str, topology: Topology) -> Self {
+        Self {
+            name: name.to_owned(),
+            topology,
+            frequencies: None,
+            energy: None,
+            hz: None,
+            preempt: None,
+            autogroup: None,
+            costs: None,
+            idle_depths: Vec::new(),
+            stalls: None,
+            residents: None,
+        }
+    }
+
+    /// A machine in one line: the name of an [example](EXAMPLES), or what [`parse_topology`] reads.
+    ///
+    /// ```
+    /// use vruntime_sim::plan::Machine;
+    ///
+    /// assert_eq!(Machine::described("laptop")?.topology.nr_cpus(), 8);
+    /// assert_eq!(Machine::described("pack:2 core:4")?.topology.nr_cpus(), 8);
+    /// assert_eq!(Machine::described("laptopp").unwrap_err().help(), "did you mean `laptop`?");
+    /// # Ok::<(), vruntime_sim::plan::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When it is neither, with the place in the line.
+    pub fn described(text: &str) -> Result<Self, Error> {
+        let known = topology::example(text).map_or(text, |example| example.topology);
+        let topology = parse_topology(known).map_err(|error| unreadable(error, "machine", text))?;
+        Ok(Self::new(text, topology))
+    }
+
+    /// The machine that a file of `lstopo` describes; `name` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// See [`parse_lstopo`]; with the place in the file.
+    pub fn from_lstopo(name: &str, text: &str) -> Result<Self, Error> {
+        let topology = parse_lstopo(text).map_err(|error| unreadable(error, name, text))?;
+        Ok(Self::new(name, topology))
+    }
+}
+
+/// The error with its place, and the example that was meant, if one was.
+fn unreadable(mut error: ParseTopologyError, name: &str, text: &str) -> Error {
+    let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
+    // A single word that is no description was probably meant to be a name.
+    let word = text.trim();
+    let looks_like_name = !word.contains([':', ' ', ',', '=', '<']) && word.parse::<u64>().is_err();
+    match names.iter().find(|name| looks_like_name && alike(name, word)) {
+        Some(name) => error.help = format!("did you mean `{name}`?"),
+        None if looks_like_name => {
+            error.help = format!("{}, or name one of the examples: {}", error.help, names.join(", "));
+        }
+        None => {}
+    }
+    let end = text.len();
+    let start = error.offset.min(end);
+    let span = start..(start + error.len).min(end);
+    Error::from(ErrorKind::Topology(error)).at(&Source::new(name, text), &span, "here")
+}
+
+/// Whether a word begins as a name does: what is mistyped is mostly the rest.
+fn alike(name: &str, word: &str) -> bool {
+    name.chars().zip(word.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count() >= 3
+}
+
+/// The machine of a plan.
+pub(super) struct Chosen {
+    /// As somebody wrote it.
+    pub(super) name: String,
+    pub(super) by_default: bool,
+    pub(super) spec: MachineSpec,
+}
+
+impl Chosen {
+    fn new(machine: Machine) -> Self {
+        Self { name: machine.name, by_default: false, spec: MachineSpec::new(machine.topology) }
+    }
+}
+
+pub(super) fn choose(input: Input<'_>, over: Option<&Machine>, loader: &mut Loader<'_>) -> Result<Chosen, Error> {
+    let chosen = match (over, input) {
+        (Some(machine), _) => {
+            let mut chosen = Chosen::new(machine.clone());
+            chosen.spec.energy.clone_from(&machine.energy);
+            if !matches!(input, Input::Trace(_)) {
+                chosen.spec.frequencies.clone_from(&machine.frequencies);
+            }
+            chosen
+        }
+        (None, Input::Trace(trace)) => Chosen::new(Machine::described(&trace.cpus.to_string())?),
+        (None, Input::Recording(recording)) => {
+            let mut chosen = Chosen::new(Machine::described(&recording.topology.to_hwloc())?);
+            // The recorder asked for the shortest slack there is.
+            chosen.spec.timer_slack_ns = 1;
+            if recording.emulated {
+                // All emulated recordings were made on two CPUs of the host's, however many the guest had.
+                chosen.spec.host_cpus = Some(2);
+            }
+            chosen
+        }
+        (None, Input::Scenario(scenario @ Scenario { machine: Some(machine), .. })) => {
+            Described { scenario, machine }.choose(loader)?
+        }
+        (None, Input::Tasks | Input::Scenario(_)) => {
+            Chosen { by_default: true, ..Chosen::new(Machine::described(DEFAULT_MACHINE)?) }
+        }
+    };
+    if let Input::Scenario(scenario) = input {
+        let cpus = chosen.spec.topology.nr_cpus();
+        scenario.cpus.iter().try_for_each(|named| exists(scenario, named, cpus))?;
+    }
+    Ok(chosen)
+}
+
+/// Whether the machine has all these CPUs.
+fn exists(scenario: &Scenario, named: &Spanned<Vec<u32>>, cpus: usize) -> Result<(), Error> {
+    let Some(&cpu) = named.value.iter().find(|&&cpu| cpu as usize >= cpus) else { return Ok(()) };
+    Err(Error::from(ErrorKind::NoSuchCpu { cpu, cpus }).at(&scenario.source, &named.span, "among these"))
+}
+
+/// The machine that a scenario describes.
+#[derive(Clone, Copy)]
+struct Described<'a> {
+    scenario: &'a Scenario,
+    machine: &'a scenario::Machine,
+}
+
+impl Described<'_> {
+    /// An error at what is written in the scenario.
+    fn error(self, kind: ErrorKind, span: &Range<usize>, label: &'static str) -> Error {
+        Error::from(kind).at(&self.scenario.source, span, label)
+    }
+
+    fn choose(self, loader: &mut Loader<'_>) -> Result<Chosen, Error> {
+        let Self { scenario, machine } = self;
+        let mut chosen = Chosen::new(self.shape(loader)?);
+        let spec = &mut chosen.spec;
+        let cpus = spec.topology.nr_cpus();
+        spec.host_cpus = machine.host_cpus;
+        if let Some(speedup) = machine.smt_speedup_permille {
+            // The file tells what both threads do together; the machine wants each one's speed.
+            spec.smt_speed_permille = speedup.div_ceil(2);
+        }
+        spec.frequencies = self.frequencies(&spec.topology)?;
+        spec.energy = self.energy(&spec.topology)?;
+        let state = |table: &Spanned<IdleTable>| IdleState {
+            name: table.value.name.clone(),
+            exit_latency_ns: table.value.exit_latency_ns,
+            target_residency_ns: table.value.residency_ns,
+        };
+        spec.idle_states = machine.idle_states.iter().map(state).collect();
+        if let Some(first) = machine.idle_states.first() {
+            idle::check(&spec.idle_states)
+                .map_err(|error| self.error(ErrorKind::IdleStates(error), &first.span, "here"))?;
+        }
+        if let Some(isolated) = &machine.isolated {
+            exists(scenario, isolated, cpus)?;
+            spec.isolated = isolated.value.iter().copied().map(CpuId).collect();
+            if spec.isolated.count() == cpus {
+                return Err(self.error(ErrorKind::AllIsolated, &isolated.span, "these are all there are"));
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Its topology, by the name that the scenario has for it.
+    fn shape(self, loader: &mut Loader<'_>) -> Result<Machine, Error> {
+        let scenario::Machine { lstopo, topology, capacities, node_distances, .. } = self.machine;
+        let mut shape = match (lstopo, topology) {
+            (Some(path), _) => {
+                let bytes = loader(&path.value).map_err(|error| {
+                    let kind = ErrorKind::Unreadable { file: path.value.clone(), why: error.to_string() };
+                    self.error(kind, &path.span, "this file")
+                })?;
+                Machine::from_lstopo(&path.value.display().to_string(), &String::from_utf8_lossy(&bytes))?
+            }
+            (None, Some(text)) => {
+                let known = topology::example(text).map_or(text.value.as_str(), |example| example.topology);
+                let topology = parse_topology(known)
+                    .map_err(|error| self.error(ErrorKind::Topology(error), &text.span, "this machine"))?;
+                Machine::new(text, topology)
+            }
+            (None, None) => match capacities {
+                Some(capacities) => Machine::described(&capacities.value.len().to_string())?,
+                None => Machine::described(DEFAULT_MACHINE)?,
+            },
+        };
+        if let Some(capacities) = capacities {
+            shape.topology = with_capacities(&shape.topology, &capacities.value)
+                .map_err(|error| self.error(ErrorKind::Topology(error), &capacities.span, "these capacities"))?;
+        }
+        if let Some(distances) = node_distances {
+            shape.topology = with_distances(&shape.topology, &distances.value)
+                .map_err(|error| self.error(ErrorKind::Topology(error), &distances.span, "these distances"))?;
+        }
+        Ok(shape)
+    }
+
+    fn frequencies(self, topology: &Topology) -> Result<Option<Frequencies>, Error> {
+        let Some(name) = &self.machine.governor else { return Ok(None) };
+        let tables = &self.machine.frequencies;
+        let governor = Governor::from_name(&name.value)
+            .map_err(|error| self.error(ErrorKind::Frequency(error), &name.span, "here"))?;
+        let mut frequencies = Frequencies::by_core(topology, governor);
+        if let Some(limit) = self.machine.rate_limit_ns {
+            frequencies.rate_limit_ns = limit;
+        }
+        if !tables.is_empty() {
+            let domain = |table: &Spanned<FrequencyTable>| FrequencyDomain {
+                cpus: table.value.cpus.clone(),
+                khz: table.value.khz.clone(),
+                transition_ns: table.value.transition_ns.unwrap_or(Frequencies::DEFAULT_TRANSITION_NS),
+            };
+            frequencies.domains = tables.iter().map(domain).collect();
+        }
+        let span = tables.first().map_or(&name.span, |first| &first.span);
+        let fits = frequencies.check(topology.nr_cpus());
+        fits.map_err(|error| self.error(ErrorKind::Frequency(error), span, "here"))?;
+        Ok(Some(frequencies))
+    }
+
+    /// What the machine's CPUs take, if the file says it of all clocks.
+    fn energy(self, topology: &Topology) -> Result<Option<EnergyModel>, Error> {
+        let tables = &self.machine.frequencies;
+        let knows = |table: &&Spanned<FrequencyTable>| !table.value.power_uw.is_empty();
+        let Some(first) = tables.iter().find(knows) else { return Ok(None) };
+        if let Some(table) = tables.iter().find(|table| !knows(table)) {
+            return Err(self.error(ErrorKind::NoPower, &table.span, "here"));
+        }
+        let domain = |table: &Spanned<FrequencyTable>| {
+            let states = table.value.khz.iter().zip(&table.value.power_uw);
+            let states = states.map(|(&khz, &power_uw)| PerfState { khz, power_uw }).collect();
+            PerfDomain { cpus: table.value.cpus.clone(), states }
+        };
+        let model = EnergyModel { domains: tables.iter().map(domain).collect() };
+        model.check(topology).map_err(|error| self.error(ErrorKind::Energy(error), &first.span, "here"))?;
+        Ok(Some(model))
+    }
+}

@@ -1,0 +1,353 @@
+//! From what a file says to a run: what the caller says goes before the file, the file before the defaults.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use vruntime_sim::plan::{Input, Overrides, plan};
+//! use vruntime_trace::Digest;
+//! use vruntime_workload::scenario;
+//!
+//! let text = b"kernel = \"6.12\"\nmachine = \"2\"\nduration = \"1s\"\n[[task]]\nname = \"hog\"\ninstance = 3\nrun = \"1ms\"\n";
+//! let no_files = &mut |path: &Path| Err(std::io::Error::other(format!("{} is not here", path.display())));
+//! let scenario = scenario::parse("hogs.toml", text, &Default::default(), no_files)?;
+//!
+//! let older = Overrides { kernel: Some("6.1".to_owned()), ..Overrides::default() };
+//! let planned = plan(Input::Scenario(&scenario), &older, no_files)?;
+//! assert_eq!((planned.kernel.as_str(), planned.machine.as_str()), ("6.1", "2"));
+//! let outcome = vruntime_sim::run(&scenario.workload, &planned.config, &mut Digest::default())?;
+//! assert_eq!(outcome.end, 1_000_000_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod kernel;
+mod machine;
+mod note;
+#[cfg(test)]
+mod tests;
+
+use vruntime_sched::Kernel;
+use vruntime_workload::recorded::Ticks;
+use vruntime_workload::recording::Recording;
+use vruntime_workload::resident::Resident;
+use vruntime_workload::scenario::{Loader, Preempt, Scenario};
+
+pub use error::{Error, ErrorKind, Place};
+pub use kernel::{parse_kernel, series};
+pub use machine::Machine;
+pub use note::{Given, Note, preempt_not_known};
+
+use crate::config::{Config, MachineSpec};
+use crate::costs::{Costs, Profile};
+use crate::idle::IdleDepth;
+use crate::stalls::Stall;
+
+/// The kernel of those who name none: the newest long-term one in wide use.
+pub const DEFAULT_KERNEL: &str = "6.12";
+
+/// The machine of those who name none: big enough for most workloads, and no scheduling domain but one.
+pub const DEFAULT_MACHINE: &str = "8";
+
+/// The seed of those who name none. Not 0, which starts all tasks in the same nanosecond and every tick in step: no
+/// real machine does.
+pub const DEFAULT_SEED: u64 = 1;
+
+/// What a run is planned from: what is known of a workload besides its tasks.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// Nothing: it is of an rt-app file, a benchmark's, or made by hand.
+    Tasks,
+    /// What its scenario says.
+    Scenario(&'a Scenario),
+    /// Where it was recorded.
+    Recording(&'a Recording),
+    /// It is a trace of a machine.
+    Trace(&'a Trace),
+}
+
+/// What is known of a trace that is to be replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The kernel that replays it as recorded.
+    pub kernel: String,
+    /// The release it was recorded under (`uname -r`), if it says so.
+    pub release: Option<String>,
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// Whether it is known to put tasks into autogroups.
+    pub autogroup: bool,
+    /// When its ticks came, if that shows.
+    pub ticks: Option<Ticks>,
+}
+
+impl<'a> Input<'a> {
+    /// The kernels it names itself.
+    pub fn kernels(self) -> Vec<String> {
+        match self {
+            Self::Tasks => Vec::new(),
+            Self::Trace(trace) => vec![trace.kernel.clone()],
+            Self::Scenario(scenario) => scenario.kernel.iter().map(|kernel| kernel.value.clone()).collect(),
+            Self::Recording(recording) => vec![series(&recording.kernel)],
+        }
+    }
+
+    /// The release of the kernel that it was recorded under, if it was.
+    fn release(self) -> Option<&'a str> {
+        match self {
+            Self::Tasks | Self::Scenario(_) => None,
+            Self::Recording(recording) => Some(recording.release()),
+            Self::Trace(trace) => trace.release.as_deref(),
+        }
+    }
+
+    fn scenario(self) -> Option<&'a Scenario> {
+        if let Self::Scenario(scenario) = self { Some(scenario) } else { None }
+    }
+
+    fn recording(self) -> Option<&'a Recording> {
+        if let Self::Recording(recording) = self { Some(recording) } else { None }
+    }
+
+    fn trace(self) -> Option<&'a Trace> {
+        if let Self::Trace(trace) = self { Some(trace) } else { None }
+    }
+}
+
+/// What the caller says of a run. What is `None`, or empty, is as the file has it, or as by default.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The kernel, as [`parse_kernel`] reads it.
+    pub kernel: Option<String>,
+    /// The machine. Of what is known of it the preemption model goes before the file's, too, and whether there are autogroups does not.
+    pub machine: Option<Machine>,
+    /// Scheduler ticks a second, 1..=10000.
+    pub hz: Option<u32>,
+    /// The preemption model.
+    pub preempt: Option<Preempt>,
+    /// The seed; 0 shifts neither starts nor ticks.
+    pub seed: Option<u64>,
+    /// What switches, interrupts and system calls take: the name of a [`Profile`].
+    pub costs: Option<String>,
+    /// Features by their kernel names, off with `NO_` before it; they come after the file's.
+    pub features: Vec<String>,
+    /// Tunables of the kernel and single costs (nanoseconds) by their names; they come after the file's.
+    pub settings: Vec<(String, u64)>,
+    /// See [`Config::gate`].
+    pub gate: Option<bool>,
+    /// See [`Config::autogroup`].
+    pub autogroup: Option<bool>,
+    /// Whether real-time tasks are scheduled by groups (CONFIG_RT_GROUP_SCHED).
+    pub rt_group_sched: Option<bool>,
+    /// Whether the scheduler counts switches away from the tasks of each group.
+    pub group_switches: Option<bool>,
+    /// When to stop, nanoseconds after the start.
+    pub duration: Option<u64>,
+}
+
+/// One thing to run, but for its tasks.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The kernel as somebody wrote it.
+    pub kernel: String,
+    /// The machine as somebody wrote it.
+    pub machine: String,
+    /// Whether nobody chose the machine.
+    pub machine_by_default: bool,
+    /// What the run is of: for [`run`](crate::run).
+    pub config: Config,
+    /// The name of the cost profile; `measured` where the machine was.
+    pub costs: &'static str,
+    /// What the user should know before it runs.
+    pub notes: Vec<Note>,
+}
+
+/// Plans a run. `loader` reads the file of `lstopo` that a scenario may name, as [`scenario::parse`] has it.
+///
+/// [`scenario::parse`]: vruntime_workload::scenario::parse
+///
+/// # Errors
+///
+/// When there is no such kernel, feature, tunable or cost, or the kernel does not take the value; when the scenario's machine
+/// cannot be, or has not the CPUs that the scenario names. Where the scenario says it, with the place.
+pub fn plan(input: Input<'_>, overrides: &Overrides, loader: &mut Loader<'_>) -> Result<Plan, Error> {
+    Planner { input, overrides, notes: Vec::new() }.plan(loader)
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    input: Input<'a>,
+    overrides: &'a Overrides,
+    notes: Vec<Note>,
+}
+
+/// What the kernel takes on a machine.
+struct Charges {
+    profile: &'static str,
+    costs: Costs,
+    idle_depths: Vec<IdleDepth>,
+    stalls: Option<Stall>,
+}
+
+impl Planner<'_> {
+    fn plan(mut self, loader: &mut Loader<'_>) -> Result<Plan, Error> {
+        let machine::Chosen { name: machine, by_default: machine_by_default, mut spec } =
+            machine::choose(self.input, self.overrides.machine.as_ref(), loader)?;
+        spec.hz = self.hz().unwrap_or(spec.hz);
+        let (kernel_name, mut kernel) = self.kernel()?;
+        let mut charges = self.charges(&spec)?;
+        self.settings(&mut kernel, &mut charges.costs)?;
+        let scenario = self.input.scenario();
+        let switched = |over: Option<bool>, said: Option<bool>| over.or(said).unwrap_or(false);
+        kernel.rt_group_sched = switched(self.overrides.rt_group_sched, scenario.and_then(|s| s.rt_group_sched));
+        kernel.group_switches = switched(self.overrides.group_switches, scenario.and_then(|s| s.group_switches));
+        if self.input.trace().is_some() {
+            // What kernel threads did is in the trace.
+            (charges.costs.kworker_ns, charges.costs.rcu_ns) = (0, 0);
+        }
+        spec.residents = self.residents(&spec);
+        (spec.costs, spec.idle_depths, spec.stalls) = (charges.costs, charges.idle_depths, charges.stalls);
+        let autogroup = self.autogroup(&kernel);
+        let mut config = Config::new(kernel, spec);
+        config.seed = self.overrides.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
+        config.tick_phase = self.tick_phase(&config.machine);
+        let said = scenario.and_then(|s| s.gate).unwrap_or(self.input.recording().is_some());
+        config.gate = self.overrides.gate.unwrap_or(said);
+        config.autogroup = autogroup;
+        config.preempt = self.preempt();
+        config.duration = self.overrides.duration;
+        Ok(Plan { kernel: kernel_name, machine, machine_by_default, config, costs: charges.profile, notes: self.notes })
+    }
+
+    /// The machine that goes before the file's.
+    fn machine(&self) -> Option<&Machine> {
+        self.overrides.machine.as_ref()
+    }
+
+    fn hz(&self) -> Option<u32> {
+        (self.overrides.hz)
+            .or(self.machine().and_then(|machine| machine.hz))
+            .or(self.input.scenario().and_then(|scenario| scenario.hz))
+            .or(self.input.recording().map(|recording| recording.hz))
+            .or(self.input.trace().and_then(|trace| Some(trace.ticks?.hz)))
+    }
+
+    fn kernel(&mut self) -> Result<(String, Kernel), Error> {
+        let (name, parsed) = match (&self.overrides.kernel, self.input.scenario()) {
+            (Some(name), _) => (name.clone(), parse_kernel(name)?),
+            (None, Some(Scenario { kernel, source, .. })) if !kernel.is_empty() => {
+                let parsed = parse_kernel(&kernel[0]).map_err(|error| error.at(source, &kernel[0].span, "this kernel"));
+                (kernel[0].value.clone(), parsed?)
+            }
+            (None, _) => {
+                let named = self.input.kernels().into_iter().next();
+                let name = named.unwrap_or_else(|| DEFAULT_KERNEL.to_owned());
+                let parsed = parse_kernel(&name)?;
+                (name, parsed)
+            }
+        };
+        let (mut kernel, notes) = parsed;
+        self.notes.extend(notes);
+        if let Some(release) = self.input.release() {
+            kernel.as_of(release);
+        }
+        Ok((name, kernel))
+    }
+
+    fn profile(&self) -> Result<Profile, Error> {
+        let named = |name: &str| Profile::named(name).map_err(|error| Error::from(ErrorKind::Profile(error)));
+        if let Some(name) = &self.overrides.costs {
+            return named(name);
+        }
+        if let Some(recording) = self.input.recording() {
+            return named(if recording.emulated { "emulated" } else { "vm" });
+        }
+        let said =
+            self.input.scenario().and_then(|scenario| Some((scenario, scenario.costs.as_ref()?.profile.as_ref()?)));
+        let Some((scenario, name)) = said else { return named("default") };
+        named(name).map_err(|error| error.at(&scenario.source, &name.span, "this profile"))
+    }
+
+    fn charges(&self, spec: &MachineSpec) -> Result<Charges, Error> {
+        let Profile { name, costs, idle_depths, stalls } = self.profile()?;
+        let mut charges = Charges { profile: name, costs, idle_depths: idle_depths.to_vec(), stalls };
+        let machine = self.machine();
+        if let (Some(Machine { costs: Some(costs), stalls, .. }), None) = (machine, &self.overrides.costs) {
+            charges = Charges { profile: "measured", costs: costs.clone(), idle_depths: Vec::new(), stalls: *stalls };
+        }
+        match machine {
+            // What was measured of this machine goes before what is usual, and so does what its idle states are said to be.
+            Some(machine) if !machine.idle_depths.is_empty() => charges.idle_depths.clone_from(&machine.idle_depths),
+            _ if !spec.idle_states.is_empty() => charges.idle_depths.clear(),
+            _ => {}
+        }
+        Ok(charges)
+    }
+
+    /// Features, tunables and single costs: the scenario's, then the caller's.
+    fn settings(&mut self, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
+        if let Some(scenario) = self.input.scenario() {
+            kernel::set_as_in(scenario, kernel, costs)?;
+        }
+        let Overrides { features, settings, .. } = self.overrides;
+        note::overridden(
+            features,
+            |name| kernel::without_no(name),
+            |name| Given::Feature(name.clone()),
+            &mut self.notes,
+        );
+        for name in features {
+            kernel.feature(name).map_err(ErrorKind::Unknown)?;
+            self.notes.extend(note::of_feature(name, kernel));
+        }
+        let given = |(name, value): &(String, u64)| Given::Setting(name.clone(), *value);
+        note::overridden(settings, |(name, _)| name, given, &mut self.notes);
+        for (name, value) in settings {
+            kernel::set(name, *value, kernel, costs)?;
+        }
+        Ok(())
+    }
+
+    /// What the machine runs besides.
+    fn residents(&mut self, spec: &MachineSpec) -> Option<Vec<Resident>> {
+        if self.input.trace().is_some() {
+            // What the machine did besides is in the trace.
+            return None;
+        }
+        let measured = self.machine().and_then(|machine| machine.residents.clone());
+        let residents = measured.or_else(|| self.input.recording().and_then(Recording::residents))?;
+        let here = |cpu: &u32| (*cpu as usize) < spec.topology.nr_cpus();
+        let lost =
+            residents.iter().filter(|resident| resident.cpus.as_ref().is_some_and(|cpus| !cpus.iter().any(here)));
+        self.notes.extend(lost.map(|resident| Note::LeftOut { resident: resident.name.clone() }));
+        Some(residents)
+    }
+
+    fn autogroup(&self, kernel: &Kernel) -> bool {
+        let traced = self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.is_at_least([2, 6, 38]));
+        (self.overrides.autogroup)
+            .or(self.input.scenario().and_then(|scenario| scenario.autogroup))
+            .or(self.input.recording().map(|recording| recording.autogroup))
+            .or(traced)
+            .or(self.machine().and_then(|machine| machine.autogroup))
+            .unwrap_or(false)
+    }
+
+    /// A trace has what a tick charged, and not when it was due.
+    fn tick_phase(&self, spec: &MachineSpec) -> Option<u64> {
+        let ticks = self.input.trace()?.ticks.filter(|ticks| ticks.hz == spec.hz)?;
+        let (period, late) = (1_000_000_000 / u64::from(ticks.hz), spec.costs.irq_latency_ns);
+        Some((ticks.phase_ns + period - late % period) % period)
+    }
+
+    fn preempt(&mut self) -> Preempt {
+        let chosen = self.overrides.preempt.or(self.machine().and_then(|machine| machine.preempt));
+        if let (Some(recording), None) = (self.input.recording(), chosen) {
+            self.notes.extend(preempt_not_known(recording));
+        }
+        chosen
+            .or(self.input.scenario().and_then(|scenario| scenario.preempt))
+            .or(self.input.recording().and_then(|recording| Preempt::from_name(recording.preempt.as_deref()?)))
+            .unwrap_or_default()
+    }
+}

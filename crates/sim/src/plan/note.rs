@@ -1,0 +1,134 @@
+//! What a user should know of a plan before it runs.
+
+use std::fmt;
+
+use vruntime_sched::Kernel;
+use vruntime_sched::features::FEATURES;
+use vruntime_sched::kernels::has_feature;
+use vruntime_workload::plain;
+use vruntime_workload::recording::Recording;
+use vruntime_workload::scenario::Preempt;
+
+use super::kernel::without_no;
+
+/// What a user should know of a plan. Its text is a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A feature that is not modelled: whether it is on changes nothing.
+    NoDifference {
+        /// Its kernel name.
+        feature: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+    /// The kernel has no such feature, others have.
+    NotHere {
+        /// The kernel.
+        kernel: &'static str,
+        /// The feature's kernel name.
+        feature: &'static str,
+        /// The oldest and the newest kernel on offer that have it.
+        has: (&'static str, &'static str),
+    },
+    /// What was given later says something else.
+    Overridden {
+        /// What has no effect.
+        given: Given,
+        /// What has it instead.
+        by: Given,
+    },
+    /// Something that a machine runs besides the workload, on none of the CPUs there are.
+    LeftOut {
+        /// Its name.
+        resident: String,
+    },
+    /// Under which preemption model a recording was made is not known, or it is not offered.
+    Preempt {
+        /// What it says.
+        recorded: Option<String>,
+        /// What is simulated.
+        instead: Preempt,
+    },
+}
+
+/// One thing that a caller gives, of which the last of a name counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Given {
+    /// A feature ([`Overrides::features`](super::Overrides::features)).
+    Feature(String),
+    /// A tunable or a cost ([`Overrides::settings`](super::Overrides::settings)).
+    Setting(String, u64),
+    /// A feature or a tunable of a kernel's name.
+    PartOf {
+        /// The part.
+        part: String,
+        /// The whole name.
+        kernel: String,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDifference { feature, why } => write!(f, "{feature} makes no difference here: {why}"),
+            Self::NotHere { kernel, feature, has: (first, last) } => {
+                write!(f, "Linux {kernel} has no {feature}: {first} to {last} do")
+            }
+            Self::Overridden { given, by } => write!(f, "{given} has no effect: {by} comes after it"),
+            Self::LeftOut { resident } => {
+                write!(f, "`{resident}` of [[background]] is left out: this machine has none of its CPUs")
+            }
+            Self::Preempt { recorded: None, instead } => {
+                write!(f, "no preemption model was recorded: {} is simulated", instead.name())
+            }
+            Self::Preempt { recorded: Some(name), instead } => {
+                let (name, instead) = (plain(name), instead.name());
+                write!(f, "the recorded preemption model, `{name}`, is not offered: {instead} is simulated")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Feature(name) => f.write_str(name),
+            Self::Setting(name, value) => write!(f, "{name}={value}"),
+            Self::PartOf { part, kernel } => write!(f, "+{part} of {kernel}"),
+        }
+    }
+}
+
+/// What is to be said where a recording does not tell how its kernel preempts, or tells what is not offered.
+pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
+    let recorded = recording.preempt.clone();
+    let known = recorded.as_deref().is_some_and(|name| Preempt::from_name(name).is_some());
+    (!known).then(|| Note::Preempt { recorded, instead: Preempt::default() })
+}
+
+/// What is to be said of a feature, or its opposite, that somebody asks for under `kernel`.
+pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
+    let bare = without_no(name);
+    let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { return Vec::new() };
+    let no_difference = row.feature.without_effect().map(|why| Note::NoDifference { feature: row.name, why });
+    let elsewhere = row.kernels.filter(|_| !has_feature(kernel.name, row.feature));
+    let not_here = elsewhere.map(|has| Note::NotHere { kernel: kernel.name, feature: row.name, has });
+    no_difference.into_iter().chain(not_here).collect()
+}
+
+/// Adds a note of each of `all` that another of the same name comes after, and says something else.
+pub(super) fn overridden<T: PartialEq>(
+    all: &[T],
+    name: impl Fn(&T) -> &str,
+    given: impl Fn(&T) -> Given,
+    notes: &mut Vec<Note>,
+) {
+    for (index, one) in all.iter().enumerate() {
+        let last = all[index + 1..].iter().rfind(|next| name(next) == name(one));
+        if let Some(last) = last.filter(|last| *last != one) {
+            notes.push(Note::Overridden { given: given(one), by: given(last) });
+        }
+    }
+}

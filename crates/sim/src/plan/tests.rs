@@ -1,0 +1,129 @@
+use std::path::Path;
+
+use vruntime_workload::scenario::{self, Scenario};
+
+use super::*;
+use crate::topology::parse_topology;
+
+const TASK: &str = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+
+fn no_files(path: &Path) -> std::io::Result<Vec<u8>> {
+    Err(std::io::Error::other(format!("{} is not here", path.display())))
+}
+
+fn scenario(head: &str) -> Scenario {
+    let text = format!("{head}\n{TASK}");
+    scenario::parse("test.toml", text.as_bytes(), &Default::default(), &mut no_files).unwrap()
+}
+
+fn planned(head: &str, overrides: &Overrides) -> Plan {
+    plan(Input::Scenario(&scenario(head)), overrides, &mut no_files).unwrap()
+}
+
+/// What is wrong, the text it is found at, and how to mend it.
+fn refused(head: &str, overrides: &Overrides) -> (String, String, String) {
+    let scenario = scenario(head);
+    let error = plan(Input::Scenario(&scenario), overrides, &mut no_files).unwrap_err();
+    let at = error.place().map_or("", |place| &place.source.text()[place.span.clone()]);
+    (error.to_string(), at.to_owned(), error.help())
+}
+
+#[test]
+fn the_caller_goes_before_the_file_and_the_file_before_the_defaults() {
+    let none = Overrides::default();
+    let by_default = planned("", &none);
+    assert_eq!((by_default.kernel.as_str(), by_default.machine.as_str()), (DEFAULT_KERNEL, DEFAULT_MACHINE));
+    assert!(by_default.machine_by_default && by_default.costs == "default");
+    let Config { seed, gate, autogroup, preempt, .. } = by_default.config;
+    assert_eq!((seed, gate, autogroup, preempt), (DEFAULT_SEED, false, false, Preempt::Voluntary));
+
+    let head = "kernel = \"6.1\"\nmachine = \"2\"\nhz = 100\nseed = 7\npreempt = \"full\"\ngate = true\ncosts = \"vm\"\n\
+                [set]\nswitch_ns = 3\n";
+    let file = planned(head, &none);
+    assert_eq!((file.kernel.as_str(), file.machine.as_str(), file.costs), ("6.1", "2", "vm"));
+    assert_eq!((file.config.machine.hz, file.config.seed, file.config.preempt), (100, 7, Preempt::Full));
+    assert_eq!((file.config.gate, file.config.machine.costs.switch_ns), (true, 3));
+
+    let overrides = Overrides {
+        kernel: Some("6.12".to_owned()),
+        machine: Some(Machine::described("laptop").unwrap()),
+        hz: Some(1000),
+        preempt: Some(Preempt::None),
+        seed: Some(0),
+        gate: Some(false),
+        autogroup: Some(true),
+        costs: Some("zero".to_owned()),
+        settings: vec![("tick_ns".to_owned(), 4)],
+        duration: Some(5),
+        ..none
+    };
+    let over = planned(head, &overrides);
+    assert_eq!((over.kernel.as_str(), over.machine.as_str(), over.costs), ("6.12", "laptop", "zero"));
+    let Config { seed, gate, autogroup, preempt, duration, machine, .. } = over.config;
+    assert_eq!((seed, gate, autogroup, preempt, duration), (0, false, true, Preempt::None, Some(5)));
+    assert_eq!((machine.hz, machine.topology.nr_cpus()), (1000, 8));
+    assert_eq!((machine.costs.switch_ns, machine.costs.tick_ns), (3, 4), "a profile, the file's costs, the caller's");
+}
+
+#[test]
+fn what_was_measured_of_a_machine_comes_with_it() {
+    let measured = Machine {
+        hz: Some(300),
+        preempt: Some(Preempt::Lazy),
+        autogroup: Some(true),
+        costs: Some(Costs { switch_ns: 9, ..Costs::ZERO }),
+        idle_depths: vec![IdleDepth { after_ns: 1, extra_ns: 2 }],
+        stalls: Some(Stall { length_ns: 3, every_ns: 4 }),
+        ..Machine::new("mine", parse_topology("2").unwrap())
+    };
+    let on = |head: &str, costs: Option<&str>| {
+        let costs = costs.map(str::to_owned);
+        planned(head, &Overrides { machine: Some(measured.clone()), costs, ..Overrides::default() })
+    };
+    let plan = on("preempt = \"full\"\nhz = 100\nautogroup = false", None);
+    assert_eq!((plan.costs, plan.config.preempt, plan.config.autogroup), ("measured", Preempt::Lazy, false));
+    let spec = plan.config.machine;
+    assert_eq!((spec.hz, spec.costs.switch_ns, spec.idle_depths.len()), (300, 9, 1));
+    assert_eq!(spec.stalls, measured.stalls);
+    let plan = on("", Some("vm"));
+    assert_eq!((plan.costs, plan.config.autogroup, plan.config.machine.stalls), ("vm", true, None));
+}
+
+#[test]
+fn what_makes_no_difference_is_noted() {
+    let features = ["RUN_TO_PARITY", "NO_RUN_TO_PARITY", "LB_BIAS"].map(str::to_owned).to_vec();
+    let kernel = Some("6.12+WA_BIAS+NO_WA_BIAS".to_owned());
+    let plan = planned("", &Overrides { kernel, features, ..Overrides::default() });
+    let told: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
+    let kernel = "6.12+WA_BIAS+NO_WA_BIAS";
+    assert_eq!(told[0], format!("+WA_BIAS of {kernel} has no effect: +NO_WA_BIAS of {kernel} comes after it"));
+    assert_eq!(told[1], "RUN_TO_PARITY has no effect: NO_RUN_TO_PARITY comes after it");
+    assert!(told[2].starts_with("Linux 6.12 has no LB_BIAS: "), "{told:?}");
+    assert!(matches!(plan.notes[2], Note::NotHere { kernel: "6.12", feature: "LB_BIAS", .. }));
+}
+
+#[test]
+fn what_cannot_be_planned_is_told_with_its_place() {
+    let none = Overrides::default();
+    for (head, wrong, at) in [
+        ("kernel = \"9.9\"", "there is no kernel `9.9`", "\"9.9\""),
+        ("features = [\"FOO\"]", "there is no feature `FOO`", "\"FOO\""),
+        ("[set]\nbase_slice_ns = 0", "base_slice_ns cannot be 0", "0"),
+        ("[set]\nlatency_ns = 3", "Linux 6.12 has no latency_ns", "latency_ns"),
+        ("[set]\nswich_ns = 3", "there is no tunable or cost `swich_ns`", "swich_ns"),
+        ("[set]\nbase_slice_ns = -3", "a negative value", "-3"),
+        ("costs = \"vmm\"", "there is no cost profile `vmm`", "\"vmm\""),
+        ("machine = \"pack:2 cor:4\"", "there is no level `cor`", "\"pack:2 cor:4\""),
+        ("[machine]\nlstopo = \"m.xml\"", "cannot read m.xml: m.xml is not here", "\"m.xml\""),
+        ("machine = \"2\"\n[groups.\"/g\"]\ncpus = [9]", "there is no CPU 9: the machine has 2, 0 to 1", "[9]"),
+        ("[machine]\ntopology = \"2\"\nisolated = [0, 1]", "every CPU of the machine is isolated", "[0, 1]"),
+    ] {
+        let (message, place, help) = refused(head, &none);
+        assert!(message.starts_with(wrong), "{head}: {message}");
+        assert_eq!(place, at, "{head}");
+        assert!(!help.is_empty() && !help.contains("--"), "{head}: {help}");
+    }
+    // What the caller says has no place.
+    let costs = Some("vmm".to_owned());
+    assert_eq!(refused("", &Overrides { costs, ..none }).1, "");
+}
