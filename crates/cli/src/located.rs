@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use miette::miette;
-use vruntime_sim::Error;
+use vruntime_sim::{Error, Who};
 use vruntime_workload::Source;
 use vruntime_workload::scenario::Part;
 
@@ -29,18 +29,38 @@ pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
 }
 
 fn refused(input: &Input, error: &Error) -> miette::Report {
-    let text = error.to_string();
-    // The messages say what to do behind a semicolon.
-    let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
-    match about(error).and_then(|about| place(input, &about)) {
-        Some((source, span)) => {
+    let (message, help) = (error.to_string(), help(error));
+    match (about(error).and_then(|about| place(input, &about)), help) {
+        (Some((source, span)), help) => {
             let help =
-                if help.is_empty() { "docs/scenario.md and docs/rt-app.md tell what each key takes" } else { help };
-            source.error_at(span, message, "asked for here", help).into()
+                help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md tell what each key takes".to_owned());
+            source.error_at(span, &message, "asked for here", &help).into()
         }
-        None if help.is_empty() => miette!("{message}"),
-        None => miette!(help = help.to_owned(), "{message}"),
+        (None, Some(help)) => miette!(help = help, "{message}"),
+        (None, None) => miette!("{message}"),
     }
+}
+
+/// What the simulator refuses and how to mend it, where no file is known that asks for it.
+pub(crate) fn in_one(error: &Error) -> String {
+    help(error).map_or_else(|| error.to_string(), |help| format!("{error}; {help}"))
+}
+
+/// How to mend it, with the options that the command has for that.
+fn help(error: &Error) -> Option<String> {
+    let help = error.help()?;
+    Some(match error {
+        Error::UnknownCpu { .. } | Error::NoSuchCpu { .. } | Error::Hotplug { .. } => format!("{help} with --machine"),
+        Error::TooOld { .. } | Error::Nested { .. } => format!("{help} with --kernel"),
+        Error::TooMany { .. } => format!("{help} with --duration"),
+        Error::NoGuarantees { .. } => {
+            "choose 2.6.15-cpurc with --kernel, or give the group a `weight` under 2.6.24 or later".to_owned()
+        }
+        Error::NeverEnds { .. } => {
+            "give one (`global.duration` in the file, or --duration), or a `loop` count".to_owned()
+        }
+        _ => help,
+    })
 }
 
 /// What the file asks for at `end` or later, when the run is over.
@@ -119,18 +139,16 @@ fn about(error: &Error) -> Option<About<'_>> {
         Error::TooOld { who, .. }
         | Error::OutOfRange { who, .. }
         | Error::NoSuchCpu { who, .. }
-        | Error::BadLimit { who, .. } => named(who),
-        _ => None,
-    }
-}
-
-/// "task `a`", "group `/x`".
-fn named(who: &str) -> Option<About<'_>> {
-    let (kind, rest) = who.split_once('`')?;
-    let name = rest.rsplit_once('`')?.0;
-    match kind.trim() {
-        "task" => Some(About { parts: vec![Part::Task(name)], key: "" }),
-        "group" => Some(About { parts: vec![Part::Group(name)], key: "" }),
+        | Error::Dangling { who, .. }
+        | Error::BadLimit { who, .. } => {
+            let part = match who {
+                Who::Task(name) => Part::Task(name),
+                Who::Group(path) => Part::Group(path),
+                Who::Change(at) => Part::Change(*at),
+                _ => return None,
+            };
+            Some(About { parts: vec![part], key: "" })
+        }
         _ => None,
     }
 }

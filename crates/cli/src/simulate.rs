@@ -18,8 +18,8 @@ use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
 use crate::benchmarks::{self, Output};
-use crate::interrupt;
 use crate::rtapp_log::RtAppLog;
+use crate::{interrupt, located};
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub(crate) enum Failure {
 impl From<Failure> for miette::Report {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(error) => miette::miette!("{error}"),
+            Failure::Refused(error) => miette::miette!("{}", located::in_one(&error)),
             Failure::Output(report) => report,
         }
     }

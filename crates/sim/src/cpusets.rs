@@ -7,7 +7,7 @@ use vruntime_trace::{CpusetInfo, Sink};
 use vruntime_workload::program::{self, Changed, Workload};
 
 use crate::config::MachineSpec;
-use crate::error::Error;
+use crate::error::{Error, Who};
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
@@ -30,27 +30,28 @@ pub(crate) struct Told {
 /// A CPU that is not there; no CPU that is not isolated; a cpuset of the root.
 pub(crate) fn check(workload: &Workload, spec: &MachineSpec) -> Result<(), Error> {
     let nr_cpus = spec.topology.nr_cpus();
-    let there = |who: String, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
+    let there = |who: Who, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
         Some(&cpu) => Err(Error::NoSuchCpu { who, cpu, cpus: nr_cpus }),
         None => Ok(()),
     };
-    there("`isolated`".to_owned(), &spec.isolated.iter().map(|cpu| cpu.0).collect::<Vec<u32>>())?;
+    there(Who::Isolated, &spec.isolated.iter().map(|cpu| cpu.0).collect::<Vec<u32>>())?;
     if spec.isolated.count() == nr_cpus {
         return Err(Error::AllIsolated);
     }
     for (index, group) in workload.groups.iter().enumerate() {
-        there(format!("group `{}`", group.path), group.cpuset.cpus.as_deref().unwrap_or_default())?;
+        there(Who::Group(group.path.clone()), group.cpuset.cpus.as_deref().unwrap_or_default())?;
         if index == 0 && group.cpuset != program::Cpuset::default() {
             return Err(Error::RootCpuset);
         }
     }
     for change in &workload.changes {
         if let Changed::Cpuset { group, cpus, .. } = &change.what {
-            there("[[change]]".to_owned(), cpus.as_deref().unwrap_or_default())?;
+            there(Who::Change(change.at), cpus.as_deref().unwrap_or_default())?;
             match workload.groups.len() {
                 _ if *group == 0 => return Err(Error::RootCpuset),
                 count if *group >= count => {
-                    return Err(Error::Dangling { task: "[[change]]".to_owned(), kind: "group", index: *group, count });
+                    let who = Who::Change(change.at);
+                    return Err(Error::Dangling { who, kind: "group", index: *group, count });
                 }
                 _ => {}
             }

@@ -1,10 +1,13 @@
 //! What can be wrong with what a user asks the machine to do.
 
-use vruntime_sched::UclampError;
+use std::fmt;
+
 use vruntime_sched::class::deadline::SchedError;
+use vruntime_sched::class::fair::LimitError;
 use vruntime_sched::class::o1::GuaranteeError;
 use vruntime_sched::class::rt::RtLimitError;
 use vruntime_sched::energy::EnergyError;
+use vruntime_sched::{HotplugError, UclampError};
 
 use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
@@ -20,15 +23,77 @@ fn inside_of(group: Option<&str>) -> String {
     group.map_or_else(String::new, |group| format!("in group `{group}`: "))
 }
 
-/// Why a workload cannot be run. Each message says what was expected and how to mend it.
+/// The halves of what the scheduler says: what is wrong, and behind a semicolon, if it says so, how to mend it.
+fn halves(error: &dyn fmt::Display) -> (String, Option<String>) {
+    let text = error.to_string();
+    match text.split_once("; ") {
+        Some((wrong, mend)) => (wrong.to_owned(), Some(mend.to_owned())),
+        None => (text, None),
+    }
+}
+
+fn wrong(error: &dyn fmt::Display) -> String {
+    halves(error).0
+}
+
+/// Who asks for what cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Who {
+    /// The task of this name.
+    Task(String),
+    /// The group with this path.
+    Group(String),
+    /// The session of this name.
+    Session(String),
+    /// What changes so many nanoseconds after the start.
+    Change(u64),
+    /// All that is run.
+    Scenario,
+    /// The machine.
+    Machine,
+    /// The list of isolated CPUs.
+    Isolated,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task(name) => write!(f, "task `{name}`"),
+            Self::Group(path) => write!(f, "group `{path}`"),
+            Self::Session(name) => write!(f, "session `{name}`"),
+            Self::Change(at) => write!(f, "a change at {}", Moment(*at)),
+            Self::Scenario => f.write_str("the scenario"),
+            Self::Machine => f.write_str("machine"),
+            Self::Isolated => f.write_str("`isolated`"),
+        }
+    }
+}
+
+/// A weight or a CPU limit that a group cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// A limit of the root group.
+    #[error("the root group has no limit")]
+    RootLimit,
+    /// A change of the root group.
+    #[error("the root group has no weight and no limit")]
+    Root,
+    /// A weight of a group that is idle and stays so.
+    #[error("the kernel refuses an idle group a weight (EINVAL)")]
+    IdleWeight,
+    /// A limit (`cpu.max`) that the kernel would refuse.
+    #[error("{}", wrong(.0))]
+    Limit(LimitError),
+}
+
+/// Why a workload cannot be run. The text says what was expected; [`help`](Self::help), how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A task may only run on CPUs the machine does not have.
-    #[error(
-        "task `{task}` is to run on CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}; \
-         change `cpus`, or choose a larger machine with --machine", cpus.saturating_sub(1)
-    )]
+    #[error("task `{task}` is to run on CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}", cpus.saturating_sub(1))]
     UnknownCpu {
         /// Name of the task.
         task: String,
@@ -38,10 +103,10 @@ pub enum Error {
         cpus: usize,
     },
     /// A cpuset, or `isolated`, has a CPU the machine does not have.
-    #[error("{who} names CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}; change the list, or choose a larger machine with --machine", cpus.saturating_sub(1))]
+    #[error("{who} names CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}", cpus.saturating_sub(1))]
     NoSuchCpu {
         /// Who names it.
-        who: String,
+        who: Who,
         /// The CPU.
         cpu: u32,
         /// How many the machine has.
@@ -49,7 +114,7 @@ pub enum Error {
     },
     /// The first of the workload's groups is not the root.
     #[error(
-        "{}, expected the root group, `/`; begin with `Group::root()`, as `Workload::default()` does, and list the others behind it",
+        "{}, expected the root group, `/`",
         first.as_ref().map_or_else(|| "the workload has no groups".to_owned(), |path| format!("the first group is `{path}`"))
     )]
     NoRoot {
@@ -57,16 +122,13 @@ pub enum Error {
         first: Option<String>,
     },
     /// No CPU is left for everybody else.
-    #[error("every CPU is isolated; leave one for the tasks that ask for none")]
+    #[error("every CPU is isolated")]
     AllIsolated,
     /// `cpuset.cpus` or `cpuset.cpus.partition` of the root group.
-    #[error("the root group has all CPUs and is a partition always; give `cpus` or `partition` to a group below it")]
+    #[error("the root group has all CPUs and is a partition always")]
     RootCpuset,
     /// Partitions have taken all CPUs of a group with tasks.
-    #[error(
-        "task `{task}` is to be in group `{group}`, all of whose CPUs partitions below it have; leave the group a CPU, \
-         or put the task into one of them"
-    )]
+    #[error("task `{task}` is to be in group `{group}`, all of whose CPUs partitions below it have")]
     NoCpus {
         /// The task.
         task: String,
@@ -75,8 +137,7 @@ pub enum Error {
     },
     /// A guarantee, and no CPU resource controller.
     #[error(
-        "group `{group}` asks for a guarantee, which Linux {kernel} does not have: it is of the CPU resource controller; choose \
-         2.6.15-cpurc with --kernel, or give the group a `weight` under 2.6.24 or later"
+        "group `{group}` asks for a guarantee, which Linux {kernel} does not have: it is of the CPU resource controller"
     )]
     NoGuarantees {
         /// Path of the group.
@@ -86,8 +147,7 @@ pub enum Error {
     },
     /// A class within a class.
     #[error(
-        "group `{group}` is inside another group, and the CPU resource controller of {kernel} knows one level of them; put it right \
-         below the root, or choose 2.6.24 or later with --kernel"
+        "group `{group}` is inside another group, and the CPU resource controller of {kernel} knows one level of them"
     )]
     Nested {
         /// Path of the group.
@@ -97,8 +157,7 @@ pub enum Error {
     },
     /// A guarantee that the CPU resource controller does not give.
     #[error(
-        "group `{group}` is to be guaranteed {percent} % of the machine{}: {error}; lower it or that of another before, or move the group",
-        at(*.now)
+        "group `{group}` is to be guaranteed {percent} % of the machine{}: {}", at(*.now), wrong(error)
     )]
     BadGuarantee {
         /// Path of the group.
@@ -111,24 +170,22 @@ pub enum Error {
         error: GuaranteeError,
     },
     /// The kernel is older than what is asked of it.
-    #[error("{who} asks for {what}, which Linux {kernel} does not have: it came with {since}; {mend}")]
+    #[error("{who} asks for {what}, which Linux {kernel} does not have: it came with {since}")]
     TooOld {
-        /// `task`, `group` and its name.
-        who: String,
+        /// Who asks for it.
+        who: Who,
         /// What it asks for, in the kernel's words.
         what: &'static str,
         /// The kernel.
         kernel: &'static str,
         /// The kernel that brought it.
         since: &'static str,
-        /// What to do about it.
-        mend: &'static str,
     },
     /// A workload refers to an object that does not exist.
-    #[error("task `{task}` refers to {kind} number {index}, but the workload has {count}")]
+    #[error("{who} refers to {kind} number {index}, but the workload has {count}")]
     Dangling {
-        /// Name of the task.
-        task: String,
+        /// Who does.
+        who: Who,
         /// "mutex", "task", ...
         kind: &'static str,
         /// The index it holds.
@@ -139,8 +196,8 @@ pub enum Error {
     /// A value out of its range.
     #[error("{who}: {what} is {value}, expected {expected}")]
     OutOfRange {
-        /// `task`, `group` and its name.
-        who: String,
+        /// Who asks for it.
+        who: Who,
         /// Name of the value.
         what: &'static str,
         /// The value.
@@ -149,18 +206,18 @@ pub enum Error {
         expected: &'static str,
     },
     /// Changes of a workload that are not in order of time.
-    #[error("[[change]] at {} comes after a later one; sort them by time", Moment(*at))]
+    #[error("[[change]] at {} comes after a later one", Moment(*at))]
     ChangeOrder {
         /// When it is, nanoseconds.
         at: u64,
     },
-    /// A CPU limit (`cpu.max`) that the kernel would refuse.
-    #[error("{who}: {reason}")]
+    /// A weight or a CPU limit that a group cannot have.
+    #[error("{who}: {error}")]
     BadLimit {
-        /// `group` and its path.
-        who: String,
-        /// What is wrong with it, and what the kernel accepts.
-        reason: String,
+        /// Who asks for it.
+        who: Who,
+        /// Why it cannot be.
+        error: GroupError,
     },
     /// A message that can never fit its pipe.
     #[error("task `{task}` moves {bytes} bytes at once through pipe `{pipe}`, which holds {capacity}")]
@@ -175,16 +232,13 @@ pub enum Error {
         capacity: u32,
     },
     /// Nothing would ever stop the run.
-    #[error(
-        "task `{task}` loops for ever and there is no duration: \
-         give one (`global.duration` in the file, or --duration), or a `loop` count"
-    )]
+    #[error("task `{task}` loops for ever and there is no duration")]
     NeverEnds {
         /// A task that has no end.
         task: String,
     },
     /// `sched_setattr` or `sched_setaffinity` of a deadline task is refused.
-    #[error("task `{task}`{}: {error}", at(*.now))]
+    #[error("task `{task}`{}: {}", at(*.now), wrong(error))]
     Refused {
         /// The task.
         task: String,
@@ -194,11 +248,7 @@ pub enum Error {
         error: SchedError,
     },
     /// A real-time task is in a group, or is to go to one, that may have none.
-    #[error(
-        "task `{task}`{}: group `{group}` may have no real-time tasks (EPERM), for its `rt_runtime` is 0; write \
-         [groups.\"{group}\"] with rt_runtime = \"100ms\" or what it is to have of each second, or choose another group or policy",
-        at(*.now)
-    )]
+    #[error("task `{task}`{}: group `{group}` may have no real-time tasks (EPERM), for its `rt_runtime` is 0", at(*.now))]
     NoRtRuntime {
         /// The task.
         task: String,
@@ -208,7 +258,7 @@ pub enum Error {
         group: String,
     },
     /// A group's limit of real-time time that the kernel refuses.
-    #[error("`rt_runtime` of group `{group}`{}: {}{error}", at(*.now), inside_of(.inside.as_deref()))]
+    #[error("`rt_runtime` of group `{group}`{}: {}{}", at(*.now), inside_of(.inside.as_deref()), wrong(error))]
     BadRtLimit {
         /// Path of the group.
         group: String,
@@ -220,16 +270,16 @@ pub enum Error {
         error: RtLimitError,
     },
     /// The machine's frequencies make no sense.
-    #[error("{0}")]
+    #[error("{}", wrong(.0))]
     Frequency(FrequencyError),
     /// The machine's energy model makes no sense.
-    #[error("{0}")]
+    #[error("{}", wrong(.0))]
     Energy(EnergyError),
     /// The machine's idle states make no sense.
-    #[error("{0}")]
+    #[error("{}", wrong(.0))]
     IdleStates(IdleStateError),
     /// Utilisation clamps are refused.
-    #[error("task `{task}`{}: {error}", at(*.now))]
+    #[error("task `{task}`{}: {}", at(*.now), wrong(error))]
     Clamps {
         /// The task.
         task: String,
@@ -240,8 +290,7 @@ pub enum Error {
     },
     /// Operations follow each other without end and no time passes.
     #[error(
-        "no time passes any more at {}: task `{task}` is in phase `{phase}`, whose operations take no time; \
-         add a `run` or a `sleep` to the loop, or use costs other than zero",
+        "no time passes any more at {}: task `{task}` is in phase `{phase}`, whose operations take no time",
         Moment(*now)
     )]
     NoProgress {
@@ -254,35 +303,86 @@ pub enum Error {
     },
     /// The scheduler and the machine keep each other busy without time passing: a fault in one of them, most likely in
     /// a policy of your own that asks for a reschedule at every reschedule.
-    #[error(
-        "no time passes any more at {}: switches and interrupts follow each other without end; \
-         a scheduling policy must not ask for a reschedule each time it is rescheduled",
-        Moment(*now)
-    )]
+    #[error("no time passes any more at {}: switches and interrupts follow each other without end", Moment(*now))]
     Stalled {
         /// Nanoseconds since the start.
         now: u64,
     },
     /// A CPU that cannot go offline, or come back.
-    #[error("hotplug at {}: {reason}; change `cpu` or `online`, or choose a larger machine with --machine", Moment(*at))]
+    #[error("hotplug at {}: {}", Moment(*at), wrong(reason))]
     Hotplug {
         /// When, nanoseconds.
         at: u64,
         /// Why.
-        reason: vruntime_sched::HotplugError,
+        reason: HotplugError,
     },
     /// CPUs go and come in an order that is not that of time.
-    #[error("hotplug at {} comes after a later one in the list; sort the list by time", Moment(*at))]
+    #[error("hotplug at {} comes after a later one in the list", Moment(*at))]
     HotplugOrder {
         /// When, nanoseconds.
         at: u64,
     },
     /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
-    #[error(
-        "the machine holds {limit} tasks, the workload needs more; lower `instance` or `copies`, let forked tasks end, or shorten the run with --duration"
-    )]
+    #[error("the machine holds {limit} tasks, the workload needs more")]
     TooMany {
         /// How many fit.
         limit: usize,
     },
+}
+
+impl Error {
+    /// How to mend it, if more than the text itself says it.
+    ///
+    /// ```
+    /// use vruntime_sim::Error;
+    ///
+    /// let error = Error::UnknownCpu { task: "web".to_owned(), cpu: 4, cpus: 4 };
+    /// assert_eq!(error.to_string(), "task `web` is to run on CPU 4, but the machine has 4 CPU(s), 0 to 3");
+    /// assert_eq!(error.help().as_deref(), Some("change `cpus`, or choose a larger machine"));
+    /// ```
+    pub fn help(&self) -> Option<String> {
+        let said = |error: &dyn fmt::Display| halves(error).1;
+        let help = match self {
+            Self::UnknownCpu { .. } => "change `cpus`, or choose a larger machine",
+            Self::NoSuchCpu { .. } => "change the list, or choose a larger machine",
+            Self::NoRoot { .. } => {
+                "begin with `Group::root()`, as `Workload::default()` does, and list the others behind it"
+            }
+            Self::AllIsolated => "leave one for the tasks that ask for none",
+            Self::RootCpuset => "give `cpus` or `partition` to a group below it",
+            Self::NoCpus { .. } => "leave the group a CPU, or put the task into one of them",
+            Self::NoGuarantees { .. } => "choose 2.6.15-cpurc, or give the group a `weight` under 2.6.24 or later",
+            Self::Nested { .. } => "put it right below the root, or choose 2.6.24 or later",
+            Self::BadGuarantee { .. } => "lower it or that of another before, or move the group",
+            Self::TooOld { .. } => "leave it out, or choose that kernel or a later one",
+            Self::ChangeOrder { .. } => "sort them by time",
+            Self::BadLimit { error: GroupError::RootLimit, .. } => "give one to a group below it",
+            Self::NeverEnds { .. } => "give one, or a `loop` count",
+            Self::NoProgress { .. } => "add a `run` or a `sleep` to the loop, or use costs other than zero",
+            Self::Stalled { .. } => "a scheduling policy must not ask for a reschedule each time it is rescheduled",
+            Self::HotplugOrder { .. } => "sort the list by time",
+            Self::TooMany { .. } => "lower `instance` or `copies`, let forked tasks end, or shorten the run",
+            Self::NoRtRuntime { group, .. } => {
+                return Some(format!(
+                    "write [groups.\"{group}\"] with rt_runtime = \"100ms\" or what it is to have of each second, or choose another \
+                     group or policy"
+                ));
+            }
+            Self::Hotplug { reason, .. } => {
+                let mend = "change `cpu` or `online`, or choose a larger machine";
+                return Some(said(reason).map_or_else(|| mend.to_owned(), |first| format!("{first}; {mend}")));
+            }
+            Self::BadLimit { error: GroupError::Limit(error), .. } => return said(error),
+            Self::Refused { error, .. } => return said(error),
+            Self::BadRtLimit { error, .. } => return said(error),
+            Self::Frequency(error) => return said(error),
+            Self::Energy(error) => return said(error),
+            Self::IdleStates(error) => return said(error),
+            Self::Clamps { error, .. } => return said(error),
+            Self::Dangling { .. } | Self::OutOfRange { .. } | Self::MessageTooLong { .. } | Self::BadLimit { .. } => {
+                return None;
+            }
+        };
+        Some(help.to_owned())
+    }
 }

@@ -7,8 +7,7 @@ use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Sett
 use vruntime_workload::scenario::Preempt;
 
 use crate::config::Config;
-use crate::error::Error;
-use crate::moment::Moment;
+use crate::error::{Error, Who};
 
 /// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers got a queue of their own, up
 /// to 6.13.
@@ -16,18 +15,15 @@ pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
     kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
 }
 
-/// What came when, and what to do about it.
+/// What came when.
 struct Novelty {
     what: &'static str,
     version: [u32; 3],
     since: &'static str,
-    mend: &'static str,
 }
 
-const NEWER: &str = "leave it out, or choose that kernel or a later one with --kernel";
-
 const fn novelty(what: &'static str, version: [u32; 3], since: &'static str) -> Novelty {
-    Novelty { what, version, since, mend: NEWER }
+    Novelty { what, version, since }
 }
 
 const BATCH: Novelty = novelty("SCHED_BATCH", [2, 6, 16], "2.6.16");
@@ -84,14 +80,14 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     let kernel = &config.kernel;
     // The groups of the CPU resource controller are classes.
     let has_classes = has_feature(kernel.name, Feature::CpuRcScaling);
-    let ask = |novelty: &Novelty, who: &dyn Fn() -> String| {
+    let ask = |novelty: &Novelty, who: &dyn Fn() -> Who| {
         if kernel.is_at_least(novelty.version) {
             return Ok(());
         }
-        let Novelty { what, since, mend, .. } = *novelty;
-        Err(Error::TooOld { who: who(), what, kernel: kernel.name, since, mend })
+        let Novelty { what, since, .. } = *novelty;
+        Err(Error::TooOld { who: who(), what, kernel: kernel.name, since })
     };
-    let settings = |settings: &Settings, who: &dyn Fn() -> String| {
+    let settings = |settings: &Settings, who: &dyn Fn() -> Who| {
         match settings.policy {
             Some(Policy::Batch { .. }) => ask(&BATCH, who)?,
             Some(Policy::Idle) => ask(&IDLE, who)?,
@@ -117,16 +113,16 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     if config.strict
         && let Some(task) = ignored_slice(workload, kernel)
     {
-        ask(&SLICES, &|| format!("task `{task}`"))?;
+        ask(&SLICES, &|| Who::Task(task.to_owned()))?;
     }
     if config.autogroup {
-        ask(&AUTOGROUP, &|| "the scenario".to_owned())?;
+        ask(&AUTOGROUP, &|| Who::Scenario)?;
     }
     if kernel.rt_group_sched || workload.groups.first().is_some_and(|root| root.rt.is_some()) {
-        ask(&RT_GROUPS, &|| "the scenario".to_owned())?;
+        ask(&RT_GROUPS, &|| Who::Scenario)?;
     }
     for group in workload.groups.iter().skip(1) {
-        let who = || format!("group `{}`", group.path);
+        let who = || Who::Group(group.path.clone());
         if has_classes {
             if group.parent != Some(0) {
                 return Err(Error::Nested { group: group.path.clone(), kernel: kernel.name });
@@ -160,17 +156,17 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
         }
     }
     if workload.groups.first().is_some_and(|root| root.max.is_some()) {
-        ask(&LIMITS, &|| "the root group".to_owned())?;
+        ask(&LIMITS, &|| Who::Group("/".to_owned()))?;
     }
     for task in &workload.tasks {
-        let who = || format!("task `{}`", task.name);
+        let who = || Who::Task(task.name.clone());
         settings(&task.settings, &who)?;
         for phase in task.phases.iter() {
             settings(&phase.settings, &who)?;
         }
     }
     for change in &workload.changes {
-        let who = || format!("a change at {}", Moment(change.at));
+        let who = || Who::Change(change.at);
         match &change.what {
             Changed::Tasks { settings: changed, .. } => settings(changed, &who)?,
             Changed::Group { group, to } => {

@@ -102,7 +102,7 @@ use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 
 pub use config::{Config, CpuTime, MachineSpec, Outcome, Progress};
 pub use costs::{Costs, Profile, UnknownCost};
-pub use error::Error;
+pub use error::{Error, GroupError, Who};
 pub use topology::{ParseTopologyError, parse_topology};
 pub use vruntime_workload::scenario::Preempt;
 

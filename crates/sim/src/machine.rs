@@ -35,7 +35,7 @@ use crate::config::{Config, Outcome, Progress};
 use crate::cpu::{Cpu, NEVER};
 use crate::cpusets::Told;
 use crate::energy;
-use crate::error::Error;
+use crate::error::{Error, Who};
 use crate::events::{MAX_SOURCES, Queue};
 use crate::frequency::{Clocks, Governor};
 use crate::history;
@@ -211,7 +211,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let range = |what, value: u32, low, high, expected| {
             let value = i64::from(value);
             let fine = (low..=high).contains(&value);
-            if fine { Ok(()) } else { Err(Error::OutOfRange { who: "machine".to_owned(), what, value, expected }) }
+            if fine { Ok(()) } else { Err(Error::OutOfRange { who: Who::Machine, what, value, expected }) }
         };
         range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
         range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;

@@ -13,7 +13,7 @@ use vruntime_workload::program::{
 
 use crate::costs::Costs;
 use crate::cpu::NEVER;
-use crate::error::Error;
+use crate::error::{Error, GroupError, Who};
 
 /// Loops without end.
 pub(crate) const FOREVER: u64 = u64::MAX;
@@ -180,7 +180,7 @@ pub(crate) fn compile(
     let mut compiler = Compiler { workload, cpus, costs, periods, out: Programs::default(), clamps: None, nodes: None };
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {
-            let (who, value) = (format!("session `{}`", session.name), session.nice.into());
+            let (who, value) = (Who::Session(session.name.clone()), session.nice.into());
             return Err(Error::OutOfRange { who, what: "nice", value, expected: "-20 to 19" });
         }
     }
@@ -221,7 +221,7 @@ pub(crate) fn compile(
             return Err(Error::ChangeOrder { at: change.at });
         }
         last = change.at;
-        let settings = compiler.change(&change.what)?;
+        let settings = compiler.change(change)?;
         compiler.out.changes.push(settings);
     }
     if let Some(task) = compiler.clamps
@@ -248,14 +248,13 @@ pub(crate) fn times(repeat: Repeat) -> u64 {
 
 impl<'a> Compiler<'a> {
     fn group(index: usize, group: &vruntime_workload::program::Group) -> Result<(), Error> {
-        let who = || format!("group `{}`", group.path);
+        let who = || Who::Group(group.path.clone());
         if let Some(max) = group.max {
             if index == 0 {
-                let reason = "the root group has no limit; give one to a group below it".to_owned();
-                return Err(Error::BadLimit { who: who(), reason });
+                return Err(Error::BadLimit { who: who(), error: GroupError::RootLimit });
             }
             if let Err(error) = Limit::new(max.quota, max.period, max.burst) {
-                return Err(Error::BadLimit { who: who(), reason: error.to_string() });
+                return Err(Error::BadLimit { who: who(), error: GroupError::Limit(error) });
             }
         }
         for (what, clamp) in
@@ -282,25 +281,25 @@ impl<'a> Compiler<'a> {
     }
 
     /// Checks a change; of one of tasks the index of what they get.
-    fn change(&mut self, change: &'a Changed) -> Result<u32, Error> {
+    fn change(&mut self, change: &'a Change) -> Result<u32, Error> {
         let workload = self.workload;
         let check = |kind, index: usize, count: usize| {
-            let task = "[[change]]".to_owned();
-            if index < count { Ok(index) } else { Err(Error::Dangling { task, kind, index, count }) }
+            let who = Who::Change(change.at);
+            if index < count { Ok(index) } else { Err(Error::Dangling { who, kind, index, count }) }
         };
-        let nice_of = |who: String, nice: i8| {
+        let nice_of = |who: Who, nice: i8| {
             let fine = (-20..=19).contains(&nice);
             let error = Error::OutOfRange { who, what: "nice", value: nice.into(), expected: "-20 to 19" };
             if fine { Ok(()) } else { Err(error) }
         };
-        match change {
+        match &change.what {
             Changed::Tasks { tasks, settings, nice } => {
                 let mut index = 0;
                 for &task in tasks {
                     let task = &workload.tasks[check("task", task, workload.tasks.len())?];
                     index = self.settings(task, settings)?;
                     if let Some(nice) = *nice {
-                        nice_of(format!("task `{}`", task.name), nice)?;
+                        nice_of(Who::Task(task.name.clone()), nice)?;
                     }
                 }
                 return Ok(index);
@@ -315,13 +314,11 @@ impl<'a> Compiler<'a> {
                 };
                 group.uclamp = to.uclamp;
                 if index == 0 {
-                    let reason = "the root group has no weight and no limit".to_owned();
-                    return Err(Error::BadLimit { who: "[[change]]".to_owned(), reason });
+                    return Err(Error::BadLimit { who: Who::Change(change.at), error: GroupError::Root });
                 }
                 let wakes = |change: &Change| matches!(change.what, Changed::Group { group, to } if group == index && to.idle == Some(false));
                 if group.idle && to.weight.is_some() && !workload.changes.iter().any(wakes) {
-                    let reason = "the kernel refuses an idle group a weight (EINVAL)".to_owned();
-                    return Err(Error::BadLimit { who: format!("group `{}`", group.path), reason });
+                    return Err(Error::BadLimit { who: Who::Group(group.path.clone()), error: GroupError::IdleWeight });
                 }
                 Self::group(index, &group)?;
             }
@@ -329,7 +326,7 @@ impl<'a> Compiler<'a> {
             Changed::Cpuset { .. } => {}
             Changed::Session { session, nice } => {
                 let session = &workload.sessions[check("session", *session, workload.sessions.len())?];
-                nice_of(format!("session `{}`", session.name), *nice)?;
+                nice_of(Who::Session(session.name.clone()), *nice)?;
             }
         }
         Ok(0)
@@ -338,7 +335,7 @@ impl<'a> Compiler<'a> {
     fn session(task: &Task, workload: &Workload) -> Result<(), Error> {
         let count = workload.sessions.len();
         match task.session.filter(|&session| session >= count) {
-            Some(index) => Err(Error::Dangling { task: task.name.clone(), kind: "session", index, count }),
+            Some(index) => Err(Error::Dangling { who: Who::Task(task.name.clone()), kind: "session", index, count }),
             None => Ok(()),
         }
     }
@@ -385,7 +382,7 @@ impl<'a> Compiler<'a> {
             if index < count {
                 Ok(index as u32)
             } else {
-                Err(Error::Dangling { task: task.name.clone(), kind, index, count })
+                Err(Error::Dangling { who: Who::Task(task.name.clone()), kind, index, count })
             }
         };
         let mutex = |index| check("mutex", index, workload.mutexes.len());
@@ -463,7 +460,7 @@ impl<'a> Compiler<'a> {
         let task = || task.name.clone();
         let count = self.workload.pipes.len();
         let Some(pipe) = self.workload.pipes.get(index) else {
-            return Err(Error::Dangling { task: task(), kind: "pipe", index, count });
+            return Err(Error::Dangling { who: Who::Task(task()), kind: "pipe", index, count });
         };
         if bytes > pipe.capacity {
             let (pipe, capacity) = (pipe.name.clone(), pipe.capacity);
@@ -479,7 +476,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn settings(&mut self, task: &'a Task, settings: &Settings) -> Result<u32, Error> {
-        let who = || format!("task `{}`", task.name);
+        let who = || Who::Task(task.name.clone());
         let range = |what, value: i64, least, most, expected| {
             let fine = (least..=most).contains(&value);
             if fine { Ok(()) } else { Err(Error::OutOfRange { who: who(), what, value, expected }) }
@@ -519,7 +516,8 @@ impl<'a> Compiler<'a> {
         if let Some(group) = settings.group {
             let count = self.workload.groups.len();
             if group >= count.max(1) {
-                return Err(Error::Dangling { task: task.name.clone(), kind: "group", index: group, count });
+                let who = Who::Task(task.name.clone());
+                return Err(Error::Dangling { who, kind: "group", index: group, count });
             }
             attributes.group = Some(group as u32);
         }

@@ -197,7 +197,7 @@ fn what_came_later_is_refused() {
         (changed(GroupChange { uclamp: clamps, ..GroupChange::default() }), "5.3"),
     ] {
         let refused = simulate(&work, &for_ms("3.18", "2", 250, 100), &mut Moves::default()).unwrap_err();
-        assert!(refused.to_string().contains(&format!("it came with {since};")), "{refused}");
+        assert!(refused.to_string().ends_with(&format!("it came with {since}")), "{refused}");
     }
     let limited = grouped(Group { max: limit(0), ..group() });
     simulate(&limited, &for_ms("3.10", "1", 250, 100), &mut Moves::default()).unwrap();

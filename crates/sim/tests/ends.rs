@@ -223,7 +223,10 @@ fn what_cannot_run_is_refused_before_it_begins() {
         (limit(999_000, 10 * MS, 0), "group `/g`: a quota of 999 us is below 1 ms"),
         (limit(MS, 2_000 * MS, 0), "a period of 2000000 us is outside the kernel's 1 ms to 1 s"),
         (limit(MS, 10 * MS, 2 * MS), "a burst of 2000 us is above the quota, 1000 us"),
-        (with(&|w| w.tasks[0] = task("a", vec![phase(vec![work(1)], Repeat::Forever)])), "--duration"),
+        (
+            with(&|w| w.tasks[0] = task("a", vec![phase(vec![work(1)], Repeat::Forever)])),
+            "loops for ever and there is no duration",
+        ),
     ] {
         assert!(message.contains(expected), "{message}");
     }

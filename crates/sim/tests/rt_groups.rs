@@ -186,7 +186,8 @@ fn who_holds_a_mutex_others_wait_for_runs_in_a_throttled_group() {
 }
 
 fn fails(workload: &Workload, config: &Config) -> String {
-    simulate(workload, config, &mut Log::default()).unwrap_err().to_string()
+    let error = simulate(workload, config, &mut Log::default()).unwrap_err();
+    error.help().map_or_else(|| error.to_string(), |help| format!("{error}; {help}"))
 }
 
 #[test]

@@ -164,11 +164,8 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
                 let simulated: Vec<Observation> = runs.iter().map(|run| Observation::from(&run.results)).collect();
                 all.extend(cells(&scenario.recorded, Against::Simulation, &simulated));
             }
-            // One that cannot be simulated takes nothing from the others. What to do about it, behind a semicolon, is not for recordings.
-            Err(Failure::Refused(error)) => {
-                let error = error.to_string();
-                skipped.push(format!("{name}: refused: {}", error.split("; ").next().unwrap_or_default()));
-            }
+            // One that cannot be simulated takes nothing from the others. What to do about it is not for recordings.
+            Err(Failure::Refused(error)) => skipped.push(format!("{name}: refused: {error}")),
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
     }

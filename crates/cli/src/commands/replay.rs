@@ -435,8 +435,8 @@ fn refused(failure: Failure, rules: &Rules, recorded: &Recorded, changed: Option
     // A copy is refused what the first of them is, which comes before it.
     let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
     let Some(thread) = recorded.threads.iter().position(|thread| is_named(&thread)) else { return failure.into() };
-    let text = error.to_string();
-    let (message, help) = text.split_once("; ").unwrap_or((&text, "choose others, or another policy"));
+    // When the task asks for it is the rule's doing.
+    let told = Error::Refused { task: task.clone(), now: 0, error: error.clone() };
     let now = changed.and_then(|changed| changed.tasks.iter().find(|changed| changed.name == *task));
     // From the start, or from where it waited beside an idle CPU.
     let confined = now.is_some_and(|task| {
@@ -444,13 +444,13 @@ fn refused(failure: Failure, rules: &Rules, recorded: &Recorded, changed: Option
     });
     let help = match error {
         SchedError::Affinity { .. } if confined => {
-            let other = help.strip_prefix("lift the affinity, ").unwrap_or(help);
-            format!("add cpus=all to the rule, which lifts the affinity that the task has in the recording, {other}")
+            "add cpus=all to the rule, which lifts the affinity that the task has in the recording, or switch admission off \
+             (sched_rt_runtime_us above sched_rt_period_us)"
+                .to_owned()
         }
-        _ => help.to_owned(),
+        _ => told.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
     };
-    let message = format!("task `{task}`: {message}");
-    rules.wrong_policy(&recorded.threads, thread, &message, &help).map_or_else(|| failure.into(), Into::into)
+    rules.wrong_policy(&recorded.threads, thread, &told.to_string(), &help).map_or_else(|| failure.into(), Into::into)
 }
 
 /// The recording beside its replays.

@@ -21,6 +21,7 @@ use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
 use crate::places::Places;
 use crate::plan::plan;
+use crate::simulate::Failure;
 use crate::{Ended, interrupt, output};
 
 /// The experiments, by their documents.
@@ -146,7 +147,7 @@ fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette
     let mut watch = |_| {
         if interrupt::asked() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     };
-    vruntime_sim::run_dyn(workload, config, sink, &mut watch).map_err(|error| miette::miette!("{error}"))
+    vruntime_sim::run_dyn(workload, config, sink, &mut watch).map_err(|error| Failure::Refused(error).into())
 }
 
 /// What everybody got in one run.

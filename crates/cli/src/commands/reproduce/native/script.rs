@@ -9,6 +9,7 @@ use vruntime_trace::{GroupInfo, Sink, TaskInfo};
 use vruntime_workload::program::Workload;
 
 use super::at_constants;
+use crate::simulate::Failure;
 
 /// A call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,8 +77,7 @@ impl Script {
             barriers: !workload.barriers.is_empty(),
         };
         let mut watch = |_| std::ops::ControlFlow::Continue(());
-        vruntime_sim::run_dyn(workload, &config, &mut recorder, &mut watch)
-            .map_err(|error| miette::miette!("{error}"))?;
+        vruntime_sim::run_dyn(workload, &config, &mut recorder, &mut watch).map_err(Failure::Refused)?;
         Ok(Self {
             kernel: config.kernel,
             hz: config.machine.hz,
