@@ -8,6 +8,7 @@ use std::{env, fs};
 
 use vruntime_report::{Collector, Results};
 use vruntime_sim::plan::{Input, Overrides, plan};
+use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/demo.toml");
@@ -15,7 +16,7 @@ const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/de
 fn run(path: &Path, kernel: &str) -> Result<Results, Box<dyn Error>> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let load = &mut |file: &Path| fs::read(folder.join(file));
-    let scenario = scenario::parse(&path.display().to_string(), &fs::read(path)?, &Default::default(), load)?;
+    let scenario = scenario::parse(&path.display().to_string(), &fs::read(path)?, &Options::default(), load)?;
     let overrides = Overrides { kernel: Some(kernel.to_owned()), ..Overrides::default() };
     let planned = plan(Input::Scenario(&scenario), &overrides, load)?;
     let mut collector = Collector::new(planned.config.machine.topology.nr_cpus());

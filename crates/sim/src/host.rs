@@ -7,6 +7,7 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{CpuMask, Host, Timer};
 use vruntime_trace::Sink;
 
+use crate::config::MachineSpec;
 use crate::costs::Costs;
 use crate::cpu::{Cpu, NOHZ, RESCHED};
 use crate::events::{Queue, Source};
@@ -70,6 +71,31 @@ pub(crate) struct Core<'a, S> {
     /// Tasks that asked for CPUs of which their cpusets have none.
     pub(crate) outside: BTreeSet<TaskId>,
     pub(crate) sink: &'a mut S,
+}
+
+impl<'a, S> Core<'a, S> {
+    /// At the beginning of a run, with so many event sources.
+    pub(crate) fn new(spec: &MachineSpec, sources: usize, end: Option<u64>, sink: &'a mut S) -> Self {
+        let places = spec.topology.cpus();
+        Self {
+            now: 0,
+            end,
+            queue: Queue::new(places.len(), sources),
+            timers: Timers::default(),
+            cpus: places.iter().map(|place| Cpu::new(place.capacity)).collect(),
+            costs: spec.costs.clone(),
+            idle_depths: spec.idle_depths.clone(),
+            executing: CpuId(0),
+            events: 0,
+            switches: 0,
+            searches: 0,
+            visits: 0,
+            lost: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            outside: BTreeSet::new(),
+            sink,
+        }
+    }
 }
 
 impl<S: Sink> Core<'_, S> {

@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod build;
 mod cache;
 mod changes;
 mod config;

@@ -21,49 +21,35 @@ use std::ops::ControlFlow;
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::debug::Snapshot;
-use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::tunables::Tunables as _;
-use vruntime_sched::{GroupWeight, Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
-use vruntime_trace::{DomainInfo, EnergyInfo, GroupInfo, MachineInfo, Sink, TaskInfo, Totals};
-use vruntime_workload::program::{Stop, Workload};
-use vruntime_workload::scenario::Preempt;
+use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
+use vruntime_trace::{DomainInfo, Sink, TaskInfo, Totals};
+use vruntime_workload::program::Workload;
 
-use crate::background;
-use crate::changes::limit;
-use crate::config::{Config, Outcome, Progress};
-use crate::cpu::{Cpu, NEVER};
+use crate::config::{Outcome, Progress};
+use crate::cpu::NEVER;
 use crate::cpusets::Told;
-use crate::energy;
-use crate::error::{Error, Who};
-use crate::events::{MAX_SOURCES, Queue};
-use crate::frequency::{Clocks, Governor};
-use crate::history;
-use crate::host::{Core, EXEC, Fires, IPI, TICK, fixed_sources};
+use crate::error::Error;
+use crate::frequency::Clocks;
+use crate::host::{Core, EXEC, Fires, IPI, TICK};
 use crate::hypervisor::Hypervisor;
-use crate::idle::{self, Idle};
-use crate::interpreter::{MAX_TASKS, Spin};
+use crate::idle::Idle;
+use crate::interpreter::Spin;
 use crate::loops::Loop;
 use crate::messages::Way;
-use crate::mm;
-use crate::program::{FOREVER, Programs, compile, times};
+use crate::program::{Programs, times};
 use crate::rcu::GracePeriods;
 use crate::rng::Rng;
 use crate::sleepers::Sleepers;
 use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
-use crate::timers::Timers;
 
 /// The watcher is asked once in so many events of the machine.
 const WATCH_EVERY: u64 = 1 << 16;
 /// So many times as many events as instructions may follow each other in one instant: a task that never lets time pass
 /// is found and named first.
 const STALLED: u64 = 8;
-/// A seed other than 0 starts each task up to so much late.
-const START_JITTER: u64 = 5_000;
-/// So long a task may take to end after the duration, nanoseconds.
-const GRACE: u64 = 1_000_000_000;
 
 /// A machine at work. `P` is the scheduling policy, `S` receives the events.
 pub(crate) struct Machine<'a, P: Policy, S: Sink> {
@@ -124,8 +110,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) own: usize,
     /// Draws how late interrupts come.
     pub(crate) jitter: Rng,
-    debug_at: Option<u64>,
-    debug: Option<Snapshot>,
+    pub(crate) debug_at: Option<u64>,
+    pub(crate) debug: Option<Snapshot>,
     /// The host of a virtual machine, if it has too few CPUs.
     pub(crate) host: Option<Box<Hypervisor<'a>>>,
     /// The moments in which the host of a virtual machine runs something else, if there are any.
@@ -151,36 +137,6 @@ pub(crate) struct GroupState {
     pub(crate) max: Option<(u64, u64)>,
 }
 
-/// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on every one in turn, in any order.
-/// (Watched on a real 6.18: of five on 2 CPUs three and two, 13 times of 14.)
-struct Beds {
-    /// All CPUs, those that have waited longest for a task first.
-    queue: Vec<CpuId>,
-    /// How many of them from the front have waited as long as one another.
-    fresh: usize,
-    shuffled: bool,
-}
-
-impl Beds {
-    fn new(cpus: usize, shuffled: bool) -> Self {
-        Self { queue: (0..cpus as u32).map(CpuId).collect(), fresh: cpus, shuffled }
-    }
-
-    /// The next CPU that `fits`, of which there is one.
-    fn next(&mut self, rng: &mut Rng, fits: impl Fn(CpuId) -> bool) -> CpuId {
-        if self.fresh == 0 {
-            self.fresh = self.queue.len();
-        }
-        let of_fresh = self.queue[..self.fresh].iter().filter(|&&cpu| fits(cpu)).count();
-        let skipped = if self.shuffled && of_fresh > 1 { rng.below(of_fresh as u64) as usize } else { 0 };
-        let at = (0..self.queue.len()).filter(|&at| fits(self.queue[at])).nth(skipped).unwrap_or(0);
-        self.fresh -= usize::from(at < self.fresh);
-        let cpu = self.queue.remove(at);
-        self.queue.push(cpu);
-        cpu
-    }
-}
-
 /// Calls a verb of the scheduler on behalf of `$cpu`.
 macro_rules! sched {
     ($machine:expr, $cpu:expr) => {{
@@ -191,196 +147,7 @@ macro_rules! sched {
 }
 pub(crate) use sched;
 
-impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
-    pub(crate) fn new(
-        workload: &'a Workload,
-        own: usize,
-        config: &Config,
-        shared: Shared<P>,
-        sink: &'a mut S,
-        host: Option<Box<Hypervisor<'a>>>,
-    ) -> Result<Self, Error> {
-        let spec = &config.machine;
-        let places = spec.topology.cpus();
-        let cpus = places.len();
-        let fixed = fixed_sources(cpus) as usize;
-        let sources = fixed + workload.tasks.len();
-        if workload.tasks.len() > MAX_TASKS || sources > MAX_SOURCES {
-            return Err(Error::TooMany { limit: MAX_TASKS.min(MAX_SOURCES - fixed) });
-        }
-        let range = |what, value: u32, low, high, expected| {
-            let value = i64::from(value);
-            let fine = (low..=high).contains(&value);
-            if fine { Ok(()) } else { Err(Error::OutOfRange { who: Who::Machine, what, value, expected }) }
-        };
-        range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
-        range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
-        if let Some(frequencies) = &spec.frequencies {
-            frequencies.check(cpus).map_err(Error::Frequency)?;
-        }
-        if let Some(energy) = &spec.energy {
-            energy.check(&spec.topology).map_err(Error::Energy)?;
-        }
-        if !spec.idle_states.is_empty() {
-            idle::check(&spec.idle_states).map_err(Error::IdleStates)?;
-        }
-        let governed = spec.frequencies.as_ref().is_some_and(|spec| spec.governor == Governor::Schedutil);
-        let clamps_matter = governed || places.iter().any(|place| place.capacity != places[0].capacity);
-        let periods = shared.config.tunables.deadline().periods;
-        let programs = compile(workload, cpus, &spec.costs, periods, clamps_matter)?;
-        crate::hotplug::check(&workload.hotplug, cpus, &spec.isolated)?;
-        let duration = config.duration.or(workload.duration);
-        let (end, stop_at) = match (workload.stop, duration) {
-            (Stop::AfterInstruction, Some(at)) => (Some(at.saturating_add(GRACE)), at),
-            _ => (duration, NEVER),
-        };
-        let loops_for_ever = |task: &vruntime_workload::program::Task| {
-            task.start.is_some()
-                && task.phases.iter().any(|phase| times(phase.repeat) == FOREVER || times(task.repeat) == FOREVER)
-                && times(task.repeat) > 0
-        };
-        // If the run waits for nobody, it waits for all.
-        let starts = |task: usize| workload.tasks[task].start.is_some();
-        let any = (0..own).any(|task| starts(task) && !workload.background.contains(&task));
-        let waited = |task: &usize| !any || !workload.background.contains(task);
-        if end.is_none()
-            && let Some(task) =
-                (0..own).filter(waited).map(|task| &workload.tasks[task]).find(|task| loops_for_ever(task))
-        {
-            return Err(Error::NeverEnds { task: task.name.clone() });
-        }
-
-        let mut core_of = Vec::with_capacity(cpus);
-        let mut cores: Vec<Vec<u32>> = Vec::new();
-        let mut known = std::collections::BTreeMap::new();
-        for (cpu, place) in places.iter().enumerate() {
-            let core = *known.entry(place.core).or_insert_with(|| {
-                cores.push(Vec::new());
-                cores.len() - 1
-            });
-            core_of.push(core as u32);
-            cores[core].push(cpu as u32);
-        }
-
-        let mut rng = Rng::new(config.seed);
-        let tick_period = 1_000_000_000 / u64::from(spec.hz);
-        let drawn = if config.seed == 0 { tick_period } else { 1 + rng.below(tick_period) };
-        let phase = config.tick_phase.unwrap_or(drawn);
-        let skew = if spec.skew_tick { tick_period / 2 / cpus as u64 } else { 0 };
-        let rqs = Rq::all(&shared);
-        let mut notes = programs.notes.clone();
-        notes.extend(history::note(workload, &config.kernel));
-        notes.extend(history::preemption_note(config));
-        notes.extend(energy::note(config));
-        let loops = sink.wants_loops().then(Vec::new);
-        let governed = spec.frequencies.is_some() || !spec.idle_states.is_empty();
-        let preempt_full = config.preempt == Preempt::Full;
-        let mut machine = Self {
-            core: Core {
-                now: 0,
-                end,
-                queue: Queue::new(cpus, sources),
-                timers: Timers::default(),
-                cpus: places.iter().map(|place| Cpu::new(place.capacity)).collect(),
-                costs: spec.costs.clone(),
-                idle_depths: spec.idle_depths.clone(),
-                executing: CpuId(0),
-                events: 0,
-                switches: 0,
-                searches: 0,
-                visits: 0,
-                lost: BTreeSet::new(),
-                refused: BTreeSet::new(),
-                outside: BTreeSet::new(),
-                sink,
-            },
-            rqs,
-            shared,
-            tasks: Vec::with_capacity(workload.tasks.len()),
-            programs,
-            objects: Objects::new(workload),
-            workload,
-            mm_of: mm::of_templates(workload, own),
-            groups: Vec::with_capacity(workload.groups.len()),
-            autogroups: Vec::new(),
-            group_states: workload
-                .groups
-                .iter()
-                .map(|group| {
-                    let max = group.max.map(|max| (max.quota, max.period));
-                    GroupState { weight: group.weight, idle: group.idle, guarantee: group.guarantee, max }
-                })
-                .collect(),
-            cpusets_told: Told::default(),
-            changed: 0,
-            core_of,
-            cores,
-            smt_speed_permille: spec.smt_speed_permille,
-            stop_at,
-            capacity: places.iter().map(|place| place.capacity).collect(),
-            tick_period,
-            tick_phase: (0..cpus as u64).map(|cpu| phase + cpu * skew).collect(),
-            timer_slack: spec.timer_slack_ns,
-            sleepers: (0..cpus).map(|_| Sleepers::default()).collect(),
-            timers_armed: 0,
-            preempt_full,
-            messages: if governed || preempt_full || host.is_some() || loops.is_some() {
-                Way::Long
-            } else {
-                Way::Short
-            },
-            pipes_wake_in_vain: history::pipes_wake_in_vain(&config.kernel),
-            steps: 0,
-            max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,
-            spin: Spin::NONE,
-            error: None,
-            live: 0,
-            forked: vec![0; workload.tasks.len()],
-            barren: BTreeSet::new(),
-            notes,
-            plugged: 0,
-            loops,
-            own,
-            debug_at: config.debug_at,
-            debug: None,
-            jitter: Rng::new(config.seed ^ 0x6a09_e667_f3bc_c909),
-            governed,
-            clocks: spec.frequencies.as_ref().map(|frequencies| Clocks::new(frequencies, cpus)),
-            idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
-            host,
-            stalls: spec.stalls.and_then(|stall| Stalls::new(stall, cpus, config.seed)).map(Box::new),
-            rcu: None,
-        };
-        machine.shared.set_first_tick(phase);
-        machine.describe(spec.energy.as_ref());
-        machine.start_clocks();
-        machine.arm_stalls();
-        machine.create_groups()?;
-        if config.autogroup {
-            machine.create_autogroups();
-        } else if !workload.sessions.is_empty() {
-            machine.notes.push("sessions have no effect: autogroup is off".to_owned());
-        }
-        machine.create_cpusets()?;
-        machine.create_tasks(config, &mut rng);
-        if let Some(error) = machine.error.take() {
-            return Err(error);
-        }
-        machine.arm_hotplug();
-        for cpu in 0..cpus {
-            sched!(machine, cpu).tick_stopped(CpuId(cpu as u32));
-        }
-        Ok(machine)
-    }
-
-    /// Tells the observers what machine this is.
-    fn describe(&mut self, energy: Option<&EnergyModel>) {
-        let domains = self.domains();
-        let energy = energy.map(|model| EnergyInfo { model, looked_at: self.shared.looks_at_energy() });
-        let (cpus, tick_ns) = (self.core.cpus.len(), self.tick_period);
-        self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains, energy });
-    }
-
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The scheduling domains as they are now.
     pub(crate) fn domains(&self) -> Vec<DomainInfo> {
         let domains = self.shared.domains.views().map(|view| DomainInfo {
@@ -391,100 +158,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             interval_ns: view.interval_ns,
         });
         domains.collect()
-    }
-
-    fn create_groups(&mut self) -> Result<(), Error> {
-        let root =
-            GroupInfo { path: "/", parent: None, weight: 100, idle: false, guarantee: None, max: None, nice: None };
-        self.core.sink.group(GroupId::ROOT, &root);
-        self.groups.push(GroupId::ROOT);
-        for group in self.workload.groups.iter().skip(1) {
-            let parent = self.groups[group.parent.unwrap_or(0)];
-            let weight = if group.idle { GroupWeight::Idle } else { GroupWeight::Weight(group.weight) };
-            let id = sched!(self, 0).new_group(parent, weight);
-            self.groups.push(id);
-            let max = group.max.map(|max| (max.quota, max.period));
-            let info = GroupInfo {
-                path: &group.path,
-                parent: Some(parent),
-                weight: group.weight,
-                idle: group.idle,
-                guarantee: group.guarantee,
-                max,
-                nice: None,
-            };
-            self.core.sink.group(id, &info);
-            sched!(self, 0).set_group_bandwidth(id, group.max.and_then(limit));
-            if let Some(clamps) = group.uclamp {
-                // They are in range: that was looked at before.
-                let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
-            }
-        }
-        for (index, group) in self.workload.groups.iter().enumerate() {
-            if let Some(percent) = group.guarantee {
-                self.set_group_guarantee(0, index, percent)?;
-            }
-            if let Some(rt) = group.rt {
-                self.set_group_rt(0, index, rt)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// One autogroup a session: its tasks say they are in the root group, and compete as one of its children.
-    fn create_autogroups(&mut self) {
-        let workload = self.workload;
-        let mut create = |path: &str, nice: Option<i8>| {
-            let id = sched!(self, 0).new_autogroup(nice.unwrap_or(0));
-            self.core.sink.group(
-                id,
-                &GroupInfo {
-                    path,
-                    parent: Some(GroupId::ROOT),
-                    weight: 100,
-                    idle: false,
-                    guarantee: None,
-                    max: None,
-                    nice,
-                },
-            );
-            self.autogroups.push(id);
-        };
-        create("/autogroup", None);
-        for session in &workload.sessions {
-            create(&format!("/autogroup-{}", session.name), Some(session.nice));
-        }
-    }
-
-    fn create_tasks(&mut self, config: &Config, rng: &mut Rng) {
-        let mut beds = Beds::new(self.rqs.len(), config.seed != 0);
-        for (index, task) in self.workload.tasks.iter().enumerate() {
-            let Some(start) = task.start else { continue };
-            // A start is the end of somebody's wait for it: as late as any timer's interrupt.
-            let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
-            if task.slept_on.is_some() || (index < self.own && config.gate) {
-                let cpu = self.bed(index, &mut beds, rng);
-                let id = self.new_task(index, FIRST, cpu);
-                self.put_to_sleep(cpu, id, start);
-                if index >= self.own && task.class == background::RCU {
-                    self.rcu = Some(GracePeriods::new(id));
-                }
-            } else {
-                let id = self.new_task(index, FIRST, 0);
-                self.core.queue.arm(self.core.task_source(id), start.saturating_add(jitter));
-            }
-        }
-    }
-
-    /// On which CPU the task `template` sleeps before the run: where it did, else on the next of `beds` that it may run on.
-    fn bed(&self, template: usize, beds: &mut Beds, rng: &mut Rng) -> usize {
-        let initial = &self.programs.settings[self.programs.initial[template] as usize];
-        let group = self.group(template, initial.group.unwrap_or(0));
-        let (allowed, _) = self.shared.cpus_allowed(group, &initial.affinity);
-        let fits = |cpu: CpuId| allowed.as_ref().is_none_or(|mask| mask.contains(cpu));
-        let known = self.workload.tasks[template].slept_on.map(CpuId).filter(|cpu| cpu.index() < self.rqs.len());
-        let cpu = known.filter(|&cpu| fits(cpu)).unwrap_or_else(|| beds.next(rng, fits));
-        cpu.index()
     }
 
     /// Creates an instance of the workload's task `template`, with that number ([`Task::instance`]), forked on `cpu`. It does not run yet.

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Scenario};
 
 use super::*;
@@ -13,7 +14,7 @@ fn no_files(path: &Path) -> std::io::Result<Vec<u8>> {
 
 fn scenario(head: &str) -> Scenario {
     let text = format!("{head}\n{TASK}");
-    scenario::parse("test.toml", text.as_bytes(), &Default::default(), &mut no_files).unwrap()
+    scenario::parse("test.toml", text.as_bytes(), &Options::default(), &mut no_files).unwrap()
 }
 
 fn planned(head: &str, overrides: &Overrides) -> Plan {
