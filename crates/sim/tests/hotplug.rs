@@ -100,7 +100,9 @@ fn impossible_hotplug_is_refused_before_the_run() {
     let refused = |hotplug: &[(u64, u32, bool)]| {
         let workload = plugged(vec![hog("a", None)], hotplug);
         match simulate(&workload, &config("core:2"), &mut Log::default()) {
-            Err(error @ (Error::Hotplug { .. } | Error::HotplugOrder { .. })) => error.to_string(),
+            Err(error @ (Error::Hotplug { .. } | Error::HotplugOrder { .. })) => {
+                format!("{error}; {}", error.help().unwrap_or_default())
+            }
             other => panic!("{other:?}"),
         }
     };
