@@ -87,6 +87,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return Outcome { pulled: 0, go_on: false };
         };
         if !self.should_balance(dst, domain, here, kind) {
+            // To whoever is not the one to balance this is a balanced domain.
+            self.found_balanced(domains, dst, position, kind, false, false);
             return Outcome { pulled: 0, go_on: false };
         }
         let mut excluded = CpuMask::new();
@@ -143,7 +145,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 kind,
                 cause,
                 imbalance,
-                all_pinned: false,
+                // Since 5.8 a lone task counts, too, until one is found that may come.
+                all_pinned: !by_load,
                 some_pinned: false,
                 new_dst: None,
                 failed,
@@ -194,26 +197,41 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             break false;
         };
         if balanced {
-            if !all_pinned
-                && let Some(parent) = domains.at(dst, position + 1)
-                && let Some(above) = domains.own_group(dst, position + 1)
-            {
-                parent.groups[above].imbalance().store(false, Relaxed);
-            }
-            let state = &mut self.rqs.rq(dst).balance.domains[position];
-            state.nr_balance_failed = 0;
-            // Since 6.10 a task that does not fit is no sign of a busy machine.
-            let backs_off = (by_load || kind != BalanceKind::NewIdle)
-                && !(misfit && self.shared.config.balancer >= Balancer::V6_12);
-            if backs_off {
-                state.back_off(domain, all_pinned);
-            }
+            self.found_balanced(domains, dst, position, kind, all_pinned, misfit);
         }
         if busiest_seen.is_some() || pulled > 0 {
             let event = Event::Balance { kind, level: position as u8, busiest: busiest_seen, pulled };
             self.host.event(self.now, dst, &event);
         }
         Outcome { pulled, go_on: true }
+    }
+
+    /// There is nothing to do in a domain, for `dst`: it is looked at less often.
+    fn found_balanced(
+        &mut self,
+        domains: &Domains,
+        dst: CpuId,
+        position: usize,
+        kind: BalanceKind,
+        all_pinned: bool,
+        misfit: bool,
+    ) {
+        let Some(domain) = domains.at(dst, position) else { return };
+        if !all_pinned
+            && let Some(parent) = domains.at(dst, position + 1)
+            && let Some(above) = domains.own_group(dst, position + 1)
+        {
+            parent.groups[above].imbalance().store(false, Relaxed);
+        }
+        let balancer = self.shared.config.balancer;
+        let state = &mut self.rqs.rq(dst).balance.domains[position];
+        state.nr_balance_failed = 0;
+        // Since 6.10 a task that does not fit is no sign of a busy machine.
+        let backs_off =
+            (balancer.is_by_load() || kind != BalanceKind::NewIdle) && !(misfit && balancer >= Balancer::V6_12);
+        if backs_off {
+            state.back_off(domain, all_pinned);
+        }
     }
 
     /// Before tasks are pulled from `busiest`, 3.10 computes what all groups weigh there.
@@ -347,9 +365,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             activate(&mut to, shared, index, Enqueue::Move);
             check_preempt(&mut to, shared, index, Wake::default());
         }
-        if count > 0 && env.kind != BalanceKind::NewIdle {
-            to.balance.idle_ended(now);
-        }
         settle(&mut from, shared, self.host);
         if count > 0 {
             // A CPU that pulls for itself is about to pick: nothing to tell it.
@@ -437,7 +452,8 @@ fn busiest_queue<P: Policy>(
                 misfit => (misfit, 1),
             },
         };
-        if best.is_none_or(|(_, top, top_per)| value * top_per > top * per) {
+        let (top, top_per) = best.map_or((0, 1), |(_, top, top_per)| (top, top_per));
+        if value * top_per > top * per {
             best = Some((cpu, value, per));
         }
     }
@@ -459,6 +475,10 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
         return false;
     }
     let task = &rq.tasks[index];
+    // The kernel's own thread of a CPU is where it has to be.
+    if task.per_cpu && shared.config.balancer >= Balancer::V6_1 {
+        return false;
+    }
     if !task.allowed(env.dst) {
         env.some_pinned = true;
         if env.kind != BalanceKind::NewIdle

@@ -28,6 +28,9 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
     jiffies.min(most).max(1)
 }
 
+/// Who goes idle balances again after this long at the latest.
+const NEWIDLE_AT_MOST_NS: u64 = 1_000_000_000;
+
 /// `rq` has nothing to run: whether it should look for work elsewhere, and let go of itself for that. Not if nobody has any to spare, or if it
 /// is never idle for as long as a look takes.
 pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
@@ -49,7 +52,8 @@ pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>,
     if (shared.overloaded(rq.cpu) || balancer <= Balancer::V3_12) && rq.balance.avg_idle >= gate {
         return true;
     }
-    rq.balance.next_balance = rq.balance.next_balance.min(next_of(rq, shared, 0));
+    let at_most = shared.jiffies.now() + NEWIDLE_AT_MOST_NS;
+    rq.balance.next_balance = rq.balance.next_balance.min(next_of(rq, shared, 0)).min(at_most);
     false
 }
 
@@ -79,7 +83,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         drop(rq);
         let mut cost = 0;
         let mut pulled = 0;
-        let mut next_balance = u64::MAX;
+        let mut next_balance = shared.jiffies.now() + NEWIDLE_AT_MOST_NS;
         for position in 0..count {
             let mut rq = self.rqs.rq(cpu);
             next_balance = next_balance.min(next_of(&rq, shared, position));

@@ -120,11 +120,12 @@ pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 /// As [`activate`], for a task of class `kind`.
 #[inline]
 fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
+    let before = rq.nr_running;
     class::enqueue(rq, shared, kind, index, why);
     if !class::moves_delayed(rq, index, why) {
         rq.tasks[index].state = TaskState::Runnable;
     }
-    if rq.nr_running >= 2 {
+    if before < 2 && rq.nr_running >= 2 {
         shared.set_overloaded(rq.cpu, true);
     }
 }

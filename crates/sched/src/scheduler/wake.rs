@@ -144,7 +144,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         activate_as(&mut rq, self.shared, kind, index, why);
         check_preempt_as(&mut rq, self.shared, kind, index, wake);
         let now = self.now;
-        rq.balance.idle_ended(now);
+        // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2).
+        if !wake.fork || self.shared.config.balancer.is_early() {
+            rq.balance.idle_ended(now);
+        }
         time_slice(&rq, self.shared, self.host);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
         self.host.event(now, on, &event);

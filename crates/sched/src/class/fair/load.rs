@@ -5,6 +5,7 @@ use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
 use super::{Discipline, Fair};
 use crate::balance::Balancer;
+use crate::event::Running;
 use crate::features::Feature;
 use crate::kernels::Eevdf;
 use crate::rq::Rq;
@@ -41,7 +42,11 @@ pub(super) fn se_weight(weight: u64) -> u64 {
 pub(super) fn update_avgs(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
     let now = queue.pelt_clock(now);
     let group = se.as_group().is_some();
-    let runnable = if group { u64::from(entity.runnable_weight) } else { u64::from(entity.on_rq && !entity.delayed) };
+    let runnable = match (entity.delayed, group) {
+        (true, _) => 0,
+        (false, true) => u64::from(entity.runnable_weight),
+        (false, false) => u64::from(entity.on_rq),
+    };
     entity.update_avg(now, runnable, queue.curr == Some(se));
     queue.update_avg(now)
 }
@@ -188,6 +193,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.list_leaf(parent);
     }
 
+    /// A sleeping task leaves a CPU that idles, whose averages stand still: its own go on to now (`migrate_se_pelt_lag`, 5.19).
+    pub(crate) fn age_on_idle(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
+        if self.running != Running::Idle || shared.config.balancer < Balancer::V6_1 {
+            return;
+        }
+        let now = self.clock.pelt();
+        let (entity, queue) = self.class.both(se);
+        let weight = se_weight(entity.weight);
+        if entity.avg.last_update != 0 && entity.avg.accumulate(queue.pelt_clock(now), 0, 0, false) {
+            entity.avg.average(weight);
+        }
+    }
+
     /// Passes a queue's load on to the sum its group keeps of all CPUs, when it changed enough to matter.
     #[inline]
     pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
@@ -318,7 +336,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     fn update_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se, group: u32) {
-        if self.class.groups[group].cfs.weight == 0 || self.keeps_weight(shared, group) {
+        // 6.1 also gives one another weight that has just become empty.
+        let empty = self.class.groups[group].cfs.weight == 0 && shared.config.balancer != Balancer::V6_1;
+        if empty || self.keeps_weight(shared, group) {
             return;
         }
         let shares = self.calc_group_shares(shared, group);

@@ -295,6 +295,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         // A task that was never woken has nothing here to take along.
         if rq.class.entities[Se::task(task)].avg.last_update != 0 {
             rq.remove_entity_load_avg(Se::task(task));
+            rq.age_on_idle(shared, Se::task(task));
         }
         D::migrate(rq, task);
         let mut entity = rq.class.entities[Se::task(task)].clone();

@@ -6,6 +6,7 @@ use super::quiet::Buddy;
 use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
+use crate::kernels::Eevdf;
 use crate::policy::{Dequeue, Enqueue};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -423,12 +424,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 self.enqueue_entity(shared, se, why);
                 why = Enqueue::Wakeup;
             } else {
-                self.update_load_avg(shared, se, Attach::Keep);
-                self.se_update_runnable(se);
-                self.update_cfs_group(shared, se);
-                if let Some(slice) = slice {
-                    self.set_slice(se, slice);
-                }
+                self.stays_queued(shared, se, slice);
             }
             let queue = &mut self.class.groups[cfs].cfs;
             queue.h_nr_queued += 1;
@@ -459,6 +455,17 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
+    /// A group's entity stays on its queue while something below has come or gone.
+    #[inline]
+    fn stays_queued(&mut self, shared: &Shared<Fair<D, T>>, se: Se, slice: Option<u64>) {
+        self.update_load_avg(shared, se, Attach::Keep);
+        self.se_update_runnable(se);
+        self.update_cfs_group(shared, se);
+        if let Some(slice) = slice {
+            self.set_slice(se, slice);
+        }
+    }
+
     /// Changes a queued group's slice, which its place in the order knows.
     fn set_slice(&mut self, se: Se, slice: u64) {
         if self.se(se).slice == slice {
@@ -483,11 +490,28 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if why != Dequeue::Delayed && !self.class.entities[Se::task(task)].delayed {
             self.util_est_dequeue(shared, task);
         }
-        let left = self.dequeue_entities(shared, Se::task(task), why, sleeps);
-        if sleeps {
+        // Since 6.12 (here) as of the last update, not as of now.
+        let before = shared.config.eevdf >= Eevdf::V6_12;
+        if sleeps && before {
             self.util_est_update(shared, task);
         }
+        let only_idle = self.is_only_idle(0);
+        let left = self.dequeue_entities(shared, Se::task(task), why, sleeps);
+        if sleeps && !before {
+            self.util_est_update(shared, task);
+        }
+        if left && !only_idle && self.is_only_idle(1) && !shared.config.balancer.is_by_load() {
+            // Whoever has work that is worth more gives some at the next tick.
+            self.balance.next_balance = shared.jiffies.now();
+        }
         left
+    }
+
+    /// Whether nothing but idle tasks is here (`sched_idle_rq`), but for so many that are counted though they have left.
+    #[inline]
+    fn is_only_idle(&self, gone: u32) -> bool {
+        let idle = self.class.groups[ROOT].cfs.h_nr_idle;
+        idle > 0 && self.nr_running == idle + gone
     }
 
     /// Takes an entity, and the groups it leaves empty, off their queues. False when the entity itself stays, delayed.
@@ -518,14 +542,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                         return false;
                     }
                     leaving = false;
+                    slice = self.min_slice(shared, cfs);
+                    self.stays_queued(shared, se, slice);
                 }
             } else {
-                self.update_load_avg(shared, se, Attach::Keep);
-                self.se_update_runnable(se);
-                self.update_cfs_group(shared, se);
-                if let Some(slice) = slice {
-                    self.set_slice(se, slice);
-                }
+                self.stays_queued(shared, se, slice);
             }
             let queue = &mut self.class.groups[cfs].cfs;
             queue.h_nr_queued -= tasks;

@@ -179,7 +179,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             self.host.event(self.now, cpu, &event);
             carry(&mut from, &mut to, shared, index);
             to.resched();
-            to.balance.idle_ended(self.now);
             settle(&mut from, shared, self.host);
             settle(&mut to, shared, self.host);
             return true;
