@@ -278,7 +278,7 @@ pub(crate) struct Run {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; see `vruntime kernels` [default: 6.12]
+    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` [default: 6.12]
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
     /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` [default: 8]

@@ -23,7 +23,6 @@ use super::traced::{fit, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::places::Places;
-use crate::plan;
 use crate::plan::{Plan, machine_words, plan, series};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::{Ended, input, interrupt, machine, output};
@@ -292,7 +291,9 @@ impl Reading {
             let numbers = named.split(['-', '+']).next().unwrap_or_default().split('.');
             numbers.clone().all(|number| number.parse::<u32>().is_ok())
                 && (numbers.count() > 2 || named.contains('-'))
-                && plan::parse_kernel(named).is_err()
+                && vruntime_sched::kernel(named).is_err()
+                // Features and tunables are a kernel's of the user's own.
+                && !named.contains(|letter: char| letter.is_ascii_uppercase() || letter == '=')
         };
         let release = named.filter(is_release).map(str::to_owned).or_else(|| self.release.clone());
         let kernel = match named {

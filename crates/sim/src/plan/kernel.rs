@@ -23,13 +23,31 @@ pub fn series(version: &str) -> String {
     version.split(['-', '+']).next().unwrap_or_default().split('.').take(2).collect::<Vec<&str>>().join(".")
 }
 
-/// A kernel with features and tunables of its own, and what is to be known of them.
+/// The release that a kernel's name says (`uname -r`), and the parts behind it: of `6.18.44-fc-v657+NO_RUN_TO_PARITY`, or of `6.12.117+deb13-amd64`,
+/// whose `+` is the release's own.
+fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
+    let mut numbers = name.split('-').next().unwrap_or_default().split('.');
+    let numbered = numbers.clone().count() == 3 && numbers.all(|number| number.parse::<u32>().is_ok());
+    if !numbered {
+        return None;
+    }
+    match parts.split_first() {
+        Some((first, rest)) if !first.contains('=') && first.contains(|letter: char| letter.is_ascii_lowercase()) => {
+            Some((format!("{name}+{first}"), rest))
+        }
+        _ => Some((name.to_owned(), parts)),
+    }
+}
+
+/// A kernel by its name, or by a release of it, with features and tunables of its own; and what is to be known of them.
 ///
 /// ```
 /// use vruntime_sim::plan::parse_kernel;
 ///
 /// let (kernel, notes) = parse_kernel("6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000")?;
 /// assert_eq!((kernel.name, notes.len()), ("6.12", 0));
+/// // As `uname -r` has it; where releases of one kernel are known to differ, it is that one ([`Kernel::as_of`]).
+/// assert_eq!(parse_kernel("6.12.117+deb13-amd64+NO_PLACE_LAG")?.0.name, "6.12");
 /// let error = parse_kernel("6.12+base_slice=3").unwrap_err();
 /// assert_eq!(error.to_string(), "there is no tunable `base_slice`");
 /// # Ok::<(), vruntime_sim::plan::Error>(())
@@ -41,7 +59,18 @@ pub fn series(version: &str) -> String {
 pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     let parts: Vec<&str> = text.split('+').map(str::trim).collect();
     let (name, parts) = parts.split_first().map_or(("", &[][..]), |(name, parts)| (*name, parts));
-    let mut parsed = kernel(name).map_err(ErrorKind::Unknown)?;
+    let (mut parsed, parts) = match kernel(name) {
+        Ok(parsed) => (parsed, parts),
+        Err(unknown) => {
+            let of_series = || {
+                let (release, parts) = release(name, parts)?;
+                let mut parsed = kernel(&series(&release)).ok()?;
+                parsed.as_of(&release);
+                Some((parsed, parts))
+            };
+            of_series().ok_or(ErrorKind::Unknown(unknown))?
+        }
+    };
     let mut notes = Vec::new();
     let given = |part: &&str| Given::PartOf { part: (*part).to_owned(), kernel: text.to_owned() };
     note::overridden(parts, |part| part_name(part), given, &mut notes);

@@ -248,7 +248,8 @@ impl Planner<'_> {
         };
         let (mut kernel, notes) = parsed;
         self.notes.extend(notes);
-        if let Some(release) = self.input.release() {
+        // A release that is asked for goes before the recorded one.
+        if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
             kernel.as_of(release);
         }
         Ok((name, kernel))

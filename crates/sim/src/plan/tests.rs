@@ -128,3 +128,24 @@ fn what_cannot_be_planned_is_told_with_its_place() {
     let costs = Some("vmm".to_owned());
     assert_eq!(refused("", &Overrides { costs, ..none }).1, "");
 }
+
+#[test]
+fn a_release_names_its_kernel() {
+    let of = |text: &str| format!("{:?}", parse_kernel(text).unwrap().0);
+    for release in ["6.12.4", "6.12.9-amd64", "6.12.117+deb13-cloud-amd64", "6.12.4+RUN_TO_PARITY"] {
+        assert_eq!(of(release), of("6.12"), "{release}");
+    }
+    assert_eq!(of("6.1.0-18-amd64"), of("6.1"));
+    assert_eq!(of("6.12.117+deb13-amd64+NO_PLACE_LAG"), of("6.12+NO_PLACE_LAG"));
+    let late = of("6.18.44-fc-v657+base_slice_ns=3000000");
+    let mut expected = parse_kernel("6.18+base_slice_ns=3000000").unwrap().0;
+    assert_ne!(late, format!("{expected:?}"));
+    expected.as_of("6.18.44-fc-v657");
+    assert_eq!(late, format!("{expected:?}"));
+    // One of no kernel on offer, and what is no release, are refused as before.
+    for (name, message) in [("6.13.2", "`6.13.2`"), ("6.12.x", "`6.12.x`"), ("6.12.4+nonsense=1", "`nonsense`")] {
+        let error = parse_kernel(name).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    assert_eq!(planned("kernel = \"6.18.44\"", &Overrides::default()).kernel, "6.18.44");
+}
