@@ -87,6 +87,12 @@ pub(crate) struct SchedGroup {
     shared_imbalance: Option<Arc<AtomicBool>>,
     /// Load could not be moved for the affinity of tasks here: the level above should help.
     imbalance: AtomicBool,
+    /// It is a core of several CPUs (`SD_SHARE_CPUCAPACITY`).
+    pub(crate) smt: bool,
+    /// Balancing spreads its tasks over its siblings (`SD_PREFER_SIBLING`).
+    pub(crate) prefers_sibling: bool,
+    /// How many cores.
+    pub(crate) cores: u32,
     pub(crate) cpus: Vec<CpuId>,
     /// The CPUs that balance for it, if not all: those to which the group is their own (`group_balance_mask`).
     balancers: Option<Vec<CpuId>>,
@@ -105,10 +111,14 @@ impl SchedGroup {
     fn new(topology: &Topology, cpus: Vec<CpuId>) -> Self {
         let capacity = |cpu: &CpuId| u64::from(topology.place(*cpu).capacity);
         let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let cores = cpus.iter().map(|&cpu| topology.place(cpu).core).collect::<BTreeSet<u32>>().len();
         let mut group = Self {
             part: Part::Cpus(0..0),
             more_parts: Box::default(),
             weight: cpus.len() as u32,
+            smt: cores == 1 && cpus.len() > 1,
+            prefers_sibling: false,
+            cores: cores as u32,
             capacity: cpus.iter().map(capacity).sum(),
             min_capacity: cpus.iter().map(capacity).min().unwrap_or(1024),
             max_capacity: cpus.iter().map(capacity).max().unwrap_or(1024),
@@ -191,8 +201,6 @@ pub(crate) struct Domain {
     pub(crate) cache_nice_tries: u32,
     /// The CPUs share a last-level cache.
     pub(crate) share_llc: bool,
-    /// Balancing here spreads tasks over the groups of the level below.
-    pub(crate) child_prefers_sibling: bool,
     /// Its CPUs are of different capacities.
     pub(crate) asym_capacity: bool,
     /// It has CPUs of every capacity there is.
@@ -557,13 +565,12 @@ fn domain(
     // rings) give each CPU to the first group that has it.
     let mut groups: Vec<SchedGroup> = Vec::new();
     let mut covered = CpuMask::with_capacity(topology.nr_cpus());
-    let mut child_level = None;
+    let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
     for cpu in span.iter_from(first) {
         if covered.contains(cpu) {
             continue;
         }
         let child = chains[cpu.index()].last().map(|&id| &all[id as usize]);
-        child_level = child_level.max(child.map(|child| child.level));
         let mut mask = CpuMask::with_capacity(topology.nr_cpus());
         match child {
             Some(child) => child.span.and(span).iter().for_each(|member| mask.insert(member)),
@@ -573,9 +580,10 @@ fn domain(
         for &member in &cpus {
             covered.insert(member);
         }
-        groups.push(SchedGroup::new(topology, cpus));
+        let mut group = SchedGroup::new(topology, cpus);
+        group.prefers_sibling = child.is_some_and(|child| !matches!(child.level, Level::Numa(_))) && here == 1;
+        groups.push(group);
     }
-    let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
     let weight = span.count() as u32;
     let first_place = topology.place(first);
     let share_llc = span.iter().all(|cpu| topology.place(cpu).llc == first_place.llc);
@@ -590,7 +598,6 @@ fn domain(
         busy_factor: numbers.busy_factor,
         cache_nice_tries: numbers.cache_nice_tries,
         share_llc,
-        child_prefers_sibling: child_level.is_some_and(|level| !matches!(level, Level::Numa(_))) && here == 1,
         asym_capacity: here > 1,
         asym_capacity_full: here > 1 && here == capacities,
         serialize: matches!(numbers.level, Level::Numa(_)),

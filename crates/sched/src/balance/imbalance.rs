@@ -36,18 +36,19 @@ fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats, 
     if kind == BalanceKind::Busy || there == 0 {
         return 0;
     }
-    let (cores_here, cores_there) = (u64::from(local.weight), u64::from(busiest.weight));
-    let mut imbalance = if cores_here == cores_there {
-        there.saturating_sub(here)
-    } else {
-        let cross = (cores_here * there).saturating_sub(cores_there * here);
-        let normalized = 2 * cross + cores_here + cores_there;
-        normalized / (cores_here + cores_there)
-    };
-    if imbalance <= 1 && here == 0 && there > 1 {
-        imbalance = 2;
+    let (cores_here, cores_there) = (u64::from(local.cores), u64::from(busiest.cores));
+    if cores_here == cores_there {
+        return there.saturating_sub(here);
     }
-    imbalance
+    let cross = (cores_here * there).saturating_sub(cores_there * here);
+    let normalized = 2 * cross + cores_here + cores_there;
+    let imbalance = normalized / (cores_here + cores_there);
+    if imbalance <= 1 && here == 0 && there > 1 { 2 } else { imbalance }
+}
+
+/// Whether tasks are to be spread over groups: up to 6.1 the group that balances decides, since then the busiest one.
+fn prefers_sibling(balancer: Balancer, local: &GroupStats, busiest: &GroupStats) -> bool {
+    if balancer <= Balancer::V6_1 { local.prefers_sibling } else { busiest.prefers_sibling }
 }
 
 /// Whether anything should be moved, and how much (`find_busiest_group`).
@@ -75,14 +76,18 @@ pub(crate) fn find(
         {
             return None;
         }
-        let siblings = domain.child_prefers_sibling
+        let siblings = prefers_sibling(balancer, local, busiest)
             && local.kind == GroupType::HasSpare
             && sibling_imbalance(balancer, kind, local, busiest) > 1;
         if !siblings && busiest.kind != GroupType::Overloaded {
-            let settled = kind == BalanceKind::Busy
-                || (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1)
+            if kind == BalanceKind::Busy {
+                return None;
+            }
+            // A CPU with a core of its own may pull from one that shares its core.
+            let separates = busiest.kind == GroupType::SmtBalance && local.smt != busiest.smt;
+            let settled = (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1)
                 || busiest.h_nr_running == 1;
-            if settled {
+            if settled && !separates {
                 return None;
             }
         }
@@ -128,8 +133,8 @@ fn calculate(
         }
         // A lone task beside real-time ones.
         GroupType::Misfit => return Imbalance { migration: MigrationType::Load, amount: busiest.misfit },
-        // Whatever can move should: affinity will limit it.
-        GroupType::Imbalanced => return tasks(1),
+        // One fewer on that core. Or, where affinity will limit it, whatever can move should.
+        GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
         _ => {}
     }
     if local.kind == GroupType::HasSpare {
@@ -141,7 +146,7 @@ fn calculate(
             }
             return Imbalance { migration: MigrationType::Util, amount };
         }
-        let difference = if busiest.weight == 1 || domain.child_prefers_sibling {
+        let difference = if busiest.weight == 1 || prefers_sibling(balancer, local, busiest) {
             sibling_imbalance(balancer, kind, local, busiest)
         } else {
             u64::from(local.idle_cpus.saturating_sub(busiest.idle_cpus))

@@ -119,10 +119,16 @@ pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
     if known.load(Relaxed) {
         return;
     }
-    let mut others = domains.smt_siblings(cpu).into_iter().flat_map(CpuMask::iter).filter(|&other| other != cpu);
-    if others.all(|other| shared.cpu(other).is_idle()) {
+    if siblings_are_idle(shared, cpu) {
         known.store(true, Relaxed);
     }
+}
+
+/// Whether the other threads of a CPU's core are idle (`is_core_idle`).
+#[inline]
+pub(crate) fn siblings_are_idle<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
+    let core = shared.domains.smt_siblings(cpu);
+    core.into_iter().flat_map(CpuMask::iter).all(|other| other == cpu || shared.cpu(other).is_idle())
 }
 
 /// A CPU's state in one of its domains.

@@ -63,11 +63,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         for cpu in group.balancers().iter().copied().filter(idle) {
             let whole_core = self.shared.config.balancer <= Balancer::V6_1
                 || domain.level == super::domains::Level::Smt
-                || self
-                    .shared
-                    .domains
-                    .smt_siblings(cpu)
-                    .is_none_or(|core| core.iter().all(|sibling| self.shared.cpu(sibling).is_idle()));
+                || super::siblings_are_idle(self.shared, cpu);
             if whole_core {
                 return cpu == dst;
             }

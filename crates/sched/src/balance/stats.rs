@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::{Balancer, siblings_are_idle};
 use super::domains::{Domain, Domains, SchedGroup};
 use super::sums::Sums;
 use crate::class::fair::capacity_greater;
@@ -21,6 +22,8 @@ pub(crate) enum GroupType {
     FullyBusy,
     /// A task is too big for its CPU.
     Misfit,
+    /// A core several of whose CPUs are in use, as an idle CPU that balances sees it (from 6.6 on).
+    SmtBalance,
     /// Affinity kept a lower level from balancing.
     Imbalanced,
     /// Its tasks get less than they could use.
@@ -38,6 +41,10 @@ pub(crate) struct GroupStats {
     pub(crate) h_nr_running: u32,
     pub(crate) idle_cpus: u32,
     pub(crate) weight: u32,
+    pub(crate) cores: u32,
+    /// It is one core of several CPUs.
+    pub(crate) smt: bool,
+    pub(crate) prefers_sibling: bool,
     pub(crate) capacity: u64,
     pub(crate) misfit: u64,
     /// Load per capacity, of 1024; only for overloaded groups, or where nothing else is compared.
@@ -58,6 +65,9 @@ impl GroupStats {
             h_nr_running: sums.h_nr_running(),
             idle_cpus: sums.idle_cpus(),
             weight: group.weight,
+            cores: group.cores,
+            smt: group.smt,
+            prefers_sibling: group.prefers_sibling,
             capacity: group.capacity_of(shared),
             misfit: 0,
             avg_load: 0,
@@ -103,18 +113,26 @@ impl GroupStats {
     }
 
     /// Whether this group should rather be relieved than `busiest`.
-    fn busier_than(&self, busiest: &Self) -> bool {
+    fn busier_than(&self, busiest: &Self, balancer: Balancer) -> bool {
         if self.kind != busiest.kind {
             return self.kind > busiest.kind;
         }
+        let has_less_room = || {
+            self.idle_cpus < busiest.idle_cpus
+                || (self.idle_cpus == busiest.idle_cpus && self.nr_running > busiest.nr_running)
+        };
         match self.kind {
-            GroupType::Overloaded | GroupType::FullyBusy => self.avg_load > busiest.avg_load,
+            GroupType::Overloaded => self.avg_load > busiest.avg_load,
             GroupType::Imbalanced => false,
             GroupType::Misfit => self.misfit > busiest.misfit,
-            GroupType::HasSpare => {
-                self.idle_cpus < busiest.idle_cpus
-                    || (self.idle_cpus == busiest.idle_cpus && self.nr_running > busiest.nr_running)
+            GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
+            // Up to 6.1 the first of such groups, since then the last, or the first that is a core of several CPUs.
+            GroupType::SmtBalance | GroupType::FullyBusy => balancer > Balancer::V6_1 && !busiest.smt,
+            // Rather a CPU with a core of its own than a core one of whose CPUs is in use: that would be idle after.
+            GroupType::HasSpare if balancer > Balancer::V6_1 && self.smt != busiest.smt => {
+                !self.smt || self.h_nr_running > 1
             }
+            GroupType::HasSpare => has_less_room(),
         }
     }
 }
@@ -149,6 +167,8 @@ impl<'a> DomainStats<'a> {
     ) -> Self {
         let squeezes = kind != BalanceKind::Busy && shared.pressed() && !domain.asym_capacity;
         let by_average = shared.config.features.has(Feature::OldGroupAvg);
+        let balancer = shared.config.balancer;
+        let separates = kind != BalanceKind::Busy && balancer > Balancer::V6_1 && shared.domains.smt();
         let mut local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         if by_average {
             local.avg_load = local.load * 1024 / local.capacity.max(1);
@@ -174,6 +194,9 @@ impl<'a> DomainStats<'a> {
                     found.kind = GroupType::Misfit;
                 }
             }
+            if separates && group.smt && found.h_nr_running > 1 {
+                found.kind = found.kind.max(GroupType::SmtBalance);
+            }
             stats.total_load += found.load;
             stats.total_capacity += found.capacity;
             stats.overloaded_cpu |= found.overloaded_cpu;
@@ -185,7 +208,7 @@ impl<'a> DomainStats<'a> {
                 found.avg_load = found.load * 1024 / found.capacity.max(1);
             }
             let busier = stats.busiest.as_ref().is_none_or(|(_, busiest)| {
-                if by_average { found.avg_load > busiest.avg_load } else { found.busier_than(busiest) }
+                if by_average { found.avg_load > busiest.avg_load } else { found.busier_than(busiest, balancer) }
             });
             if busier && !(domain.asym_capacity && stats.beyond_help(shared, group, &found, cpu)) {
                 stats.busiest = Some((group, found));
@@ -209,15 +232,19 @@ impl DomainStats<'_> {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = group.capacity_range(shared);
         match found.kind {
-            // This CPU is no bigger, or has enough to do.
-            GroupType::Misfit => !capacity_greater(own, most) || self.local.kind != GroupType::HasSpare,
+            // This CPU is no bigger, or has enough to do, or (seen in 6.12) shares its core with somebody.
+            GroupType::Misfit => {
+                !capacity_greater(own, most)
+                    || self.local.kind != GroupType::HasSpare
+                    || (shared.config.balancer >= Balancer::V6_12 && !siblings_are_idle(shared, cpu))
+            }
             // Tasks do not compete there, and here they would be slower. That is asked of groups that compare with the
             // busiest so far, which at first is one with room.
             GroupType::HasSpare | GroupType::FullyBusy => {
                 let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |(_, busiest)| busiest.kind);
                 found.kind == so_far && capacity_greater(least, own)
             }
-            GroupType::Imbalanced | GroupType::Overloaded => false,
+            GroupType::SmtBalance | GroupType::Imbalanced | GroupType::Overloaded => false,
         }
     }
 }

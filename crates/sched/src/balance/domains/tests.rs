@@ -23,7 +23,7 @@ fn domains_are_those_of_the_recorded_machines() {
     let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12, Features::default());
     let (_, pkg) = domains.of(CpuId(5)).nth(1).unwrap();
     assert_eq!((pkg.min_interval, pkg.max_interval, pkg.groups.len()), (8 * MS, 16 * MS, 2));
-    assert!(!pkg.share_llc && pkg.child_prefers_sibling);
+    assert!(!pkg.share_llc && pkg.groups.iter().all(|group| group.prefers_sibling));
     assert_eq!(domains.llc_domain(CpuId(5)).unwrap().weight, 4);
 }
 

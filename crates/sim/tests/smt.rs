@@ -1,0 +1,58 @@
+//! Cores with several threads beside cores with one, as Intel's hybrids have them.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, MigrateCause};
+use vruntime_sched::{CpuPlace, Topology};
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+/// One cache, and one core after the other with so many threads.
+fn machine(threads: &[u32]) -> Topology {
+    let cores = (0..).zip(threads).flat_map(|(core, &threads)| (0..threads).map(move |_| core));
+    let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
+    Topology::new(cores.map(place).collect(), None).unwrap()
+}
+
+/// Has the CPUs for 100 ms, and may then go where it likes.
+fn freed(name: &str, cpus: &[u32]) -> Task {
+    let mut held = phase(vec![Op::Run { work: 100 * MS }], Repeat::Times(1));
+    held.settings.cpus = Some(cpus.to_vec());
+    let mut free = phase(vec![Op::Run { work: 5000 * MS }], Repeat::Times(1));
+    free.settings.cpus = Some((0..4).collect());
+    task(name, vec![held, free])
+}
+
+/// Where tasks that ran were pushed, once they were free.
+fn pushed(kernel: &str, threads: &[u32], tasks: Vec<Task>) -> Vec<(u32, u32)> {
+    let mut config = Config { duration: Some(2000 * MS), ..exact(kernel, "core:4") };
+    config.machine.topology = machine(threads);
+    let mut log = Log::default();
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    log.pick(|_, event| match event {
+        Event::Migrate { from, to, cause: MigrateCause::Active, .. } => Some((from.0, to.0)),
+        _ => None,
+    })
+}
+
+/// Two tasks share a core, and a core of one thread is idle: since 6.6 it takes one of them. To 6.1 the idle CPU had one idle CPU more than
+/// the core that is full, which was no difference.
+#[test]
+fn an_idle_core_of_one_thread_relieves_one_of_two() {
+    let both = || vec![freed("a", &[0]), freed("b", &[1]), freed("c", &[2])];
+    let from_pair = |kernel: &str| pushed(kernel, &[2, 1, 1], both());
+    assert_eq!(from_pair("6.1"), []);
+    for kernel in ["6.6", "6.12", "6.18"] {
+        let moves = from_pair(kernel);
+        assert!(matches!(moves[..], [(0 | 1, 3)]), "{kernel}: {moves:?}");
+    }
+}
+
+/// The other way round nobody is moved: a core of one thread has its task, and of the two threads that are idle beside it none is better.
+#[test]
+fn a_core_with_one_thread_in_use_is_left_alone() {
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        assert_eq!(pushed(kernel, &[2, 1, 1], vec![freed("a", &[0]), freed("b", &[2])]), [], "{kernel}");
+    }
+}
