@@ -17,7 +17,7 @@ use crate::list::TaskList;
 use crate::loadavg::RqLoad;
 use crate::policy::Policy;
 use crate::shared::{Preemption, Shared};
-use crate::task::Task;
+use crate::task::{NIL, Task};
 use crate::tunables::Tunables;
 use crate::uclamp::RqUclamp;
 
@@ -298,6 +298,12 @@ impl<P: Policy> Rq<P> {
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         self.movable.first()
+    }
+
+    /// The one that ran longest ago but for `index` and those before it.
+    pub(crate) fn listed_after(&self, index: u32) -> Option<u32> {
+        let after = self.tasks[index].after;
+        (after != NIL).then_some(after)
     }
 
     /// The queued tasks of the policy, those it holds back and the running one included, the one that ran longest ago first: the order in

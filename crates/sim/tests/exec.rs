@@ -4,6 +4,7 @@ mod support;
 
 use support::*;
 use vruntime_sched::event::{Event, MigrateCause, Running};
+use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::Config;
 use vruntime_workload::program::*;
 
@@ -19,8 +20,12 @@ fn execs(config: &Config, tasks: Vec<Task>) -> (Log, Vec<(u64, u32, u32)>) {
 
 /// `loader` shares CPU 0 with a hog until it may run anywhere, and then execs.
 fn loader_and_hog() -> Vec<Task> {
+    loader_and_hog_on(&[0, 1])
+}
+
+fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
     let tied = phase(vec![run(2_500)], Repeat::Times(1));
-    let free = Phase { settings: Settings { cpus: Some(vec![0, 1]), ..Settings::default() }, ..tied.clone() };
+    let free = Phase { settings: Settings { cpus: Some(cpus.to_vec()), ..Settings::default() }, ..tied.clone() };
     let free = Phase { ops: vec![Op::Exec, run(2_500)], ..free };
     vec![pinned(task("loader", vec![tied, free]), &[0]), pinned(once("hog", vec![run(20_000)]), &[0])]
 }
@@ -71,4 +76,35 @@ fn execs_spread_over_packages() {
         assert_eq!(to, [1, 2, 3, 4, 5, 6, 7], "{kernel}");
         assert!((0..8).all(|index| log.exit(&format!("t{index}")).unwrap() < 7 * MS), "{kernel}");
     }
+}
+
+/// Two nodes of one CPU, so far from each other.
+fn nodes(kernel: &str, distance: u32) -> Config {
+    let mut config = exact(kernel, "2");
+    config.machine.hz = 100;
+    let place = |cpu| CpuPlace { core: cpu, cluster: cpu, llc: cpu, package: cpu, node: cpu, capacity: 1024 };
+    let table = vec![vec![10, distance], vec![distance, 10]];
+    config.machine.topology = Topology::new((0..2).map(place).collect(), Some(table)).unwrap();
+    config
+}
+
+/// Nodes farther away than 30 are the balancer's alone.
+#[test]
+fn a_task_that_execs_does_not_go_to_a_far_node() {
+    for kernel in ["3.10", "3.18", "6.1", "6.12", "6.18"] {
+        let moves = |distance| execs(&nodes(kernel, distance), loader_and_hog()).1.len();
+        assert_eq!((moves(30), moves(31)), (1, 0), "{kernel}");
+    }
+}
+
+/// Of the group that is compared only the CPUs count on which the task may run: the one that is idle over there is not for it.
+#[test]
+fn cpus_on_which_a_task_may_not_run_attract_it_nowhere() {
+    let mut config = exact("6.12", "pack:2 core:2");
+    config.machine.hz = 10;
+    let mut tasks = loader_and_hog_on(&[0, 1, 2]);
+    // CPU 3 is idle.
+    tasks.push(pinned(once("near", vec![run(20_000)]), &[1]));
+    tasks.push(pinned(once("far", vec![run(20_000)]), &[2]));
+    assert_eq!(execs(&config, tasks).1, []);
 }

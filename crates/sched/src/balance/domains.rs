@@ -207,9 +207,15 @@ pub(crate) struct Domain {
     pub(crate) asym_capacity_full: bool,
     /// Only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
+    /// Its nodes are farther from each other than [`RECLAIM_DISTANCE`].
+    pub(crate) far: bool,
     /// Up to so many tasks in a group, a difference of two between NUMA nodes is left alone (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
 }
+
+/// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer moves tasks there
+/// (`node_reclaim_distance`; it is 32 on AMD's machines since 5.4, which are not told from others here).
+const RECLAIM_DISTANCE: u32 = 30;
 
 /// The numbers of a level.
 #[derive(Clone, Copy)]
@@ -502,6 +508,12 @@ impl Domains {
         self.chains[cpu.index()].iter().map(|&id| (id, &self.all[id as usize]))
     }
 
+    /// Those within which a task is placed that wakes, forks or execs, from the lowest up.
+    #[inline]
+    pub(crate) fn near(&self, cpu: CpuId) -> impl DoubleEndedIterator<Item = &Domain> {
+        self.of(cpu).map(|(_, domain)| domain).filter(|domain| !domain.far)
+    }
+
     /// The domain of a CPU at a position in its hierarchy.
     #[inline]
     pub(crate) fn at(&self, cpu: CpuId, position: usize) -> Option<&Domain> {
@@ -601,6 +613,7 @@ fn domain(
         asym_capacity: here > 1,
         asym_capacity_full: here > 1 && here == capacities,
         serialize: matches!(numbers.level, Level::Numa(_)),
+        far: matches!(numbers.level, Level::Numa(index) if topology.distances()[index as usize] > RECLAIM_DISTANCE),
         imb_numa_nr: 0,
     }
 }

@@ -85,8 +85,7 @@ pub(crate) fn find(
             }
             // A CPU with a core of its own may pull from one that shares its core.
             let separates = busiest.kind == GroupType::SmtBalance && local.smt != busiest.smt;
-            let settled = (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1)
-                || busiest.h_nr_running == 1;
+            let settled = (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1) || busiest.h_nr_running == 1;
             if settled && !separates {
                 return None;
             }

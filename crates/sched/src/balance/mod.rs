@@ -3,6 +3,7 @@
 pub mod active;
 pub(crate) mod by_load;
 pub(crate) mod cpu_load;
+mod detach;
 pub mod domains;
 pub(crate) mod early;
 mod imbalance;

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::active::Push;
+use super::detach::{Env, detach_one, detach_tasks};
 use super::domains::{Domain, Domains};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::DomainStats;
@@ -10,14 +11,12 @@ use super::{Balancer, by_load};
 use crate::class::fair::{capacity_greater, energy_aware};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
-use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{activate, check_preempt, deactivate, settle};
+use crate::scheduler::{activate, check_preempt, settle};
 use crate::shared::Shared;
-use crate::task::{SchedPolicy, TaskState};
 use crate::tunables::Tunables;
 
 /// The balancer at work.
@@ -26,21 +25,6 @@ pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub(crate) shared: &'a Shared<P>,
     pub(crate) host: &'a mut H,
     pub(crate) now: u64,
-}
-
-/// One attempt to pull.
-struct Env<'d> {
-    domain: &'d Domain,
-    position: usize,
-    dst: CpuId,
-    kind: BalanceKind,
-    cause: MigrateCause,
-    imbalance: Imbalance,
-    all_pinned: bool,
-    some_pinned: bool,
-    /// Another CPU of our group that a pinned task could go to.
-    new_dst: Option<CpuId>,
-    failed: u32,
 }
 
 /// What came of balancing a domain.
@@ -149,6 +133,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 all_pinned: !by_load,
                 some_pinned: false,
                 new_dst: None,
+                tried: CpuMask::new(),
                 failed,
             };
             if shared.cpu(busiest).nr_running() > 1 {
@@ -159,12 +144,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 while let Some(other) = env.new_dst.take()
                     && env.imbalance.amount > 0
                 {
+                    env.tried.insert(env.dst);
                     env.dst = other;
-                    let more = self.pull(&mut env, busiest);
-                    pulled += more;
-                    if more == 0 {
-                        break;
-                    }
+                    pulled += self.pull(&mut env, busiest);
                 }
                 env.dst = dst;
                 // What could not move for affinity is a matter for the level above.
@@ -329,40 +311,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         from.update_clock(self.now);
         to.update_clock(self.now);
-        let most = shared.config.tunables.nr_migrate().min(from.nr_running);
-        let mut moved = alloc::vec::Vec::new();
-        let mut looked = 0;
-        // Where the walk began: a task that cannot move goes to the other end of the list.
-        let mut left = from.nr_ordinary();
-        while let Some(index) = from.oldest() {
-            if env.imbalance.amount == 0 || left == 0 {
-                break;
-            }
-            // Never take the last one.
-            if env.kind != BalanceKind::Busy && from.nr_running <= 1 {
-                break;
-            }
-            looked += 1;
-            left -= 1;
-            if looked > most {
-                break;
-            }
-            if !may_migrate(&mut from, shared, env, &to, index) || !fits_imbalance(&mut from, shared, env, index) {
-                from.relist(index);
-                continue;
-            }
-            // A sleeper whose dequeue was delayed moves as any other, and waits over there to be picked and to leave.
-            deactivate(&mut from, shared, index, Dequeue::Move);
-            P::detach(&mut from, shared, index);
-            let mut task = from.take(shared, index);
-            task.migrated = true;
-            task.last_ran = 0;
-            moved.push(task);
-            // A CPU without work is in a hurry.
-            if env.kind == BalanceKind::NewIdle {
-                break;
-            }
-        }
+        let mut moved = match env.cause {
+            MigrateCause::Active => detach_one(&mut from, shared, env, &to).into_iter().collect(),
+            _ => detach_tasks(&mut from, shared, env, &to),
+        };
         let count = moved.len() as u32;
         let now = self.now;
         // Since they are detached first and attached then (3.18), whoever was found last comes first.
@@ -411,6 +363,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             all_pinned: false,
             some_pinned: false,
             new_dst: None,
+            tried: CpuMask::new(),
             failed: u32::MAX,
         };
         if self.pull(&mut env, src) > 0 && !shared.config.balancer.is_by_load() {
@@ -470,100 +423,6 @@ fn busiest_queue<P: Policy>(
         }
     }
     best.map(|(cpu, _, _)| cpu)
-}
-
-/// `can_migrate_task`.
-fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
-    let task = &rq.tasks[index];
-    // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14.
-    let delayed = task.state == TaskState::Sleeping;
-    if delayed && !shared.config.balancer.counts_delayed() && env.imbalance.migration != MigrationType::Load {
-        return false;
-    }
-    if P::limit_forbids_move(rq, shared, index, to) {
-        return false;
-    }
-    if env.failed == 0 && env.cause != MigrateCause::Active && P::has_run_ahead(rq, shared, index, to) {
-        return false;
-    }
-    let task = &rq.tasks[index];
-    // The kernel's own thread of a CPU is where it has to be.
-    if task.per_cpu && shared.config.balancer >= Balancer::V6_1 {
-        return false;
-    }
-    if !task.allowed(env.dst) {
-        env.some_pinned = true;
-        if env.kind != BalanceKind::NewIdle
-            && env.new_dst.is_none()
-            && env.cause != MigrateCause::Active
-            && let Some(group) = env.domain.groups.iter().find(|group| group.mask.contains(env.dst))
-        {
-            env.new_dst = group.balancers().iter().copied().find(|&cpu| cpu != env.dst && task.allowed(cpu));
-        }
-        rq.tasks[index].migrations.affine += 1;
-        return false;
-    }
-    env.all_pinned = false;
-    if rq.curr == Some(index) {
-        rq.tasks[index].migrations.running += 1;
-        return false;
-    }
-    if env.cause == MigrateCause::Active {
-        return true;
-    }
-    let hot = is_hot(rq, shared, env, to, index);
-    let forced = env.failed > env.domain.cache_nice_tries;
-    if hot {
-        let count = &mut rq.tasks[index].migrations;
-        *(if forced { &mut count.forced } else { &mut count.hot }) += 1;
-    }
-    forced || !hot
-}
-
-/// Whether a task's cache is still warm where it is.
-fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, index: u32) -> bool {
-    let task = &rq.tasks[index];
-    if task.policy == SchedPolicy::Idle || env.domain.level == super::domains::Level::Smt {
-        return false;
-    }
-    if to.nr_running > 0 && P::sticky(rq, shared, index) {
-        return true;
-    }
-    let since = rq.clock.now().saturating_sub(task.last_ran);
-    task.last_ran != 0 && since < shared.config.tunables.migration_cost_ns()
-}
-
-/// Whether moving the task does not overshoot; takes it off the imbalance. With each failure the bound is relaxed.
-fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, index: u32) -> bool {
-    let relaxed = |value: u64| value >> env.failed.min(63);
-    match env.imbalance.migration {
-        MigrationType::Task => env.imbalance.amount -= 1,
-        MigrationType::Load => {
-            let load = P::task_load(rq, shared, index).max(1);
-            if shared.config.features.has(Feature::LbMin) && load < 16 && env.failed == 0 {
-                return false;
-            }
-            let counted = if shared.config.balancer.is_by_load() { load / 2 } else { relaxed(load) };
-            if counted > env.imbalance.amount {
-                return false;
-            }
-            env.imbalance.amount = env.imbalance.amount.saturating_sub(load);
-        }
-        MigrationType::Util => {
-            let util = P::task_util(rq, index);
-            if relaxed(util) > env.imbalance.amount {
-                return false;
-            }
-            env.imbalance.amount = env.imbalance.amount.saturating_sub(util);
-        }
-        MigrationType::Misfit => {
-            if P::task_fits_cpu(rq, shared, index, rq.cpu) {
-                return false;
-            }
-            env.imbalance.amount = 0;
-        }
-    }
-    true
 }
 
 /// A fair task shares this CPU with real-time ones that leave it little.

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Balancer, siblings_are_idle};
 use super::domains::{Domain, Domains, SchedGroup};
 use super::sums::Sums;
+use super::{Balancer, siblings_are_idle};
 use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;

@@ -20,7 +20,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
     let mut target = prev;
     if on != prev && rq.tasks[task].allowed(on) {
         let domains: &Domains = &shared.domains;
-        let common = domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
+        let common = domains.near(on).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common
             && wake_affine(rq, shared, domain, task, on, wake)
         {
@@ -103,7 +103,7 @@ fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) 
     let now = rq.clock.now();
     let allowed = |cpu: &CpuId| rq.tasks[task].allowed(*cpu);
     let (mut cpu, mut below) = (on, u32::MAX);
-    while let Some((_, domain)) = domains.of(cpu).rfind(|(_, domain)| domain.weight < below) {
+    while let Some(domain) = domains.near(cpu).rfind(|domain| domain.weight < below) {
         below = domain.weight;
         let imbalance = 100 + (domain.imbalance_pct - 100) / 2;
         let (mut here, mut idlest): (u64, Option<(u64, &SchedGroup)>) = (0, None);

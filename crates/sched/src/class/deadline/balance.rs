@@ -202,7 +202,7 @@ pub(super) fn later_cpu<P: Policy>(
         return Some(cpu);
     }
     let here = good(&on);
-    for (_, domain) in shared.domains.of(cpu) {
+    for domain in shared.domains.near(cpu) {
         if here && domain.span.contains(on) {
             return Some(on);
         }

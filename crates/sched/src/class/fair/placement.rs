@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::energy_aware::find_energy_efficient_cpu;
-use super::entity::Se;
+use super::entity::{ROOT, Se};
 use super::{Discipline, Fair};
 use crate::balance::Balancer;
 use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
@@ -13,6 +13,7 @@ use crate::ids::CpuId;
 use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
+use crate::task::Affinity;
 use crate::tunables::Tunables;
 
 /// `select_task_rq_fair`. The task lies on `rq`, where it slept.
@@ -48,7 +49,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         let same = shared.topology.place(on).node == shared.topology.place(prev).node;
         target = if same { prev } else { on };
     } else if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
-        let common = shared.domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
+        let common = shared.domains.near(on).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             target = wake_affine(rq, shared, domain, task, on, wake);
             let wakeups = &mut rq.tasks[task].wakeups;
@@ -123,7 +124,9 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     }
     let load = rq.task_h_load(shared, task);
     let avg = &rq.class.entities[Se::task(task)].avg;
-    let runs = Runs { cpu: rq.cpu, load, util: avg.util_avg.max(u64::from(avg.util_est)), runnable: avg.runnable_avg };
+    let util = rq.class.groups[ROOT].cfs.avg.util_avg.saturating_sub(avg.util_avg);
+    let expected = rq.class.util_est.saturating_sub(u64::from(avg.util_est));
+    let runs = Runs { cpu: rq.cpu, load, util_without: util.max(expected), runnable: avg.runnable_avg };
     find_idlest(rq, shared, task, rq.cpu, Some(&runs))
 }
 
@@ -348,6 +351,8 @@ enum Crowd {
     FullyBusy,
     /// The task is too big for all of its CPUs.
     Misfit,
+    /// Affinity kept a lower level from balancing.
+    Imbalanced,
     Overloaded,
 }
 
@@ -355,7 +360,8 @@ enum Crowd {
 struct Runs {
     cpu: CpuId,
     load: u64,
-    util: u64,
+    /// What the CPU's utilisation is without it.
+    util_without: u64,
     runnable: u64,
 }
 
@@ -370,27 +376,31 @@ struct Idlest {
     max_capacity: u64,
 }
 
+/// The CPUs on which the task may not run do not count, but for the size of the group.
 fn idlest_stats<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,
     imbalance_pct: u64,
     misfit: bool,
+    affinity: &Affinity,
     without: Option<&Runs>,
 ) -> Idlest {
     let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
-    for &cpu in &group.cpus {
+    for &cpu in group.cpus.iter().filter(|&&cpu| affinity.as_ref().is_none_or(|allowed| allowed.contains(cpu))) {
         let published = shared.cpu(cpu);
-        idle_cpus += u32::from(published.is_idle());
-        util += published.util();
+        let most = u64::from(published.capacity());
         load += published.load();
         runnable += published.runnable();
         running += published.nr_running();
         if let Some(task) = without.filter(|task| task.cpu == cpu) {
             idle_cpus += u32::from(published.nr_running() == 1);
-            util -= task.util.min(published.util());
+            util += task.util_without.min(most);
             load -= task.load.min(published.load());
             runnable -= task.runnable.min(published.runnable());
             running -= published.nr_running().min(1);
+        } else {
+            idle_cpus += u32::from(published.is_idle());
+            util += published.util().min(most);
         }
     }
     let weight = group.cpus.len() as u32;
@@ -401,6 +411,8 @@ fn idlest_stats<D: Discipline, T: Tunables>(
         running < weight || (capacity * imbalance_pct >= runnable * 100 && capacity * 100 > util * imbalance_pct);
     let crowd = if overloaded {
         Crowd::Overloaded
+    } else if group.imbalance().load(Relaxed) {
+        Crowd::Imbalanced
     } else if misfit {
         Crowd::Misfit
     } else if has_spare {
@@ -424,6 +436,7 @@ impl Idlest {
                 self.idle_cpus > best.idle_cpus || (self.idle_cpus == best.idle_cpus && self.util < best.util)
             }
             Crowd::Misfit => self.max_capacity > best.max_capacity,
+            Crowd::Imbalanced => false,
             Crowd::FullyBusy | Crowd::Overloaded => self.avg_load < best.avg_load,
         }
     }
@@ -442,6 +455,7 @@ impl Idlest {
                 !stays && self.idle_cpus > here.idle_cpus
             }
             Crowd::Misfit => self.max_capacity > here.max_capacity,
+            Crowd::Imbalanced => false,
             Crowd::FullyBusy | Crowd::Overloaded => {
                 let slack = 1024 * (domain.imbalance_pct - 100) / 100;
                 // Other nodes have to be idler by more than that.
@@ -464,18 +478,14 @@ fn find_idlest<D: Discipline, T: Tunables>(
 ) -> CpuId {
     let (index, task) = (task, &rq.tasks[task]);
     let mut cpu = on;
-    let chain: alloc::vec::Vec<u32> = shared.domains.of(on).map(|(_, domain)| domain.weight).collect();
     let mut weight = u32::MAX;
     // Each step goes into a smaller domain of the CPU found so far.
-    for _ in 0..=chain.len() + 1 {
-        let Some((_, domain)) = shared.domains.of(cpu).rfind(|(_, domain)| domain.weight < weight) else {
-            break;
-        };
+    while let Some(domain) = shared.domains.near(cpu).rfind(|domain| domain.weight < weight) {
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
         let stats = |group: &SchedGroup| {
             let misfit = domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu));
-            idlest_stats(shared, group, domain.imbalance_pct, misfit, without)
+            idlest_stats(shared, group, domain.imbalance_pct, misfit, &task.affinity, without)
         };
         // The ring of groups begins with the one it is in.
         let own = domain.groups.iter().position(|group| group.mask.contains(cpu)).unwrap_or(0);

@@ -87,7 +87,7 @@ fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: Cp
         return lowest.first().map(|_| cpu);
     }
     let here = lowest.contains(&on);
-    for (_, domain) in shared.domains.of(cpu) {
+    for domain in shared.domains.near(cpu) {
         if here && domain.span.contains(on) {
             return Some(on);
         }

@@ -1,0 +1,195 @@
+//! Which tasks may be taken off a CPU, and taking them.
+
+use alloc::vec::Vec;
+
+use super::Balancer;
+use super::domains::{Domain, Level};
+use super::imbalance::{Imbalance, MigrationType};
+use crate::cpumask::CpuMask;
+use crate::event::{BalanceKind, MigrateCause};
+use crate::features::Feature;
+use crate::ids::CpuId;
+use crate::policy::{Dequeue, Policy};
+use crate::rq::Rq;
+use crate::scheduler::deactivate;
+use crate::shared::Shared;
+use crate::task::{SchedPolicy, Task, TaskState};
+use crate::tunables::Tunables;
+
+/// One attempt to pull.
+pub(super) struct Env<'d> {
+    pub(super) domain: &'d Domain,
+    pub(super) position: usize,
+    pub(super) dst: CpuId,
+    pub(super) kind: BalanceKind,
+    pub(super) cause: MigrateCause,
+    pub(super) imbalance: Imbalance,
+    pub(super) all_pinned: bool,
+    pub(super) some_pinned: bool,
+    /// Another CPU of our group that a pinned task could go to.
+    pub(super) new_dst: Option<CpuId>,
+    /// Those to which it was tried already, ours included.
+    pub(super) tried: CpuMask,
+    pub(super) failed: u32,
+}
+
+/// Takes tasks off `from`, the one that ran longest ago first, until the imbalance is gone or enough have been looked at.
+pub(super) fn detach_tasks<P: Policy>(
+    from: &mut Rq<P>,
+    shared: &Shared<P>,
+    env: &mut Env<'_>,
+    to: &Rq<P>,
+) -> Vec<Task<P>> {
+    let most = shared.config.tunables.nr_migrate().min(from.nr_running);
+    let mut moved = Vec::new();
+    let mut looked = 0;
+    // Where the walk began: a task that cannot move goes to the other end of the list.
+    let mut left = from.nr_ordinary();
+    while let Some(index) = from.oldest() {
+        if env.imbalance.amount == 0 || left == 0 {
+            break;
+        }
+        // Never take the last one.
+        if env.kind != BalanceKind::Busy && from.nr_running <= 1 {
+            break;
+        }
+        looked += 1;
+        left -= 1;
+        if looked > most {
+            break;
+        }
+        if !may_migrate(from, shared, env, to, index) || !fits_imbalance(from, shared, env, index) {
+            from.relist(index);
+            continue;
+        }
+        moved.push(detach(from, shared, index));
+        // A CPU without work is in a hurry.
+        if env.kind == BalanceKind::NewIdle {
+            break;
+        }
+    }
+    moved
+}
+
+/// The first that may go, however far it is down the list, whose order stays.
+pub(super) fn detach_one<P: Policy>(
+    from: &mut Rq<P>,
+    shared: &Shared<P>,
+    env: &mut Env<'_>,
+    to: &Rq<P>,
+) -> Option<Task<P>> {
+    let mut walk = from.oldest();
+    while let Some(index) = walk {
+        if may_migrate(from, shared, env, to, index) {
+            return Some(detach(from, shared, index));
+        }
+        walk = from.listed_after(index);
+    }
+    None
+}
+
+fn detach<P: Policy>(from: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
+    // A sleeper whose dequeue was delayed moves as any other, and waits over there to be picked and to leave.
+    deactivate(from, shared, index, Dequeue::Move);
+    P::detach(from, shared, index);
+    let mut task = from.take(shared, index);
+    task.migrated = true;
+    task.last_ran = 0;
+    task
+}
+
+/// `can_migrate_task`.
+fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
+    let task = &rq.tasks[index];
+    // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14.
+    let delayed = task.state == TaskState::Sleeping;
+    if delayed && !shared.config.balancer.counts_delayed() && env.imbalance.migration != MigrationType::Load {
+        return false;
+    }
+    if P::limit_forbids_move(rq, shared, index, to) {
+        return false;
+    }
+    if env.failed == 0 && env.cause != MigrateCause::Active && P::has_run_ahead(rq, shared, index, to) {
+        return false;
+    }
+    let task = &rq.tasks[index];
+    // The kernel's own thread of a CPU is where it has to be.
+    if task.per_cpu && shared.config.balancer >= Balancer::V6_1 {
+        return false;
+    }
+    if !task.allowed(env.dst) {
+        env.some_pinned = true;
+        if env.kind != BalanceKind::NewIdle
+            && env.new_dst.is_none()
+            && env.cause != MigrateCause::Active
+            && let Some(group) = env.domain.groups.iter().find(|group| group.mask.contains(env.dst))
+        {
+            let mut others =
+                group.balancers().iter().copied().filter(|&cpu| cpu != env.dst && !env.tried.contains(cpu));
+            env.new_dst = others.find(|&cpu| task.allowed(cpu));
+        }
+        rq.tasks[index].migrations.affine += 1;
+        return false;
+    }
+    env.all_pinned = false;
+    if rq.curr == Some(index) {
+        rq.tasks[index].migrations.running += 1;
+        return false;
+    }
+    if env.cause == MigrateCause::Active {
+        return true;
+    }
+    let hot = is_hot(rq, shared, env, to, index);
+    let forced = env.failed > env.domain.cache_nice_tries;
+    if hot {
+        let count = &mut rq.tasks[index].migrations;
+        *(if forced { &mut count.forced } else { &mut count.hot }) += 1;
+    }
+    forced || !hot
+}
+
+/// Whether a task's cache is still warm where it is.
+fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, index: u32) -> bool {
+    let task = &rq.tasks[index];
+    if task.policy == SchedPolicy::Idle || env.domain.level == Level::Smt {
+        return false;
+    }
+    if to.nr_running > 0 && P::sticky(rq, shared, index) {
+        return true;
+    }
+    let since = rq.clock.now().saturating_sub(task.last_ran);
+    task.last_ran != 0 && since < shared.config.tunables.migration_cost_ns()
+}
+
+/// Whether moving the task does not overshoot; takes it off the imbalance. With each failure the bound is relaxed.
+fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, index: u32) -> bool {
+    let relaxed = |value: u64| value >> env.failed.min(63);
+    match env.imbalance.migration {
+        MigrationType::Task => env.imbalance.amount -= 1,
+        MigrationType::Load => {
+            let load = P::task_load(rq, shared, index).max(1);
+            if shared.config.features.has(Feature::LbMin) && load < 16 && env.failed == 0 {
+                return false;
+            }
+            let counted = if shared.config.balancer.is_by_load() { load / 2 } else { relaxed(load) };
+            if counted > env.imbalance.amount {
+                return false;
+            }
+            env.imbalance.amount = env.imbalance.amount.saturating_sub(load);
+        }
+        MigrationType::Util => {
+            let util = P::task_util(rq, index);
+            if relaxed(util) > env.imbalance.amount {
+                return false;
+            }
+            env.imbalance.amount = env.imbalance.amount.saturating_sub(util);
+        }
+        MigrationType::Misfit => {
+            if P::task_fits_cpu(rq, shared, index, rq.cpu) {
+                return false;
+            }
+            env.imbalance.amount = 0;
+        }
+    }
+    true
+}
