@@ -101,12 +101,13 @@ impl Collector {
             })
             .collect();
         let mut account = Account::default();
-        for task in &tasks {
+        for task in &mut tasks {
             account.add(&task.account);
             let class = &mut class_results[task.class as usize];
             class.tasks += 1;
             class.account.add(&task.account);
-            if let Some(detail) = &task.detail {
+            if let Some(detail) = &mut task.detail {
+                detail.settle();
                 let sum = &mut classes[task.class as usize].detail;
                 sum.wakeup_latency.merge(&detail.wakeup_latency);
                 sum.sleep_return.merge(&detail.sleep_return);

@@ -1,5 +1,7 @@
 //! Distributions of times: HDR histograms with two significant digits, and what is read off them.
 
+use std::borrow::Cow;
+
 use hdrhistogram::Histogram;
 
 /// What is told of a distribution of times, in nanoseconds.
@@ -34,10 +36,25 @@ pub struct Latency {
     pub last_ns: u64,
 }
 
+/// How many times wait until they are put into a histogram together.
+const PENDING: usize = 12;
+
 /// Records times. Empty until the first: a histogram is about 10 KB once it holds a second.
+///
+/// A run has thousands of them, each of which is told something now and then: the histogram is out of every cache by then. So what is new waits in the
+/// one line that has to be fetched anyway.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct Recorder {
-    histogram: Option<Histogram<u32>>,
+    pending: [u32; PENDING],
+    waiting: u32,
+    recorded: Option<Box<Recorded>>,
+}
+
+/// Times that were recorded.
+#[derive(Clone, Debug)]
+struct Recorded {
+    histogram: Histogram<u32>,
     min: u64,
     max: u64,
     sum: u64,
@@ -47,33 +64,89 @@ pub(crate) struct Recorder {
 impl Recorder {
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
-        self.min = if self.histogram.is_none() { ns } else { self.min.min(ns) };
-        self.max = self.max.max(ns);
-        self.sum = self.sum.saturating_add(ns);
-        self.last = ns;
-        let histogram = self.histogram.get_or_insert_with(new_histogram);
-        // An auto-resizing histogram takes every value it can represent; beyond 2^62 ns (146 years) it saturates.
-        if histogram.record(ns).is_err() {
-            histogram.saturating_record(ns);
+        match (self.pending.get_mut(self.waiting as usize), u32::try_from(ns)) {
+            (Some(free), Ok(ns)) => {
+                *free = ns;
+                self.waiting += 1;
+            }
+            _ => self.record_at_once(ns),
         }
     }
 
+    /// There is no room left for it to wait, or it is longer than 4.29 s.
+    #[inline(never)]
+    fn record_at_once(&mut self, ns: u64) {
+        self.settle();
+        self.recorded.get_or_insert_with(Recorded::empty).add(ns);
+    }
+
+    /// Puts what waits into the histogram.
+    pub(crate) fn settle(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting) as usize;
+        if waiting > 0 {
+            let recorded = self.recorded.get_or_insert_with(Recorded::empty);
+            self.pending[..waiting].iter().for_each(|&ns| recorded.add(ns.into()));
+        }
+    }
+
+    /// All of it, what waits included; nothing if no time was recorded.
+    fn whole(&self) -> Option<Cow<'_, Recorded>> {
+        if self.waiting == 0 {
+            return self.recorded.as_deref().map(Cow::Borrowed);
+        }
+        let mut recorded = self.recorded.clone().unwrap_or_else(Recorded::empty);
+        self.pending[..self.waiting as usize].iter().for_each(|&ns| recorded.add(ns.into()));
+        Some(Cow::Owned(*recorded))
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
-        let Some(theirs) = &other.histogram else { return };
-        self.min = if self.histogram.is_none() { other.min } else { self.min.min(other.min) };
-        self.max = self.max.max(other.max);
-        self.sum = self.sum.saturating_add(other.sum);
-        self.last = other.last;
-        // Both resize themselves, so adding cannot run out of range.
-        let _in_range = self.histogram.get_or_insert_with(new_histogram).add(theirs);
+        self.settle();
+        if let Some(theirs) = other.whole() {
+            self.recorded.get_or_insert_with(Recorded::empty).merge(&theirs);
+        }
     }
 
     /// The distribution in at most about `points` points: a time, and the part that is at most that; the last is the longest.
     pub(crate) fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
-        let Some(histogram) = &self.histogram else { return Vec::new() };
-        let (all, mut below, mut told) = (histogram.len().max(1), 0_u64, 0.0);
+        self.whole().map_or_else(Vec::new, |recorded| recorded.distribution(points))
+    }
+
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        self.whole().map(|recorded| recorded.latency())
+    }
+}
+
+impl Recorded {
+    #[expect(clippy::expect_used, reason = "the argument is a constant")]
+    fn empty() -> Box<Self> {
+        let histogram = Histogram::new(2).expect("two significant digits are in the range the crate accepts");
+        Box::new(Self { histogram, min: u64::MAX, max: 0, sum: 0, last: 0 })
+    }
+
+    fn add(&mut self, ns: u64) {
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        self.sum = self.sum.saturating_add(ns);
+        self.last = ns;
+        // An auto-resizing histogram takes every value it can represent; beyond 2^62 ns (146 years) it saturates.
+        if self.histogram.record(ns).is_err() {
+            self.histogram.saturating_record(ns);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.last = other.last;
+        // Both resize themselves, so adding cannot run out of range.
+        let _in_range = self.histogram.add(&other.histogram);
+    }
+
+    fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
+        let (all, mut below, mut told) = (self.histogram.len().max(1), 0_u64, 0.0);
         let mut out: Vec<(u64, f64)> = Vec::new();
-        for value in histogram.iter_recorded() {
+        for value in self.histogram.iter_recorded() {
             below += value.count_since_last_iteration();
             let part = below as f64 / all as f64;
             // The tail is told in full: what is beyond 99 % is what people look for.
@@ -85,11 +158,10 @@ impl Recorder {
         out
     }
 
-    pub(crate) fn latency(&self) -> Option<Latency> {
-        let histogram = self.histogram.as_ref()?;
-        let at = |quantile| histogram.value_at_quantile(quantile).min(self.max);
-        Some(Latency {
-            count: histogram.len(),
+    fn latency(&self) -> Latency {
+        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max);
+        Latency {
+            count: self.histogram.len(),
             min_ns: self.min,
             p50_ns: at(0.5),
             p75_ns: at(0.75),
@@ -99,15 +171,10 @@ impl Recorder {
             p995_ns: at(0.995),
             p999_ns: at(0.999),
             max_ns: self.max,
-            mean_ns: self.sum / histogram.len().max(1),
+            mean_ns: self.sum / self.histogram.len().max(1),
             last_ns: self.last,
-        })
+        }
     }
-}
-
-#[expect(clippy::expect_used, reason = "the argument is a constant")]
-fn new_histogram() -> Histogram<u32> {
-    Histogram::new(2).expect("two significant digits are in the range the crate accepts")
 }
 
 #[cfg(test)]
@@ -148,6 +215,22 @@ mod tests {
         assert_eq!((latency.min_ns, latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 0, 255, 255));
     }
 
+    /// Whatever waits, and whenever it is asked for.
+    #[test]
+    fn what_waits_counts() {
+        let (mut asked, mut settled) = (Recorder::default(), Recorder::default());
+        for value in 1..=3 * PENDING as u64 + 5 {
+            asked.record(value);
+            settled.record(value);
+            settled.settle();
+            let latency = asked.latency().unwrap();
+            assert_eq!((latency.count, latency.min_ns, latency.max_ns, latency.last_ns), (value, 1, value, value));
+            assert_eq!(latency.mean_ns, value.div_ceil(2));
+            assert_eq!(Some(latency), settled.latency());
+            assert_eq!(asked.distribution(1000).len() as u64, value);
+        }
+    }
+
     #[test]
     fn merging_is_recording_both() {
         let (mut one, mut other, mut both) = (Recorder::default(), Recorder::default(), Recorder::default());
@@ -162,11 +245,17 @@ mod tests {
         other.merge(&one);
         other.merge(&Recorder::default());
         assert_eq!(other.latency(), both.latency());
+        let latency = both.latency().unwrap();
+        assert_eq!(
+            (latency.count, latency.min_ns, latency.max_ns, latency.last_ns),
+            (5, 1, 5_000_000_000, 5_000_000_000)
+        );
     }
 
     #[test]
     fn absurd_values_do_not_panic() {
         let mut recorder = Recorder::default();
+        recorder.record(1);
         recorder.record(u64::MAX);
         recorder.record(u64::MAX);
         assert_eq!(recorder.latency().unwrap().max_ns, u64::MAX);
