@@ -197,6 +197,38 @@ fn scenarios() {
 }
 
 #[test]
+fn a_key_given_at_the_top_level_and_in_scenario_is_told_with_both_places() {
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    let both = |text: &str| {
+        let text = format!("{text}{task}");
+        let error = scenario_file(&text).expect_err(&text);
+        assert_eq!(error.all().count(), 1, "{text}: {error:?}");
+        (error.location().expect("it has a place").0, error.message().to_owned(), error.label().to_owned())
+    };
+    for (key, value) in [
+        ("name", "\"x\""),
+        ("kernel", "\"6.12\""),
+        ("machine", "\"2\""),
+        ("hz", "100"),
+        ("preempt", "\"full\""),
+        ("gate", "true"),
+        ("costs", "\"vm\""),
+        ("seed", "1"),
+        ("duration", "\"1s\""),
+        ("features", "[\"NO_RUN_TO_PARITY\"]"),
+        ("set", "{ base_slice_ns = 700000 }"),
+    ] {
+        let (line, message, label) = both(&format!("\n{key} = {value}\n[scenario]\n{key} = {value}\n"));
+        assert_eq!(message, format!("`{key}` is given twice, at the top level and in [scenario]"));
+        assert_eq!((line, label.as_str()), (4, "here, and in line 2"));
+    }
+    // A table of the top level may come after.
+    let (line, message, label) = both("[scenario]\nmachine = \"2\"\n[machine]\ntopology = \"4\"\n");
+    assert_eq!((line, label.as_str()), (3, "here, and in line 2"), "{message}");
+    assert!(scenario_file(&format!("hz = 100\n[scenario]\nseed = 3\n{task}")).is_ok());
+}
+
+#[test]
 fn recordings() {
     compare(
         "recordings",

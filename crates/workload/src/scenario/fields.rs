@@ -66,6 +66,25 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.table?.get(key)
     }
 
+    /// The keys that were asked for and are there, with their places.
+    pub(super) fn given(&self) -> Vec<(&'static str, Range<usize>)> {
+        let place = |key: &'static str| Some((key, self.table?.get_key_value(key)?.0.span()));
+        self.asked.iter().copied().filter_map(place).collect()
+    }
+
+    /// Tells of every key that the top level has, too: of `above`, with its place there.
+    pub(super) fn twice(&mut self, above: &[(&'static str, Range<usize>)]) {
+        for (key, here) in self.given() {
+            let Some((_, there)) = above.iter().find(|(known, _)| *known == key) else { continue };
+            // A table such as [machine] may come after the one it is also written in.
+            let (first, second) = if there.start < here.start { (there, &here) } else { (&here, there) };
+            let line = self.problems.source.text()[..first.start].matches('\n').count() + 1;
+            let message = format!("`{key}` is given twice, at the top level and in {}", self.place);
+            let label = format!("here, and in line {line}");
+            self.bad(second.clone(), message, &label, "keep one of them");
+        }
+    }
+
     /// Tells of every key that nobody asked for.
     pub(super) fn finish(self) {
         let Some(table) = self.table else { return };

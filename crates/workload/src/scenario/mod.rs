@@ -298,8 +298,10 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
     };
     scenario.read(root);
     if let Some(header) = header {
+        let above = root.given();
         let mut fields = Fields::new(root.problems, "[scenario]", header);
         scenario.read(&mut fields);
+        fields.twice(&above);
         fields.finish();
     }
     scenario
