@@ -147,10 +147,13 @@ level before it, as hwloc's tools do:
   16                                 16 CPUs that share one cache
   8,sockets=2,cores=4,threads=1      QEMU's -smp
   machine.xml                        what `lstopo machine.xml` wrote
-  host                               this machine
+  plat_info.yml                      LISA's: capacities, clocks, energy
+  machine.toml                       what `vruntime calibrate --out machine.toml` measured
+  host                               this machine, with what `vruntime calibrate` measured, if it did
 
 Cores may be unequal: core:4(capacity=446,446,1024,1024), a number for each CPU; a scenario has
-`capacities` for that, too. Draw one with `vruntime machines \"pack:2 core:4\"`.
+`capacities` for that, too. hwloc's size=, memory=, memorysidecachesize= and indexes= change nothing.
+Draw one with `vruntime machines \"pack:2 core:4\"`.
 ";
 
 pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {

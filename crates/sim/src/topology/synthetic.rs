@@ -53,9 +53,10 @@ pub(super) enum Level {
 ///
 /// Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of cores
 /// that share a mid-level cache), `core`, `pu` (hardware thread). `[numa]` after a level attaches a NUMA node to each of
-/// its objects. Attributes in parentheses are accepted; of them `capacity=N` (1 to 1024, our own, comma-separated for
-/// each object in turn) after `core` or `pu` sets the CPUs' computing power, the others change nothing. A bare number is
-/// that many `pu`. `pu` may be left out: one for each core.
+/// its objects. Attributes stand in parentheses: `capacity=N` (1 to 1024, our own, comma-separated for each object in
+/// turn) after `core` or `pu` sets the CPUs' computing power; hwloc's `size=` (of caches), `memory=`,
+/// `memorysidecachesize=` (of everything else) and `indexes=` are accepted and change nothing. A bare number is that
+/// many `pu`. `pu` may be left out: one for each core.
 ///
 /// CPUs are numbered in the order of the description, as hwloc does: the threads of one core are neighbours.
 ///
@@ -63,7 +64,8 @@ pub(super) enum Level {
 ///
 /// # Errors
 ///
-/// With place and mend, when a level is unknown, a count is missing or absurd, or levels contradict each other.
+/// With place and mend, when a level or an attribute is unknown, a count is missing or absurd, or levels contradict each
+/// other.
 pub fn parse_synthetic(text: &str) -> Result<Topology, ParseTopologyError> {
     let levels = scan(text)?;
     build(text, &levels)
@@ -97,6 +99,9 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
                 let message = format!("`{}` cannot hang on another level", &rest[..=end]);
                 return Err(ParseTopologyError::new(offset, end + 1, message, "only `[numa]` can"));
             }
+            if let Some((before, inside)) = rest[..end].split_once('(') {
+                attributes(inside.trim_end().trim_end_matches(')'), offset + before.len() + 1, Level::Numa)?;
+            }
             match words.last_mut() {
                 Some(word) => word.memory = true,
                 None => words.push(Word {
@@ -115,7 +120,14 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
             let Some(end) = rest.find(')') else {
                 return Err(ParseTopologyError::new(offset, rest.len(), "`(` is never closed", "add a `)`"));
             };
-            attributes(&rest[1..end], offset + 1, words.last_mut())?;
+            let level = words.last().map_or(Level::Machine, |word| word.level);
+            let capacity = attributes(&rest[1..end], offset + 1, level)?;
+            if !capacity.is_empty()
+                && let Some(word) = words.last_mut()
+            {
+                word.capacity = capacity;
+                word.len = offset + end + 1 - word.offset;
+            }
             rest = &rest[end + 1..];
             continue;
         }
@@ -164,26 +176,70 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     }
 }
 
-/// `(size=1MB capacity=1024,512)`: of hwloc's attributes none changes anything; `capacity` is ours.
-fn attributes(text: &str, offset: usize, word: Option<&mut Word>) -> Result<(), ParseTopologyError> {
-    let Some(word) = word else { return Ok(()) };
+/// Attributes that are known, with what they look like and what has them.
+const ATTRIBUTES: [(&str, &str, &str); 5] = [
+    ("capacity", "capacity=1024,512", "only cores and PUs have a capacity"),
+    ("size", "size=32MB", "only caches have a size"),
+    ("memory", "memory=16GB", "caches have no memory, but a size"),
+    ("memorysidecachesize", "memorysidecachesize=16GB", "caches have no memory, but a size"),
+    ("indexes", "indexes=0,2,1,3", "there is nothing to number"),
+];
+
+/// `size=1MB capacity=1024,512`: the capacities. Of hwloc's attributes none changes anything, but what is none of them is wrong.
+fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, ParseTopologyError> {
+    let mut capacities = Vec::new();
     for part in text.split_whitespace() {
         let at = offset + (part.as_ptr() as usize - text.as_ptr() as usize);
-        let Some(values) = part.strip_prefix("capacity=") else { continue };
-        if !matches!(word.level, Level::Core | Level::Pu) {
-            let help = "move it behind `core:N` or `pu:N`";
-            return Err(ParseTopologyError::new(at, part.len(), "only cores and PUs have a capacity", help));
-        }
-        for value in values.split(',') {
-            let Ok(capacity @ 1..=1024) = value.parse::<u32>() else {
-                let message = format!("`{value}` is no capacity");
-                let help = "capacities are 1 to 1024, where 1024 is the fastest CPU of the machine";
-                return Err(ParseTopologyError::new(at, part.len(), message, help));
+        let wrong = |message: String, help: String| Err(ParseTopologyError::new(at, part.len(), message, help));
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let Some((name, form, elsewhere)) = ATTRIBUTES.iter().find(|(known, ..)| *known == name) else {
+            let names = ATTRIBUTES.map(|(name, ..)| name);
+            let help = match nearest(name, &names) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("attributes are {}", names.join(", ")),
             };
-            word.capacity.push(capacity);
+            return wrong(format!("there is no attribute `{name}`"), help);
+        };
+        if value.is_empty() {
+            return wrong(format!("`{name}` has no value"), format!("write it as {form}"));
+        }
+        let cache = matches!(level, Level::Cache(_));
+        let (here, help) = match *name {
+            "capacity" => (matches!(level, Level::Core | Level::Pu), "move it behind `core:N` or `pu:N`"),
+            "size" => (cache, "move it behind a cache, such as `l3:1`"),
+            "indexes" => (true, ""),
+            _ => (!cache, "write `size` for that of a cache"),
+        };
+        if !here {
+            return wrong((*elsewhere).to_owned(), help.to_owned());
+        }
+        if *name == "capacity" {
+            for value in value.split(',') {
+                let Ok(capacity @ 1..=1024) = value.parse::<u32>() else {
+                    let help = "capacities are 1 to 1024, where 1024 is the fastest CPU of the machine";
+                    return wrong(format!("`{value}` is no capacity"), help.to_owned());
+                };
+                capacities.push(capacity);
+            }
+            continue;
+        }
+        let (sound, what) = match *name {
+            // A list, or the order of the levels in which hwloc counts: `0,2,1,3`, `2*2:1*2`, `core:pu`.
+            "indexes" => (value.starts_with(|c: char| c.is_ascii_alphanumeric()), "order of numbers"),
+            _ => (is_bytes(value), "number of bytes"),
+        };
+        if !sound {
+            return wrong(format!("`{value}` is no {what}"), format!("write it as {form}"));
         }
     }
-    Ok(())
+    Ok(capacities)
+}
+
+/// Whether it is a number of bytes as hwloc writes it: `32MB`, `1GiB`, `65536`.
+fn is_bytes(value: &str) -> bool {
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
+    let units = ["", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"];
+    unit.len() < value.len() && units.contains(&unit)
 }
 
 /// Rank of a level, outermost first; levels that may come in either order share one.
@@ -245,7 +301,20 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
         .or_else(|| position(&[Level::Cache(2)]).filter(|&index| index < core))
         .filter(|&index| llc.is_none_or(|llc| below(index) <= below(llc)));
 
-    let capacities = words.iter().rev().find(|word| !word.capacity.is_empty());
+    let mut given = words.iter().rev().filter(|word| !word.capacity.is_empty());
+    let capacities = given.next();
+    if let (Some(inner), Some(outer)) = (capacities, given.next()) {
+        let message = format!("capacities of `{}` and of `{}`", of(text, outer), of(text, inner));
+        return Err(ParseTopologyError::new(inner.offset, inner.len, message, "give them once"));
+    }
+    if let Some((index, word)) =
+        words.iter().enumerate().find(|(index, word)| word.capacity.len() > total / below(*index))
+    {
+        let (objects, capacities) = (total / below(index), word.capacity.len());
+        let message = format!("{capacities} capacities for {objects} of them");
+        let help = "give one for each, or fewer, which are then given in turn";
+        return Err(ParseTopologyError::new(word.offset, word.len, message, help));
+    }
     let place = |leaf: usize| {
         let core = id(Some(core), leaf);
         let capacity = capacities.map_or(1024, |word| {
@@ -312,12 +381,37 @@ mod tests {
 
     #[test]
     fn attributes_are_read_past_but_for_capacity() {
-        assert_eq!(
-            column("pack:1 l3:1(size=32MB) core:4(capacity=1024,512) pu:1", |p| p.capacity),
-            [1024, 512, 1024, 512]
-        );
+        let text = "(memory=4GiB) pack:1 [numa(memory=1GB memorysidecachesize=65536)] l3:1(size=32MB indexes=0) \
+                    core:4(capacity=1024,512) pu:1(indexes=core:pu)";
+        assert_eq!(column(text, |p| p.capacity), [1024, 512, 1024, 512]);
         let error = parse_synthetic("core:4(capacity=2000)").unwrap_err();
         assert_eq!((error.offset, error.len), (7, 13));
+    }
+
+    #[test]
+    fn attributes_that_are_none_are_told() {
+        for (text, offset, message, help) in [
+            ("core:4(capcity=512)", 7, "there is no attribute `capcity`", "did you mean `capacity`?"),
+            ("core:4(colour=red)", 7, "`colour`", "attributes are capacity, size, memory"),
+            ("core:4 (512)", 8, "there is no attribute `512`", "attributes are capacity, size"),
+            ("(speed=3) core:4", 1, "`speed`", "attributes are capacity"),
+            ("[numa(memory=1GB mem=2)] core:2", 17, "no attribute `mem`", "did you mean `memory`?"),
+            ("core:4(capacity)", 7, "`capacity` has no value", "capacity=1024,512"),
+            ("core:4(capacity=)", 7, "`capacity` has no value", "capacity=1024,512"),
+            ("l3:1(size=big) core:2", 5, "`big` is no number of bytes", "size=32MB"),
+            ("l3:1(size=MB) core:2", 5, "`MB` is no number of bytes", "size=32MB"),
+            ("numa:2(memory=1XB) core:2", 7, "`1XB` is no number of bytes", "memory=16GB"),
+            ("pu:2(indexes=:)", 5, "`:` is no order of numbers", "indexes=0,2,1,3"),
+            ("l3:1(memory=1GB) core:2", 5, "caches have no memory", "write `size`"),
+            ("core:2(size=1GB)", 7, "only caches have a size", "l3:1"),
+            ("numa:2(capacity=5) core:2", 7, "only cores and PUs have a capacity", "behind `core:N`"),
+            ("core:2(capacity=1,2,3)", 0, "3 capacities for 2 of them", "one for each"),
+            ("core:2(capacity=1) pu:2(capacity=2)", 19, "capacities of `core:2(capacity=1)` and of", "give them once"),
+        ] {
+            let error = parse_synthetic(text).unwrap_err();
+            assert!(error.message.contains(message) && error.help.contains(help), "{text}: {error}");
+            assert_eq!(error.offset, offset, "{text}: {error}");
+        }
     }
 
     #[test]
