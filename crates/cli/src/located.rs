@@ -72,13 +72,22 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
     let mut late: Vec<(&str, u64, Part<'_>)> = changes.chain(hotplug).filter(|(_, at, _)| *at >= end).collect();
     // One that changes several things is several changes.
     late.dedup_by_key(|(what, at, _)| (*what, *at));
-    let starts =
-        input.workload.tasks.iter().filter_map(|task| Some((task.name.as_str(), task.start.filter(|&at| at >= end)?)));
-    for (name, at) in starts.take(TOLD) {
-        let Says::Scenario(scenario) = &input.says else { break };
-        let Some(span) = scenario.find(Part::Task(name), "start") else { continue };
-        let message = format!("`{name}` starts at {} s, and the run ends at {} s", seconds(at), seconds(end));
-        found.push(scenario.error_at(span, &message, "never happens", "let the run last longer, or remove it"));
+    for (index, task) in input.workload.tasks.iter().enumerate() {
+        let Some(at) = task.start.filter(|&at| at >= end) else { continue };
+        let Some((source, span)) = input.places.start(index) else { continue };
+        // All instances of a task, and all tasks of a workload, have one place.
+        let told = |error: &vruntime_workload::Error| {
+            error.span().as_ref() == Some(&span) && error.source_text().name() == source.name()
+        };
+        if found.iter().any(told) {
+            continue;
+        }
+        if found.len() == TOLD {
+            break;
+        }
+        let (name, at, end) = (&task.name, seconds(at), seconds(end));
+        let message = format!("`{name}` starts at {at} s, and the run ends at {end} s");
+        found.push(source.error_at(span, &message, "never happens", "let the run last longer, or remove it"));
     }
     for (what, at, part) in late.into_iter().take(TOLD) {
         let Says::Scenario(scenario) = &input.says else { break };

@@ -254,6 +254,33 @@ fn what_would_never_happen_is_warned_of() {
     assert!(told.contains("`a` starts at 5 s, and the run ends at 1 s") && told.contains("late.toml:6:"), "{told}");
 }
 
+/// All instances of a task are late by one place, of a file on its own, in a workload, or of the workload itself.
+#[test]
+fn a_delay_beyond_the_end_is_warned_of_where_it_is_written() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    let tasks =
+        "\"a\" : { \"run\" : 1000, \"sleep\" : 1000 },\n\"b\" : { \"instance\" : 3,\n\"delay\" : 20000, \"run\" : 10 }";
+    let rtapp = write("late.json", &format!("{{ \"tasks\" : {{ {tasks} }},\n\"global\" : {{ \"duration\" : 1 }} }}"));
+    let said = |path: &str, ms: &str| text(&vruntime(&["run", path, "--machine", "2", "--duration", ms]).stderr);
+    let told = said(&rtapp, "10ms");
+    assert!(told.contains("`b-0` starts at 0.02 s, and the run ends at 0.01 s"), "{told}");
+    assert!(told.contains("late.json:3:11]") && told.matches("starts at").count() == 1, "{told}");
+    assert!(said(&rtapp, "30ms").is_empty());
+    let strict = fails(&["run", &rtapp, "--duration", "10ms", "--strict"]);
+    assert!(strict.contains("`b-0` starts at 0.02 s"), "{strict}");
+    let within = write("within.toml", "[[workload]]\nrtapp = \"late.json\"\nstart = \"15ms\"\n");
+    let told = said(&within, "10ms");
+    assert!(told.contains("`a` starts at 0.015 s") && told.contains("within.toml:3:9]"), "{told}");
+    assert!(told.contains("`b-0` starts at 0.035 s") && told.contains("late.json:3:11]"), "{told}");
+    let told = said(&within, "30ms");
+    assert!(!told.contains("`a` starts") && told.contains("`b-0` starts at 0.035 s"), "{told}");
+}
+
 /// What is told, as if the terminal had no end.
 fn on_one_line(told: &str) -> String {
     told.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")

@@ -18,6 +18,8 @@ pub(crate) struct ClassSite {
     pub(crate) tasks: Range<usize>,
     pub(crate) source: Source,
     pub(crate) span: Range<usize>,
+    /// Where it is written when its tasks start, if it is.
+    pub(crate) start: Option<(Source, Range<usize>)>,
     /// Shared by the copies of a workload.
     pub(crate) phases: Arc<[PhaseSite]>,
 }
@@ -31,12 +33,23 @@ pub(crate) struct PhaseSite {
 impl SourceMap {
     /// The text and the bytes where a task was written; of one of its phases, of one operation of that, if asked for.
     pub fn place(&self, task: usize, phase: Option<usize>, op: Option<usize>) -> Option<(&Source, Range<usize>)> {
-        let index = self.sites.partition_point(|site| site.tasks.end <= task);
-        let site = self.sites.get(index).filter(|site| site.tasks.contains(&task))?;
+        let site = self.site(task)?;
         let phase = phase.and_then(|phase| site.phases.get(phase));
         let op = phase.zip(op).and_then(|(phase, op)| phase.ops.get(op));
         let span = op.or(phase.map(|phase| &phase.span)).unwrap_or(&site.span);
         Some((&site.source, span.clone()))
+    }
+
+    /// The text and the bytes where it was written when a task starts: its own `start` or `delay`, or the `start` of the
+    /// workload it is in.
+    pub fn start(&self, task: usize) -> Option<(&Source, Range<usize>)> {
+        let (source, span) = self.site(task)?.start.as_ref()?;
+        Some((source, span.clone()))
+    }
+
+    fn site(&self, task: usize) -> Option<&ClassSite> {
+        let index = self.sites.partition_point(|site| site.tasks.end <= task);
+        self.sites.get(index).filter(|site| site.tasks.contains(&task))
     }
 
     /// Adds the places of a workload that is appended to this one after its first `tasks` tasks.

@@ -63,6 +63,7 @@ pub(super) fn lower(
             tasks: first..workload.tasks.len(),
             source: problems.source.clone(),
             span: class.span.clone(),
+            start: class.delay_span.clone().map(|span| (problems.source.clone(), span)),
             phases: class.phases.iter().map(|phase| phase.site.clone()).collect(),
         });
     }

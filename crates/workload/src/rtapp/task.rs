@@ -20,6 +20,8 @@ pub(super) struct Class {
     /// Tasks from the beginning; 0: only when forked.
     pub(super) instances: u64,
     pub(super) delay: u64,
+    /// Where that is written, if it is.
+    pub(super) delay_span: Option<Span>,
     pub(super) repeat: Repeat,
     pub(super) settings: Settings,
     pub(super) phases: Vec<PhaseSteps>,
@@ -110,7 +112,8 @@ impl Reader<'_> {
         };
         let name = member.key.clone();
         let span = member.key_span.clone();
-        Some(Class { name, span, instances, delay, repeat, settings: task_settings, phases, own_timers })
+        let delay_span = contents.delay.map(|value| value.span.clone());
+        Some(Class { name, span, instances, delay, delay_span, repeat, settings: task_settings, phases, own_timers })
     }
 
     fn instances(&mut self, value: &Value) -> Option<u64> {

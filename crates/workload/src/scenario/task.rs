@@ -29,6 +29,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let group = group_path(&mut fields);
     let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
+    let start_place = fields.get("start").map(|value| (source.clone(), value.span()));
     let background = fields.boolean("background").unwrap_or(false);
     let exec = fields.boolean("exec").unwrap_or(false);
     let run = fields.duration("run");
@@ -78,7 +79,8 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         repeat: u64::try_from(loops).map_or(Repeat::Forever, Repeat::Times),
     });
     let workload = Workload { tasks: tasks.collect(), groups: groups.into_groups(), ..Workload::default() };
-    let places = SourceMap { sites: vec![ClassSite { tasks: 0..workload.tasks.len(), source, span, phases: sites }] };
+    let tasks = 0..workload.tasks.len();
+    let places = SourceMap { sites: vec![ClassSite { tasks, source, span, start: start_place, phases: sites }] };
     let placement = Placement { session, background, ..Placement::default() };
     merged.add(&workload, places, &placement);
 }

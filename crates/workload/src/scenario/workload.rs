@@ -48,6 +48,7 @@ pub(super) fn parse(
     let group = group_path(&mut fields);
     let session = session::name(&mut fields);
     let start = fields.duration("start").unwrap_or(0);
+    let start_place = fields.get("start").map(Value::span);
     let background = fields.boolean("background").unwrap_or(false);
     let mut built = None;
     if let Some((command, span)) = &model {
@@ -69,7 +70,7 @@ pub(super) fn parse(
     if problems.has_errors() {
         return Ok(None);
     }
-    let read = match (&file, &inline) {
+    let mut read = match (&file, &inline) {
         (Some((path, span)), _) => match loader(Path::new(path)) {
             Ok(bytes) => Read::from(rtapp::parse(path, &bytes, options)?),
             Err(reason) => {
@@ -86,10 +87,14 @@ pub(super) fn parse(
         (None, None) => {
             let Some((workload, span)) = built else { return Ok(None) };
             let tasks = 0..workload.tasks.len();
-            let site = ClassSite { tasks, source: problems.source.clone(), span, phases: [].into() };
+            let site = ClassSite { tasks, source: problems.source.clone(), span, start: None, phases: [].into() };
             Read { workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
         }
     };
+    if let Some(span) = start_place {
+        let here = (problems.source.clone(), span);
+        read.places.sites.iter_mut().for_each(|site| site.start = site.start.take().or_else(|| Some(here.clone())));
+    }
     let depth = group.as_deref().map_or(0, |path| path.matches('/').count() as u64);
     let of_one = 1 + read.workload.extent() + GROUP_EXTENT * (depth + read.workload.groups.len() as u64);
     merged.extent = merged.extent.saturating_add(of_one.saturating_mul(copies as u64));
