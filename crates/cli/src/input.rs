@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::printable;
 use vruntime_sim::plan;
+use vruntime_trace::read::{Kind as TraceKind, TextReader, detect};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
@@ -74,11 +75,18 @@ pub(crate) fn is_workload(path: &Path) -> bool {
 pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let from_stdin = path == Path::new("-");
     let name = if from_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    // Of a file before it is read: traces may be larger than any workload.
+    if let Some(kind) = start_of(path).filter(|_| !from_stdin).and_then(|start| trace_in(path, &start)) {
+        return Err(is_trace(path, &name, kind));
+    }
     let bytes = if from_stdin {
         bounded(io::stdin().lock()).into_diagnostic().wrap_err("cannot read standard input")?
     } else {
         contents(path, "name an rt-app file (JSON), a scenario (TOML) or a trace; `-` reads standard input")?
     };
+    if let Some(kind) = trace_in(path, &bytes[..bytes.len().min(START)]) {
+        return Err(is_trace(path, &name, kind));
+    }
     let stem = if from_stdin { "stdin" } else { path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workload") };
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let options = Options { strict, ..Options::default() };
@@ -99,6 +107,40 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     }
     warn(warnings.into_iter().chain(found));
     Ok(input)
+}
+
+/// So many bytes at its beginning show whether a file is a trace.
+const START: usize = 64 << 10;
+
+/// The first bytes of a file; none if reading them would take them away, as from a pipe.
+fn start_of(path: &Path) -> Option<Vec<u8>> {
+    let mut start = Vec::new();
+    let file = fs::File::open(path).ok().filter(|_| path.is_file())?;
+    file.take(START as u64).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+/// What kind of trace begins so, if it is one.
+fn trace_in(path: &Path, start: &[u8]) -> Option<TraceKind> {
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
+    let named = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
+    if named || matches!(first, b'{' | b'/') {
+        return None;
+    }
+    let known = detect(start);
+    known.or_else(|| {
+        let mut text = TextReader::new(start);
+        text.next_record().ok()??;
+        Some(text.notes().kind.unwrap_or(TraceKind::Ftrace))
+    })
+}
+
+fn is_trace(path: &Path, name: &str, kind: TraceKind) -> miette::Report {
+    let file = path.display();
+    let help = format!(
+        "`vruntime replay {file}` runs what it recorded again; `vruntime trace info {file}` tells what is in it"
+    );
+    miette!(help = help, "{name} is a recorded trace ({kind}), no workload")
 }
 
 /// A scenario that comes with vruntime and names no other files.

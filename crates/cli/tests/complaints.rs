@@ -52,6 +52,34 @@ fn errors_in_files_without_line_breaks_show_what_is_near_them() {
 }
 
 #[test]
+fn a_trace_that_is_no_workload_is_told_how_it_is_run() {
+    for (file, kind) in [
+        ("ftrace.txt", "ftrace text"),
+        ("trace-cmd-report.txt", "text of trace-cmd report"),
+        ("perf-script.txt", "text of perf script"),
+        ("trace-v6.dat", "trace.dat of trace-cmd"),
+        ("perf.data", "perf.data"),
+        ("compact.pftrace", "Perfetto trace"),
+    ] {
+        let path = data("../../../trace/tests/data").join(file).display().to_string();
+        for command in ["run", "real"] {
+            let told = fails(&[command, &path]).split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
+            assert!(told.contains(&format!("is a recorded trace ({kind}), no workload")), "{command} {file}: {told}");
+            assert!(told.contains("`vruntime replay "), "{command} {file}: {told}");
+        }
+    }
+}
+
+/// And the other way round.
+#[test]
+fn a_workload_that_is_no_trace_is_told_how_it_is_run() {
+    for command in [&["replay"][..], &["trace", "info"], &["trace", "analyse"]] {
+        let told = on_one_line(&fails(&[command, &["beat.json"]].concat()));
+        assert!(told.contains("it looks like a workload, which `vruntime run beat.json` runs"), "{command:?}: {told}");
+    }
+}
+
+#[test]
 fn names_do_not_speak_to_the_terminal() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = folder.path().join("names.json");

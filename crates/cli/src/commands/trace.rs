@@ -49,6 +49,9 @@ pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
         "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads text from standard input";
     let help = match error {
         read::Error::Io(error) => crate::input::help_with(path, error, wanted),
+        read::Error::NoEvents { .. } if path != Path::new("-") && crate::input::is_workload(path) => {
+            format!("it looks like a workload, which `vruntime run {}` runs", path.display())
+        }
         other => other.help().unwrap_or(wanted).to_owned(),
     };
     miette!(help = help, "{message}")
