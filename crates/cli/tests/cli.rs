@@ -329,6 +329,7 @@ fn warnings_are_errors_if_strict() {
 }
 
 #[test]
+        ("no such scenario", &["fidelity", "--scenario", "five-on-3"]),
 fn lists_of_kernels_and_machines() {
     let kernels = well(&["kernels"]);
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {

@@ -80,6 +80,24 @@ fn a_workload_that_is_no_trace_is_told_how_it_is_run() {
 }
 
 #[test]
+fn recordings_that_there_are_none_of() {
+    let told = |arguments: &[&str]| {
+        let told = fails(&[&["fidelity"], arguments].concat());
+        told.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let all = told(&["--scenario", "nosuch"]);
+    assert!(all.contains("no recorded scenario has `nosuch` in its name"), "{all}");
+    assert!(all.contains("there are batch-idle, five-on-2, ") && all.contains(", three-hogs, "), "{all}");
+    assert!(told(&["--scenario", "three-hog-s"]).contains("did you mean `three-hogs`?"));
+    let under = told(&["--scenario", "quota-hogs", "--kernel", "6.18"]);
+    assert!(under.contains("no scenario recorded under 6.18 has `quota-hogs`"), "{under}");
+    assert!(under.contains("help: under 6.1, 6.12 there is"), "{under}");
+    let kernel = told(&["--kernel", "5.99", "--scenario", "three-hogs"]);
+    assert!(kernel.contains("there is no recording of kernel 5.99"), "{kernel}");
+    assert!(kernel.contains("there are recordings of 6.1, 6.12, 6.18"), "{kernel}");
+}
+
+#[test]
 fn names_do_not_speak_to_the_terminal() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = folder.path().join("names.json");

@@ -79,9 +79,44 @@ fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
         && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()))
 }
 
-fn no_match() -> miette::Report {
-    let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
-    miette!(help = help, "no recordings match")
+/// Kernels and scenarios of the recordings that there are, wanted or not.
+type There = BTreeSet<(Vec<u32>, String)>;
+
+/// Tells that nothing was recorded of what is asked for, and what was.
+fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
+    let listed = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
+    let kernels = |of: &dyn Fn(&str) -> bool| {
+        let kernels: BTreeSet<&Vec<u32>> =
+            there.iter().filter(|(_, name)| of(name)).map(|(kernel, _)| kernel).collect();
+        kernels.into_iter().map(|kernel| dotted(kernel)).collect::<Vec<_>>().join(", ")
+    };
+    let (kernel, part) = (fidelity.kernel.as_deref().map(plan::series), fidelity.scenario.as_deref());
+    let under = |recorded: &[u32]| kernel.as_ref().is_none_or(|kernel| number(kernel) == recorded);
+    let names: BTreeSet<&str> =
+        there.iter().filter(|(recorded, _)| under(recorded)).map(|(_, name)| name.as_str()).collect();
+    if there.is_empty() {
+        let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
+        return miette!(help = help, "no recordings match");
+    }
+    match (kernel, part) {
+        (Some(kernel), _) if names.is_empty() => {
+            let help = format!("there are recordings of {}", kernels(&|_| true));
+            miette!(help = help, "there is no recording of kernel {kernel}")
+        }
+        (kernel, Some(part)) => {
+            let elsewhere = kernels(&|name| name.contains(part));
+            let help = match vruntime_workload::nearest(part, names.iter().copied()) {
+                _ if !elsewhere.is_empty() => format!("under {elsewhere} there is"),
+                Some(name) => format!("did you mean `{name}`? there are {}", listed(names)),
+                None => format!("there are {}", listed(names)),
+            };
+            let scenario = kernel
+                .map_or_else(|| "recorded scenario".to_owned(), |kernel| format!("scenario recorded under {kernel}"));
+            miette!(help = help, "no {scenario} has `{part}` in its name")
+        }
+        // Nothing was asked for, and whatever there is has been told of.
+        (_, None) => miette!(help = format!("there are recordings of {}", kernels(&|_| true)), "no recordings match"),
+    }
 }
 
 /// Compares the recordings in `files` with what is simulated.
@@ -91,6 +126,7 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
     let mut garbled = Vec::new();
+    let mut there = There::new();
     for (name, bytes) in files {
         let recording = match recording::parse(&name, &bytes) {
             Ok(recording) => recording,
@@ -102,6 +138,7 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
             }
         };
         let mut kernel = plan::series(&recording.kernel);
+        there.insert((number(&kernel), recording.name.clone()));
         if !is_wanted(&recording, fidelity) {
             continue;
         }
@@ -125,7 +162,7 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
         }
     }
     if scenarios.is_empty() && skipped.len() == garbled.len() {
-        return Err(garbled.into_iter().next().map_or_else(no_match, miette::Report::from));
+        return Err(garbled.into_iter().next().map_or_else(|| no_match(&there, fidelity), miette::Report::from));
     }
     scenarios.sort_by(|a, b| order(&a.recorded).cmp(&order(&b.recorded)));
     let jobs: Vec<Job<'_>> = scenarios
@@ -219,6 +256,11 @@ fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
 /// By version as a number, then by name.
 fn order(recorded: &Recorded) -> (Vec<u32>, &str) {
     (number(&recorded.kernel), &recorded.scenario)
+}
+
+fn dotted(version: &[u32]) -> String {
+    let parts: Vec<String> = version.iter().map(u32::to_string).collect();
+    parts.join(".")
 }
 
 fn number(kernel: &str) -> Vec<u32> {

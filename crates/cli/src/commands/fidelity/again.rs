@@ -8,7 +8,7 @@ use miette::miette;
 use vruntime_report::fidelity::{Against, cells};
 use vruntime_workload::recording::{self, Recording};
 
-use super::{Files, Judged, is_wanted, no_match, number, on_disk, recorded};
+use super::{Files, Judged, There, dotted, is_wanted, no_match, number, on_disk, recorded};
 use crate::args::Fidelity;
 use crate::plan;
 
@@ -17,10 +17,12 @@ type ByName = BTreeMap<(Vec<u32>, String), Recording>;
 
 /// Compares the recordings in `files` with those of the same scenarios in the folder `again`.
 pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miette::Result<Judged> {
-    let (first, second) = (parse(files, fidelity)?, parse(&on_disk(again)?, fidelity)?);
+    let mut there = There::new();
+    let first = parse(files, fidelity, &mut there)?;
     if first.is_empty() {
-        return Err(no_match());
+        return Err(no_match(&there, fidelity));
     }
+    let second = parse(&on_disk(again)?, fidelity, &mut there)?;
     let mut all = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut compared = 0;
@@ -46,10 +48,12 @@ pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miett
     Ok(Judged { cells: all, lead, notes: Vec::new(), skipped, interrupted: false })
 }
 
-fn parse(files: &Files, fidelity: &Fidelity) -> miette::Result<ByName> {
+/// Those that are wanted, by their names; `there` are all.
+fn parse(files: &Files, fidelity: &Fidelity, there: &mut There) -> miette::Result<ByName> {
     let mut found = ByName::new();
     for (name, bytes) in files {
         let recording = recording::parse(name, bytes)?;
+        there.insert((number(&plan::series(&recording.kernel)), recording.name.clone()));
         if is_wanted(&recording, fidelity) {
             let kernel = number(&plan::series(&recording.kernel));
             found.insert((kernel, recording.name.clone()), recording);
@@ -70,9 +74,4 @@ fn difference(first: &Recording, again: &Recording) -> Option<String> {
     } else {
         None
     }
-}
-
-fn dotted(version: &[u32]) -> String {
-    let parts: Vec<String> = version.iter().map(u32::to_string).collect();
-    parts.join(".")
 }

@@ -89,13 +89,25 @@ const NOT_QUICK: [&str; 2] = ["five-on-2", "tree-1cpu"];
 pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miette::Result<bool> {
     let host = vruntime_linux::describe();
     let added = super::json_files(&ADDED);
+    let mut names = BTreeSet::new();
     let suite = if fidelity.with.is_empty() {
-        suite(scenarios(known.iter().chain(&added))?, &host, fidelity.suite, fidelity.scenario.as_deref())?
+        let scenarios = scenarios(known.iter().chain(&added))?;
+        names.extend(scenarios.iter().map(|(_, scenario)| scenario.name.clone()));
+        suite(scenarios, &host, fidelity.suite, fidelity.scenario.as_deref())?
     } else {
         suite(own(&fidelity.with)?, &host, Suite::Full, None)?
     };
     if suite.is_empty() {
-        return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
+        let part = fidelity.scenario.as_deref().unwrap_or_default();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if names.iter().any(|name| name.contains(part)) {
+            return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
+        }
+        let help = match vruntime_workload::nearest(part, names.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`? there are {}", names.join(", ")),
+            None => format!("there are {}", names.join(", ")),
+        };
+        return Err(miette!(help = help, "no scenario of the suite has `{part}` in its name"));
     }
     if host.preempt.is_none() {
         output::note(&format!(
