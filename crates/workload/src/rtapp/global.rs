@@ -103,6 +103,8 @@ pub struct Global {
     pub calibration: Calibration,
     /// Policy of tasks that name none.
     pub default_policy: PolicyName,
+    /// It is named wrongly.
+    pub(super) policy_unknown: bool,
     /// Whether mutexes inherit priority.
     pub pi_enabled: bool,
     /// Whether memory is locked.
@@ -131,6 +133,7 @@ impl Default for Global {
             duration_s: None,
             calibration: Calibration::Cpu(0),
             default_policy: PolicyName::Other,
+            policy_unknown: false,
             pi_enabled: false,
             lock_pages: false,
             logdir: "./".to_owned(),
@@ -209,7 +212,9 @@ impl Global {
             }
             "calibration" => self.calibration = calibration(problems, value).unwrap_or(self.calibration),
             "default_policy" => {
-                self.default_policy = policy(problems, key, value).unwrap_or(self.default_policy);
+                let named = policy(problems, key, value);
+                self.policy_unknown = named.is_none();
+                self.default_policy = named.unwrap_or(self.default_policy);
             }
             "logdir" => text(problems, key, value, &mut self.logdir),
             "log_basename" => text(problems, key, value, &mut self.log_basename),

@@ -1,6 +1,6 @@
 //! Attributes of a task or a phase: policy, CPUs, clamps, group.
 
-use super::global::{self, PolicyName};
+use super::global::{self, Global, PolicyName};
 use super::json::{Member, Span, Value};
 use super::read;
 use crate::error::Problems;
@@ -65,6 +65,10 @@ impl<'a> Given<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Current {
     policy: PolicyName,
+    /// It was named wrongly: what follows from that is not told again.
+    unknown: bool,
+    /// A time of it was no time, which is not told again either.
+    untimed: bool,
     nice: i8,
     rt_priority: u8,
     slice: Option<u64>,
@@ -78,9 +82,16 @@ const DEFAULT_RT_PRIORITY: u8 = 10;
 
 impl Current {
     /// What a task has that says nothing.
-    pub(super) fn new(policy: PolicyName) -> Self {
+    pub(super) fn of(global: &Global) -> Self {
+        Self { unknown: global.policy_unknown, ..Self::new(global.default_policy) }
+    }
+
+    /// What a policy begins with.
+    fn new(policy: PolicyName) -> Self {
         Self {
             policy,
+            unknown: false,
+            untimed: false,
             nice: 0,
             rt_priority: DEFAULT_RT_PRIORITY,
             slice: None,
@@ -96,15 +107,20 @@ impl Current {
         if !about_policy.iter().chain(LEGACY_KEYS).any(|key| given.has(key)) {
             return None;
         }
-        if let Some(name) = given.get("policy").and_then(|value| global::policy(problems, "policy", value)) {
-            // Another policy begins with its own defaults.
-            *self = Self::new(name);
+        if let Some(value) = given.get("policy") {
+            match global::policy(problems, "policy", value) {
+                // Another policy begins with its own defaults.
+                Some(name) => *self = Self::new(name),
+                None => self.unknown = true,
+            }
         }
-        if let Some(value) = given.get("priority") {
-            self.priority(problems, value);
+        if !self.unknown {
+            if let Some(value) = given.get("priority") {
+                self.priority(problems, value);
+            }
+            self.times(problems, given);
+            self.check_deadline(problems, given, site);
         }
-        self.times(problems, given);
-        self.check_deadline(problems, given, site);
         Some(self.to_policy())
     }
 
@@ -129,9 +145,15 @@ impl Current {
     }
 
     fn times(&mut self, problems: &mut Problems, given: &Given<'_>) {
-        let mut time = |key: &str| given.get(key).and_then(|value| read::time(problems, key, value));
+        let mut wrong = false;
+        let mut time = |key: &str| {
+            let time = given.get(key).map(|value| read::time(problems, key, value))?;
+            wrong |= time.is_none();
+            time
+        };
         let (runtime, period, deadline) = (time("dl-runtime"), time("dl-period"), time("dl-deadline"));
         let (old_runtime, old_period, old_deadline) = (time("runtime"), time("period"), time("deadline"));
+        self.untimed |= wrong;
         match self.policy {
             PolicyName::Deadline => {
                 self.runtime = runtime.or(old_runtime).or(self.runtime);
@@ -167,7 +189,7 @@ impl Current {
     }
 
     fn check_deadline(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) {
-        if self.policy != PolicyName::Deadline {
+        if self.policy != PolicyName::Deadline || self.unknown || self.untimed {
             return;
         }
         let place = ["dl-runtime", "runtime", "policy"]

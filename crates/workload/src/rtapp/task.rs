@@ -78,7 +78,7 @@ impl Reader<'_> {
         let mut own_timers = Interner::default();
         let legacy = is_legacy_deadline(members, self.problems);
         let contents = self.contents(&member.key, members, instances, &mut own_timers, true, legacy);
-        let mut current = Current::new(self.global.default_policy);
+        let mut current = Current::of(self.global);
         let policy = current.initial(self.problems, &contents.given, &member.key_span);
         let mut task_settings = settings::others(self.problems, &contents.given, self.groups);
         task_settings.policy = Some(policy);

@@ -81,7 +81,7 @@ fn parse(
         (None, None, Some((name, span))) => {
             let nice = fields.integer("nice", -20..=19, "a nice value");
             let session = workload.sessions.iter().position(|session| session.name == name);
-            if session.is_none() {
+            if session.is_none() && !fields.problems.has_errors() {
                 let help = did_you_mean(name, workload.sessions.iter().map(|session| session.name.as_str()));
                 fields.bad(span, format!("no task is in session `{name}`"), "expected a session of this file", help);
             }
@@ -116,7 +116,8 @@ fn tasks(
     let all = || workload.tasks.iter();
     let known = |task: &crate::program::Task| task.name == name || task.class == name;
     let tasks: Vec<usize> = all().enumerate().filter(|(_, task)| known(task)).map(|(index, _)| index).collect();
-    if tasks.is_empty() {
+    // If something was wrong before, the task may only not have been read.
+    if tasks.is_empty() && !fields.problems.has_errors() {
         // A few are enough to find what was meant.
         let names: std::collections::BTreeSet<&str> = all().map(|task| task.class.as_str()).take(1000).collect();
         fields.bad(
@@ -159,7 +160,7 @@ fn tasks(
 /// The index of a group that some task or table names.
 fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> Option<usize> {
     let index = workload.groups.iter().position(|group| group.path == path);
-    if index.is_none() {
+    if index.is_none() && !fields.problems.has_errors() {
         let span = fields.get("group").map_or(fields.span.clone(), Value::span);
         let paths = workload.groups.iter().map(|group| group.path.as_str());
         let help = format!("{}; or declare [groups.\"{path}\"]", did_you_mean(path, paths).trim_end_matches('?'));

@@ -87,19 +87,23 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
 
 pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     let names = PolicyName::ALL.iter().map(|(name, _)| *name);
-    let policy = match fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"") {
-        None => PolicyName::Other,
-        Some((name, span)) => PolicyName::from_name(name).unwrap_or_else(|| {
+    let written = fields.get("policy").is_some();
+    let named = fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"").and_then(|(name, span)| {
+        let policy = PolicyName::from_name(name);
+        if policy.is_none() {
             let help = did_you_mean(name, names);
             fields.bad(span, format!("unknown policy `{name}`"), "expected the name of a policy", help);
-            PolicyName::Other
-        }),
-    };
+        }
+        policy
+    });
+    // Under a policy that is not known nobody knows what belongs there.
+    let is_known = named.is_some() || !written;
+    let policy = named.unwrap_or(PolicyName::Other);
     let nice = fields.integer("nice", -20..=19, "a nice value");
     let priority = fields.integer("priority", 1..=99, "a real-time priority");
     let slice = fields.duration("slice");
-    let (runtime, deadline, period) =
-        (fields.duration("runtime"), fields.duration("deadline"), fields.duration("period"));
+    let times = ["runtime", "deadline", "period"].map(|key| fields.duration(key));
+    let [runtime, deadline, period] = times;
     let (reclaim, overrun) = (fields.boolean("reclaim"), fields.boolean("overrun"));
     let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
     let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
@@ -117,6 +121,7 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     for (key, given, allowed) in misplaced {
         if given
             && !allowed
+            && is_known
             && let Some(value) = fields.get(key)
         {
             let message = format!("`{key}` means nothing under {}", policy.name());
@@ -135,7 +140,10 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
             let runtime = runtime.unwrap_or(0);
             let period = period.unwrap_or(runtime);
             let deadline = deadline.unwrap_or(period);
-            if runtime < 1024 || runtime > deadline || deadline > period {
+            // What is no time has been told of.
+            let unread = ["runtime", "deadline", "period"].into_iter().zip(times);
+            let unread = unread.filter(|(key, time)| time.is_none() && fields.get(key).is_some()).count();
+            if unread == 0 && (runtime < 1024 || runtime > deadline || deadline > period) {
                 let us = |ns: u64| format!("{} us", ns as f64 / 1000.0);
                 let message = format!(
                     "the kernel refuses these deadline parameters: a runtime of {}, a deadline of {}, a period of {}",
