@@ -262,6 +262,41 @@ fn what_follows_from_an_error_is_not_told_beside_it() {
 }
 
 #[test]
+fn names_that_are_nearly_right_are_told_the_right_one() {
+    let steps = |steps: &str| {
+        let text = format!("[[task]]\nname = \"a\"\nsteps = [{{ run = \"1ms\" }}, {{ {steps} }}]\n");
+        let error = scenario_file(&text).expect_err(&text);
+        assert_eq!(error.all().count(), 1, "{text}: {error:?}");
+        (error.message().to_owned(), error.help().unwrap_or_default().to_owned())
+    };
+    for (step, unknown, meant) in [
+        ("runn = \"1ms\"", "runn", "run"),
+        ("waitevent = \"q\"", "waitevent", "wait_event"),
+        ("wakeup = \"q\", sync = true", "wakeup", "wake_up"),
+        ("timeout = \"1ms\", wait_evnt = \"q\"", "wait_evnt", "wait_event"),
+        ("compleet = \"c\"", "compleet", "complete"),
+    ] {
+        let (message, help) = steps(step);
+        assert_eq!(message, format!("unknown step `{unknown}`"));
+        assert!(help.starts_with(&format!("did you mean `{meant}`? a step has one of `run`")), "{step}: {help}");
+    }
+    assert_eq!(steps("timeout = \"1ms\"").0, "a step that does nothing");
+    assert_eq!(steps("runn = \"1ms\", sleep = \"1ms\"").0, "unknown key `runn`");
+
+    let help = |key: &str| {
+        let text = format!("{{ \"tasks\" : {{ \"a\" : {{ \"run\" : 10, \"{key}\" : \"x\" }} }} }}");
+        let options = Options { strict: true, ..Options::default() };
+        let error = rtapp::parse("web.json", text.as_bytes(), &options).expect_err(&text);
+        error.help().unwrap_or_default().to_owned()
+    };
+    assert_eq!(help("slep"), "did you mean `sleep`?");
+    assert_eq!(help("semwait"), "did you mean `sem_wait`?");
+    assert_eq!(help("wakeup"), "did you mean `resume`? that is rt-app's word for it");
+    assert_eq!(help("nice"), "did you mean `priority`? that is rt-app's word for it");
+    assert!(help("waitevent").starts_with("a key that begins with `wait` is that event: it takes {"));
+}
+
+#[test]
 fn recordings() {
     compare(
         "recordings",

@@ -148,7 +148,7 @@ impl Default for Global {
     }
 }
 
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "duration",
     "calibration",
     "default_policy",

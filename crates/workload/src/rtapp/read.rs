@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::json::{Kind, Member, Span, Value};
+use super::{event, global};
 use crate::error::Problems;
 use crate::suggest::did_you_mean;
 
@@ -30,8 +31,11 @@ pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expe
     let message = format!("{subject} is {}", value.kind.noun());
     let mut error = problems.new_error(value.span.clone(), message, format!("expected {expected}"));
     let quoted_number = matches!(&value.kind, Kind::String(text) if text.trim().parse::<f64>().is_ok());
+    let event = event::kind_of(key).filter(|kind| *kind != key && !global::KEYS.contains(&key));
     error = error.with_help(if quoted_number && (expected.contains("number") || expected.contains("microseconds")) {
         "remove the quotes".to_owned()
+    } else if let Some(event) = event {
+        format!("a key that begins with `{event}` is that event: it takes {expected}")
     } else {
         format!("docs/rt-app.md lists what each key takes; here it is {expected}")
     });
@@ -174,12 +178,33 @@ pub(super) fn numbers(problems: &mut Problems, key: &str, value: &Value, what: &
     (!numbers.is_empty()).then_some(numbers)
 }
 
+/// What is called otherwise elsewhere (in our scenarios, by the kernel), with rt-app's word for it.
+const ELSEWHERE: [(&str, &str); 13] = [
+    ("wakeup", "resume"),
+    ("wake_up", "resume"),
+    ("wake", "resume"),
+    ("notify", "signal"),
+    ("mutex", "lock"),
+    ("nice", "priority"),
+    ("affinity", "cpus"),
+    ("cpuset", "cpus"),
+    ("start", "delay"),
+    ("copies", "instance"),
+    ("compute", "run"),
+    ("work", "run"),
+    ("cgroup", "taskgroup"),
+];
+
 /// Tells of a key nobody knows.
 pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str, known: &[&str]) {
     if problems.is_full() {
         return;
     }
-    let help = did_you_mean(&member.key, known.iter().copied());
+    let elsewhere = ELSEWHERE.iter().find(|(name, key)| *name == member.key && known.contains(key));
+    let help = elsewhere.map_or_else(
+        || did_you_mean(&member.key, known.iter().copied()),
+        |(_, key)| format!("did you mean `{key}`? that is rt-app's word for it"),
+    );
     let error = problems
         .new_error(
             member.key_span.clone(),

@@ -66,6 +66,14 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.table?.get(key)
     }
 
+    /// All keys that are there, with their places, in the order of the text.
+    pub(super) fn keys(&self) -> Vec<(String, Range<usize>)> {
+        let keys = self.table.into_iter().flat_map(DeTable::keys);
+        let mut keys: Vec<_> = keys.map(|key| (key.get_ref().to_string(), key.span())).collect();
+        keys.sort_by_key(|(_, span)| span.start);
+        keys
+    }
+
     /// The keys that were asked for and are there, with their places.
     pub(super) fn given(&self) -> Vec<(&'static str, Range<usize>)> {
         let place = |key: &'static str| Some((key, self.table?.get_key_value(key)?.0.span()));

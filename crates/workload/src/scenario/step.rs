@@ -5,6 +5,7 @@ use toml::de::DeValue;
 use super::fields::{Fields, Value};
 use crate::names::Interner;
 use crate::program::{Op, WaitMode};
+use crate::suggest::nearest;
 
 /// What a step may be.
 const VERBS: [&str; 10] = [
@@ -51,9 +52,16 @@ fn parse(
     let mut fields = Fields::new(task.problems, "this step", value);
     let given: Vec<&'static str> = VERBS.into_iter().filter(|verb| fields.get(verb).is_some()).collect();
     let [verb] = given[..] else {
-        let message = if given.is_empty() { "a step that does nothing" } else { "a step that does several things" };
-        let help = format!("a step has one of {}", VERBS.map(|verb| format!("`{verb}`")).join(", "));
-        fields.bad(value.span(), message.to_owned(), "expected one verb", help);
+        let mut help = format!("a step has one of {}", VERBS.map(|verb| format!("`{verb}`")).join(", "));
+        // What is wrong is then the name, and not what stands beside it.
+        let misspelt = fields.keys().into_iter().find_map(|(key, span)| Some((nearest(&key, VERBS)?, key, span)));
+        if let Some((verb, key, span)) = misspelt.filter(|_| given.is_empty()) {
+            help = format!("did you mean `{verb}`? {help}");
+            fields.bad(span, format!("unknown step `{key}`"), "no step is called so", help);
+        } else {
+            let what = if given.is_empty() { "nothing" } else { "several things" };
+            fields.bad(value.span(), format!("a step that does {what}"), "expected one verb", help);
+        }
         return None;
     };
     let op = match verb {

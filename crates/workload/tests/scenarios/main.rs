@@ -461,7 +461,7 @@ fn steps_that_cannot_be_say_what_is_wrong() {
         ("steps = [\"run\"]", "`steps` is a string"),
         ("steps = [{}]", "a step that does nothing"),
         ("steps = [{ run = \"1ms\", sleep = \"1ms\" }]", "a step that does several things"),
-        ("steps = [{ runn = \"1ms\" }]", "a step that does nothing"),
+        ("steps = [{ runn = \"1ms\" }]", "unknown step `runn`"),
         ("steps = [{ run = \"1ms\", nr = 1 }]", "unknown key `nr`"),
         ("steps = [{ yield = false }]", "a step that does not yield"),
         ("steps = [{ wait_event = \"\" }]", "`wait_event` has no name"),
