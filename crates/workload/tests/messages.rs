@@ -164,6 +164,7 @@ fn scenarios() {
                 "machine = { topology = \"pack:1\", lstopo = \"m.xml\" }\n",
                 "machine = { capacities = [1024, 2000] }\n",
                 "machine = { smt_speedup = 0.5 }\n",
+                "machine = { smt_speedup = 1.2345 }\n",
                 "machine = { host_cpus = 0 }\n",
                 "[groups.\"/web\"]\nweight = 20000\n",
                 "[groups.\"/web\"]\nmax = \"half\"\n",

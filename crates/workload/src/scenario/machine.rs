@@ -254,14 +254,19 @@ fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {
             return None;
         }
     };
-    let permille = permille.filter(|permille| (1000..=2000).contains(permille));
-    if permille.is_none() {
-        fields.bad(
-            value.span(),
-            "`smt_speedup` is out of range".to_owned(),
-            "expected 1.0 to 2.0, in thousandths",
-            "it is what a core with two busy threads does in comparison with one busy thread",
-        );
-    }
-    permille.map(|permille| permille as u32)
+    let written = match value.get_ref() {
+        DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+        _ => None,
+    };
+    let (message, label) = match (permille, written) {
+        (Some(permille @ 1000..=2000), _) => return Some(permille as u32),
+        (None, Some(1.0..=2.0)) => {
+            ("`smt_speedup` is no whole number of thousandths", "expected at most three decimals")
+        }
+        _ => ("`smt_speedup` is out of range", "expected 1.0 to 2.0"),
+    };
+    let help = "it is how much two busy threads of a core do together: 1.0 is no more than one of them alone does, 1.25 a \
+                quarter more, 2.0 twice as much";
+    fields.bad(value.span(), message.to_owned(), label, help);
+    None
 }
