@@ -2,7 +2,10 @@
 
 mod trace;
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -113,7 +116,7 @@ pub(crate) enum Command {
             vruntime diff 6.1/trace.txt 6.12/trace.txt --task web-0 --cpu 1 --hunks 20"
     )]
     Diff(Diff),
-    /// Tell what is in a recorded trace and whether it can be replayed, or convert it
+    /// Tell what is in a recorded trace and whether it can be replayed, analyse it, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
     /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks, migrations
@@ -183,16 +186,16 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of the (first) run; 0 shifts neither starts nor ticks [default: 1]
-    #[arg(long, value_name = "S")]
+    /// Seed of the (first) run; 0 shifts neither starts nor ticks (default: the file's, else 1)
+    #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
-    /// Scheduler ticks a second [default: 250]
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Scheduler ticks a second (default: the file's, or what the ticks of a trace show, else 250)
+    #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true)]
     pub(crate) hz: Option<u32>,
-    /// Preemption model [default: voluntary]
+    /// Preemption model (default: the file's, else voluntary)
     #[arg(long, value_name = "MODEL")]
     pub(crate) preempt: Option<PreemptName>,
-    /// What switches, interrupts and system calls take: default, zero, vm or emulated
+    /// What switches, interrupts and system calls take: default, zero, vm or emulated (default: the file's, else default)
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
     /// Set a tunable of the kernel or a single cost by its name; can be repeated
@@ -210,6 +213,9 @@ pub(crate) struct Model {
     /// Put the tasks of the root group into autogroups, one a session
     #[arg(long)]
     pub(crate) autogroup: bool,
+    /// Put nobody into autogroups, also where the file, the recording or the machine says so
+    #[arg(long, conflicts_with = "autogroup")]
+    pub(crate) no_autogroup: bool,
     /// Schedule real-time tasks by groups, as kernels built with CONFIG_RT_GROUP_SCHED do
     #[arg(long)]
     pub(crate) rt_group_sched: bool,
@@ -222,10 +228,10 @@ pub(crate) struct Model {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
     /// Length of the run, such as 10min, 5s, 200ms (default: the file's)
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     /// Run so many times, each with the next seed, and tell the spread
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
     #[command(flatten)]
     pub(crate) model: Model,
@@ -278,10 +284,10 @@ pub(crate) struct Run {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` [default: 6.12]
+    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` (default: the file's, else 6.12)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
-    /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` [default: 8]
+    /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` (default: the file's, else 8)
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
     /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
@@ -294,7 +300,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
     /// Print what /sys/kernel/debug/sched/debug and /proc/schedstat would show at that time, such as 1.5s
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, conflicts_with_all = ["json", "repeat"])]
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true, conflicts_with_all = ["json", "repeat"])]
     pub(crate) debug_at: Option<u64>,
     /// With --debug-at: print /proc/PID/sched of this task instead, or of all instances of it; can be repeated
     #[arg(long, value_name = "NAME", requires = "debug_at")]
@@ -321,10 +327,10 @@ pub(crate) struct Real {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Stop after so long, such as 5s or 500ms [default: what the file says]
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     /// Run it so many times
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
     /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us
     #[arg(long, value_name = "DIR")]
@@ -351,10 +357,10 @@ pub(crate) struct Compare {
     /// rt-app files (JSON), scenarios (TOML), or traces of real machines
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them
+    /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them (default: the files', else 6.12)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Vec<String>,
-    /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them
+    /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them (default: the files', else 8)
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Vec<String>,
     /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay (default: what the
@@ -428,10 +434,10 @@ pub(crate) struct Fidelity {
     #[arg(long, value_name = "COSTS")]
     pub(crate) costs: Option<String>,
     /// Simulate so many runs, each with the next seed, and judge the median: where two states last, chance decides which a run is in
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
     /// Seed of the (first) run
-    #[arg(long, value_name = "S", default_value = "1")]
+    #[arg(long, value_name = "S", default_value = "1", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Show only the cells that lie outside
     #[arg(long)]
@@ -455,16 +461,16 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Vec<String>,
     /// Only this CPU
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", value_parser = number(0..=u32::MAX), allow_negative_numbers = true)]
     pub(crate) cpu: Option<u32>,
     /// Compare at most so many events of each CPU; the time it takes grows with its square
-    #[arg(long, value_name = "N", default_value = "10000")]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) limit: usize,
     /// Events shown before and after what differs
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) context: usize,
     /// Places shown at which they differ
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) hunks: usize,
     /// Print an array, a CPU each: cpu, events, alike, shift_ns, first_divergence
     #[arg(long)]
@@ -507,7 +513,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "HOW", default_value = "inferred")]
     pub(crate) wakeups: Wakeups,
     /// Read only so much of the trace, such as 5s
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     #[command(flatten)]
     pub(crate) model: Model,
@@ -606,6 +612,17 @@ impl From<PreemptName> for Preempt {
             PreemptName::Lazy => Self::Lazy,
             PreemptName::Full => Self::Full,
         }
+    }
+}
+
+/// Reads a whole number, and says which there may be.
+fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
     }
 }
 

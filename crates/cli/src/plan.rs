@@ -76,6 +76,7 @@ pub(crate) fn plan(
 /// What the options say of a run. A switch says something only when it is given.
 fn overrides(options: &Model) -> Overrides {
     let gate = (options.gate || options.no_gate).then_some(options.gate);
+    let autogroup = (options.autogroup || options.no_autogroup).then_some(options.autogroup);
     Overrides {
         hz: options.hz,
         preempt: options.preempt.map(Into::into),
@@ -84,7 +85,7 @@ fn overrides(options: &Model) -> Overrides {
         features: options.feature.clone(),
         settings: options.set.clone(),
         gate,
-        autogroup: options.autogroup.then_some(true),
+        autogroup,
         rt_group_sched: options.rt_group_sched.then_some(true),
         group_switches: options.group_switches.then_some(true),
         ..Overrides::default()

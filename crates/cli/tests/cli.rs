@@ -298,6 +298,19 @@ fn files_of_one_name_have_columns_and_folders_of_their_own() {
 }
 
 #[test]
+fn autogroups_of_a_file_can_be_switched_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sessions.toml");
+    let text = "autogroup = true\nmachine = \"1\"\nduration = \"50ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let autogroup = |more: &[&str]| json(&[&["run", &file, "--json"], more].concat())["autogroup"].clone();
+    assert_eq!(autogroup(&[]), true);
+    assert_eq!(autogroup(&["--no-autogroup"]), false);
+    assert!(fails(&["run", &file, "--autogroup", "--no-autogroup"]).contains("cannot be used with"));
+}
+
+#[test]
 fn mistakes_are_told_with_a_way_to_mend_them() {
     let cases: &[(&str, &[&str])] = &[
         ("no such file", &["run", "nowhere.json"]),
@@ -312,9 +325,11 @@ fn mistakes_are_told_with_a_way_to_mend_them() {
         ("too small a machine", &["run", "beat.json", "--machine", "1"]),
         ("nothing to compare", &["compare", "beat.json"]),
         ("repeat nothing", &["run", "beat.json", "--repeat", "0"]),
+        ("repeat less than nothing", &["run", "beat.json", "--repeat", "-1"]),
         ("bad json", &["run", "bad.json"]),
         ("bad toml", &["run", "bad.toml"]),
         ("no recordings", &["fidelity", "."]),
+        ("no such scenario", &["fidelity", "--scenario", "five-on-3"]),
     ];
     for (name, arguments) in cases {
         insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), fails(arguments));
@@ -329,7 +344,6 @@ fn warnings_are_errors_if_strict() {
 }
 
 #[test]
-        ("no such scenario", &["fidelity", "--scenario", "five-on-3"]),
 fn lists_of_kernels_and_machines() {
     let kernels = well(&["kernels"]);
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {

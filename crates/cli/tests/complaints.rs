@@ -98,6 +98,21 @@ fn recordings_that_there_are_none_of() {
 }
 
 #[test]
+fn numbers_of_the_command_line_are_told_which_there_may_be() {
+    for (arguments, expected) in [
+        (&["--repeat", "-1"][..], "invalid value '-1' for '--repeat <N>': expected a whole number from 1 to 1000"),
+        (&["--repeat", "x"], "expected a whole number from 1 to 1000"),
+        (&["--repeat", "1001"], "expected a whole number from 1 to 1000"),
+        (&["--hz", "-5"], "invalid value '-5' for '--hz <HZ>': expected a whole number from 1 to 10000"),
+        (&["--seed", "-1"], "expected a whole number from 0 to 18446744073709551615"),
+        (&["--duration", "-1s"], "invalid value '-1s' for '--duration <TIME>': a time is a number and a unit"),
+    ] {
+        let told = fails(&[&["run", "beat.json"], arguments].concat());
+        assert!(told.contains(expected) && !told.contains("tip:"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
 fn names_do_not_speak_to_the_terminal() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = folder.path().join("names.json");

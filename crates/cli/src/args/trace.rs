@@ -81,7 +81,7 @@ pub(crate) struct TraceAnalyse {
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
     /// Show so many rows of each table, and lines of timehist (default: 25 rows, and every line)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::number(0..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) rows: Option<usize>,
     /// Show every row
     #[arg(long)]
