@@ -82,7 +82,7 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     let bytes = if from_stdin {
         bounded(io::stdin().lock()).into_diagnostic().wrap_err("cannot read standard input")?
     } else {
-        contents(path, "name an rt-app file (JSON), a scenario (TOML) or a trace; `-` reads standard input")?
+        contents(path, "name an rt-app file (JSON) or a scenario (TOML); `-` reads standard input")?
     };
     if let Some(kind) = trace_in(path, &bytes[..bytes.len().min(START)]) {
         return Err(is_trace(path, &name, kind));

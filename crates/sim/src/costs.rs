@@ -241,11 +241,8 @@ impl UnknownCost {
 
 impl fmt::Display for UnknownCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no {} `{}`; ", self.kind, self.name)?;
-        match self.nearest {
-            Some(nearest) => write!(f, "did you mean `{nearest}`?"),
-            None => write!(f, "there are {}", self.known.join(", ")),
-        }
+        write!(f, "there is no {} `{}`", self.kind, self.name)?;
+        self.nearest.map_or(Ok(()), |nearest| write!(f, "; did you mean `{nearest}`?"))
     }
 }
 

@@ -263,6 +263,26 @@ fn what_follows_from_an_error_is_not_told_beside_it() {
 }
 
 #[test]
+fn what_has_no_effect_is_warned_of() {
+    let head = "[machine]\ntopology = \"2\"\nrate_limit = \"1ms\"\n";
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    let warnings = |text: &str| {
+        let read = scenario::parse("web.toml", text.as_bytes(), &Options::default(), &mut no_files).expect(text);
+        read.warnings
+            .iter()
+            .map(|error| (error.location().expect(text).0, error.message().to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let none = "`rate_limit` has no effect: nobody chooses frequencies";
+    assert_eq!(warnings(&format!("{head}{task}")), [(3, none.to_owned())]);
+    assert!(warnings(&format!("{head}governor = \"schedutil\"\n{task}")).is_empty());
+    let text = format!("[sessions.desk]\nnice = 3\n{task}");
+    let help = scenario_file(&text).expect_err("nobody is in it").help().map(str::to_owned);
+    let wanted = "write session = \"desk\" in a [[task]] or a [[workload]], or remove this table";
+    assert_eq!(help.as_deref(), Some(wanted));
+}
+
+#[test]
 fn names_that_are_nearly_right_are_told_the_right_one() {
     let steps = |steps: &str| {
         let text = format!("[[task]]\nname = \"a\"\nsteps = [{{ run = \"1ms\" }}, {{ {steps} }}]\n");
@@ -322,6 +342,7 @@ fn workloads_that_cannot_do_what_was_meant() {
         r#""a" : { "run" : 0 }"#,
         r#""a" : { "phases" : { "p" : { "loop" : -1, "run" : 0 }, "q" : { "run" : 1 } } }"#,
         r#""a" : { "loop" : 1, "phases" : {} }"#,
+        r#""a" : { "loop" : 0, "phases" : { "p" : { "run" : 1 } } }"#,
         r#""a" : { "lock" : "m", "run" : 1 }"#,
         r#""a" : { "run" : 1, "unlock" : "m" }"#,
         r#""a" : { "loop" : 1, "lock" : "m", "run" : 1 }"#,

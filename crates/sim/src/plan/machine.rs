@@ -97,7 +97,16 @@ impl Machine {
 }
 
 /// The error with its place, and the example that was meant, if one was.
-fn unreadable(mut error: ParseTopologyError, name: &str, text: &str) -> Error {
+fn unreadable(error: ParseTopologyError, name: &str, text: &str) -> Error {
+    let error = meant(error, text);
+    let end = text.len();
+    let start = error.offset.min(end);
+    let span = start..(start + error.len).min(end);
+    Error::from(ErrorKind::Topology(error)).at(&Source::new(name, text), &span, "here")
+}
+
+/// The error, with the example that was meant by `text`, if one was.
+fn meant(mut error: ParseTopologyError, text: &str) -> ParseTopologyError {
     let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
     // A single word that is no description was probably meant to be a name.
     let word = text.trim();
@@ -109,10 +118,7 @@ fn unreadable(mut error: ParseTopologyError, name: &str, text: &str) -> Error {
         }
         None => {}
     }
-    let end = text.len();
-    let start = error.offset.min(end);
-    let span = start..(start + error.len).min(end);
-    Error::from(ErrorKind::Topology(error)).at(&Source::new(name, text), &span, "here")
+    error
 }
 
 /// Whether a word begins as a name does: what is mistyped is mostly the rest.
@@ -220,6 +226,17 @@ impl Described<'_> {
         Ok(chosen)
     }
 
+    /// An error at the part of a description that it is about, if that stands in the scenario as it is.
+    fn unreadable(self, error: ParseTopologyError, text: &Spanned<String>) -> Error {
+        let start = text.span.start + 1 + error.offset;
+        let part = start..start + error.len;
+        let written = self.scenario.source.text().get(text.span.start + 1..text.span.end.saturating_sub(1));
+        if written == Some(text.value.as_str()) && error.len > 0 && part.end < text.span.end {
+            return self.error(ErrorKind::Topology(error), &part, "here");
+        }
+        self.error(ErrorKind::Topology(error), &text.span, "this machine")
+    }
+
     /// Its topology, by the name that the scenario has for it.
     fn shape(self, loader: &mut Loader<'_>) -> Result<Machine, Error> {
         let scenario::Machine { lstopo, topology, capacities, node_distances, .. } = self.machine;
@@ -233,8 +250,16 @@ impl Described<'_> {
             }
             (None, Some(text)) => {
                 let known = topology::example(text).map_or(text.value.as_str(), |example| example.topology);
-                let topology = parse_topology(known)
-                    .map_err(|error| self.error(ErrorKind::Topology(error), &text.span, "this machine"))?;
+                let topology = parse_topology(known).map_err(|error| self.unreadable(meant(error, text), text))?;
+                if let Some(capacities) =
+                    capacities.as_ref().filter(|_| topology.cpus().iter().any(|c| c.capacity != 1024))
+                {
+                    let help = "keep the list, or the `capacity=` of the description";
+                    let message = "capacities are given twice, by `topology` and by `capacities`";
+                    let error =
+                        ParseTopologyError { offset: 0, len: 0, message: message.to_owned(), help: help.to_owned() };
+                    return Err(self.error(ErrorKind::Topology(error), &capacities.span, "these, and others above"));
+                }
                 Machine::new(text, topology)
             }
             (None, None) => match capacities {

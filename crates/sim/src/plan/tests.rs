@@ -114,7 +114,16 @@ fn what_cannot_be_planned_is_told_with_its_place() {
         ("[set]\nswich_ns = 3", "there is no tunable or cost `swich_ns`", "swich_ns"),
         ("[set]\nbase_slice_ns = -3", "a negative value", "-3"),
         ("costs = \"vmm\"", "there is no cost profile `vmm`", "\"vmm\""),
-        ("machine = \"pack:2 cor:4\"", "there is no level `cor`", "\"pack:2 cor:4\""),
+        ("machine = \"pack:2 cor:4\"", "there is no level `cor`", "cor"),
+        ("machine = \"core:4(capcity=1)\"", "there is no attribute `capcity`", "capcity=1"),
+        ("machine = \"\\u0063or:4\"", "there is no level `cor`", "\"\\u0063or:4\""),
+        ("machine = \"laptopp\"", "`laptopp` has no count", "laptopp"),
+        ("costs = { swich = 3 }", "there is no cost `swich`", "swich"),
+        (
+            "[machine]\ntopology = \"core:2(capacity=512,1024)\"\ncapacities = [512, 1024]",
+            "capacities are given twice",
+            "512, 1024",
+        ),
         ("[machine]\nlstopo = \"m.xml\"", "cannot read m.xml: m.xml is not here", "\"m.xml\""),
         ("machine = \"2\"\n[groups.\"/g\"]\ncpus = [9]", "there is no CPU 9: the machine has 2, 0 to 1", "[9]"),
         ("[machine]\ntopology = \"2\"\nisolated = [0, 1]", "every CPU of the machine is isolated", "[0, 1]"),
@@ -124,6 +133,7 @@ fn what_cannot_be_planned_is_told_with_its_place() {
         assert_eq!(place, at, "{head}");
         assert!(!help.is_empty() && !help.contains("--"), "{head}: {help}");
     }
+    assert_eq!(refused("machine = \"laptopp\"", &none).2, "did you mean `laptop`?");
     // What the caller says has no place.
     let costs = Some("vmm".to_owned());
     assert_eq!(refused("", &Overrides { costs, ..none }).1, "");

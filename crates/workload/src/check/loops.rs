@@ -8,6 +8,9 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     for class in classes {
         let task = class.task;
         if !happens(task.repeat) {
+            let message = format!("task `{}` loops 0 times", task.class);
+            let help = "let it loop once at least, or remove it";
+            finder.warn(Kind::NothingToDo, Place::task(class), &message, "it does nothing", help);
             continue;
         }
         if task.phases.iter().all(|phase| phase.ops.is_empty() || !happens(phase.repeat)) && !never_ends(task) {

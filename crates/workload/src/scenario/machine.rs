@@ -103,6 +103,11 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
         let message = "[machine] has frequencies, but nobody who chooses one".to_owned();
         inner.bad(first.span.clone(), message, "these", "add governor = \"schedutil\" to [machine]");
     }
+    if let (None, Some(value)) = (&governor, inner.get("rate_limit")) {
+        let message = "`rate_limit` has no effect: nobody chooses frequencies";
+        let error = inner.problems.new_error(value.span(), message, "of a governor");
+        inner.warn(error.with_help("add governor = \"schedutil\" to [machine], or remove it"));
+    }
     let isolated = super::cpuset::list(&mut inner, "isolated");
     let host_cpus = inner.integer("host_cpus", 1..=4096, "a number of CPUs");
     let mut idle_states = Vec::new();

@@ -30,7 +30,11 @@ pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, sessions: &m
         let nice = fields.integer("nice", -20..=19, "a nice value");
         fields.finish();
         let Some(session) = sessions.iter_mut().find(|session| session.name == *name) else {
-            let help = did_you_mean(name, sessions.iter().map(|session| session.name.as_str()));
+            let help = if sessions.is_empty() {
+                format!("write session = \"{name}\" in a [[task]] or a [[workload]], or remove this table")
+            } else {
+                did_you_mean(name, sessions.iter().map(|session| session.name.as_str()))
+            };
             let message = format!("no task is in session `{name}`");
             let error = problems.new_error(key.span(), message, "expected the session of a task or workload");
             problems.error(error.with_help(help));
