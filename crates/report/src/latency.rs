@@ -77,14 +77,14 @@ impl Recorder {
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
         self.settle();
-        self.recorded.get_or_insert_with(Recorded::empty).add(ns);
+        self.recorded.get_or_insert_with(|| Box::new(Recorded::empty())).add(ns);
     }
 
     /// Puts what waits into the histogram.
     pub(crate) fn settle(&mut self) {
         let waiting = std::mem::take(&mut self.waiting) as usize;
         if waiting > 0 {
-            let recorded = self.recorded.get_or_insert_with(Recorded::empty);
+            let recorded = self.recorded.get_or_insert_with(|| Box::new(Recorded::empty()));
             self.pending[..waiting].iter().for_each(|&ns| recorded.add(ns.into()));
         }
     }
@@ -94,15 +94,15 @@ impl Recorder {
         if self.waiting == 0 {
             return self.recorded.as_deref().map(Cow::Borrowed);
         }
-        let mut recorded = self.recorded.clone().unwrap_or_else(Recorded::empty);
+        let mut recorded = self.recorded.as_deref().cloned().unwrap_or_else(Recorded::empty);
         self.pending[..self.waiting as usize].iter().for_each(|&ns| recorded.add(ns.into()));
-        Some(Cow::Owned(*recorded))
+        Some(Cow::Owned(recorded))
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
         self.settle();
         if let Some(theirs) = other.whole() {
-            self.recorded.get_or_insert_with(Recorded::empty).merge(&theirs);
+            self.recorded.get_or_insert_with(|| Box::new(Recorded::empty())).merge(&theirs);
         }
     }
 
@@ -118,9 +118,9 @@ impl Recorder {
 
 impl Recorded {
     #[expect(clippy::expect_used, reason = "the argument is a constant")]
-    fn empty() -> Box<Self> {
+    fn empty() -> Self {
         let histogram = Histogram::new(2).expect("two significant digits are in the range the crate accepts");
-        Box::new(Self { histogram, min: u64::MAX, max: 0, sum: 0, last: 0 })
+        Self { histogram, min: u64::MAX, max: 0, sum: 0, last: 0 }
     }
 
     fn add(&mut self, ns: u64) {

@@ -78,7 +78,7 @@ impl GroupUse {
         if change.was.state == State::Gone && change.now.state != State::Gone {
             // A pid that came again: who had it before is dead, and stays so.
             let Task { nice, policy, rt_priority, group, .. } = self.tasks[book];
-            self.tasks.push(Task { nice, policy, rt_priority, group, ..Task::default() });
+            self.tasks.push(Task { nice, rt_priority, policy, group, ..Task::default() });
             book = self.tasks.len() - 1;
             self.books[change.task as usize] = self.tasks.len() as u32;
         }
