@@ -28,7 +28,7 @@ const fn tasks(amount: u64) -> Imbalance {
 /// Tasks that the busier of two groups has more than its part, twice over.
 ///
 /// Since 6.6 groups of different numbers of cores are compared in proportion, and an idle group may take one of two.
-fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats, busiest: &GroupStats) -> u64 {
+fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> u64 {
     let (here, there) = (u64::from(local.nr_running), u64::from(busiest.nr_running));
     if balancer <= Balancer::V6_1 {
         return there.saturating_sub(here);
@@ -36,7 +36,7 @@ fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats, 
     if kind == BalanceKind::Busy || there == 0 {
         return 0;
     }
-    let (cores_here, cores_there) = (u64::from(local.cores), u64::from(busiest.cores));
+    let (cores_here, cores_there) = (u64::from(local.group.cores), u64::from(busiest.group.cores));
     if cores_here == cores_there {
         return there.saturating_sub(here);
     }
@@ -47,8 +47,8 @@ fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats, 
 }
 
 /// Whether tasks are to be spread over groups: up to 6.1 the group that balances decides, since then the busiest one.
-fn prefers_sibling(balancer: Balancer, local: &GroupStats, busiest: &GroupStats) -> bool {
-    if balancer <= Balancer::V6_1 { local.prefers_sibling } else { busiest.prefers_sibling }
+fn prefers_sibling(balancer: Balancer, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
+    if balancer <= Balancer::V6_1 { local.group.prefers_sibling } else { busiest.group.prefers_sibling }
 }
 
 /// Whether anything should be moved, and how much (`find_busiest_group`).
@@ -58,7 +58,7 @@ pub(crate) fn find(
     balancer: Balancer,
     kind: BalanceKind,
 ) -> Option<Imbalance> {
-    let (_, busiest) = stats.busiest.as_ref()?;
+    let busiest = stats.busiest.as_ref()?;
     let local = &stats.local;
     let average = stats.total_load * 1024 / stats.total_capacity.max(1);
     if stats.by_average {
@@ -84,8 +84,9 @@ pub(crate) fn find(
                 return None;
             }
             // A CPU with a core of its own may pull from one that shares its core.
-            let separates = busiest.kind == GroupType::SmtBalance && local.smt != busiest.smt;
-            let settled = (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1) || busiest.h_nr_running == 1;
+            let separates = busiest.kind == GroupType::SmtBalance && local.group.smt != busiest.group.smt;
+            let settled =
+                (busiest.group.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1) || busiest.h_nr_running == 1;
             if settled && !separates {
                 return None;
             }
@@ -98,8 +99,8 @@ pub(crate) fn find(
 /// Load alone decides, as much of it did before 5.5, and idle CPUs do not count: one task of great weight makes its group look as busy as
 /// another whose CPUs all have several of little weight (`OLD_GROUP_AVG`).
 fn find_by_average(
-    local: &GroupStats,
-    busiest: &GroupStats,
+    local: &GroupStats<'_>,
+    busiest: &GroupStats<'_>,
     domain: &Domain,
     kind: BalanceKind,
     average: u64,
@@ -119,7 +120,7 @@ fn find_by_average(
 
 fn calculate(
     stats: &DomainStats<'_>,
-    busiest: &GroupStats,
+    busiest: &GroupStats<'_>,
     domain: &Domain,
     balancer: Balancer,
     kind: BalanceKind,
@@ -145,7 +146,7 @@ fn calculate(
             }
             return Imbalance { migration: MigrationType::Util, amount };
         }
-        let difference = if busiest.weight == 1 || prefers_sibling(balancer, local, busiest) {
+        let difference = if busiest.group.weight == 1 || prefers_sibling(balancer, local, busiest) {
             sibling_imbalance(balancer, kind, local, busiest)
         } else {
             u64::from(local.idle_cpus.saturating_sub(busiest.idle_cpus))

@@ -11,7 +11,7 @@ pub mod nohz;
 mod pull;
 pub(crate) mod roots;
 mod sets;
-mod stats;
+pub(crate) mod stats;
 pub(crate) mod sums;
 mod when;
 

@@ -114,8 +114,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                     }
                 }
                 let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
-                let Some((group, _)) = stats.busiest else { break true };
-                let Some(busiest) = busiest_queue(shared, domain, group, &imbalance, &excluded, dst) else {
+                let Some(found) = stats.busiest else { break true };
+                let Some(busiest) = busiest_queue(shared, domain, found.group, &imbalance, &excluded, dst) else {
                     break true;
                 };
                 (busiest, imbalance)

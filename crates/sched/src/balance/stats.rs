@@ -32,7 +32,8 @@ pub(crate) enum GroupType {
 
 /// Sums over the CPUs of a group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GroupStats {
+pub(crate) struct GroupStats<'a> {
+    pub(crate) group: &'a SchedGroup,
     pub(crate) kind: GroupType,
     pub(crate) load: u64,
     pub(crate) util: u64,
@@ -40,11 +41,6 @@ pub(crate) struct GroupStats {
     pub(crate) nr_running: u32,
     pub(crate) h_nr_running: u32,
     pub(crate) idle_cpus: u32,
-    pub(crate) weight: u32,
-    pub(crate) cores: u32,
-    /// It is one core of several CPUs.
-    pub(crate) smt: bool,
-    pub(crate) prefers_sibling: bool,
     pub(crate) capacity: u64,
     pub(crate) misfit: u64,
     /// Load per capacity, of 1024; only for overloaded groups, or where nothing else is compared.
@@ -52,11 +48,22 @@ pub(crate) struct GroupStats {
     pub(crate) overloaded_cpu: bool,
 }
 
-impl GroupStats {
+impl<'a> GroupStats<'a> {
     #[inline(never)]
-    fn of<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
-        let sums = if excluded.is_empty() { Sums::of_group(shared, group) } else { counted(shared, group, excluded) };
-        let mut stats = Self {
+    fn of<P: Policy>(shared: &Shared<P>, group: &'a SchedGroup, domain: &Domain, excluded: &CpuMask) -> Self {
+        let counts = |cpu: CpuId| !excluded.contains(cpu);
+        let sums =
+            if excluded.is_empty() { Sums::of_group(shared, group) } else { Sums::of_some(shared, group, counts) };
+        let mut stats = Self::of_sums(shared, group, sums);
+        stats.sort(domain);
+        stats
+    }
+
+    /// Of what was counted of a group, which is not classified yet.
+    #[inline]
+    pub(crate) fn of_sums<P: Policy>(shared: &Shared<P>, group: &'a SchedGroup, sums: Sums) -> Self {
+        Self {
+            group,
             kind: GroupType::HasSpare,
             load: sums.load,
             util: sums.util,
@@ -64,50 +71,50 @@ impl GroupStats {
             nr_running: sums.nr_running(),
             h_nr_running: sums.h_nr_running(),
             idle_cpus: sums.idle_cpus(),
-            weight: group.weight,
-            cores: group.cores,
-            smt: group.smt,
-            prefers_sibling: group.prefers_sibling,
             capacity: group.capacity_of(shared),
             misfit: 0,
             avg_load: 0,
             overloaded_cpu: sums.overloaded_cpus() > 0,
-        };
-        stats.sort(group, domain);
-        stats
-    }
-
-    fn sort(&mut self, group: &SchedGroup, domain: &Domain) {
-        self.kind = self.classify(group, domain.imbalance_pct);
-        if self.kind == GroupType::Overloaded {
-            self.avg_load = self.load * 1024 / self.capacity.max(1);
         }
     }
 
+    fn sort(&mut self, domain: &Domain) {
+        self.kind = self.classify(domain.imbalance_pct);
+        if self.kind == GroupType::Overloaded {
+            self.avg_load = self.load_per_capacity();
+        }
+    }
+
+    /// Of 1024.
+    pub(crate) fn load_per_capacity(&self) -> u64 {
+        self.load * 1024 / self.capacity.max(1)
+    }
+
     /// Takes the greatest load of a task that is too big for its CPU here into account. An idle CPU has none.
-    fn find_misfit<P: Policy>(&mut self, shared: &Shared<P>, group: &SchedGroup, domain: &Domain, excluded: &CpuMask) {
-        let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
+    fn find_misfit<P: Policy>(&mut self, shared: &Shared<P>, domain: &Domain, excluded: &CpuMask) {
+        let counted = self.group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
         let loads = counted.filter(|cpu| !cpu.is_idle()).map(Published::misfit_task_load);
         self.misfit = loads.max().unwrap_or(0);
         if self.misfit > 0 {
             self.overloaded_cpu = true;
-            self.sort(group, domain);
+            self.sort(domain);
         }
     }
 
-    fn classify(&self, group: &SchedGroup, pct: u64) -> GroupType {
-        let overloaded = self.nr_running > self.weight
+    /// `group_classify`.
+    pub(crate) fn classify(&self, pct: u64) -> GroupType {
+        let overloaded = self.nr_running > self.group.weight
             && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100);
         if overloaded {
             return GroupType::Overloaded;
         }
-        if group.imbalance().load(Relaxed) {
+        if self.group.imbalance().load(Relaxed) {
             return GroupType::Imbalanced;
         }
         if self.misfit > 0 {
             return GroupType::Misfit;
         }
-        let has_capacity = self.nr_running < self.weight
+        let has_capacity = self.nr_running < self.group.weight
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct);
         if has_capacity { GroupType::HasSpare } else { GroupType::FullyBusy }
     }
@@ -127,27 +134,20 @@ impl GroupStats {
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
             // Up to 6.1 the first of such groups, since then the last, or the first that is a core of several CPUs.
-            GroupType::SmtBalance | GroupType::FullyBusy => balancer > Balancer::V6_1 && !busiest.smt,
+            GroupType::SmtBalance | GroupType::FullyBusy => balancer > Balancer::V6_1 && !busiest.group.smt,
             // Rather a CPU with a core of its own than a core one of whose CPUs is in use: that would be idle after.
-            GroupType::HasSpare if balancer > Balancer::V6_1 && self.smt != busiest.smt => {
-                !self.smt || self.h_nr_running > 1
+            GroupType::HasSpare if balancer > Balancer::V6_1 && self.group.smt != busiest.group.smt => {
+                !self.group.smt || self.h_nr_running > 1
             }
             GroupType::HasSpare => has_less_room(),
         }
     }
 }
 
-/// The numbers of a group without those of CPUs in `excluded`.
-#[cold]
-fn counted<P: Policy>(shared: &Shared<P>, group: &SchedGroup, excluded: &CpuMask) -> Sums {
-    let counted = group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu));
-    counted.map(|&cpu| Sums::of(shared.cpu(cpu))).fold(Sums::default(), Sums::and)
-}
-
 /// A domain as one of its CPUs sees it.
 pub(crate) struct DomainStats<'a> {
-    pub(crate) local: GroupStats,
-    pub(crate) busiest: Option<(&'a SchedGroup, GroupStats)>,
+    pub(crate) local: GroupStats<'a>,
+    pub(crate) busiest: Option<GroupStats<'a>>,
     pub(crate) total_load: u64,
     pub(crate) total_capacity: u64,
     pub(crate) overloaded_cpu: bool,
@@ -171,7 +171,7 @@ impl<'a> DomainStats<'a> {
         let separates = kind != BalanceKind::Busy && balancer > Balancer::V6_1 && shared.domains.smt();
         let mut local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         if by_average {
-            local.avg_load = local.load * 1024 / local.capacity.max(1);
+            local.avg_load = local.load_per_capacity();
         }
         let mut stats = Self {
             local,
@@ -186,7 +186,7 @@ impl<'a> DomainStats<'a> {
         for group in after.iter().skip(1).chain(before) {
             let mut found = GroupStats::of(shared, group, domain, excluded);
             if domain.asym_capacity {
-                found.find_misfit(shared, group, domain, excluded);
+                found.find_misfit(shared, domain, excluded);
             }
             if squeezes && found.kind < GroupType::Misfit {
                 found.misfit = squeezed(shared, group, domain);
@@ -205,13 +205,13 @@ impl<'a> DomainStats<'a> {
                 continue;
             }
             if by_average {
-                found.avg_load = found.load * 1024 / found.capacity.max(1);
+                found.avg_load = found.load_per_capacity();
             }
-            let busier = stats.busiest.as_ref().is_none_or(|(_, busiest)| {
+            let busier = stats.busiest.as_ref().is_none_or(|busiest| {
                 if by_average { found.avg_load > busiest.avg_load } else { found.busier_than(busiest, balancer) }
             });
-            if busier && !(domain.asym_capacity && stats.beyond_help(shared, group, &found, cpu)) {
-                stats.busiest = Some((group, found));
+            if busier && !(domain.asym_capacity && stats.beyond_help(shared, &found, cpu)) {
+                stats.busiest = Some(found);
             }
         }
         if domain.share_llc && kind != BalanceKind::NewIdle && shared.domains.llc_size(cpu) == domain.weight {
@@ -224,13 +224,13 @@ impl<'a> DomainStats<'a> {
 impl DomainStats<'_> {
     /// Whether the busiest group is that of a task that is too big for its CPU.
     pub(crate) fn finds_misfit(&self) -> bool {
-        self.busiest.as_ref().is_some_and(|(_, busiest)| busiest.kind == GroupType::Misfit)
+        self.busiest.as_ref().is_some_and(|busiest| busiest.kind == GroupType::Misfit)
     }
 
     /// Where CPUs differ: whether `cpu` cannot, or should not, relieve a group that is as pressed as `found` says.
-    fn beyond_help<P: Policy>(&self, shared: &Shared<P>, group: &SchedGroup, found: &GroupStats, cpu: CpuId) -> bool {
+    fn beyond_help<P: Policy>(&self, shared: &Shared<P>, found: &GroupStats<'_>, cpu: CpuId) -> bool {
         let own = u64::from(shared.cpu(cpu).capacity_of());
-        let (least, most) = group.capacity_range(shared);
+        let (least, most) = found.group.capacity_range(shared);
         match found.kind {
             // This CPU is no bigger, or has enough to do, or (seen in 6.12) shares its core with somebody.
             GroupType::Misfit => {
@@ -241,7 +241,7 @@ impl DomainStats<'_> {
             // Tasks do not compete there, and here they would be slower. That is asked of groups that compare with the
             // busiest so far, which at first is one with room.
             GroupType::HasSpare | GroupType::FullyBusy => {
-                let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |(_, busiest)| busiest.kind);
+                let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |busiest| busiest.kind);
                 found.kind == so_far && capacity_greater(least, own)
             }
             GroupType::SmtBalance | GroupType::Imbalanced | GroupType::Overloaded => false,
@@ -269,4 +269,64 @@ fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, 
     let scan = (1024 - pressed) * weight / 1024;
     let domains: &Domains = &shared.domains;
     domains.llcs[domains.llc(cpu)].nr_idle_scan.store(scan as u32, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::features::Features;
+    use crate::topology::{CpuPlace, Topology};
+
+    /// A core of two threads and two of one, in one cache.
+    fn machine() -> Domains {
+        let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
+        let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();
+        Domains::new(&topology, Balancer::V6_12, Features::default())
+    }
+
+    fn stats(group: &SchedGroup, kind: GroupType, nr_running: u32) -> GroupStats<'_> {
+        GroupStats {
+            group,
+            kind,
+            load: 0,
+            util: 0,
+            runnable: 0,
+            nr_running,
+            h_nr_running: nr_running,
+            idle_cpus: group.weight.saturating_sub(nr_running),
+            capacity: group.capacity,
+            misfit: 0,
+            avg_load: 0,
+            overloaded_cpu: false,
+        }
+    }
+
+    #[test]
+    fn groups_know_their_cores() {
+        let domains = machine();
+        let groups: Vec<_> = domains.at(CpuId(0), 1).unwrap().groups.iter().collect();
+        let told: Vec<_> =
+            groups.iter().map(|group| (group.weight, group.cores, group.smt, group.prefers_sibling)).collect();
+        assert_eq!(told, [(2, 1, true, true), (1, 1, false, false), (1, 1, false, false)]);
+    }
+
+    #[test]
+    fn of_groups_as_pressed_as_each_other_one_is_the_busiest() {
+        let domains = machine();
+        let [pair, single, other] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
+        let busier = |group: &SchedGroup, than: &SchedGroup, kind, nr_running, balancer| {
+            stats(group, kind, nr_running).busier_than(&stats(than, kind, nr_running), balancer)
+        };
+        let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
+        // Of full ones the first up to 6.1, then the last, but that a core of two threads is not replaced.
+        assert!(!busier(other, single, full, 1, Balancer::V6_1) && busier(other, single, full, 1, Balancer::V6_6));
+        assert!(busier(pair, single, full, 2, Balancer::V6_6) && !busier(single, pair, full, 2, Balancer::V6_6));
+        // A core of two threads is left alone if one task is all it has.
+        assert!(busier(single, pair, spare, 1, Balancer::V6_6) && !busier(pair, single, spare, 1, Balancer::V6_6));
+        assert!(busier(pair, single, spare, 2, Balancer::V6_6));
+        // To 6.1 they are groups as all others: this one has one idle CPU more.
+        assert!(!busier(pair, single, spare, 1, Balancer::V6_1));
+    }
 }

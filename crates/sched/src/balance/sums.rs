@@ -115,6 +115,25 @@ impl Sums {
         }
     }
 
+    /// What one CPU adds without the task that runs on it, which adds so much to its load and to its runnable average, and leaves it this utilisation.
+    pub(crate) fn without(cpu: &Published, load: u64, runnable: u64, util: u64) -> Self {
+        let nr_running = cpu.nr_running().saturating_sub(1);
+        Self {
+            load: cpu.load().saturating_sub(load),
+            runnable: cpu.runnable().saturating_sub(runnable),
+            util: util.min(u64::from(cpu.capacity())),
+            tasks: pair(nr_running, cpu.h_nr_running().saturating_sub(1)),
+            cpus: pair(u32::from(nr_running == 0), u32::from(nr_running > 1)),
+        }
+    }
+
+    /// Those of some CPUs of a group.
+    #[cold]
+    pub(crate) fn of_some<P: Policy>(shared: &Shared<P>, group: &SchedGroup, counts: impl Fn(CpuId) -> bool) -> Self {
+        let some = group.cpus.iter().filter(|&&cpu| counts(cpu));
+        some.map(|&cpu| Self::of(shared.cpu(cpu))).fold(Self::default(), Self::and)
+    }
+
     /// Those of a group. This reads one cache line a CPU, or one a last-level cache where that has been added up already.
     #[inline]
     pub(crate) fn of_group<P: Policy>(shared: &Shared<P>, group: &SchedGroup) -> Self {

@@ -7,6 +7,8 @@ use super::entity::{ROOT, Se};
 use super::{Discipline, Fair};
 use crate::balance::Balancer;
 use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
+use crate::balance::stats::{GroupStats, GroupType};
+use crate::balance::sums::Sums;
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -344,18 +346,6 @@ fn search_idle_core<D: Discipline, T: Tunables>(
     Err(seen)
 }
 
-/// What the slow path compares of a group of CPUs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Crowd {
-    HasSpare,
-    FullyBusy,
-    /// The task is too big for all of its CPUs.
-    Misfit,
-    /// Affinity kept a lower level from balancing.
-    Imbalanced,
-    Overloaded,
-}
-
 /// What a task that runs on a CPU adds to its figures.
 struct Runs {
     cpu: CpuId,
@@ -365,105 +355,77 @@ struct Runs {
     runnable: u64,
 }
 
-struct Idlest {
-    crowd: Crowd,
-    idle_cpus: u32,
-    nr_running: u32,
-    util: u64,
-    /// Load per capacity, of 1024.
-    avg_load: u64,
-    /// Of its biggest CPU.
-    max_capacity: u64,
-}
-
-/// The CPUs on which the task may not run do not count, but for the size of the group.
-fn idlest_stats<D: Discipline, T: Tunables>(
+/// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do not count, but for the size of the
+/// group. `misfit`: it is too big for all of them.
+fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
-    group: &SchedGroup,
+    group: &'a SchedGroup,
     imbalance_pct: u64,
     misfit: bool,
     affinity: &Affinity,
     without: Option<&Runs>,
-) -> Idlest {
-    let (mut idle_cpus, mut util, mut load, mut runnable, mut running) = (0, 0, 0, 0, 0);
-    for &cpu in group.cpus.iter().filter(|&&cpu| affinity.as_ref().is_none_or(|allowed| allowed.contains(cpu))) {
-        let published = shared.cpu(cpu);
-        let most = u64::from(published.capacity());
-        load += published.load();
-        runnable += published.runnable();
-        running += published.nr_running();
-        if let Some(task) = without.filter(|task| task.cpu == cpu) {
-            idle_cpus += u32::from(published.nr_running() == 1);
-            util += task.util_without.min(most);
-            load -= task.load.min(published.load());
-            runnable -= task.runnable.min(published.runnable());
-            running -= published.nr_running().min(1);
-        } else {
-            idle_cpus += u32::from(published.is_idle());
-            util += published.util().min(most);
-        }
-    }
-    let weight = group.cpus.len() as u32;
-    let capacity = group.capacity_of(shared);
-    let overloaded =
-        running > weight && (capacity * 100 < util * imbalance_pct || capacity * imbalance_pct < runnable * 100);
-    let has_spare =
-        running < weight || (capacity * imbalance_pct >= runnable * 100 && capacity * 100 > util * imbalance_pct);
-    let crowd = if overloaded {
-        Crowd::Overloaded
-    } else if group.imbalance().load(Relaxed) {
-        Crowd::Imbalanced
-    } else if misfit {
-        Crowd::Misfit
-    } else if has_spare {
-        Crowd::HasSpare
-    } else {
-        Crowd::FullyBusy
-    };
-    let max_capacity = if misfit { group.capacity_range(shared).1 } else { 0 };
-    let avg_load = load * 1024 / capacity.max(1);
-    Idlest { crowd, idle_cpus, nr_running: running, util, avg_load, max_capacity }
+) -> GroupStats<'a> {
+    let allowed = |cpu: &&CpuId| affinity.as_ref().is_none_or(|allowed| allowed.contains(**cpu));
+    let sums = group.cpus.iter().filter(allowed).map(|&cpu| match without.filter(|task| task.cpu == cpu) {
+        Some(task) => Sums::without(shared.cpu(cpu), task.load, task.runnable, task.util_without),
+        None => Sums::of(shared.cpu(cpu)),
+    });
+    let mut stats = GroupStats::of_sums(shared, group, sums.fold(Sums::default(), Sums::and));
+    stats.misfit = u64::from(misfit);
+    stats.kind = stats.classify(imbalance_pct);
+    stats.avg_load = stats.load_per_capacity();
+    stats
 }
 
-impl Idlest {
-    /// Whether a task had better go here than to `best` (`update_pick_idlest`).
-    fn is_idler(&self, best: &Self) -> bool {
-        if self.crowd != best.crowd {
-            return self.crowd < best.crowd;
-        }
-        match self.crowd {
-            Crowd::HasSpare => {
-                self.idle_cpus > best.idle_cpus || (self.idle_cpus == best.idle_cpus && self.util < best.util)
-            }
-            Crowd::Misfit => self.max_capacity > best.max_capacity,
-            Crowd::Imbalanced => false,
-            Crowd::FullyBusy | Crowd::Overloaded => self.avg_load < best.avg_load,
-        }
+/// Whether a task had better go to a group than to `best` (`update_pick_idlest`).
+fn is_idler<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, best: &GroupStats<'_>) -> bool {
+    if group.kind != best.kind {
+        return group.kind < best.kind;
     }
+    match group.kind {
+        GroupType::HasSpare => {
+            group.idle_cpus > best.idle_cpus || (group.idle_cpus == best.idle_cpus && group.util < best.util)
+        }
+        GroupType::Misfit => is_bigger(shared, group, best),
+        GroupType::FullyBusy | GroupType::Overloaded => group.avg_load < best.avg_load,
+        // Neither is a matter of a task that wakes, and the first is not told of here.
+        GroupType::SmtBalance | GroupType::Imbalanced => false,
+    }
+}
 
-    /// Whether a task should leave `here` for this group (`find_idlest_group`); `room`: how many CPUs of `here` it may run on.
-    fn is_worth_leaving(&self, here: &Self, domain: &Domain, room: u32) -> bool {
-        if self.crowd != here.crowd {
-            return self.crowd < here.crowd;
+/// Whether a group's biggest CPU is bigger than that of another.
+fn is_bigger<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, than: &GroupStats<'_>) -> bool {
+    group.group.capacity_range(shared).1 > than.group.capacity_range(shared).1
+}
+
+/// Whether a task should leave `here` for a group (`find_idlest_group`); `room`: how many CPUs of `here` it may run on.
+fn is_worth_leaving<P: Policy>(
+    shared: &Shared<P>,
+    group: &GroupStats<'_>,
+    here: &GroupStats<'_>,
+    domain: &Domain,
+    room: u32,
+) -> bool {
+    if group.kind != here.kind {
+        return group.kind < here.kind;
+    }
+    let numa = matches!(domain.level, Level::Numa(_));
+    match here.kind {
+        GroupType::HasSpare => {
+            // A pair that communicates had better stay on its node while there are few.
+            let few = here.nr_running < room.min(domain.imb_numa_nr);
+            let stays = numa && few && here.idle_cpus.abs_diff(group.idle_cpus) <= 2;
+            !stays && group.idle_cpus > here.idle_cpus
         }
-        let numa = matches!(domain.level, Level::Numa(_));
-        match here.crowd {
-            Crowd::HasSpare => {
-                // A pair that communicates had better stay on its node while there are few.
-                let few = here.nr_running < room.min(domain.imb_numa_nr);
-                let stays = numa && few && here.idle_cpus.abs_diff(self.idle_cpus) <= 2;
-                !stays && self.idle_cpus > here.idle_cpus
-            }
-            Crowd::Misfit => self.max_capacity > here.max_capacity,
-            Crowd::Imbalanced => false,
-            Crowd::FullyBusy | Crowd::Overloaded => {
-                let slack = 1024 * (domain.imbalance_pct - 100) / 100;
-                // Other nodes have to be idler by more than that.
-                (!numa || self.avg_load + slack < here.avg_load)
-                    && self.avg_load < here.avg_load + slack
-                    && 100 * here.avg_load > domain.imbalance_pct * self.avg_load
-            }
+        GroupType::Misfit => is_bigger(shared, group, here),
+        GroupType::FullyBusy | GroupType::Overloaded => {
+            let slack = 1024 * (domain.imbalance_pct - 100) / 100;
+            // Other nodes have to be idler by more than that.
+            (!numa || group.avg_load + slack < here.avg_load)
+                && group.avg_load < here.avg_load + slack
+                && 100 * here.avg_load > domain.imbalance_pct * group.avg_load
         }
+        GroupType::SmtBalance | GroupType::Imbalanced => false,
     }
 }
 
@@ -483,19 +445,19 @@ fn find_idlest<D: Discipline, T: Tunables>(
     while let Some(domain) = shared.domains.near(cpu).rfind(|domain| domain.weight < weight) {
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
-        let stats = |group: &SchedGroup| {
-            let misfit = domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu));
-            idlest_stats(shared, group, domain.imbalance_pct, misfit, &task.affinity, without)
+        let misfit = |group: &SchedGroup| {
+            domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu))
         };
+        let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, misfit(group), &task.affinity, without);
         // The ring of groups begins with the one it is in.
         let own = domain.groups.iter().position(|group| group.mask.contains(cpu)).unwrap_or(0);
         let (before, after) = domain.groups.split_at(own);
         let others = after.iter().skip(1).chain(before).filter(|group| any_allowed(&group.mask));
-        let mut best: Option<(&SchedGroup, Idlest)> = None;
+        let mut best: Option<GroupStats<'_>> = None;
         for group in others {
             let candidate = stats(group);
-            if best.as_ref().is_none_or(|(_, best)| candidate.is_idler(best)) {
-                best = Some((group, candidate));
+            if best.as_ref().is_none_or(|best| is_idler(shared, &candidate, best)) {
+                best = Some(candidate);
             }
         }
         let local = Some(&domain.groups[own]).filter(|group| any_allowed(&group.mask)).map(|group| {
@@ -503,13 +465,11 @@ fn find_idlest<D: Discipline, T: Tunables>(
             (stats(group), room as u32)
         });
         let go = match (&best, &local) {
-            (Some((group, idlest)), Some((here, room))) => {
-                idlest.is_worth_leaving(here, domain, *room).then_some(*group)
-            }
-            (best, _) => best.as_ref().map(|(group, _)| *group),
+            (Some(idlest), Some((here, room))) if !is_worth_leaving(shared, idlest, here, domain, *room) => None,
+            (best, _) => best.as_ref(),
         };
-        if let Some(group) = go {
-            cpu = idlest_cpu(shared, group, cpu, |cpu| task.allowed(cpu));
+        if let Some(found) = go {
+            cpu = idlest_cpu(shared, found.group, cpu, |cpu| task.allowed(cpu));
         } else if domain.groups.iter().all(|group| group.cpus.len() == 1) {
             break;
         }
