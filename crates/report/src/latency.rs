@@ -77,15 +77,14 @@ impl Recorder {
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
         self.settle();
-        self.recorded.get_or_insert_with(|| Box::new(Recorded::empty())).add(ns);
+        self.recorded.get_or_insert_default().add(ns);
     }
 
-    /// Puts what waits into the histogram.
+    /// Puts what waits into the histogram; what is read then needs no copy.
     pub(crate) fn settle(&mut self) {
         let waiting = std::mem::take(&mut self.waiting) as usize;
         if waiting > 0 {
-            let recorded = self.recorded.get_or_insert_with(|| Box::new(Recorded::empty()));
-            self.pending[..waiting].iter().for_each(|&ns| recorded.add(ns.into()));
+            self.recorded.get_or_insert_default().add_all(&self.pending[..waiting]);
         }
     }
 
@@ -94,15 +93,15 @@ impl Recorder {
         if self.waiting == 0 {
             return self.recorded.as_deref().map(Cow::Borrowed);
         }
-        let mut recorded = self.recorded.as_deref().cloned().unwrap_or_else(Recorded::empty);
-        self.pending[..self.waiting as usize].iter().for_each(|&ns| recorded.add(ns.into()));
+        let mut recorded = self.recorded.as_deref().cloned().unwrap_or_default();
+        recorded.add_all(&self.pending[..self.waiting as usize]);
         Some(Cow::Owned(recorded))
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
         self.settle();
         if let Some(theirs) = other.whole() {
-            self.recorded.get_or_insert_with(|| Box::new(Recorded::empty())).merge(&theirs);
+            self.recorded.get_or_insert_default().merge(&theirs);
         }
     }
 
@@ -116,11 +115,19 @@ impl Recorder {
     }
 }
 
-impl Recorded {
+impl Default for Recorded {
     #[expect(clippy::expect_used, reason = "the argument is a constant")]
-    fn empty() -> Self {
+    fn default() -> Self {
         let histogram = Histogram::new(2).expect("two significant digits are in the range the crate accepts");
         Self { histogram, min: u64::MAX, max: 0, sum: 0, last: 0 }
+    }
+}
+
+impl Recorded {
+    fn add_all(&mut self, times: &[u32]) {
+        for &ns in times {
+            self.add(ns.into());
+        }
     }
 
     fn add(&mut self, ns: u64) {
