@@ -62,6 +62,10 @@ impl Parts {
         let workload = Workload { tasks, ..Workload::default() };
         // Without costs: what sharing takes is in the guest's profile.
         let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(topology) };
+        #[expect(
+            clippy::unreachable,
+            reason = "`KERNEL` is on offer, which a test of every overcommitted machine sees"
+        )]
         let kernel = kernel(KERNEL).unwrap_or_else(|_| unreachable!("there is such a kernel"));
         // Never 0: if the ticks of host and guest were in step a guest's task would lose its CPU to the one whenever it got it from the other.
         let seed = seed ^ 0xa54f_f53a_5f1d_36f1;

@@ -288,6 +288,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// As [`Self::enter_rare`].
     #[inline(never)]
+    #[expect(clippy::unreachable, reason = "`fetch`, its only caller, has these itself")]
     fn fetch_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let now = self.core.now;
         let this = &mut self.tasks[task as usize];
@@ -380,6 +381,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// The other instructions: apart, so that the loop that executes the frequent ones stays short.
     #[inline(never)]
+    #[expect(clippy::unreachable, reason = "`enter` has some of these itself, `call` is for none of the others")]
     fn enter_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let now = self.core.now;
         match code {

@@ -50,6 +50,11 @@
 //! and system calls ([`Costs`]); caches are a fixed cost of a migration; memory, disks and networks are no bottleneck;
 //! frequencies change where the machine says so; the tick stops on idle CPUs and nowhere else.
 #![forbid(unsafe_code)]
+// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
 
 mod background;
 mod build;

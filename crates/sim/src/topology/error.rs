@@ -40,7 +40,10 @@ impl fmt::Display for ParseTopologyError {
 
 impl std::error::Error for ParseTopologyError {}
 
-/// The candidate most like `name`, if any is.
-pub(super) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    vruntime_sched::kernels::nearest(name, candidates)
+/// How to mend a name that is none of `names`: the one that was probably meant, or else what there are.
+pub(super) fn did_you_mean(name: &str, names: &[&str], there_are: &str) -> String {
+    match vruntime_sched::kernels::nearest(name, names) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => there_are.to_owned(),
+    }
 }

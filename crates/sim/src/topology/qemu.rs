@@ -3,7 +3,7 @@
 use vruntime_sched::{CpuPlace, Topology};
 
 use super::MAX_CPUS;
-use super::error::{ParseTopologyError, nearest};
+use super::error::{ParseTopologyError, did_you_mean};
 
 const KEYS: &[&str] = &["cpus", "sockets", "dies", "clusters", "cores", "threads", "maxcpus"];
 
@@ -36,8 +36,7 @@ pub fn parse_qemu_smp(text: &str) -> Result<Topology, ParseTopologyError> {
             }
         };
         let Some(index) = KEYS.iter().position(|known| *known == key) else {
-            let help = nearest(key, KEYS)
-                .map_or_else(|| format!("keys are {}", KEYS.join(", ")), |key| format!("did you mean `{key}`?"));
+            let help = did_you_mean(key, KEYS, &format!("keys are {}", KEYS.join(", ")));
             return Err(ParseTopologyError::new(at, key.len(), format!("there is no `{key}`"), help));
         };
         let number_at = at + part.len() - number.len();

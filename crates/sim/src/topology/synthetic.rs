@@ -3,7 +3,7 @@
 use vruntime_sched::{CpuPlace, Topology};
 
 use super::MAX_CPUS;
-use super::error::{ParseTopologyError, nearest};
+use super::error::{ParseTopologyError, did_you_mean};
 
 /// Levels we know, by every name hwloc (and lstopo) has for them.
 const NAMES: &[(&str, Level)] = &[
@@ -158,10 +158,7 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     };
     let Some((_, level)) = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        let help = match nearest(name, &names) {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => "levels are numa, pack, die, l3, l2, cluster, core, pu".to_owned(),
-        };
+        let help = did_you_mean(name, &names, "levels are numa, pack, die, l3, l2, cluster, core, pu");
         return Err(ParseTopologyError::new(offset, name.len(), format!("there is no level `{name}`"), help));
     };
     let at = offset + word.len() - number.len();
@@ -194,10 +191,7 @@ fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, Parse
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let Some((name, form, elsewhere)) = ATTRIBUTES.iter().find(|(known, ..)| *known == name) else {
             let names = ATTRIBUTES.map(|(name, ..)| name);
-            let help = match nearest(name, &names) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => format!("attributes are {}", names.join(", ")),
-            };
+            let help = did_you_mean(name, &names, &format!("attributes are {}", names.join(", ")));
             return wrong(format!("there is no attribute `{name}`"), help);
         };
         if value.is_empty() {
