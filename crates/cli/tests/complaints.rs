@@ -63,7 +63,7 @@ fn a_trace_that_is_no_workload_is_told_how_it_is_run() {
     ] {
         let path = data("../../../trace/tests/data").join(file).display().to_string();
         for command in ["run", "real"] {
-            let told = fails(&[command, &path]).split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
+            let told = on_one_line(&fails(&[command, &path]));
             assert!(told.contains(&format!("is a recorded trace ({kind}), no workload")), "{command} {file}: {told}");
             assert!(told.contains("`vruntime replay "), "{command} {file}: {told}");
         }
@@ -81,10 +81,7 @@ fn a_workload_that_is_no_trace_is_told_how_it_is_run() {
 
 #[test]
 fn recordings_that_there_are_none_of() {
-    let told = |arguments: &[&str]| {
-        let told = fails(&[&["fidelity"], arguments].concat());
-        told.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
+    let told = |arguments: &[&str]| on_one_line(&fails(&[&["fidelity"], arguments].concat()));
     let all = told(&["--scenario", "nosuch"]);
     assert!(all.contains("no recorded scenario has `nosuch` in its name"), "{all}");
     assert!(all.contains("there are batch-idle, five-on-2, ") && all.contains(", three-hogs, "), "{all}");

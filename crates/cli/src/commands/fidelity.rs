@@ -84,38 +84,40 @@ type There = BTreeSet<(Vec<u32>, String)>;
 
 /// Tells that nothing was recorded of what is asked for, and what was.
 fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
-    let listed = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
-    let kernels = |of: &dyn Fn(&str) -> bool| {
-        let kernels: BTreeSet<&Vec<u32>> =
-            there.iter().filter(|(_, name)| of(name)).map(|(kernel, _)| kernel).collect();
-        kernels.into_iter().map(|kernel| dotted(kernel)).collect::<Vec<_>>().join(", ")
-    };
-    let (kernel, part) = (fidelity.kernel.as_deref().map(plan::series), fidelity.scenario.as_deref());
-    let under = |recorded: &[u32]| kernel.as_ref().is_none_or(|kernel| number(kernel) == recorded);
-    let names: BTreeSet<&str> =
-        there.iter().filter(|(recorded, _)| under(recorded)).map(|(_, name)| name.as_str()).collect();
     if there.is_empty() {
         let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
         return miette!(help = help, "no recordings match");
     }
-    match (kernel, part) {
-        (Some(kernel), _) if names.is_empty() => {
-            let help = format!("there are recordings of {}", kernels(&|_| true));
+    let kernels = |part: &str| {
+        let kernels: BTreeSet<&Vec<u32>> =
+            there.iter().filter(|(_, name)| name.contains(part)).map(|(kernel, _)| kernel).collect();
+        kernels.into_iter().map(|kernel| dotted(kernel)).collect::<Vec<_>>().join(", ")
+    };
+    let (kernel, part) = (fidelity.kernel.as_deref().map(plan::series), fidelity.scenario.as_deref().unwrap_or(""));
+    let under = |recorded: &[u32]| kernel.as_ref().is_none_or(|kernel| number(kernel) == recorded);
+    let names: BTreeSet<&str> =
+        there.iter().filter(|(recorded, _)| under(recorded)).map(|(_, name)| name.as_str()).collect();
+    match &kernel {
+        Some(kernel) if names.is_empty() => {
+            let help = format!("there are recordings of {}", kernels(""));
             miette!(help = help, "there is no recording of kernel {kernel}")
         }
-        (kernel, Some(part)) => {
-            let elsewhere = kernels(&|name| name.contains(part));
-            let help = match vruntime_workload::nearest(part, names.iter().copied()) {
-                _ if !elsewhere.is_empty() => format!("under {elsewhere} there is"),
-                Some(name) => format!("did you mean `{name}`? there are {}", listed(names)),
-                None => format!("there are {}", listed(names)),
-            };
+        _ => {
+            let elsewhere = kernels(part);
+            let help = if elsewhere.is_empty() { meant(part, &names) } else { format!("under {elsewhere} there is") };
             let scenario = kernel
                 .map_or_else(|| "recorded scenario".to_owned(), |kernel| format!("scenario recorded under {kernel}"));
             miette!(help = help, "no {scenario} has `{part}` in its name")
         }
-        // Nothing was asked for, and whatever there is has been told of.
-        (_, None) => miette!(help = format!("there are recordings of {}", kernels(&|_| true)), "no recordings match"),
+    }
+}
+
+/// The scenario that was probably meant by `part`, and all there are.
+fn meant(part: &str, names: &BTreeSet<&str>) -> String {
+    let all = names.iter().copied().collect::<Vec<_>>().join(", ");
+    match vruntime_workload::nearest(part, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? there are {all}"),
+        None => format!("there are {all}"),
     }
 }
 

@@ -99,15 +99,11 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     };
     if suite.is_empty() {
         let part = fidelity.scenario.as_deref().unwrap_or_default();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         if names.iter().any(|name| name.contains(part)) {
             return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
         }
-        let help = match vruntime_workload::nearest(part, names.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`? there are {}", names.join(", ")),
-            None => format!("there are {}", names.join(", ")),
-        };
-        return Err(miette!(help = help, "no scenario of the suite has `{part}` in its name"));
+        return Err(miette!(help = super::meant(part, &names), "no scenario of the suite has `{part}` in its name"));
     }
     if host.preempt.is_none() {
         output::note(&format!(
