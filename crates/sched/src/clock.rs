@@ -8,6 +8,8 @@ pub struct Clock {
     /// `rq_clock_pelt`: stretched by the CPU's capacity, so that the same work weighs the same on every CPU; catches
     /// up while the CPU is idle.
     pelt: u64,
+    /// When an update was left out last.
+    skipped: u64,
     /// What the CPU does at its highest frequency, of 1024.
     capacity: u32,
     /// Its frequency now, of 1024 for the highest.
@@ -21,7 +23,7 @@ pub(crate) const PELT_EPOCH: u64 = 1 << 20;
 impl Clock {
     /// Of a CPU of `capacity`, of 1024, at its highest frequency.
     pub(crate) fn new(capacity: u32) -> Self {
-        Self { now: 0, pelt: PELT_EPOCH, capacity, freq: 1024 }
+        Self { now: 0, pelt: PELT_EPOCH, skipped: 0, capacity, freq: 1024 }
     }
 
     /// The CPU's frequency from now on, of 1024.
@@ -49,6 +51,18 @@ impl Clock {
             let scaled = |delta: u64, by: u32| ((u128::from(delta) * u128::from(by)) >> 10) as u64;
             self.pelt = self.pelt.wrapping_add(scaled(scaled(delta, self.capacity), self.freq));
         }
+    }
+
+    /// It stays where it is, though it is `now`.
+    #[inline]
+    pub(crate) fn skip(&mut self, now: u64) {
+        self.skipped = now;
+    }
+
+    /// When it is, for those who look at several clocks: where this one would be had it not been kept.
+    #[inline]
+    pub(crate) fn told(&self) -> u64 {
+        self.now.max(self.skipped)
     }
 
     /// Nanoseconds since the start of the host's clock.

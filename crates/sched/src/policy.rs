@@ -158,6 +158,11 @@ pub trait Policy: Sized + Debug + 'static {
     /// Nice or policy of a task changed. It is off the queue; if it ran, it was put.
     fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
+    /// Whether there is so little on the queue that nobody else would run if a queued task had another priority.
+    fn is_alone(_rq: &Rq<Self>, _shared: &Shared<Self>) -> bool {
+        false
+    }
+
     /// A task, off the queue, asks for a slice of its own, nanoseconds, or for the usual one again.
     fn slice_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _slice: Option<u64>) {}
 

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::ops::DerefMut;
 
 use crate::arena::Arena;
-use crate::balance::RqBalance;
 use crate::balance::sums::Sums;
+use crate::balance::{Balancer, RqBalance};
 use crate::class::deadline::{self, DlRq};
 use crate::class::rt::RtRq;
 use crate::clock::Clock;
@@ -56,6 +56,10 @@ pub struct Rq<P: Policy> {
     lazy: bool,
     /// That the reschedule was asked for lazily.
     pub(crate) resched_lazily: bool,
+    /// The next `schedule` goes by the clock as it is.
+    pub(crate) keeps_clock: bool,
+    /// That may be: since 2.6.37 (here: 3.10).
+    may_keep_clock: bool,
     /// The policy wants to know when the running task returns to user mode.
     pub(crate) notify_resume: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
@@ -110,6 +114,8 @@ impl<P: Policy> Rq<P> {
             need_resched: false,
             lazy: shared.config.preemption == Preemption::Lazy,
             resched_lazily: false,
+            keeps_clock: false,
+            may_keep_clock: shared.config.balancer >= Balancer::V3_10,
             notify_resume: false,
             newidle: false,
             higher: false,
@@ -177,6 +183,24 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
+    /// Somebody has joined it, and whoever runs is to give way: the switch comes at once, as far as this clock is concerned. Whoever follows is
+    /// charged for what it takes until then (`rq_clock_skip_update`).
+    #[inline]
+    pub(crate) fn keep_clock(&mut self) {
+        // Between two tasks, too: the end of the switch forgets it.
+        self.keeps_clock |= self.may_keep_clock && self.need_resched && !self.resched_lazily;
+    }
+
+    /// The clock of a `schedule`.
+    #[inline]
+    pub(crate) fn switch_clock(&mut self, now: u64) {
+        if core::mem::take(&mut self.keeps_clock) {
+            self.clock.skip(now);
+        } else {
+            self.update_clock(now);
+        }
+    }
+
     /// Tells the other CPUs how things stand here.
     #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
@@ -201,7 +225,15 @@ impl<P: Policy> Rq<P> {
     #[inline(never)]
     fn publish_dl(&self, shared: &Shared<P>) {
         self.publish_own(shared);
+        self.publish_deadlines(shared);
+    }
+
+    fn publish_deadlines(&self, shared: &Shared<P>) {
+        let had = shared.dl.has_deadline(self.cpu);
         shared.dl.publish(self.cpu, &self.dl);
+        if had == self.dl.is_empty() {
+            shared.rt.deadlines_changed(self.cpu, !had);
+        }
     }
 
     /// As [`Self::publish`], on a machine that adds up what its CPUs tell, or where somebody looks at energy.
@@ -212,7 +244,7 @@ impl<P: Policy> Rq<P> {
         self.publish_own(shared);
         P::publish_usage(self, shared);
         if self.uses_dl() {
-            shared.dl.publish(self.cpu, &self.dl);
+            self.publish_deadlines(shared);
         }
         if let Some(before) = before {
             shared.sums.replace(self.cpu, before, Sums::of(this));

@@ -215,6 +215,8 @@ pub struct Task<P: Policy> {
     pub(crate) rt: RtTask,
     /// CPU time it has had in the classes above the ordinary one, nanoseconds.
     pub(crate) ran_above: u64,
+    /// When it left the ordinary class, on the PELT clock, nanoseconds; 0 if it has come back since, or was never in it.
+    pub(crate) went_above: u64,
     /// What balancers did not move it for.
     pub(crate) migrations: Migrations,
 }

@@ -24,7 +24,8 @@ fn loader_and_hog() -> Vec<Task> {
 }
 
 fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
-    let tied = phase(vec![run(2_500)], Repeat::Times(1));
+    // Less than its first slice, whose end the change of CPUs would notice.
+    let tied = phase(vec![run(500)], Repeat::Times(1));
     let free = Phase { settings: Settings { cpus: Some(cpus.to_vec()), ..Settings::default() }, ..tied.clone() };
     let free = Phase { ops: vec![Op::Exec, run(2_500)], ..free };
     vec![pinned(task("loader", vec![tied, free]), &[0]), pinned(once("hog", vec![run(20_000)]), &[0])]

@@ -325,6 +325,23 @@ fn throttling_leaves_a_twentieth() {
     }
 }
 
+/// The fair server of a CPU goes on when the fair tasks have gone: its turn finds nobody, and who comes after that has his share at once, not at
+/// the end of a new period.
+#[test]
+fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
+    for kernel in ["6.12", "6.18"] {
+        let fair = task("fair", vec![phase(vec![run(MS), Op::Sleep { time: 1100 * MS }], Repeat::Forever)]);
+        let sleeps = phase(vec![Op::Sleep { time: 5 * MS }], Repeat::Times(1));
+        let hog =
+            with_policy(task("hog", vec![sleeps, phase(vec![run(MS)], Repeat::Forever)]), Policy::Fifo { priority: 5 });
+        let mut turns = Turns::default();
+        simulate(&workload(vec![fair, hog]), &Config { duration: Some(2000 * MS), ..exact(kernel, "1") }, &mut turns)
+            .unwrap();
+        let fair: Vec<u64> = turns.turns.iter().filter(|turn| turn.2 == TaskId(0)).map(|turn| turn.0 / MS).collect();
+        assert_eq!(fair, [0, 1101], "{kernel}");
+    }
+}
+
 #[test]
 fn a_throttled_cpu_idles_rather_than_run_them() {
     let config = Config { duration: Some(2000 * MS), ..exact("6.1", "2") };

@@ -3,14 +3,16 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::change::{Change, change_class, changed, changed_early, restore, save};
 use super::hotplug::{allowed_cpu, is_lost, lets_stay, next_cpu, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use crate::balance::Balancer;
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
 use crate::class::deadline::{DlAttrs, SchedError, root_of};
-use crate::class::{self, ClassKind, deadline, rt};
+use crate::class::{ClassKind, deadline, rt};
 use crate::cpuset::Rules;
-use crate::event::{Event, MigrateCause, Running};
+use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
@@ -50,9 +52,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Changes a task's nice value (clamped to -20..=19), and nothing else (`setpriority`): a slice of its own it keeps.
     pub fn set_nice(&mut self, task: TaskId, nice: i8) {
         let nice = nice.clamp(-20, 19);
-        let cpu = self.change(task, |rq, shared, index| {
-            rq.tasks[index].nice = nice;
-            P::attrs_changed(rq, shared, index);
+        let unchanged = rq_of!(self, task).filter(|(rq, index)| rq.tasks[*index].nice == nice).map(|(rq, _)| rq.cpu);
+        let cpu = unchanged.or_else(|| {
+            self.change(task, Change::Nice, |rq, shared, index| {
+                rq.tasks[index].nice = nice;
+                P::attrs_changed(rq, shared, index);
+            })
         });
         if let Some(cpu) = cpu {
             self.host.event(self.now, cpu, &Event::SetNice { task, nice });
@@ -107,7 +112,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 P::slice_changed(rq, shared, index, attr.slice);
             }
         };
-        let Some(cpu) = self.change_if(task, admit, change)? else { return Ok(()) };
+        let Some(cpu) = self.change_if(task, Change::Policy(attr.policy), admit, change)? else { return Ok(()) };
         if before != (attr.policy, rt_priority) {
             let event = Event::SetPolicy { task, policy: attr.policy, rt_priority };
             self.host.event(self.now, cpu, &event);
@@ -126,12 +131,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if boost.is_some() {
             self.start_servers();
         }
-        let cpu = self.change(task, |rq, _, index| {
+        let lent = boost.map(Lent::from);
+        let cpu = self.change(task, Change::Lent(lent), |rq, _, index| {
             let old = rq.tasks[index].prio();
             let donor = if let Some(Boost::Deadline(donor)) = boost { Some(donor) } else { None };
             deadline::lend(rq, index, donor);
             let this = &mut rq.tasks[index];
-            this.lent = boost.map(Lent::from);
+            this.lent = lent;
             this.kind = ClassKind::of(this.policy, this.lent);
             prios = (old, this.prio());
         });
@@ -152,7 +158,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         // Refused or not, nobody sees the difference.
         self.shared.use_uclamp();
         let mut set = Ok(());
-        let _ = self.change(task, |rq, _, index| set = rq.tasks[index].uclamp.request(min, max));
+        let _ = self.change(task, Change::Clamps, |rq, _, index| set = rq.tasks[index].uclamp.request(min, max));
         set
     }
 
@@ -198,12 +204,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             self.may_attach(task, group)?;
         }
         let mut forget = false;
-        let cpu = self.change(task, |rq, shared, index| {
-            if rq.tasks[index].group != group {
+        let there = rq_of!(self, task).filter(|(rq, index)| rq.tasks[*index].group == group).map(|(rq, _)| rq.cpu);
+        let cpu = there.or_else(|| {
+            self.change(task, Change::Group, |rq, shared, index| {
                 let from = core::mem::replace(&mut rq.tasks[index].group, group);
                 P::group_changed(rq, shared, index);
                 forget = used && shared.cpusets(|it| it.rules() == Rules::V6_1 && it.differ(from, group));
-            }
+            })
         });
         if let Some(cpu) = cpu {
             self.host.event(self.now, cpu, &Event::MoveGroup { task, group });
@@ -216,14 +223,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU it is
     /// on; none if it has ended.
-    fn change(&mut self, task: TaskId, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
-        self.change_if(task, |_, _, _| Ok(()), with).unwrap_or(None)
+    fn change(&mut self, task: TaskId, what: Change, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
+        self.change_if(task, what, |_, _, _| Ok(()), with).unwrap_or(None)
     }
 
     /// As [`Self::change`], if `may` has nothing against it.
     fn change_if(
         &mut self,
         task: TaskId,
+        what: Change,
         may: impl FnOnce(&Rq<P>, &Shared<P>, u32) -> Result<(), SchedError>,
         with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32),
     ) -> Result<Option<CpuId>, SchedError> {
@@ -234,24 +242,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         may(&rq, shared, index)?;
         let running = rq.current == Some(index);
         let asleep = rq.tasks[index].state != TaskState::Runnable;
-        let queued = rq.tasks[index].on_rq;
         let (old, old_prio) = (rq.tasks[index].kind, rq.tasks[index].prio());
-        if old == ClassKind::Fair {
-            if running {
-                class::switch_ordinary(&mut rq, shared, Some(index), None);
-                rq.current = None;
-            }
-            if queued {
-                if asleep {
-                    // Its dequeue was delayed; a change of attributes ends that.
-                    deactivate(&mut rq, shared, index, Dequeue::Delayed);
-                } else {
-                    P::dequeue(&mut rq, shared, index, Dequeue::Save);
-                    rq.tasks[index].on_rq = false;
-                }
-            }
+        if rq.tasks[index].on_rq && asleep && what.class(&rq.tasks[index]) != old {
+            // Its dequeue was delayed: it does not take that along to another class.
+            deactivate(&mut rq, shared, index, Dequeue::Delayed);
         }
-        let queued = queued && !asleep;
+        let queued = rq.tasks[index].on_rq;
+        if old == ClassKind::Fair {
+            save(&mut rq, shared, index);
+        }
         if old == ClassKind::Deadline && queued {
             deadline::dequeue(&mut rq, shared, index, Dequeue::Save);
         }
@@ -264,23 +263,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         this.kind = old;
         if new == old {
             match new {
-                ClassKind::Fair => {
-                    if queued {
-                        P::enqueue(&mut rq, shared, index, Enqueue::Restore);
-                        rq.tasks[index].on_rq = true;
-                    }
-                    if running {
-                        class::switch_ordinary(&mut rq, shared, None, Some(index));
-                        rq.current = Some(index);
-                    }
-                }
+                ClassKind::Fair => restore(&mut rq, shared, index, queued, running),
                 ClassKind::Deadline => {
                     if queued {
                         deadline::enqueue(&mut rq, shared, index, Enqueue::Restore);
                     }
                 }
                 ClassKind::Rt => {
-                    if queued && rt::has_moved(&rq, shared, index) {
+                    // Another group has no lists of its own, but the task is put on its list anew.
+                    if queued && ((what == Change::Group && !rt::has_groups(&rq)) || rt::has_moved(&rq, shared, index))
+                    {
                         rt::update_curr(&mut rq, shared);
                         rt::reprioritise(&mut rq, shared, index);
                     }
@@ -290,8 +282,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             change_class(&mut rq, shared, index, new, queued, running);
         }
         if queued {
-            uclamp::refresh(&mut rq, shared, index);
-            class_changed(&mut rq, shared, index, old, old_prio);
+            if !asleep {
+                uclamp::refresh(&mut rq, shared, index);
+            }
+            if shared.config.balancer >= Balancer::V6_1 {
+                changed(&mut rq, shared, index, what, old, old_prio);
+            } else {
+                changed_early(&mut rq, shared, index, what, old, old_prio);
+            }
         }
         settle(&mut rq, shared, self.host);
         let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
@@ -346,8 +344,23 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         };
         let told = affinity.clone();
-        (rq.tasks[index].affinity, rq.tasks[index].asked) = (affinity, asked);
         rq.update_clock(self.now);
+        let (queued, running) = (rq.tasks[index].on_rq, rq.current == Some(index));
+        // Since 4.3 an ordinary task whose CPUs change leaves its queue for a moment, which gives whoever runs a new slice, and one that is queued on 6.6
+        // a new deadline.
+        let all = shared.nr_cpus();
+        let is_everywhere = |affinity: &Affinity| affinity.as_ref().is_none_or(|mask| mask.count() >= all);
+        let requeues = rq.tasks[index].kind == ClassKind::Fair
+            && shared.config.balancer >= Balancer::V6_1
+            && affinity != rq.tasks[index].affinity
+            && !(is_everywhere(&affinity) && is_everywhere(&rq.tasks[index].affinity));
+        if requeues {
+            save(&mut rq, shared, index);
+        }
+        (rq.tasks[index].affinity, rq.tasks[index].asked) = (affinity, asked);
+        if requeues {
+            restore(&mut rq, shared, index, queued, running);
+        }
         rt::affinity_changed(&mut rq, shared, index);
         deadline::affinity_changed(&mut rq, shared, index);
         if shared.is_split() {
@@ -463,119 +476,4 @@ fn spans_domain<P: Policy>(shared: &Shared<P>, root: Root, affinity: &Affinity) 
     let span = shared.root_span(root);
     let (allowed, cpus) = (span.and(mask).count(), span.count());
     if allowed < cpus { Err(SchedError::Affinity { allowed, cpus }) } else { Ok(()) }
-}
-
-/// A task goes from its class, which it has left if that is the ordinary one, to another.
-fn change_class<P: Policy>(
-    rq: &mut Rq<P>,
-    shared: &Shared<P>,
-    index: u32,
-    new: ClassKind,
-    queued: bool,
-    running: bool,
-) {
-    match rq.tasks[index].kind {
-        ClassKind::Fair => {
-            if queued {
-                rq.finish_delayed(index);
-            }
-            // As if it went to another CPU, and this one were it.
-            P::detach(rq, shared, index);
-            P::attach(rq, shared, index);
-            rq.tasks[index].rejoins = false;
-        }
-        ClassKind::Deadline => {
-            if running {
-                rq.current = None;
-            }
-            deadline::leave(rq, shared, index, false);
-            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
-        }
-        ClassKind::Rt => {
-            if queued {
-                rt::dequeue(rq, shared, index);
-            }
-            if running {
-                rt::put_prev(rq, shared, index);
-                rq.current = None;
-            }
-            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
-        }
-    }
-    rq.tasks[index].kind = new;
-    match new {
-        ClassKind::Fair => {
-            if queued {
-                activate(rq, shared, index, Enqueue::Restore);
-            }
-            if running {
-                class::switch_ordinary(rq, shared, None, Some(index));
-                rq.current = Some(index);
-            }
-        }
-        ClassKind::Deadline => {
-            if running {
-                rq.current = Some(index);
-            }
-            if queued {
-                deadline::enqueue(rq, shared, index, Enqueue::Restore);
-            }
-            if running {
-                deadline::set_next(rq, shared, index);
-            }
-        }
-        ClassKind::Rt => {
-            if running {
-                rq.current = Some(index);
-            }
-            if queued {
-                rt::enqueue(rq, shared, index, rt::End::Tail);
-            }
-            if running {
-                rt::set_next(rq, shared, index);
-            }
-        }
-    }
-}
-
-/// A queued task has another class, priority, weight or place: who should run is to be looked at again
-/// (`check_class_changed`).
-fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old: ClassKind, old_prio: i16) {
-    let this = &rq.tasks[index];
-    let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
-    match (new, running) {
-        (ClassKind::Fair, true) => rq.resched(),
-        (ClassKind::Fair, false) => check_preempt(rq, shared, index, Wake::default()),
-        (ClassKind::Deadline, true) => {
-            if rq.dl.first() != Some(index) {
-                rq.resched();
-            }
-        }
-        (ClassKind::Deadline, false) => {
-            check_preempt(rq, shared, index, Wake::default());
-            if !rq.need_resched() && rq.dl.earliest_pushable().is_some() {
-                rq.dl.callback = Some(rt::Callback::Push);
-            }
-        }
-        (ClassKind::Rt, true) => {
-            if prio > i16::from(rq.rt.highest()) {
-                rq.resched();
-            }
-        }
-        (ClassKind::Rt, false) => {
-            let urgent = rq.current.is_none_or(|current| prio < rq.tasks[current].prio());
-            if urgent && (old != new || prio != old_prio) && rq.running != Running::Stopper {
-                rq.resched();
-            } else if old != new {
-                rq.rt.callback = Some(rt::Callback::Push);
-            }
-        }
-    }
-    if old == ClassKind::Deadline && new != old && rq.dl.nr_running() == 0 {
-        rq.dl.callback = Some(rt::Callback::Pull);
-    }
-    let lowered = old == ClassKind::Rt && running && prio > old_prio;
-    if lowered || (old == ClassKind::Rt && new != old && rq.rt.nr_running() == 0) {
-        rq.rt.callback = Some(rt::Callback::Pull);
-    }
 }

@@ -1,7 +1,8 @@
-//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`); here are
+//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`, `change`); here are
 //! fork, tick, timers and what all verbs share.
 
 mod attrs;
+mod change;
 mod cpusets;
 mod exec;
 mod hotplug;
@@ -106,7 +107,7 @@ fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for notice in core::mem::take(&mut rq.outbox) {
         match notice {
             Notice::Arm(timer, at) => host.arm(timer, at),
-            Notice::Event(event) => host.event(rq.clock.now(), rq.cpu, &event),
+            Notice::Event(event) => host.event(rq.clock.told(), rq.cpu, &event),
         }
     }
 }
@@ -151,6 +152,7 @@ fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut 
 pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     let kind = rq.tasks[index].kind;
     check_preempt_as(rq, shared, kind, index, wake);
+    rq.keep_clock();
 }
 
 /// As [`check_preempt`], for a task of class `kind`.
@@ -299,6 +301,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rt: RtTask::default(),
             dl: None,
             rejoins: false,
+            went_above: 0,
             group: attrs.group,
             uclamp: TaskUclamp::default(),
             affinity,

@@ -34,7 +34,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
-        rq.update_clock(self.now);
+        rq.switch_clock(self.now);
         let (prev, prev_index) = (rq.running, rq.current);
         let ordinary = rq.curr.is_some();
         if let Some(index) = prev_index {
@@ -96,6 +96,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
         rq.need_resched = false;
         rq.resched_lazily = false;
+        // What was pulled meanwhile runs at once.
+        rq.keeps_clock = false;
         shared.cpu(cpu).need_resched.store(false, core::sync::atomic::Ordering::Relaxed);
         let curr = rq.current;
         let running = match next {

@@ -1,7 +1,8 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::hotplug::{allowed_cpu, widen};
-use super::{Scheduler, activate_as, check_preempt, check_preempt_as, deactivate, rq_of, settle, time_slice};
+use super::{Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, time_slice};
+use crate::balance::Balancer;
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};
@@ -9,7 +10,7 @@ use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::shared::Place;
+use crate::shared::{Place, Shared};
 use crate::task::{Task, TaskState};
 use crate::uclamp;
 
@@ -87,7 +88,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             uclamp::inc(&mut rq, self.shared, ClassKind::Fair, index);
             rq.tasks[index].state = TaskState::Runnable;
             if rq.current != Some(index) {
-                check_preempt(&mut rq, self.shared, index, wake);
+                check_preempt_as(&mut rq, self.shared, ClassKind::Fair, index, wake);
+                if !wake.irq {
+                    rq.keep_clock();
+                }
             }
             self.host.event(self.now, on, &Event::Wakeup { task, target: prev });
             settle(&mut rq, self.shared, self.host);
@@ -143,6 +147,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.load.nr_uninterruptible -= i64::from(core::mem::take(&mut rq.tasks[index].blocked));
         activate_as(&mut rq, self.shared, kind, index, why);
         check_preempt_as(&mut rq, self.shared, kind, index, wake);
+        if rq.need_resched && !wake.irq {
+            keep_clock(&mut rq, self.shared, on, wake);
+        }
         let now = self.now;
         // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2).
         if !wake.fork || self.shared.config.balancer.is_early() {
@@ -165,6 +172,18 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if kind == ClassKind::Rt { self.push_rt_tasks(target) } else { self.push_dl_tasks(target) }
         }
         true
+    }
+}
+
+/// A wakeup by code on `on` asks for a reschedule: the clock stands still from it to the switch, which the woken task is charged for then. Not where the
+/// CPU it goes to queues it itself, just before it looks at who is to run (`ttwu_queue_cond`); one that is new is queued by its parent. An interrupt
+/// wakes somewhere in the middle: for hosts all it takes comes after the wakeup, and that is not the woken task's.
+#[inline]
+fn keep_clock<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
+    // An idle one queues it itself since 5.8.
+    let busy = |rq: &Rq<P>| rq.nr_running > 1 || shared.config.balancer < Balancer::V6_1;
+    if rq.cpu == on || wake.fork || (busy(rq) && shared.domains.share_cache(rq.cpu, on)) {
+        rq.keep_clock();
     }
 }
 

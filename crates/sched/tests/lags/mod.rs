@@ -61,8 +61,12 @@ struct Base {
 }
 
 /// The queues that have tasks only, since each changed last.
-#[derive(Debug, Default)]
-pub(crate) struct Debts(BTreeMap<(CpuId, GroupId), BTreeMap<TaskId, Base>>);
+#[derive(Debug)]
+pub(crate) struct Debts {
+    queues: BTreeMap<(CpuId, GroupId), BTreeMap<TaskId, Base>>,
+    /// The usual slice with every CPU online, ns. With fewer it is shorter, and who comes may have left where it was this.
+    usual_slice_ns: u64,
+}
 
 /// What it owes, in CPU time, and how far that is rounded.
 fn debt(standing: &Standing) -> (i128, i128) {
@@ -71,23 +75,29 @@ fn debt(standing: &Standing) -> (i128, i128) {
 }
 
 impl Debts {
-    /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one instant.
-    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, tick_ns: u64) {
+    pub(crate) fn new(usual_slice_ns: u64) -> Self {
+        Self { queues: BTreeMap::new(), usual_slice_ns }
+    }
+
+    /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one instant. All is looked at `anew`
+    /// if at that instant somebody may have come and gone, or gone and come back: a group whose last task a limit held back, whose lag is the
+    /// others' now; a task with other CPUs, which begins a new request.
+    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, tick_ns: u64, anew: bool) {
         let Some(queues) = queues(rq) else { return };
-        self.0.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));
+        self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));
         for (queue, all) in queues {
             let key = (rq.cpu, queue);
             let Some(tasks) = all.iter().map(|standing| standing.task).collect::<Option<Vec<TaskId>>>() else {
-                self.0.remove(&key);
+                self.queues.remove(&key);
                 continue;
             };
-            let known = self.0.entry(key).or_default();
+            let known = self.queues.entry(key).or_default();
             let is_known = |task: &TaskId, standing: &Standing| {
                 known.get(task).map(|base| (base.weight, base.slice_ns)) == Some((standing.weight, standing.slice_ns))
             };
             let fresh: Vec<&Standing> =
                 tasks.iter().zip(&all).filter(|(task, standing)| !is_known(task, standing)).map(|it| it.1).collect();
-            if fresh.is_empty() && known.len() == all.len() {
+            if !anew && fresh.is_empty() && known.len() == all.len() {
                 for (task, standing) in tasks.iter().zip(&all) {
                     let base = known.get_mut(task).unwrap();
                     let (owes, rounding) = debt(standing);
@@ -104,11 +114,13 @@ impl Debts {
                 continue;
             }
             if let [standing] = fresh[..]
+                && !anew
                 && known.len() + 1 == all.len()
                 && !known.contains_key(&standing.task.unwrap())
             {
                 let (owes, rounding) = debt(standing);
-                let most = i128::from((2 * standing.slice_ns).max(tick_ns)) + rounding;
+                let slice = standing.slice_ns.max(self.usual_slice_ns);
+                let most = i128::from((2 * slice).max(tick_ns)) + rounding;
                 assert!(owes.abs() <= most, "it came owing {owes}: {standing:?} of {all:?}");
             }
             let base = |standing: &Standing| Base {

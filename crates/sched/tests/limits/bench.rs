@@ -69,6 +69,11 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) group_of: BTreeMap<TaskId, GroupId>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
+    /// Since the last check a group may have come and gone, as its task was kept from running on its way to user mode, or a task gone and
+    /// come back, with other CPUs.
+    pub(crate) came_and_went: bool,
+    /// How often a group was throttled until the last check.
+    throttled_before: u64,
 }
 
 impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
@@ -76,6 +81,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn new(cpus: u32, name: &str, parents: &[usize]) -> Self {
         let topology = Topology::flat(cpus as usize);
         let config = Config::new(&kernel(name).unwrap(), &topology, 250);
+        let debts = Debts::new(config.tunables.base_slice_ns);
         let shared = Shared::new(topology, config);
         let mut bench = Self {
             rqs: Rq::all(&shared),
@@ -86,7 +92,9 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             usage: BTreeMap::new(),
             group_of: BTreeMap::new(),
             asleep: BTreeSet::new(),
-            debts: Debts::default(),
+            debts,
+            came_and_went: false,
+            throttled_before: 0,
         };
         for &parent in parents {
             let parent = bench.groups[parent % bench.groups.len()];
@@ -178,6 +186,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             } else if let Some(rq) = self.rqs.iter().find(|rq| rq.notify_resume()) {
                 // Every task here is in user mode.
                 let cpu = rq.cpu;
+                self.came_and_went = true;
                 self.with(|s| s.return_to_user(cpu));
             } else {
                 return;
@@ -248,10 +257,12 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     }
 
     pub(crate) fn check(&mut self) {
+        let throttled = std::mem::replace(&mut self.throttled_before, self.wishes.throttled) != self.wishes.throttled;
+        let anew = std::mem::take(&mut self.came_and_went) || throttled;
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
-            self.debts.check(rq, TICK);
+            self.debts.check(rq, TICK, anew);
             // An idle CPU has nobody to run.
             let waits = rq.tasks.iter().any(|(index, task)| {
                 task.on_rq && !self.asleep.contains(&task.id) && !P::throttled(rq, &self.shared, index)

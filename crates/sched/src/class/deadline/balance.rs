@@ -151,6 +151,11 @@ impl DlShared {
         }
     }
 
+    /// Whether a CPU had a deadline task queued when it published last.
+    pub(crate) fn has_deadline(&self, cpu: CpuId) -> bool {
+        self.cpudl.earliest(cpu).is_some()
+    }
+
     /// The earliest deadline of those whom a CPU has for others; [`NONE`] if there is nobody.
     fn offered(&self, dl: &DlRq) -> u64 {
         dl.earliest_pushable().filter(|_| self.overload.offers(dl.nr_running())).unwrap_or(NONE)

@@ -142,16 +142,18 @@ impl DlEntity {
 
     /// It wakes: may it go on with what it has? If not, a new period begins; one whose deadline comes before its period ends
     /// gets as much runtime as fits before its old deadline at its density (the revised wakeup rule: Abeni, Lipari & Lelli,
-    /// "Constant bandwidth server revisited", SIGBED Review 2015).
+    /// "Constant bandwidth server revisited", SIGBED Review 2015), and so does a deferred server that had to run.
     pub fn wake(&mut self, now: u64) {
         // At the machine's first instant a task that never ran has no deadline that could have passed.
         let fresh = self.deadline == 0;
         if fresh || self.deadline < now || self.overflows(now) {
-            if !fresh && !self.attrs.is_implicit() && self.deadline >= now && self.donor.is_none() {
+            let revised = !self.attrs.is_implicit() || (self.defer && self.defer_running);
+            if !fresh && revised && self.deadline >= now && self.donor.is_none() {
                 let laxity = self.deadline - now;
                 self.runtime = ((u128::from(self.density) * u128::from(laxity)) >> BW_SHIFT) as i64;
                 return;
             }
+            self.defer_running = false;
             self.new_period(now);
         } else if self.defer && !self.defer_running {
             self.defer_armed = true;

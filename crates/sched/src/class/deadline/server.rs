@@ -5,6 +5,9 @@
 //! runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off its runtime; if
 //! that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve, and real-time tasks
 //! lose nothing otherwise. Once it had to run, it does so at the beginning of each period, as long as the starvation lasts.
+//!
+//! When the last fair task has gone nothing happens until it is the server's turn, which finds nobody and stops (as its stable releases do,
+//! 6.12.117).
 
 use alloc::boxed::Box;
 
@@ -43,7 +46,7 @@ impl ServerLimits {
 #[derive(Debug)]
 pub struct Server {
     pub(super) se: DlEntity,
-    /// The fair class has tasks.
+    /// The fair class has had tasks, and no turn of the server has found none since.
     pub(super) active: bool,
 }
 
@@ -89,7 +92,8 @@ impl DlRq {
         self.with_server(start).unwrap_or(false)
     }
 
-    /// The fair class has no tasks any more.
+    /// The server was chosen but has nobody to run, or its CPU goes offline. What it is entitled to it keeps, and if it had to run, it does so at once
+    /// when the fair class has tasks again before its deadline.
     pub fn server_stop(&mut self, now: u64) {
         self.with_server(|this, server| {
             if !core::mem::replace(&mut server.active, false) {
@@ -140,14 +144,6 @@ impl DlRq {
                 se.defer_running = false;
                 se.runtime = 0;
             }
-        });
-    }
-
-    /// The server was chosen but has nobody to run: it gives up the rest of its period.
-    pub fn server_yield(&mut self, env: &Env) {
-        self.with_server(|this, server| {
-            server.se.yielded = true;
-            this.throttle_if_exceeded(&mut server.se, SERVER, env)
         });
     }
 
@@ -256,6 +252,25 @@ mod tests {
         rq.server_start(&env(900));
         // Its old deadline of 1 s is too near for what is left of its runtime: a new period.
         assert_eq!(rq.next_timer(), Some(1850 * MS));
+    }
+
+    /// Its turn came while there was nobody. Who comes before its deadline does not wait for the next one, and gets what its share of the time left
+    /// is.
+    #[test]
+    fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
+        let mut rq = cpu();
+        rq.server_start(&env(0));
+        rq.server_charge(MS, &env(1));
+        assert!(fire(&mut rq, 950));
+        rq.server_stop(950 * MS);
+        assert!(rq.is_empty());
+        assert!(rq.server_start(&env(1110)));
+        let se = rq.server().unwrap().entity();
+        assert_eq!((se.deadline, se.runtime / MS as i64), (1950 * MS, 41));
+        // After its deadline it waits as one does that never had to run.
+        rq.server_stop(1110 * MS);
+        assert!(!rq.server_start(&env(2000)));
+        assert_eq!(rq.next_timer(), Some(2950 * MS));
     }
 
     #[test]

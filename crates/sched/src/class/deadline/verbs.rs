@@ -120,8 +120,7 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32
                 if let Some(fair) = P::pick(rq, shared) {
                     return Some((fair, ClassKind::Fair));
                 }
-                let env = env(rq, shared);
-                rq.dl.server_yield(&env);
+                rq.dl.server_stop(rq.clock.now());
             }
             first => return Some((first, ClassKind::Deadline)),
         }
@@ -453,7 +452,7 @@ fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
         if rq.dl.server_start(&env) {
             server_queued(rq);
         }
-    } else if active && !wanted {
+    } else if active && !wanted && !rq.online {
         rq.dl.server_stop(env.now);
     }
 }

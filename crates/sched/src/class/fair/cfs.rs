@@ -87,6 +87,14 @@ fn wakeup_preempt_entity<T: Tunables>(
     i32::from(diff > granularity as i64)
 }
 
+/// Whether so many wait on the queue of `se` that their slices are as short as slices get.
+#[inline]
+fn is_crowded<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> bool {
+    let tunables = &shared.config.tunables;
+    let nr_latency = tunables.latency_ns().div_ceil(tunables.base_slice_ns().max(1));
+    u64::from(rq.class.groups[rq.se(se).parent].cfs.nr_queued) >= nr_latency
+}
+
 impl Discipline for CfsOrder {
     const AVERAGES: bool = false;
 
@@ -120,10 +128,10 @@ impl Discipline for CfsOrder {
             credit /= 2;
         }
         let target = rq.class.groups[cfs].cfs.zero.wrapping_sub(credit);
-        // After a very long sleep vruntimes can no longer be compared.
+        // After a very long sleep, months, vruntimes can no longer be compared.
         // The clocks of two CPUs may differ a little.
         let slept = rq.clock.now().saturating_sub(entity.exec_start);
-        let long_sleeper = entity.exec_start != 0 && slept > 60_000_000_000;
+        let long_sleeper = entity.exec_start != 0 && slept > (1 << 63) / weight::NICE_0_WEIGHT;
         let entity = rq.se_mut(se);
         entity.vruntime = if long_sleeper { target } else { later(entity.vruntime, target) };
     }
@@ -228,12 +236,17 @@ impl Discipline for CfsOrder {
         }
     }
 
+    #[inline(never)]
+    fn befriends<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, running: Se) -> bool {
+        is_crowded(rq, shared, running)
+    }
+
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
         shared: &FairShared<Self, T>,
         curr: Se,
         woken: Se,
-        task: u32,
+        running: u32,
         _fork: bool,
     ) -> bool {
         if wakeup_preempt_entity(rq, shared, curr, woken) != 1 {
@@ -241,11 +254,13 @@ impl Discipline for CfsOrder {
         }
         rq.set_next_buddy(woken);
         // Where many run, going back to the preempted task afterwards keeps its cache warm.
-        let nr_latency = shared.config.tunables.latency_ns().div_ceil(shared.config.tunables.base_slice_ns().max(1));
-        let crowded = u64::from(rq.class.groups[rq.class.entities[Se::task(task)].parent].cfs.nr_queued) >= nr_latency;
-        if shared.config.features.has(Feature::LastBuddy) && crowded && curr.as_task().is_some() && rq.se(curr).on_rq {
+        if shared.config.features.has(Feature::LastBuddy)
+            && curr.as_task().is_some()
+            && rq.se(curr).on_rq
+            && is_crowded(rq, shared, Se::task(running))
+        {
             let mut se = Some(curr);
-            while let Some(at) = se {
+            while let Some(at) = se.filter(|&at| !rq.se(at).idle) {
                 if at.as_group().is_some_and(|group| rq.befriend_quietly(group, Buddy::Last)) {
                     break;
                 }

@@ -396,7 +396,7 @@ impl Discipline for EevdfOrder {
         shared: &FairShared<Self, T>,
         curr: Se,
         woken: Se,
-        _task: u32,
+        _running: u32,
         fork: bool,
     ) -> bool {
         let cfs = rq.se(curr).parent;

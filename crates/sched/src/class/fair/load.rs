@@ -19,11 +19,16 @@ const TG_UPDATE_NS: u64 = 1_000_000;
 /// A change of a task's utilisation below this, 1 %, is noise to its estimate.
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
+/// In `util_est_ewma`: since the last estimate of what the task uses its average has not changed.
+const UTIL_AVG_UNCHANGED: u16 = 1 << 15;
+
 /// How an update of an entity's averages goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attach {
-    /// Only the averages.
+    /// Only the averages, and the group's sum of all CPUs.
     Keep,
+    /// Only the averages: what the group's sum is not told of (no `UPDATE_TG`) it is told when they change next.
+    Silent,
     /// The entity joins the queue's averages if it has not yet.
     Join,
     /// The entity leaves the queue's averages.
@@ -60,11 +65,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (entity, queue) = self.class.both(se);
         let (parent, attached) = (entity.parent, entity.avg.last_update != 0);
         let decayed = update_avgs(entity, queue, se, now);
-        if attach == Attach::Keep {
-            self.averages_updated(shared, se, parent, decayed);
-        } else {
-            let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
-            self.updated(shared, se, parent, attach, attached, decayed);
+        match attach {
+            Attach::Keep => self.averages_updated(shared, se, parent, decayed),
+            Attach::Silent => self.propagate_silently(se),
+            Attach::Join | Attach::Leave => {
+                let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
+                self.updated(shared, se, parent, attach, attached, decayed);
+            }
         }
     }
 
@@ -74,6 +81,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
         if decayed {
             self.update_tg_load_avg(shared, parent);
+        }
+    }
+
+    /// As [`Self::averages_updated`], with nobody told.
+    #[inline]
+    pub(super) fn propagate_silently(&mut self, se: Se) {
+        if se.as_group().is_some() {
+            self.propagate_entity_load_avg(se);
         }
     }
 
@@ -90,6 +105,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     ) {
         match attach {
             Attach::Join if !attached => {
+                if let Some(task) = se.as_task().filter(|&task| self.tasks[task].went_above != 0) {
+                    self.age_absent(shared, task);
+                }
                 self.attach_entity_load_avg(se);
                 self.update_tg_load_avg(shared, parent);
             }
@@ -99,6 +117,18 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             _ if decayed => self.update_tg_load_avg(shared, parent),
             _ => {}
+        }
+    }
+
+    /// What a task used decays while it is in a higher class, too (since 4.2; here: 6.1).
+    #[inline(never)]
+    fn age_absent(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
+        let since = core::mem::take(&mut self.tasks[task].went_above);
+        if !shared.config.balancer.is_by_load() {
+            let (entity, queue) = self.class.both(Se::task(task));
+            let now = queue.avg.last_update;
+            entity.avg.last_update = since;
+            entity.update_avg(now, 0, false);
         }
     }
 
@@ -288,8 +318,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let load_avg = load_sum / divider as i64;
             let delta_sum = load_sum - weight * entity.avg.load_sum as i64;
             let delta_avg = load_avg - entity.avg.load_avg as i64;
-            entity.avg.load_sum = new_sum.max(0) as u64;
-            if delta_avg != 0 || delta_sum != 0 {
+            // Where the average stays the sum does, too.
+            if delta_avg != 0 {
+                entity.avg.load_sum = new_sum.max(0) as u64;
                 entity.avg.load_avg = load_avg.max(0) as u64;
                 load_delta = (delta_avg, delta_sum);
             }
@@ -307,7 +338,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         add_signed(&mut avg.runnable_avg, runnable_delta);
         add_signed(&mut avg.runnable_sum, new_runnable_sum as i64 - old_runnable.1 as i64);
         avg.runnable_sum = avg.runnable_sum.max(avg.runnable_avg * MIN_DIVIDER);
-        if load_delta != (0, 0) {
+        if load_delta.0 != 0 {
             add_signed(&mut avg.load_avg, load_delta.0);
             add_signed(&mut avg.load_sum, load_delta.1);
             avg.load_sum = avg.load_sum.max(avg.load_avg * MIN_DIVIDER);
@@ -444,6 +475,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let before_6_8 = shared.config.eevdf == Eevdf::V6_6;
         let capacity = u64::from(shared.capacity(self.cpu));
         let avg = &mut self.class.entities[Se::task(task)].avg;
+        // Who sleeps often has one sample a period.
+        if avg.util_est_ewma & UTIL_AVG_UNCHANGED != 0 {
+            return;
+        }
         if before_6_8 && !shared.config.features.has(Feature::UtilEstFastup) {
             update_slowly(avg, capacity);
             return;
@@ -451,6 +486,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (used, estimate) = (avg.util_avg, u64::from(avg.util_est));
         if used >= estimate {
             avg.util_est = used as u16;
+            avg.util_est_ewma |= UTIL_AVG_UNCHANGED;
             return;
         }
         let too_much = estimate - used;
@@ -462,6 +498,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         avg.util_est = (estimate - too_much.div_ceil(4)) as u16;
+        avg.util_est_ewma |= UTIL_AVG_UNCHANGED;
     }
 }
 
@@ -477,6 +514,7 @@ fn update_slowly(avg: &mut Avg, capacity: u64) {
         avg.util_est_ewma = (i64::from(avg.util_est_ewma) + delta.div_euclid(4)) as u16;
     }
     avg.util_est = avg.util_est_ewma.max(used as u16);
+    avg.util_est_ewma |= UTIL_AVG_UNCHANGED;
 }
 
 fn add_signed(value: &mut u64, delta: i64) {
@@ -493,6 +531,7 @@ impl Entity {
         if self.avg.accumulate(now, u64::from(self.on_rq), runnable, running) {
             let weight = se_weight(self.weight);
             self.avg.average(weight);
+            self.avg.util_est_ewma &= !UTIL_AVG_UNCHANGED;
         }
     }
 }

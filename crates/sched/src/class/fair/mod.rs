@@ -112,15 +112,21 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
 
-    /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `task` is
-    /// the woken task, which may have been forked just now.
+    /// Whether who wakes while the task `running` has the CPU is to be picked next (feature NEXT_BUDDY).
+    #[doc(hidden)]
+    fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _running: Se) -> bool {
+        true
+    }
+
+    /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `running` is the task that runs;
+    /// the woken one may have been forked just now.
     #[doc(hidden)]
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
         shared: &FairShared<Self, T>,
         curr: Se,
         woken: Se,
-        task: u32,
+        running: u32,
         fork: bool,
     ) -> bool;
 
@@ -320,6 +326,11 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             D::reweight(rq, shared, se, weight);
         }
         rq.se_mut(se).idle = idle;
+    }
+
+    /// A single entity: a task, or a group of however many (since 5.3).
+    fn is_alone(rq: &Rq<Self>, shared: &Shared<Self>) -> bool {
+        !shared.config.balancer.is_by_load() && rq.class.groups[ROOT].cfs.nr_queued == 1
     }
 
     fn slice_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {

@@ -294,7 +294,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let stays = why == Dequeue::Sleep && D::delays(self, shared, se);
         // A task that moves takes its load along; what a sleeper leaves behind decays where it is.
         let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Leave } else { Attach::Keep };
-        self.update_load_avg(shared, se, attach);
+        self.update_load_avg(shared, se, if stays { Attach::Silent } else { attach });
         if stays {
             self.set_delayed(se);
             return false;
@@ -361,7 +361,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// A delayed entity is wanted again.
     fn requeue_delayed(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         D::requeue_delayed(self, shared, se);
-        self.update_load_avg(shared, se, Attach::Keep);
+        self.update_load_avg(shared, se, Attach::Silent);
         self.clear_delayed(se);
     }
 
@@ -518,8 +518,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(super) fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
         let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
             (Some(task), _) => {
-                // One that is delayed, and stays so where it goes, has left the number of the runnable already.
-                let delayed = why == Dequeue::Move && self.se(se).delayed;
+                // One that is delayed, and stays so where it goes or when it is back, has left the number of the runnable already.
+                let delayed = matches!(why, Dequeue::Move | Dequeue::Save) && self.se(se).delayed;
                 (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), u32::from(!delayed))
             }
             // An empty group whose dequeue was delayed: its tasks have been taken off the counts already.

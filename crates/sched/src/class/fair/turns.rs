@@ -4,6 +4,7 @@ use super::entity::{Entity, ROOT, Se};
 use super::load;
 use super::queue::{erase, insert};
 use super::{Discipline, Fair};
+use crate::balance::Balancer;
 use crate::features::Feature;
 use crate::kernels::Throttle;
 use crate::policy::{Dequeue, Wake};
@@ -63,13 +64,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.check_limit(shared, cfs);
         let pelt = self.clock.pelt();
         let (entity, queue) = self.class.both(se);
-        let decayed = on_rq && {
+        if on_rq {
             insert::<D>(entity, queue, se);
-            load::update_avgs(entity, queue, se, pelt)
-        };
+            load::update_avgs(entity, queue, se, pelt);
+        }
         queue.curr = None;
         if on_rq {
-            self.averages_updated(shared, se, cfs, decayed);
+            self.propagate_silently(se);
         }
     }
 
@@ -160,10 +161,29 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let features = shared.config.features;
-        if features.has(Feature::NextBuddy) && !wake.fork && !self.class.entities[Se::task(task)].delayed {
+        if features.has(Feature::NextBuddy)
+            && !wake.fork
+            && !self.class.entities[Se::task(task)].delayed
+            && D::befriends(self, shared, Se::task(curr))
+        {
             self.set_next_buddy(Se::task(task));
         }
-        if self.need_resched() || !features.has(Feature::WakeupPreemption) {
+        if self.need_resched() {
+            return;
+        }
+        // Up to 6.11 (here: 6.6) policies come before groups: a SCHED_IDLE task gives way to any other, wherever that is, and only ordinary ones
+        // preempt.
+        let policy = self.tasks[task].policy;
+        if shared.config.balancer < Balancer::V6_12 {
+            if self.se(Se::task(curr)).idle && policy != SchedPolicy::Idle {
+                self.resched_lazy();
+                return;
+            }
+            if policy != SchedPolicy::Normal {
+                return;
+            }
+        }
+        if !features.has(Feature::WakeupPreemption) {
             return;
         }
         let (se, woken) = self.siblings(Se::task(curr), Se::task(task));
@@ -174,12 +194,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.resched_lazy();
             return;
         }
-        if curr_idle != woken_idle || self.tasks[task].policy != SchedPolicy::Normal {
+        if curr_idle != woken_idle || policy != SchedPolicy::Normal {
             return;
         }
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
-        if D::preempts(self, shared, se, woken, task, wake.fork) {
+        if D::preempts(self, shared, se, woken, curr, wake.fork) {
             self.resched_lazy();
         }
     }

@@ -1,6 +1,7 @@
 //! Real-time tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's most urgent tasks run.
 
 use super::set_pushable;
+use crate::balance::Balancer;
 use crate::class::ClassKind;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
@@ -63,8 +64,10 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     let task = &rq.tasks[index];
     let contested = rq.current.is_some_and(|current| {
         let current = &rq.tasks[current];
-        current.kind < ClassKind::Fair
-            && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
+        // Since 6.12 a deadline task does not count: who wakes there is pushed away afterwards.
+        let counts = current.kind == ClassKind::Rt
+            || (current.kind == ClassKind::Deadline && shared.config.balancer < Balancer::V6_12);
+        counts && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
     });
     if !contested && fits(shared, task, prev) {
         return prev;

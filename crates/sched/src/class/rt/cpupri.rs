@@ -17,6 +17,8 @@ use crate::task::Task;
 struct CpuPrio {
     /// `prio` of the most urgent real-time task; [`super::NO_RT_PRIO`] if there is none.
     curr: AtomicU32,
+    /// Where the CPU is listed: there, or as [`HIGHER`].
+    listed: AtomicU32,
     /// `prio` of the most urgent one that others may take.
     next: AtomicU32,
     /// Whom this CPU chose last among equals (`distribute_cpu_mask_prev`).
@@ -27,7 +29,8 @@ struct CpuPrio {
 #[derive(Debug)]
 pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
-    /// By `prio`: the CPUs whose highest is that. The last: those without a real-time task.
+    /// By `prio`: the CPUs whose highest is that. The last: those without a real-time task. Who runs deadline tasks is in none of them, until a
+    /// real-time task that comes or goes there changes the highest (the kernel does not know it any better then).
     levels: Vec<AtomicCpuMask>,
     /// CPUs with tasks that others may take (`rto_mask`).
     overloaded: AtomicCpuMask,
@@ -37,13 +40,21 @@ pub(crate) struct Cpupri {
 
 const NONE: u32 = super::NO_RT_PRIO as u32;
 
+/// A CPU that has deadline tasks (`CPUPRI_HIGHER`).
+const HIGHER: u32 = u32::MAX;
+
 impl Cpupri {
     pub(crate) fn new(nr_cpus: usize, overload: Overload) -> Self {
         let levels: Vec<AtomicCpuMask> = (0..MAX_RT_PRIO).map(|_| AtomicCpuMask::new(nr_cpus)).collect();
         for cpu in (0..nr_cpus as u32).map(CpuId) {
             levels[NONE as usize].insert(cpu);
         }
-        let fresh = || CpuPrio { curr: AtomicU32::new(NONE), next: AtomicU32::new(NONE), chosen: AtomicU32::new(0) };
+        let fresh = || CpuPrio {
+            curr: AtomicU32::new(NONE),
+            listed: AtomicU32::new(NONE),
+            next: AtomicU32::new(NONE),
+            chosen: AtomicU32::new(0),
+        };
         Self {
             cpus: (0..nr_cpus).map(|_| fresh()).collect(),
             levels,
@@ -59,9 +70,8 @@ impl Cpupri {
         let highest = u32::from(rt.highest());
         let before = this.curr.load(Relaxed);
         if highest != before {
-            self.levels[highest as usize].insert(cpu);
-            self.levels[before as usize].remove(cpu);
             this.curr.store(highest, Relaxed);
+            self.list(cpu, highest);
         }
         let next = u32::from(rt.highest_pushable());
         if this.next.load(Relaxed) != next {
@@ -74,6 +84,24 @@ impl Cpupri {
         }
     }
 
+    /// The first deadline task, or fair server, is queued on a CPU, or the last has gone.
+    pub(crate) fn deadlines_changed(&self, cpu: CpuId, any: bool) {
+        self.list(cpu, if any { HIGHER } else { self.cpus[cpu.index()].curr.load(Relaxed) });
+    }
+
+    fn list(&self, cpu: CpuId, level: u32) {
+        let before = self.cpus[cpu.index()].listed.swap(level, Relaxed);
+        if before == level {
+            return;
+        }
+        if let Some(mask) = self.levels.get(level as usize) {
+            mask.insert(cpu);
+        }
+        if let Some(mask) = self.levels.get(before as usize) {
+            mask.remove(cpu);
+        }
+    }
+
     /// Whether a CPU has tasks for others.
     #[inline]
     pub(super) fn offers(&self, rt: &RtRq) -> bool {
@@ -81,12 +109,13 @@ impl Cpupri {
     }
 
     /// Whether what is published of a CPU is what is there.
-    pub(super) fn shows(&self, cpu: CpuId, rt: &RtRq) -> bool {
+    pub(super) fn shows(&self, cpu: CpuId, rt: &RtRq, deadlines: bool) -> bool {
         let this = &self.cpus[cpu.index()];
-        let highest = u32::from(rt.highest());
+        let (highest, listed) = (u32::from(rt.highest()), this.listed.load(Relaxed));
         this.curr.load(Relaxed) == highest
+            && (listed == highest || (listed == HIGHER && deadlines))
             && this.next.load(Relaxed) == u32::from(rt.highest_pushable())
-            && (0u32..).zip(&self.levels).all(|(level, mask)| mask.contains(cpu) == (level == highest))
+            && (0u32..).zip(&self.levels).all(|(level, mask)| mask.contains(cpu) == (level == listed))
             && self.overloaded.contains(cpu) == self.offers(rt)
     }
 

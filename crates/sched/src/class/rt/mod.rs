@@ -275,6 +275,11 @@ pub(crate) fn requeue<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
     insert(rq, index, end);
 }
 
+/// Whether groups have priority lists of their own.
+pub(crate) fn has_groups<P: Policy>(rq: &Rq<P>) -> bool {
+    rq.rt.groups.is_some()
+}
+
 /// The priority or the group of a queued task has changed: whether it is in another queue now.
 pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     if let Some(groups) = &rq.rt.groups {
@@ -503,7 +508,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     if bits != rq.rt.pushable || rq.rt.queues.as_ref().is_some_and(|queues| queues.pushable != pushable) {
         return wrong("the pushable real-time tasks are not those that wait");
     }
-    if !shared.rt.shows(rq.cpu, &rq.rt) {
+    if !shared.rt.shows(rq.cpu, &rq.rt, !rq.dl.is_empty()) {
         return wrong("what is published of the real-time class is not what is there");
     }
     Ok(())

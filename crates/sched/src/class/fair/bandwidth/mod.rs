@@ -345,7 +345,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 let why = if self.se(se).delayed { Dequeue::Delayed } else { Dequeue::Throttle };
                 self.dequeue_entity(shared, se, why);
             } else {
-                self.update_load_avg(shared, se, Attach::Keep);
+                self.update_load_avg(shared, se, Attach::Silent);
                 self.se_update_runnable(se);
             }
             if self.se(se).idle {
@@ -519,8 +519,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.adopt_subtree(shared, slot);
         }
         let limited = self.pool(shared, slot, |pool| pool.limit().is_some());
-        // What is charged to the old limit is not owed to the new one.
-        self.update_curr_all(shared);
+        // Who runs there is charged later, for the time before the change, too: that is owed to the new limit.
         let online = self.online;
         let local = self.local_mut(slot);
         local.runtime_enabled = limited && online;

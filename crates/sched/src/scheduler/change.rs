@@ -1,0 +1,233 @@
+//! What follows when something of a task is changed: it leaves its class for a moment, or for another one, and who should run is looked at again.
+
+use super::{activate, check_preempt};
+use crate::class::{self, ClassKind, deadline, rt};
+use crate::event::Running;
+use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::{Lent, SchedPolicy, Task, TaskState};
+
+/// What is changed of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    Nice,
+    Policy(SchedPolicy),
+    Lent(Option<Lent>),
+    Clamps,
+    Group,
+}
+
+impl Change {
+    /// The class a task is in then.
+    pub(super) fn class<P: Policy>(self, task: &Task<P>) -> ClassKind {
+        match self {
+            Self::Policy(policy) => ClassKind::of(policy, task.lent),
+            Self::Lent(lent) => ClassKind::of(task.policy, lent),
+            Self::Nice | Self::Clamps | Self::Group => task.kind,
+        }
+    }
+}
+
+/// An ordinary task leaves its queue, and the CPU if it runs, while something of it is changed.
+pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if rq.current == Some(index) {
+        class::switch_ordinary(rq, shared, Some(index), None);
+        rq.current = None;
+    }
+    if rq.tasks[index].on_rq {
+        P::dequeue(rq, shared, index, Dequeue::Save);
+        rq.tasks[index].on_rq = false;
+    }
+}
+
+/// It is back, where it was. One whose group has no time left, and is throttled when its last task comes back, gives way at once: up to 5.3
+/// `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules it, which nobody wants repeated.
+pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, queued: bool, running: bool) {
+    if queued {
+        P::enqueue(rq, shared, index, Enqueue::Restore);
+        rq.tasks[index].on_rq = true;
+    }
+    if running {
+        class::switch_ordinary(rq, shared, None, Some(index));
+        rq.current = Some(index);
+        if P::throttled(rq, shared, index) {
+            rq.resched();
+        }
+    }
+}
+
+/// A task goes from its class, which it has left if that is the ordinary one, to another.
+pub(super) fn change_class<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    index: u32,
+    new: ClassKind,
+    queued: bool,
+    running: bool,
+) {
+    // POSIX: who is lowered goes before its like.
+    let end = if rq.tasks[index].kind == ClassKind::Deadline { rt::End::Head } else { rt::End::Tail };
+    match rq.tasks[index].kind {
+        ClassKind::Fair => {
+            if queued {
+                rq.finish_delayed(index);
+            }
+            // As if it went to another CPU, and this one were it.
+            P::detach(rq, shared, index);
+            P::attach(rq, shared, index);
+            let now = rq.clock.pelt();
+            let this = &mut rq.tasks[index];
+            this.rejoins = false;
+            if this.went_above == 0 {
+                this.went_above = now;
+            }
+        }
+        ClassKind::Deadline => {
+            if running {
+                rq.current = None;
+            }
+            deadline::leave(rq, shared, index, false);
+            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
+        }
+        ClassKind::Rt => {
+            if queued {
+                rt::dequeue(rq, shared, index);
+            }
+            if running {
+                rt::put_prev(rq, shared, index);
+                rq.current = None;
+            }
+            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
+        }
+    }
+    rq.tasks[index].kind = new;
+    match new {
+        ClassKind::Fair => {
+            if queued {
+                activate(rq, shared, index, Enqueue::Restore);
+            }
+            if running {
+                class::switch_ordinary(rq, shared, None, Some(index));
+                rq.current = Some(index);
+            }
+        }
+        ClassKind::Deadline => {
+            if running {
+                rq.current = Some(index);
+            }
+            if queued {
+                deadline::enqueue(rq, shared, index, Enqueue::Restore);
+            }
+            if running {
+                deadline::set_next(rq, shared, index);
+            }
+        }
+        ClassKind::Rt => {
+            if running {
+                rq.current = Some(index);
+            }
+            if queued {
+                rt::enqueue(rq, shared, index, end);
+            }
+            if running {
+                rt::set_next(rq, shared, index);
+            }
+        }
+    }
+}
+
+/// Something of a queued task was changed: whether somebody else should run now. A running task that is in another group is looked at again, and
+/// so is one of another class; otherwise only priorities count.
+pub(super) fn changed<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    index: u32,
+    what: Change,
+    old: ClassKind,
+    old_prio: i16,
+) {
+    let this = &rq.tasks[index];
+    let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
+    if what == Change::Group {
+        // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no kernel looks there, we do.
+        if running || rq.running == Running::Idle {
+            rq.resched();
+        }
+    } else if new != old || prio != old_prio || new == ClassKind::Deadline {
+        class_changed(rq, shared, index, old, old_prio);
+    }
+}
+
+/// As [`changed`], up to 5.6: a group is changed and nothing else; a better nice value reschedules, whoever's it is.
+#[cold]
+pub(super) fn changed_early<P: Policy>(
+    rq: &mut Rq<P>,
+    shared: &Shared<P>,
+    index: u32,
+    what: Change,
+    old: ClassKind,
+    old_prio: i16,
+) {
+    let prio = rq.tasks[index].prio();
+    let running = rq.current == Some(index);
+    match what {
+        Change::Group => {
+            if rq.running == Running::Idle {
+                rq.resched();
+            }
+        }
+        Change::Nice => {
+            if prio < old_prio || (prio > old_prio && running) {
+                rq.resched();
+            }
+        }
+        Change::Policy(_) | Change::Lent(_) | Change::Clamps => changed(rq, shared, index, what, old, old_prio),
+    }
+}
+
+/// A queued task has another class or priority (`check_class_changed`).
+fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old: ClassKind, old_prio: i16) {
+    let this = &rq.tasks[index];
+    let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
+    match (new, running) {
+        (ClassKind::Fair, _) if old == new && P::is_alone(rq, shared) => {}
+        (ClassKind::Fair, true) => {
+            if old != new || prio > old_prio {
+                rq.resched();
+            }
+        }
+        (ClassKind::Fair, false) => check_preempt(rq, shared, index, Wake::default()),
+        (ClassKind::Deadline, true) => {
+            if rq.dl.first() != Some(index) {
+                rq.resched();
+            }
+        }
+        (ClassKind::Deadline, false) => {
+            check_preempt(rq, shared, index, Wake::default());
+            if !rq.need_resched() && rq.dl.earliest_pushable().is_some() {
+                rq.dl.callback = Some(rt::Callback::Push);
+            }
+        }
+        (ClassKind::Rt, true) => {
+            if prio > i16::from(rq.rt.highest()) {
+                rq.resched();
+            }
+        }
+        (ClassKind::Rt, false) => {
+            let urgent = rq.current.is_none_or(|current| prio < rq.tasks[current].prio());
+            if urgent && (old != new || prio != old_prio) && rq.running != Running::Stopper {
+                rq.resched();
+            } else if old != new {
+                rq.rt.callback = Some(rt::Callback::Push);
+            }
+        }
+    }
+    if old == ClassKind::Deadline && new != old && rq.dl.nr_running() == 0 {
+        rq.dl.callback = Some(rt::Callback::Pull);
+    }
+    let lowered = old == ClassKind::Rt && running && prio > old_prio;
+    if lowered || (old == ClassKind::Rt && new != old && rq.rt.nr_running() == 0) {
+        rq.rt.callback = Some(rt::Callback::Pull);
+    }
+}

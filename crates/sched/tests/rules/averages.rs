@@ -1,0 +1,78 @@
+//! When averages are told, and when not.
+
+use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::event::PrevState;
+use vruntime_sched::policy::Policy;
+use vruntime_sched::{TaskAttrs, Waker};
+
+use crate::bench::{CPU, MS, Machine};
+
+/// A group's queue gives the CPU up: what it adds to the group's load on all CPUs it tells at the next tick (`UPDATE_TG`).
+#[test]
+fn a_group_is_not_told_when_its_task_gives_way() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let group = machine.group;
+    let [task, _other] = [group, vruntime_sched::ids::GroupId::ROOT].map(|group| {
+        machine.with(|s| {
+            let task = s.new_task(&TaskAttrs { group, ..TaskAttrs::default() }, CPU);
+            s.wake_new(task, CPU);
+            task
+        })
+    });
+    let load = |machine: &Machine<Eevdf>| {
+        let queues = Eevdf::debug(&machine.rqs[0], &machine.shared);
+        let queue = queues.into_iter().find(|queue| queue.group == group).unwrap();
+        (queue.tg_load_avg_contrib, queue.avg.load_avg)
+    };
+    while machine.schedule(PrevState::Preempted) != Some(task) {
+        machine.pass(MS);
+    }
+    machine.schedule(PrevState::Sleeping);
+    machine.pass(100 * MS);
+    let _balance = machine.with(|s| s.tick(CPU));
+    machine.with(|s| s.wake(task, CPU, Waker::Task));
+    while machine.schedule(PrevState::Preempted) != Some(task) {
+        machine.pass(MS);
+    }
+    let (told, before) = load(&machine);
+    machine.now += 6 * MS;
+    assert_ne!(machine.schedule(PrevState::Preempted), Some(task));
+    let (after, now) = load(&machine);
+    assert!(after == told && now > before + before / 16, "{told} {after}, {before} {now}");
+    let _balance = machine.with(|s| s.tick(CPU));
+    let mut still = load(&machine);
+    for _ in 0..3 {
+        machine.pass(4 * MS);
+        let _balance = machine.with(|s| s.tick(CPU));
+        machine.schedule(PrevState::Preempted);
+        still = load(&machine);
+    }
+    assert!(still.0 > told, "{still:?}");
+}
+
+/// Who sleeps often within a period of 1024 us is estimated once (`UTIL_AVG_UNCHANGED`).
+#[test]
+fn an_estimate_takes_one_sample_a_period() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let task = machine.fork(1)[0];
+    let estimate = |machine: &Machine<Eevdf>| machine.entity(task).avg.util_est;
+    machine.pass(300 * MS);
+    machine.schedule(PrevState::Sleeping);
+    let high = estimate(&machine);
+    // Long asleep, it uses little, and its estimate follows by a quarter.
+    machine.now += 200 * MS;
+    let mut estimates = vec![];
+    for pause in [10_000, 10_000, 10_000, 4 * MS] {
+        machine.now += pause;
+        machine.with(|s| s.wake(task, CPU, Waker::Irq));
+        machine.schedule(PrevState::Preempted);
+        machine.pass(10_000);
+        machine.schedule(PrevState::Sleeping);
+        estimates.push(estimate(&machine));
+    }
+    assert!(
+        estimates[0] < high && estimates[1] == estimates[0] && estimates[2] == estimates[0],
+        "{high} {estimates:?}"
+    );
+    assert!(estimates[3] < estimates[0], "{estimates:?}");
+}

@@ -1,0 +1,121 @@
+//! A CPU or two, each call of the scheduler by hand.
+
+use std::sync::Arc;
+
+use vruntime_sched::debug::EntityDebug;
+use vruntime_sched::event::{Event, MigrateCause, PrevState};
+use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::invariants::check;
+use vruntime_sched::policy::Policy;
+use vruntime_sched::shared::Config;
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
+
+pub(crate) const CPU: CpuId = CpuId(0);
+pub(crate) const MS: u64 = 1_000_000;
+
+/// Remembers that a reschedule was asked for, and who was moved why.
+#[derive(Default)]
+pub(crate) struct Wish {
+    asked: bool,
+    pub(crate) moved: Vec<(TaskId, MigrateCause)>,
+}
+
+impl Host for Wish {
+    fn resched(&mut self, _cpu: CpuId) {
+        self.asked = true;
+    }
+    fn kick_nohz(&mut self, _cpu: CpuId) {}
+    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+    fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
+        if let Event::Migrate { task, cause, .. } = event {
+            self.moved.push((*task, *cause));
+        }
+    }
+}
+
+/// One CPU, or several, and a group below the root.
+pub(crate) struct Machine<P: Policy> {
+    pub(crate) rqs: Vec<Rq<P>>,
+    pub(crate) shared: Shared<P>,
+    pub(crate) wish: Wish,
+    pub(crate) now: u64,
+    pub(crate) group: GroupId,
+}
+
+impl<P: Policy<Tunables = Knobs>> Machine<P> {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::with_cpus(name, 1)
+    }
+
+    pub(crate) fn with_cpus(name: &str, cpus: usize) -> Self {
+        let topology = Topology::flat(cpus);
+        let shared = Shared::new(topology.clone(), Config::new(&kernel(name).unwrap(), &topology, 250));
+        let rqs = Rq::all(&shared);
+        let mut machine = Self { rqs, shared, wish: Wish::default(), now: MS, group: GroupId::ROOT };
+        machine.group = machine.with(|s| s.new_group(GroupId::ROOT, GroupWeight::Weight(100)));
+        machine
+    }
+
+    pub(crate) fn with<T>(&mut self, call: impl FnOnce(&mut Scheduler<'_, P, Vec<Rq<P>>, Wish>) -> T) -> T {
+        let (rqs, shared, host, now) = (&mut self.rqs, &self.shared, &mut self.wish, self.now);
+        call(&mut Scheduler { rqs, shared, host, now })
+    }
+
+    /// A task, woken for the first time.
+    pub(crate) fn fork_as(&mut self, attrs: &TaskAttrs) -> TaskId {
+        self.with(|s| {
+            let task = s.new_task(attrs, CPU);
+            s.wake_new(task, CPU);
+            task
+        })
+    }
+
+    /// Tasks of the root on the first CPU; the first runs.
+    pub(crate) fn fork(&mut self, count: usize) -> Vec<TaskId> {
+        let here = Some(Arc::new([CPU].into_iter().collect()));
+        let fork = |machine: &mut Self| machine.fork_as(&TaskAttrs { affinity: here.clone(), ..TaskAttrs::default() });
+        let first = fork(self);
+        self.schedule(PrevState::Preempted);
+        let mut tasks = vec![first];
+        for _ in 1..count {
+            tasks.push(fork(self));
+        }
+        if self.wish.asked {
+            self.schedule(PrevState::Preempted);
+        }
+        let running = self.with(|s| s.running(CPU)).task();
+        let at = tasks.iter().position(|&task| Some(task) == running).unwrap();
+        tasks.swap(0, at);
+        tasks
+    }
+
+    pub(crate) fn schedule(&mut self, state: PrevState) -> Option<TaskId> {
+        self.wish.asked = false;
+        self.with(|s| s.schedule(CPU, state)).next.task()
+    }
+
+    pub(crate) fn pass(&mut self, ns: u64) {
+        self.now += ns;
+        self.with(|s| s.update_curr(CPU));
+        self.wish.asked = false;
+    }
+
+    /// Whether what is done asks for a reschedule.
+    pub(crate) fn asks<T>(&mut self, call: impl FnOnce(&mut Scheduler<'_, P, Vec<Rq<P>>, Wish>) -> T) -> bool {
+        self.wish.asked = false;
+        self.with(call);
+        check(&self.rqs[0], &self.shared).unwrap();
+        self.wish.asked
+    }
+
+    pub(crate) fn is_queued(&self, task: TaskId) -> bool {
+        self.rqs[0].tasks.iter().any(|(_, it)| it.id == task && it.on_rq)
+    }
+
+    /// What the fair class keeps of a task.
+    pub(crate) fn entity(&self, task: TaskId) -> EntityDebug {
+        let (index, _) = self.rqs[0].tasks.iter().find(|(_, it)| it.id == task).unwrap();
+        P::debug_task(&self.rqs[0], index).unwrap()
+    }
+}

@@ -1,0 +1,279 @@
+//! What follows when a task's attributes change: who looks again at who should run, and what a task that sleeps, its dequeue delayed, keeps.
+
+use std::sync::Arc;
+
+use vruntime_sched::class::deadline::DlAttrs;
+use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::event::{MigrateCause, PrevState};
+use vruntime_sched::ids::CpuId;
+use vruntime_sched::policy::Policy;
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{CpuMask, Limit, Rq, SchedAttr, SchedPolicy, Scheduler, TaskAttrs, Waker};
+
+use crate::bench::{CPU, MS, Machine, Wish};
+
+/// Whether a change of the first, which runs, or the second of so many tasks asks for a reschedule.
+fn asks<P: Policy<Tunables = Knobs>>(name: &str, count: usize, whose: usize, what: What) -> bool {
+    let mut machine = Machine::<P>::new(name);
+    let (tasks, group) = (machine.fork(count), machine.group);
+    let task = tasks[whose];
+    machine.asks(|s| match what {
+        What::Nice(nice) => s.set_nice(task, nice),
+        What::Other(nice) => s.set_scheduler(task, SchedAttr { nice, ..SchedAttr::default() }).unwrap(),
+        What::Clamp => s.set_uclamp(task, Some(100), None).unwrap(),
+        What::Group => s.move_group(task, group).unwrap(),
+    })
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Nice(i8),
+    Other(i8),
+    Clamp,
+    Group,
+}
+
+/// `prio_changed_fair`: who runs gives way when he is worth less than before, if there is anybody else; a group is looked at whoever is in it.
+#[test]
+fn only_who_is_worth_less_is_rescheduled() {
+    let asks = |name, count, whose, what| {
+        if name == "6.1" { asks::<Cfs>(name, count, whose, what) } else { asks::<Eevdf>(name, count, whose, what) }
+    };
+    for name in ["6.1", "6.6", "6.12"] {
+        let asks = |count, whose, what| asks(name, count, whose, what);
+        assert!(asks(2, 0, What::Nice(5)) && asks(2, 0, What::Other(5)), "{name}");
+        for what in [What::Nice(0), What::Nice(-5), What::Other(0), What::Other(-5), What::Clamp] {
+            assert!(!asks(2, 0, what), "{name}");
+        }
+        assert!(!asks(1, 0, What::Nice(5)), "{name}: there is nobody else");
+        assert!(asks(2, 0, What::Group) && asks(1, 0, What::Group), "{name}");
+    }
+}
+
+/// Up to 5.6 whoever is worth more than before has the running task rescheduled, whatever he preempts; and a group is only changed.
+#[test]
+fn before_6_1_a_better_nice_value_is_enough() {
+    let asks = asks::<Cfs>;
+    assert!(asks("3.10", 2, 1, What::Nice(-1)) && !asks("6.1", 2, 1, What::Nice(-1)));
+    assert!(!asks("3.10", 2, 1, What::Nice(1)) && asks("3.10", 2, 0, What::Nice(-1)));
+    assert!(asks("3.10", 2, 0, What::Nice(1)) && !asks("3.10", 2, 0, What::Group));
+}
+
+/// Who runs and is moved to a group that has used up its limit does not run on there.
+#[test]
+fn the_limit_of_a_new_group_holds_at_once() {
+    fn run<P: Policy<Tunables = Knobs>>(name: &str) {
+        let mut machine = Machine::<P>::new(name);
+        let group = machine.group;
+        machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())));
+        machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
+        machine.schedule(PrevState::Preempted);
+        machine.pass(2 * MS);
+        machine.schedule(PrevState::Preempted);
+        let task = machine.fork(1)[0];
+        assert!(machine.asks(|s| s.move_group(task, group).unwrap()), "{name}");
+        assert_eq!(machine.schedule(PrevState::Preempted), None, "{name}");
+    }
+    run::<Cfs>("3.10");
+    run::<Cfs>("6.1");
+    run::<Eevdf>("6.12");
+}
+
+/// Nor does a change of CPUs or of its nice value let a task run on that has used up a limit which is new: nothing was charged yet.
+#[test]
+fn a_change_is_no_way_around_a_limit() {
+    fn run<P: Policy<Tunables = Knobs>>(name: &str, affinity: bool) {
+        let mut machine = Machine::<P>::with_cpus(name, 2);
+        let group = machine.group;
+        let task = machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
+        machine.schedule(PrevState::Preempted);
+        // The other CPU takes what there is.
+        let other = machine.with(|s| {
+            let task = s.new_task(&TaskAttrs { group, ..TaskAttrs::default() }, CpuId(1));
+            s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap()));
+            s.wake_new(task, CpuId(1));
+            s.schedule(CpuId(1), PrevState::Preempted).next.task()
+        });
+        assert!(other.is_some(), "{name}");
+        let here = Some(Arc::new([CPU].into_iter().collect()));
+        let change = |s: &mut Scheduler<'_, P, Vec<Rq<P>>, Wish>| {
+            if affinity { s.set_affinity(task, here.clone()).unwrap() } else { s.set_nice(task, 1) }
+        };
+        assert!(machine.asks(change), "{name}");
+        assert_eq!(machine.schedule(PrevState::Preempted), None, "{name}");
+    }
+    for affinity in [true, false] {
+        run::<Cfs>("6.1", affinity);
+        run::<Eevdf>("6.12", affinity);
+    }
+}
+
+/// A task that sleeps, and is queued until it has paid what it owes, goes on doing so in another group, and with another nice value; not in
+/// another class.
+#[test]
+fn who_is_delayed_stays_queued() {
+    for name in ["6.12", "6.18"] {
+        let mut machine = Machine::<Eevdf>::new(name);
+        let (tasks, group) = (machine.fork(3), machine.group);
+        let task = tasks[0];
+        machine.pass(MS / 2);
+        assert_ne!(machine.schedule(PrevState::Sleeping), Some(task));
+        assert!(machine.is_queued(task), "{name}: it owes");
+        machine.asks(|s| s.set_nice(task, 3));
+        assert!(machine.is_queued(task), "{name}: its nice value");
+        machine.asks(|s| s.move_group(task, group).unwrap());
+        assert!(machine.is_queued(task), "{name}: its group");
+        machine.asks(|s| s.set_uclamp(task, Some(100), None).unwrap());
+        assert!(machine.is_queued(task), "{name}: its clamps");
+        machine.asks(|s| assert!(s.wake(task, CPU, Waker::Task)));
+        machine.asks(|s| s.set_nice(task, -3));
+        assert!(machine.is_queued(task), "{name}: awake");
+
+        let mut machine = Machine::<Eevdf>::new(name);
+        let tasks = machine.fork(3);
+        machine.pass(MS / 2);
+        machine.schedule(PrevState::Sleeping);
+        let fifo = SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 1, ..SchedAttr::default() };
+        machine.asks(|s| s.set_scheduler(tasks[0], fifo).unwrap());
+        assert!(!machine.is_queued(tasks[0]), "{name}: its class");
+    }
+}
+
+fn fifo() -> SchedAttr {
+    SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 10, ..SchedAttr::default() }
+}
+
+fn deadline() -> SchedAttr {
+    SchedAttr { policy: SchedPolicy::Deadline, deadline: DlAttrs::new(10 * MS, 100 * MS), ..SchedAttr::default() }
+}
+
+/// POSIX: who is lowered goes to the head of its list, and a deadline task that becomes a real-time one is lowered.
+#[test]
+fn from_deadline_to_real_time_is_down() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let tasks = machine.fork(2);
+    machine.asks(|s| s.set_scheduler(tasks[0], deadline()).unwrap());
+    machine.asks(|s| s.set_scheduler(tasks[1], fifo()).unwrap());
+    assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[0]));
+    machine.asks(|s| s.set_scheduler(tasks[0], fifo()).unwrap());
+    assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[0]), "before its like");
+}
+
+/// Another group puts a real-time task on its list anew.
+#[test]
+fn a_real_time_task_is_last_in_another_group() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let (tasks, group) = (machine.fork(2), machine.group);
+    for &task in &tasks {
+        machine.asks(|s| s.set_scheduler(task, fifo()).unwrap());
+    }
+    let runs = machine.schedule(PrevState::Preempted).unwrap();
+    assert_eq!(machine.schedule(PrevState::Preempted), Some(runs));
+    assert!(!machine.asks(|s| s.move_group(runs, vruntime_sched::ids::GroupId::ROOT).unwrap()), "it is there");
+    assert!(machine.asks(|s| s.move_group(runs, group).unwrap()));
+    assert_ne!(machine.schedule(PrevState::Preempted), Some(runs));
+}
+
+/// Up to 6.11 (here: 6.6) who wakes where a deadline task runs looks for another CPU; since then it is pushed to one.
+#[test]
+fn a_real_time_task_wakes_beside_a_deadline_task() {
+    for (name, cause) in [("6.1", MigrateCause::Wakeup), ("6.6", MigrateCause::Wakeup), ("6.12", MigrateCause::RtPush)]
+    {
+        let moved = if name == "6.1" { wakes_beside::<Cfs>(name) } else { wakes_beside::<Eevdf>(name) };
+        assert_eq!(moved, [cause], "{name}");
+    }
+}
+
+fn wakes_beside<P: Policy<Tunables = Knobs>>(name: &str) -> Vec<MigrateCause> {
+    let mut machine = Machine::<P>::with_cpus(name, 2);
+    let tasks = machine.fork(2);
+    machine.schedule(PrevState::Sleeping);
+    machine.asks(|s| s.set_scheduler(tasks[0], fifo()).unwrap());
+    for &task in &tasks {
+        machine.asks(|s| s.set_affinity(task, None).unwrap());
+    }
+    machine.asks(|s| s.set_scheduler(tasks[1], deadline()).unwrap());
+    assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[1]));
+    machine.wish.moved.clear();
+    machine.asks(|s| s.wake(tasks[0], CPU, Waker::Task));
+    machine.wish.moved.iter().map(|&(_, cause)| cause).collect()
+}
+
+/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 asks for a slice anew, as whoever joins; to change nothing does nothing.
+#[test]
+fn other_cpus_are_another_request() {
+    for (name, anew) in [("6.6", true), ("6.12", false)] {
+        let mut machine = Machine::<Eevdf>::with_cpus(name, 2);
+        let tasks = machine.fork(2);
+        machine.pass(MS / 2);
+        let deadline = |machine: &Machine<Eevdf>| machine.entity(tasks[0]).deadline;
+        let before = deadline(&machine);
+        let here: CpuMask = [CPU].into_iter().collect();
+        machine.asks(|s| s.set_affinity(tasks[0], Some(Arc::new(here))).unwrap());
+        assert_eq!(deadline(&machine), before, "{name}: nothing is changed");
+        machine.asks(|s| s.set_affinity(tasks[0], None).unwrap());
+        assert_eq!(deadline(&machine) > before, anew, "{name}");
+    }
+}
+
+/// Under CFS whoever runs has a whole slice before him again.
+#[test]
+fn other_cpus_are_another_slice() {
+    let given_way = |changes: bool| {
+        let mut machine = Machine::<Cfs>::with_cpus("6.1", 2);
+        let tasks = machine.fork(2);
+        // The other is behind, so that only the end of its slice stops it.
+        machine.pass(4 * MS);
+        assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[1]));
+        for tick in 1.. {
+            machine.now += 4 * MS;
+            if machine.asks(|s| s.tick(CPU)) {
+                return tick;
+            }
+            if changes && tick == 1 {
+                machine.asks(|s| s.set_affinity(tasks[1], None).unwrap());
+            }
+        }
+        unreachable!()
+    };
+    let (changed, left) = (given_way(true), given_way(false));
+    assert!(changed > left, "{changed} {left}");
+}
+
+/// `tg_set_cfs_bandwidth` charges nobody: what a task has run since it was charged last is owed to the new limit.
+#[test]
+fn a_new_limit_is_charged_for_what_ran_before_it() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let group = machine.group;
+    machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
+    machine.schedule(PrevState::Preempted);
+    machine.now += 3 * MS;
+    machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(5 * MS, 100 * MS, 0).unwrap())));
+    let mut ran = 0;
+    while !machine.asks(|s| s.update_curr(CPU)) {
+        machine.now += MS / 4;
+        ran += 1;
+    }
+    assert_eq!(ran, 8, "quarters of a millisecond: 2 of the 5 ms are left");
+}
+
+/// What a task used is forgotten while it sleeps in a higher class, as it is in its own.
+#[test]
+fn averages_decay_in_a_higher_class() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let tasks = machine.fork(2);
+    machine.pass(300 * MS);
+    while machine.schedule(PrevState::Preempted) != Some(tasks[0]) {
+        machine.pass(MS);
+    }
+    machine.pass(3 * MS);
+    machine.schedule(PrevState::Sleeping);
+    machine.pass(3 * MS);
+    machine.asks(|s| s.set_scheduler(tasks[0], fifo()).unwrap());
+    let before = machine.entity(tasks[0]).avg.util_avg;
+    machine.pass(64 * MS);
+    machine.asks(|s| s.set_scheduler(tasks[0], SchedAttr::default()).unwrap());
+    machine.asks(|s| s.wake(tasks[0], CPU, Waker::Irq));
+    let after = machine.entity(tasks[0]).avg.util_avg;
+    assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
+}
