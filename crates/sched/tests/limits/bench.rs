@@ -70,7 +70,7 @@ pub(crate) struct Bench<P: Policy> {
     asleep: BTreeSet<TaskId>,
     debts: Debts,
     /// Since the last check a group may have come and gone, as its task was kept from running on its way to user mode, or a task gone and
-    /// come back, with other CPUs.
+    /// come back, with other CPUs or another weight.
     pub(crate) came_and_went: bool,
     /// How often a group was throttled until the last check.
     throttled_before: u64,
