@@ -163,6 +163,11 @@ pub trait Policy: Sized + Debug + 'static {
         false
     }
 
+    /// The slice a task has, nanoseconds, if tasks may ask for one of their own.
+    fn slice(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> Option<u64> {
+        None
+    }
+
     /// A task, off the queue, asks for a slice of its own, nanoseconds, or for the usual one again.
     fn slice_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _slice: Option<u64>) {}
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::change::{Change, change_class, changed, changed_early, restore, save};
+use super::change::{Change, change_class, changed, restore, save};
 use super::hotplug::{allowed_cpu, is_lost, lets_stay, next_cpu, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::balance::Balancer;
@@ -84,6 +84,27 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let nice = attr.nice.clamp(-20, 19);
         let rt_priority = if attr.policy.is_rt() { attr.rt_priority.clamp(1, 99) } else { 0 };
         let keeps_nice = attr.policy.is_rt() || attr.policy == SchedPolicy::Deadline;
+        let shared = self.shared;
+        let changes_nothing = |rq: &Rq<P>, index: u32| {
+            let this = &rq.tasks[index];
+            this.policy == attr.policy
+                && match attr.policy {
+                    SchedPolicy::Normal | SchedPolicy::Batch => {
+                        let slice = P::slice(rq, shared, index);
+                        this.nice == nice && slice.is_none_or(|slice| attr.slice == Some(slice))
+                    }
+                    SchedPolicy::Idle => this.nice == nice,
+                    SchedPolicy::Fifo | SchedPolicy::RoundRobin => this.rt_priority == rt_priority,
+                    SchedPolicy::Deadline => wanted.is_some() && this.dl.as_ref().map(|se| se.attrs) == wanted,
+                }
+        };
+        // "Not changing anything": it keeps its place and its request.
+        if let Some(cpu) = rq_of!(self, task).filter(|(rq, index)| changes_nothing(rq, *index)).map(|(rq, _)| rq.cpu) {
+            if !keeps_nice {
+                self.host.event(self.now, cpu, &Event::SetNice { task, nice });
+            }
+            return Ok(());
+        }
         let mut before = (attr.policy, rt_priority);
         let admit = |rq: &Rq<P>, shared: &Shared<P>, index: u32| match wanted {
             Some(attrs) => admit(rq, shared, index, attrs),
@@ -285,11 +306,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !asleep {
                 uclamp::refresh(&mut rq, shared, index);
             }
-            if shared.config.balancer >= Balancer::V6_1 {
-                changed(&mut rq, shared, index, what, old, old_prio);
-            } else {
-                changed_early(&mut rq, shared, index, what, old, old_prio);
-            }
+            changed(&mut rq, shared, index, what, old, old_prio);
         }
         settle(&mut rq, shared, self.host);
         let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());

@@ -1,6 +1,7 @@
 //! What follows when something of a task is changed: it leaves its class for a moment, or for another one, and who should run is looked at again.
 
 use super::{activate, check_preempt};
+use crate::balance::Balancer;
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::Running;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
@@ -29,15 +30,16 @@ impl Change {
     }
 }
 
-/// An ordinary task leaves its queue, and the CPU if it runs, while something of it is changed.
+/// An ordinary task leaves its queue, and then the CPU if it runs, while something of it is changed. In this order: the dequeueing tells its groups'
+/// sums what they weigh, giving the CPU up does not.
 pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
-    if rq.current == Some(index) {
-        class::switch_ordinary(rq, shared, Some(index), None);
-        rq.current = None;
-    }
     if rq.tasks[index].on_rq {
         P::dequeue(rq, shared, index, Dequeue::Save);
         rq.tasks[index].on_rq = false;
+    }
+    if rq.current == Some(index) {
+        class::switch_ordinary(rq, shared, Some(index), None);
+        rq.current = None;
     }
 }
 
@@ -138,7 +140,8 @@ pub(super) fn change_class<P: Policy>(
 }
 
 /// Something of a queued task was changed: whether somebody else should run now. A running task that is in another group is looked at again, and
-/// so is one of another class; otherwise only priorities count.
+/// so is one of another class; otherwise only priorities count. In 3.x a group is changed and nothing else, and a better nice value reschedules
+/// whoever runs.
 pub(super) fn changed<P: Policy>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,
@@ -149,40 +152,18 @@ pub(super) fn changed<P: Policy>(
 ) {
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
-    if what == Change::Group {
-        // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no kernel looks there, we do.
-        if running || rq.running == Running::Idle {
-            rq.resched();
-        }
-    } else if new != old || prio != old_prio || new == ClassKind::Deadline {
-        class_changed(rq, shared, index, old, old_prio);
-    }
-}
-
-/// As [`changed`], up to 5.6: a group is changed and nothing else; a better nice value reschedules, whoever's it is.
-#[cold]
-pub(super) fn changed_early<P: Policy>(
-    rq: &mut Rq<P>,
-    shared: &Shared<P>,
-    index: u32,
-    what: Change,
-    old: ClassKind,
-    old_prio: i16,
-) {
-    let prio = rq.tasks[index].prio();
-    let running = rq.current == Some(index);
+    let early = shared.config.balancer < Balancer::V6_1;
     match what {
-        Change::Group => {
-            if rq.running == Running::Idle {
-                rq.resched();
-            }
+        // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no kernel looks there, we do.
+        Change::Group if rq.running == Running::Idle => rq.resched(),
+        Change::Group if running && !early => rq.resched(),
+        Change::Group => {}
+        Change::Nice if early && (prio < old_prio || (prio > old_prio && running)) => rq.resched(),
+        Change::Nice if early => {}
+        _ if new != old || prio != old_prio || new == ClassKind::Deadline => {
+            class_changed(rq, shared, index, old, old_prio);
         }
-        Change::Nice => {
-            if prio < old_prio || (prio > old_prio && running) {
-                rq.resched();
-            }
-        }
-        Change::Policy(_) | Change::Lent(_) | Change::Clamps => changed(rq, shared, index, what, old, old_prio),
+        _ => {}
     }
 }
 

@@ -148,7 +148,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         activate_as(&mut rq, self.shared, kind, index, why);
         check_preempt_as(&mut rq, self.shared, kind, index, wake);
         if rq.need_resched && !wake.irq {
-            keep_clock(&mut rq, self.shared, on, wake);
+            keep_clock_of_wakeup(&mut rq, self.shared, on, wake);
         }
         let now = self.now;
         // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2).
@@ -179,7 +179,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 /// CPU it goes to queues it itself, just before it looks at who is to run (`ttwu_queue_cond`); one that is new is queued by its parent. An interrupt
 /// wakes somewhere in the middle: for hosts all it takes comes after the wakeup, and that is not the woken task's.
 #[inline]
-fn keep_clock<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
+fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     // An idle one queues it itself since 5.8.
     let busy = |rq: &Rq<P>| rq.nr_running > 1 || shared.config.balancer < Balancer::V6_1;
     if rq.cpu == on || wake.fork || (busy(rq) && shared.domains.share_cache(rq.cpu, on)) {

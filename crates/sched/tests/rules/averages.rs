@@ -50,6 +50,29 @@ fn a_group_is_not_told_when_its_task_gives_way() {
     assert!(still.0 > told, "{still:?}");
 }
 
+/// But it tells when a running task is taken off its queue to be changed: the dequeueing does, before the CPU is given up.
+#[test]
+fn a_group_is_told_when_its_running_task_is_changed() {
+    let mut machine = Machine::<Eevdf>::new("6.12");
+    let group = machine.group;
+    let task = machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
+    machine.schedule(PrevState::Preempted);
+    let load = |machine: &Machine<Eevdf>| {
+        let queues = Eevdf::debug(&machine.rqs[0], &machine.shared);
+        let queue = queues.into_iter().find(|queue| queue.group == group).unwrap();
+        (queue.tg_load_avg_contrib, queue.avg.load_avg)
+    };
+    machine.schedule(PrevState::Sleeping);
+    machine.pass(100 * MS);
+    machine.with(|s| s.wake(task, CPU, Waker::Task));
+    machine.schedule(PrevState::Preempted);
+    let (told, _) = load(&machine);
+    machine.now += 6 * MS;
+    machine.with(|s| s.set_uclamp(task, Some(100), None).unwrap());
+    let (after, now) = load(&machine);
+    assert!(after > told + told / 16 && after == now, "{told} {after} {now}");
+}
+
 /// Who sleeps often within a period of 1024 us is estimated once (`UTIL_AVG_UNCHANGED`).
 #[test]
 fn an_estimate_takes_one_sample_a_period() {

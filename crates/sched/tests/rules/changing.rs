@@ -50,7 +50,7 @@ fn only_who_is_worth_less_is_rescheduled() {
     }
 }
 
-/// Up to 5.6 whoever is worth more than before has the running task rescheduled, whatever he preempts; and a group is only changed.
+/// In 3.x whoever is worth more than before has the running task rescheduled, whatever he preempts; and a group is only changed.
 #[test]
 fn before_6_1_a_better_nice_value_is_enough() {
     let asks = asks::<Cfs>;
@@ -106,6 +106,27 @@ fn a_change_is_no_way_around_a_limit() {
         run::<Cfs>("6.1", affinity);
         run::<Eevdf>("6.12", affinity);
     }
+}
+
+/// `sched_setscheduler` with what a task has already takes it off no queue: it does not begin a new request. From 6.12 on it is asked for
+/// the usual slice again unless its slice is what it has.
+#[test]
+fn to_be_given_what_one_has_is_nothing() {
+    let unchanged = |name: &str, attr: SchedAttr| {
+        let mut machine = Machine::<Eevdf>::new(name);
+        let task = machine.fork(2)[0];
+        machine.pass(MS / 2);
+        machine.asks(|s| s.set_scheduler(task, attr).unwrap());
+        machine.pass(MS / 4);
+        let before = (machine.entity(task).exec_start, machine.entity(task).deadline - machine.entity(task).vruntime);
+        machine.now += MS / 8;
+        machine.asks(|s| s.set_scheduler(task, attr).unwrap());
+        before == (machine.entity(task).exec_start, machine.entity(task).deadline - machine.entity(task).vruntime)
+    };
+    let usual = SchedAttr::default();
+    let nice = SchedAttr { nice: 3, ..usual };
+    assert!(unchanged("6.6", usual) && unchanged("6.6", nice));
+    assert!(!unchanged("6.12", usual) && unchanged("6.12", SchedAttr { slice: Some(3 * MS), ..nice }));
 }
 
 /// A task that sleeps, and is queued until it has paid what it owes, goes on doing so in another group, and with another nice value; not in

@@ -154,11 +154,6 @@ impl DlRq {
             if !se.throttled {
                 return false;
             }
-            if !server.active {
-                se.replenish(env.now);
-                this.sync_timers(se, SERVER);
-                return false;
-            }
             if se.defer_armed {
                 let waits = se.deadline.saturating_sub(se.runtime.max(0) as u64);
                 if env.now + MIN_RES_NS < waits {

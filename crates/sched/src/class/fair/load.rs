@@ -67,9 +67,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let decayed = update_avgs(entity, queue, se, now);
         match attach {
             Attach::Keep => self.averages_updated(shared, se, parent, decayed),
-            Attach::Silent => self.propagate_silently(se),
+            Attach::Silent => {
+                self.propagate(se);
+            }
             Attach::Join | Attach::Leave => {
-                let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
+                let decayed = decayed | self.propagate(se);
                 self.updated(shared, se, parent, attach, attached, decayed);
             }
         }
@@ -78,18 +80,16 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// The averages of `se` and of the queue `parent` are up to date, and those of the queue changed or did not: carries on what follows.
     #[inline]
     pub(super) fn averages_updated(&mut self, shared: &Shared<Fair<D, T>>, se: Se, parent: u32, decayed: bool) {
-        let decayed = decayed | (se.as_group().is_some() && self.propagate_entity_load_avg(se));
+        let decayed = decayed | self.propagate(se);
         if decayed {
             self.update_tg_load_avg(shared, parent);
         }
     }
 
-    /// As [`Self::averages_updated`], with nobody told.
+    /// What joined or left a group's queue joins or leaves the group's entity. Whether there was anything; nobody is told.
     #[inline]
-    pub(super) fn propagate_silently(&mut self, se: Se) {
-        if se.as_group().is_some() {
-            self.propagate_entity_load_avg(se);
-        }
+    pub(super) fn propagate(&mut self, se: Se) -> bool {
+        se.as_group().is_some() && self.propagate_entity_load_avg(se)
     }
 
     /// What follows from an update of the averages of `se` and of `parent`, the queue it is on.
@@ -124,7 +124,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline(never)]
     fn age_absent(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let since = core::mem::take(&mut self.tasks[task].went_above);
-        if !shared.config.balancer.is_by_load() {
+        if shared.config.balancer >= Balancer::V6_1 {
             let (entity, queue) = self.class.both(Se::task(task));
             let now = queue.avg.last_update;
             entity.avg.last_update = since;

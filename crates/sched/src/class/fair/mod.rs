@@ -31,7 +31,7 @@ pub use entity::{Entity, FairRq, Luggage};
 
 use self::entity::{CfsRq, ROOT, Se};
 use self::load::Attach;
-use crate::balance::by_load;
+use crate::balance::{Balancer, by_load};
 use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
@@ -328,9 +328,13 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.se_mut(se).idle = idle;
     }
 
-    /// A single entity: a task, or a group of however many (since 5.3).
+    /// A single entity: a task, or a group of however many (not in 3.x).
     fn is_alone(rq: &Rq<Self>, shared: &Shared<Self>) -> bool {
-        !shared.config.balancer.is_by_load() && rq.class.groups[ROOT].cfs.nr_queued == 1
+        shared.config.balancer >= Balancer::V6_1 && rq.class.groups[ROOT].cfs.nr_queued == 1
+    }
+
+    fn slice(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> Option<u64> {
+        offers_slices(shared).then(|| rq.se(Se::task(task)).slice)
     }
 
     fn slice_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, slice: Option<u64>) {
@@ -495,9 +499,14 @@ fn weight_of(policy: SchedPolicy, nice: i8) -> (u64, bool) {
     (if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_nice(nice) }, idle)
 }
 
+/// Whether tasks may have slices of their own.
+fn offers_slices<D: Discipline, T: Tunables>(shared: &FairShared<D, T>) -> bool {
+    shared.config.eevdf != crate::kernels::Eevdf::V6_6
+}
+
 /// Gives an entity a slice of its own, where the kernel offers that, or the usual one.
 fn set_slice<D: Discipline, T: Tunables>(se: &mut Entity, shared: &FairShared<D, T>, slice: Option<u64>) {
-    let offered = shared.config.eevdf != crate::kernels::Eevdf::V6_6;
+    let offered = offers_slices(shared);
     se.custom_slice = offered && slice.is_some();
     se.slice = match slice {
         Some(slice) if offered => slice.clamp(*CUSTOM_SLICE.start(), *CUSTOM_SLICE.end()),

@@ -70,7 +70,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         queue.curr = None;
         if on_rq {
-            self.propagate_silently(se);
+            self.propagate(se);
         }
     }
 
