@@ -288,7 +288,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
     /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` (default: the file's, else 8)
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
     /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
     #[arg(long)]
@@ -361,7 +361,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Vec<String>,
     /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them (default: the files', else 8)
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Vec<String>,
     /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay (default: what the
     /// trace says, or the nearest on offer; 6.18 if it says nothing)
@@ -464,7 +464,7 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "CPU", value_parser = number(0..=u32::MAX), allow_negative_numbers = true)]
     pub(crate) cpu: Option<u32>,
     /// Compare at most so many events of each CPU; the time it takes grows with its square
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) limit: usize,
     /// Events shown before and after what differs
     #[arg(long, value_name = "N", default_value = "3", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
@@ -488,7 +488,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "KERNEL")]
     pub(crate) recorded_kernel: Option<String>,
     /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) recorded_machine: Option<String>,
     /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a line of shell
     /// writes it there (docs/replay.md)
@@ -501,7 +501,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
     /// What if this were the machine, such as "pack:2 core:4", 16 or laptop
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
     /// What if these tasks were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]

@@ -96,7 +96,10 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
         Kind::Recording => recording_file(&name, &bytes, folder),
         Kind::RtApp => rtapp_file(&name, &bytes, stem, folder, &options),
     };
-    let (mut input, warnings) = input?;
+    let (mut input, warnings) = input.map_err(|error| match misnamed(extension, &bytes) {
+        Some(why) => error.wrap_err(format!("{name}: {why}")),
+        None => error,
+    })?;
     input.name = printable(&input.name);
     // What the command line says goes before: with a duration nothing is endless.
     input.workload.duration = duration.or(input.workload.duration);
@@ -181,6 +184,15 @@ fn kind(extension: Option<&str>, bytes: &[u8]) -> Kind {
             if has(b"\"observed\"") && has(b"\"workload\"") { Kind::Recording } else { Kind::RtApp }
         }
         _ => Kind::Scenario,
+    }
+}
+
+/// What to say of a file whose name and first character do not agree.
+fn misnamed(extension: Option<&str>, bytes: &[u8]) -> Option<&'static str> {
+    match (extension?, bytes.iter().find(|byte| !byte.is_ascii_whitespace())?) {
+        ("json", b'[' | b'#' | b'a'..=b'z') => Some("it looks like a scenario; their names end with .toml"),
+        ("toml", b'{' | b'/') => Some("it looks like an rt-app file; their names end with .json"),
+        _ => None,
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Places {
     files: Vec<Named>,
     /// They are made if need be.
     folders: Vec<Named>,
+    /// What the command reads, over which it must not write.
+    inputs: Vec<PathBuf>,
 }
 
 /// A place, the option that names it, and what that names.
@@ -28,6 +30,12 @@ struct Named {
 }
 
 impl Places {
+    /// The command reads these files (or folders).
+    pub(crate) fn reads<'p>(mut self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Self {
+        self.inputs.extend(inputs.into_iter().cloned());
+        self
+    }
+
     /// The file that an option names, if it does.
     pub(crate) fn file(mut self, option: &'static str, path: Option<&Path>) -> Self {
         self.files.extend(path.map(|path| Named { path: path.to_owned(), option, kind: "file" }));
@@ -47,7 +55,12 @@ impl Places {
     /// Whether all of it can be written.
     pub(crate) fn check(&self) -> miette::Result<()> {
         self.folders.iter().try_for_each(folder)?;
-        self.files.iter().try_for_each(|named| self.file_can_be(named))
+        self.files.iter().try_for_each(|named| {
+            if self.inputs.iter().any(|input| is_same(input, &named.path)) {
+                return Err(miette!(help = named.another(), "{} would be written over itself", named.path.display()));
+            }
+            self.file_can_be(named)
+        })
     }
 
     fn file_can_be(&self, named: &Named) -> miette::Result<()> {
@@ -111,6 +124,12 @@ impl Tables {
     pub(crate) fn places(&self, places: Places) -> Places {
         places.folder("--tables", self.folder.as_deref(), &[])
     }
+}
+
+/// Whether two names are of one file that is there. Devices and pipes may be read and written.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let there = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
+    there(one).is_some_and(|one| there(other) == Some(one))
 }
 
 /// Whether a folder can be written in: it is there, or the nearest above it that is.
@@ -223,6 +242,21 @@ mod tests {
         fs::create_dir(there.path().join("results.json")).unwrap();
         let why = folder(there.path());
         assert!(why.contains("results.json: it is a folder (name another folder with --out)"), "{why}");
+    }
+
+    #[test]
+    fn what_is_read_is_not_written_over() {
+        let there = tempfile::tempdir().unwrap();
+        let input = there.path().join("results.json");
+        let page = there.path().join("page.html");
+        fs::write(&input, "").unwrap();
+        let places = || Places::default().reads([&input]);
+        let told = |places: Places| told(&places.check().unwrap_err());
+        let why = told(places().file("--html", Some(&there.path().join("./results.json"))));
+        assert!(why.ends_with("results.json would be written over itself (name another file with --html)"), "{why}");
+        let why = told(places().folder("--out", Some(there.path()), &["results.json"]));
+        assert!(why.ends_with("written over itself (name another folder with --out)"), "{why}");
+        assert!(places().file("--html", Some(&page)).check().is_ok());
     }
 
     #[cfg(target_os = "linux")]

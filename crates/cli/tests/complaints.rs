@@ -409,3 +409,24 @@ fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
     let page = well(&[&run[..], &["--html", "/dev/stdout"]].concat());
     assert!(page.contains("<html") && page.contains("under Linux 6.12"), "page and table");
 }
+
+/// A file that is called what it is not is not blamed for its first character alone.
+#[test]
+fn a_name_that_does_not_fit_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    let scenario = file("mine.json", "[scenario]\nkernel = \"6.12\"\n");
+    assert!(on_one_line(&fails(&["run", &scenario])).contains("it looks like a scenario; their names end with .toml"));
+    let workload = file("mine.toml", "{\"tasks\": {\"a\": {\"run\": 1}}}");
+    assert!(
+        on_one_line(&fails(&["run", &workload])).contains("it looks like an rt-app file; their names end with .json")
+    );
+    // Nor is what is read written over.
+    let both = file("results.json", "{\"tasks\": {\"a\": {\"run\": 1, \"loop\": 1}}}");
+    let told = on_one_line(&fails(&["run", &both, "--html", &both]));
+    assert!(told.contains("would be written over itself"), "{told}");
+}

@@ -79,7 +79,11 @@ fn what_cannot_be_compared_is_told() {
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("b.txt"), "{err}");
     let (code, _, err) = diff(&trace(&[("two", 1.0)]), &trace(&[("two", 1.0)]), &["--task", "nobody"]);
-    assert!(code == Some(1) && err.contains("--task"), "{err}");
+    assert!(code == Some(1) && err.contains("there is no task `nobody` in "), "{err}");
+    let (code, _, err) = diff(&trace(&[("two", 1.0)]), &trace(&[("two", 1.0)]), &["--task", "twoo"]);
+    assert!(code == Some(1) && err.contains("did you mean `two`?"), "{err}");
+    let (code, _, err) = diff(&trace(&[("two", 1.0)]), &trace(&[("two", 1.0)]), &["--cpu", "9"]);
+    assert!(code == Some(1) && err.contains("to compare on CPU 9"), "{err}");
 }
 
 /// Whoever execs has the name of what it runs from then on.

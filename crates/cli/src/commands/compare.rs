@@ -30,11 +30,14 @@ struct Side<'a> {
 pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
     let places = Places::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
-    compare.reports.places(places).check()?;
+    let read_files = || compare.files.iter().chain(&compare.cgroups);
+    compare.reports.places(places.reads(read_files())).check()?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let sides = sides(&inputs, compare)?;
     let folders = sides.iter().filter_map(|side| Some(options.out.as_ref()?.join(folder_name(&side.label))));
-    folders.fold(Places::default(), |places, folder| places.folder("--out", Some(&folder), &LEFT)).check()?;
+    folders
+        .fold(Places::default().reads(read_files()), |places, folder| places.folder("--out", Some(&folder), &LEFT))
+        .check()?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
         input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;

@@ -89,16 +89,13 @@ impl Names {
 }
 
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
-    diff.tables.places(Places::default()).check()?;
+    diff.tables.places(Places::default().reads([&diff.a, &diff.b])).check()?;
     let mut names = Names::default();
     let Some(one) = side(&diff.a, diff, &mut names)? else { return Ok(Ended::Interrupted) };
-    let Some(other) = side(&diff.b, diff, &mut Names::beside(names))? else { return Ok(Ended::Interrupted) };
-    for (path, side) in [(&diff.a, &one), (&diff.b, &other)] {
-        if side.events == 0 {
-            let help = "leave --task and --cpu out; vruntime trace info tells what is in it";
-            return Err(miette!(help = help, "{} has no event of the scheduler to compare", path.display()));
-        }
-    }
+    has_events(&diff.a, &one, diff, &names)?;
+    let mut names = Names::beside(names);
+    let Some(other) = side(&diff.b, diff, &mut names)? else { return Ok(Ended::Interrupted) };
+    has_events(&diff.b, &other, diff, &names)?;
     let Some(lanes) = compare(&one, &other) else { return Ok(Ended::Interrupted) };
     if let Some(folder) = &diff.tables.folder {
         tables::write(folder, diff.tables.format, "", &[table(&lanes)])?;
@@ -112,6 +109,27 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
 }
 
 /// Reads what is compared of a trace; none after Ctrl-C.
+/// Whether there is anything to compare in a trace, and if not, what is in the way.
+fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::Result<()> {
+    if side.events > 0 {
+        return Ok(());
+    }
+    let path = path.display();
+    if let Some(task) = diff.task.iter().find(|&task| !names.given.contains(task)) {
+        let near = vruntime_workload::nearest(task, names.given.iter().map(String::as_str));
+        let help = near.map_or_else(
+            || format!("vruntime trace info {path} lists its tasks"),
+            |near| format!("did you mean `{near}`? vruntime trace info {path} lists its tasks"),
+        );
+        return Err(miette!(help = help, "there is no task `{task}` in {path}"));
+    }
+    let (help, of) = match diff.cpu {
+        Some(cpu) => ("leave --cpu out, or name another", format!(" on CPU {cpu}")),
+        None => ("vruntime trace info tells what is in it", String::new()),
+    };
+    Err(miette!(help = help, "{path} has no event of the scheduler to compare{of}"))
+}
+
 fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Option<Side>> {
     let mut events: Box<dyn Events> = open(path)?;
     let mut side = Side::default();

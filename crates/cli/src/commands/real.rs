@@ -25,7 +25,7 @@ use crate::{Ended, input, interrupt, located, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt"] };
-    let places = Places::default().folder("--out", real.out.as_deref(), files);
+    let places = Places::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
     places.folder("--rtapp-log", real.rtapp_log.as_deref(), &[]).check()?;
     let input = input::read(&real.file, real.duration, real.strict)?;
     let ends = real.duration.or(input.workload.duration);

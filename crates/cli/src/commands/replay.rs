@@ -43,7 +43,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         .iter()
         .flatten()
         .fold(Places::default(), |places, folder| places.folder("--out", Some(folder), &TRACES));
-    arguments.reports.places(places).check()?;
+    let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups).chain(&arguments.beside);
+    arguments.reports.places(places.reads(inputs)).check()?;
     let rules = rules(&arguments.map)?;
     let beside =
         arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;
@@ -162,8 +163,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     } else {
         output::print(&text(arguments, &as_recorded, what_if, &recorded, &told, &check));
         if let Some(folder) = &arguments.out {
-            let (folder, also) =
-                (folder.display(), if what_if.is_some() { ", of the what-if in what-if/" } else { "" });
+            let folder = folder.display();
+            let also = what_if.as_ref().map_or_else(String::new, |_| format!(", of the what-if in {folder}/what-if"));
             output::print(&format!(
                 "\ntraces of the replay are in {folder}/replayed{also}; open trace.perfetto-trace on https://ui.perfetto.dev, or compare \
                  with the recording: vruntime diff {} {folder}/replayed/trace.txt\n",

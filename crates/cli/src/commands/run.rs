@@ -17,7 +17,7 @@ use crate::{Ended, input, located, output, simulate, tables};
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
     let places = options.places().folder("--rtapp-log", run.rtapp_log.as_deref(), &[]);
-    run.reports.places(places).check()?;
+    run.reports.places(places.reads([&run.file])).check()?;
     let input = input::read(&run.file, options.duration, options.strict)?;
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
     plan.config.duration = options.duration;

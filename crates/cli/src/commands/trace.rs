@@ -58,7 +58,7 @@ pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
 }
 
 fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
-    arguments.tables.places(Places::default()).check()?;
+    arguments.tables.places(Places::default().reads([&arguments.file])).check()?;
     let mut events = open(&arguments.file)?;
     let mut summary = Summary::new();
     let mut ended = Ended::Well;

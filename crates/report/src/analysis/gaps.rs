@@ -22,6 +22,8 @@ struct Cpu {
     charged: u64,
     /// That time is a guess: not before this one.
     guess: Option<i64>,
+    /// Its idle task runs there, and takes nobody.
+    offline: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,7 +136,8 @@ impl Gaps {
             }
             What::Charged { task, ns } => self.charged(at, task, ns),
             What::Online(online) => {
-                *self.cpu(cpu) = Cpu { on: if online { On::Idle } else { On::Unknown }, since: at, ..Cpu::default() };
+                let on = if online { On::Idle } else { On::Unknown };
+                *self.cpu(cpu) = Cpu { on, since: at, offline: !online, ..Cpu::default() };
             }
             _ => {}
         }
@@ -148,7 +151,9 @@ impl Gaps {
             }
             *self.task(task) = Task { cpu: Some(cpu), ..Task::default() };
         }
-        *self.cpu(cpu) = Cpu { on, since: at, ..Cpu::default() };
+        let offline = self.cpu(cpu).offline;
+        let on = if offline && on == On::Idle { On::Unknown } else { on };
+        *self.cpu(cpu) = Cpu { on, since: at, offline, ..Cpu::default() };
     }
 
     /// Somebody does something on a CPU that is taken to be idle.
@@ -187,8 +192,9 @@ impl Gaps {
 
     /// Whoever was on that CPU has left it unseen; `next` is known to have been there afterwards.
     fn left(&mut self, at: i64, cpu: u32, next: On) {
-        let Cpu { on, since, charged, .. } = std::mem::take(self.cpu(cpu));
-        self.cpu(cpu).since = at;
+        let row = self.cpu(cpu);
+        let Cpu { on, since, charged, offline, .. } = *row;
+        *row = Cpu { since: at, offline, ..Cpu::default() };
         if let On::Task(task) = on {
             self.task(task).cpu = None;
             // Where tasks are charged for what they run, who was not has not run for long.

@@ -159,6 +159,8 @@ pub(crate) struct Cpu {
     pub(crate) since: i64,
     /// Any event came from it.
     pub(crate) seen: bool,
+    /// Its idle task runs there, and takes nobody.
+    pub(crate) offline: bool,
 }
 
 /// What is not as it should be in the events.
@@ -205,7 +207,7 @@ pub(crate) struct World {
 impl World {
     /// A machine whose CPUs are all idle at 0.
     pub(crate) fn all_idle(&mut self, cpus: usize) {
-        self.cpus = vec![Cpu { on: On::Idle, since: 0, seen: true }; cpus.min(MAX_CPUS as usize)];
+        self.cpus = vec![Cpu { on: On::Idle, since: 0, seen: true, offline: false }; cpus.min(MAX_CPUS as usize)];
         self.span = Some((0, 0));
     }
 
@@ -353,7 +355,8 @@ impl World {
 
     fn set_cpu(&mut self, at: i64, cpu: u32, on: On) {
         let row = &mut self.cpus[cpu as usize];
-        let now = Cpu { on, since: at, seen: true };
+        let on = if row.offline && on == On::Idle { On::Unknown } else { on };
+        let now = Cpu { on, since: at, seen: true, offline: row.offline };
         let was = std::mem::replace(row, now);
         if was.on != on || !was.seen {
             self.cpu_was = Some((cpu, was));
@@ -446,12 +449,15 @@ impl World {
                 let span = self.state(child);
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
-            What::Online(online) => self.set_cpu(at, cpu, if online { On::Idle } else { On::Unknown }),
+            What::Online(online) => {
+                self.cpus[cpu as usize].offline = !online;
+                self.set_cpu(at, cpu, On::Idle);
+            }
             What::Arrives if matches!(self.cpus[cpu as usize].on, On::Idle | On::Unknown) => self.arrive(at, cpu, by),
             What::Leaves { idle } if self.cpus[cpu as usize].on == by => {
                 self.faults.broken += 1;
                 self.forget(at, cpu);
-                if idle {
+                if idle && !self.cpus[cpu as usize].offline {
                     self.cpus[cpu as usize].on = On::Idle;
                 }
             }
@@ -537,6 +543,22 @@ mod tests {
 
     fn step(at: i64, cpu: u32, by: On, what: What) -> Step {
         Step { at, cpu, by, irq: false, what }
+    }
+
+    /// The thread that takes a CPU down runs there once more, and its idle task after that: nobody can run there all the same.
+    #[test]
+    fn a_cpu_that_is_offline_is_not_idle() {
+        let mut world = World::default();
+        let (a, stopper) = (world.task(7, b"a").unwrap(), world.task(8, b"migration/0").unwrap());
+        let switch = |prev, next| What::Switch { prev, state: TaskState::Sleeping, next };
+        world.apply(&step(10, 0, On::Task(a), What::Online(false)));
+        assert_eq!(world.cpus()[0].on, On::Unknown);
+        world.apply(&step(11, 0, On::Task(a), switch(On::Task(a), On::Task(stopper))));
+        assert_eq!(world.cpus()[0].on, On::Task(stopper));
+        world.apply(&step(12, 0, On::Task(stopper), switch(On::Task(stopper), On::Idle)));
+        assert_eq!(world.cpus()[0].on, On::Unknown);
+        world.apply(&step(20, 0, On::Idle, What::Online(true)));
+        assert_eq!(world.cpus()[0].on, On::Idle);
     }
 
     #[test]

@@ -18,7 +18,8 @@ use crate::{Ended, interrupt, output, tables};
 const USUAL_ROWS: usize = 25;
 
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
-    arguments.reports.places(Places::default()).check()?;
+    let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups);
+    arguments.reports.places(Places::default().reads(inputs)).check()?;
     let mut chosen = asked(&arguments.what, arguments.each_task)?;
     if arguments.reports.html.is_some() && arguments.what.is_empty() {
         chosen = html::watch(Some(chosen));

@@ -1,6 +1,6 @@
 //! `vruntime trace convert`: a recorded trace in another format.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 
 use super::{ROUND, explain, open, thousands};
 use crate::args::{TraceConvert, TraceFormat};
+use crate::places::is_same;
 use crate::{Ended, interrupt, output};
 
 /// What writes the events.
@@ -67,8 +68,7 @@ fn format(out: &Path) -> miette::Result<TraceFormat> {
 pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let TraceConvert { from, out, to } = arguments;
     let format = to.map_or_else(|| format(out), Ok)?;
-    let same = |a: &Path, b: &Path| Some(fs::canonicalize(a).ok()? == fs::canonicalize(b).ok()?);
-    if same(from, out) == Some(true) {
+    if is_same(from, out) {
         return Err(miette!(help = "give it another name", "{} would be written over itself", out.display()));
     }
     let mut events = open(from)?;
