@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
 use support::*;
 
@@ -14,14 +15,17 @@ fn of_one_line(arguments: &[&str], place: &str) {
     assert!(told.len() < 4000, "{arguments:?}: {told}");
 }
 
+/// A file of that name, with that in it.
+fn written(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("it can be written");
+    path.display().to_string()
+}
+
 #[test]
 fn errors_in_files_without_line_breaks_show_what_is_near_them() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        fs::write(&path, text).expect("it can be written");
-        path.display().to_string()
-    };
+    let file = |name: &str, text: &str| written(folder.path(), name, text);
     let wide = " ".repeat(99_990);
     let json = file("long.json", &format!("{{{wide}\"tasks\":{{\"a\":{{\"run\":\"x\"}}}}}}"));
     of_one_line(&["run", &json], "long.json:1:100012]");
@@ -414,11 +418,7 @@ fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
 #[test]
 fn a_name_that_does_not_fit_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        fs::write(&path, text).expect("it can be written");
-        path.display().to_string()
-    };
+    let file = |name: &str, text: &str| written(folder.path(), name, text);
     let scenario = file("mine.json", "[scenario]\nkernel = \"6.12\"\n");
     assert!(on_one_line(&fails(&["run", &scenario])).contains("it looks like a scenario; their names end with .toml"));
     let workload = file("mine.toml", "{\"tasks\": {\"a\": {\"run\": 1}}}");
