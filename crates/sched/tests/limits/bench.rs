@@ -25,6 +25,8 @@ pub(crate) struct Wishes {
     timers: BTreeMap<Timer, u64>,
     periods: Vec<GroupId>,
     pub(crate) throttled: u64,
+    /// Where, since the last check.
+    throttled_on: BTreeSet<CpuId>,
 }
 
 impl Host for Wishes {
@@ -40,10 +42,13 @@ impl Host for Wishes {
             None => self.timers.remove(&timer),
         };
     }
-    fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
+    fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
         match *event {
             Event::BandwidthPeriod { group, .. } => self.periods.push(group),
-            Event::Throttle { .. } => self.throttled += 1,
+            Event::Throttle { .. } => {
+                self.throttled += 1;
+                self.throttled_on.insert(cpu);
+            }
             _ => {}
         }
     }
@@ -69,11 +74,9 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) group_of: BTreeMap<TaskId, GroupId>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
-    /// Since the last check a group may have come and gone, as its task was kept from running on its way to user mode, or a task gone and
+    /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user mode, or a task gone and
     /// come back, with other CPUs or another weight.
-    pub(crate) came_and_went: bool,
-    /// How often a group was throttled until the last check.
-    throttled_before: u64,
+    came_and_went: BTreeSet<CpuId>,
 }
 
 impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
@@ -93,8 +96,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             group_of: BTreeMap::new(),
             asleep: BTreeSet::new(),
             debts,
-            came_and_went: false,
-            throttled_before: 0,
+            came_and_went: BTreeSet::new(),
         };
         for &parent in parents {
             let parent = bench.groups[parent % bench.groups.len()];
@@ -133,6 +135,12 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         let usage = self.usage.entry(group).or_default();
         *usage = Usage { at_period: usage.total, at_change: usage.total, periods: 0, ..*usage };
         self.obey();
+    }
+
+    /// The task is about to leave its queue and to come back.
+    pub(crate) fn requeues(&mut self, task: TaskId) {
+        let here = self.rqs.iter().filter(|rq| rq.tasks.iter().any(|(_, it)| it.id == task));
+        self.came_and_went.extend(here.map(|rq| rq.cpu));
     }
 
     pub(crate) fn toggle(&mut self, task: TaskId) {
@@ -186,7 +194,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             } else if let Some(rq) = self.rqs.iter().find(|rq| rq.notify_resume()) {
                 // Every task here is in user mode.
                 let cpu = rq.cpu;
-                self.came_and_went = true;
+                self.came_and_went.insert(cpu);
                 self.with(|s| s.return_to_user(cpu));
             } else {
                 return;
@@ -257,12 +265,12 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     }
 
     pub(crate) fn check(&mut self) {
-        let throttled = std::mem::replace(&mut self.throttled_before, self.wishes.throttled) != self.wishes.throttled;
-        let anew = std::mem::take(&mut self.came_and_went) || throttled;
+        let mut anew = std::mem::take(&mut self.came_and_went);
+        anew.append(&mut self.wishes.throttled_on);
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
-            self.debts.check(rq, TICK, anew);
+            self.debts.check(rq, TICK, anew.contains(&rq.cpu));
             // An idle CPU has nobody to run.
             let waits = rq.tasks.iter().any(|(index, task)| {
                 task.on_rq && !self.asleep.contains(&task.id) && !P::throttled(rq, &self.shared, index)

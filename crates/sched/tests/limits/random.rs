@@ -70,8 +70,8 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
                 let mask: CpuMask = (0..cpus).filter(|cpu| bits >> cpu & 1 != 0).map(CpuId).collect();
                 if let Some(task) = task(byte).filter(|_| !mask.is_empty()) {
                     let possible = mask.intersects(&bench.shared.online());
+                    bench.requeues(task);
                     let done = bench.with(|s| s.set_affinity(task, Some(mask.into())));
-                    bench.came_and_went |= done.is_ok();
                     assert_eq!(done.is_ok(), possible, "{done:?}");
                     bench.obey();
                 }
@@ -80,8 +80,8 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
             // than a slice at its end.
             Step::Nice { task: byte, nice } => {
                 if let Some(task) = task(byte).filter(|_| name != "6.12") {
+                    bench.requeues(task);
                     bench.with(|s| s.set_nice(task, nice));
-                    bench.came_and_went = true;
                     bench.obey();
                 }
             }
