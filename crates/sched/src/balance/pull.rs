@@ -4,9 +4,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::active::Push;
 use super::detach::{Env, detach_one, detach_tasks};
-use super::domains::{Domain, Domains};
+use super::domains::{Domain, Domains, Level, SchedGroup};
 use super::imbalance::{self, Imbalance, MigrationType};
-use super::stats::DomainStats;
+use super::stats::{DomainStats, is_reduced};
 use super::{Balancer, by_load};
 use crate::class::fair::{capacity_greater, energy_aware};
 use crate::cpumask::CpuMask;
@@ -34,26 +34,71 @@ pub(super) struct Outcome {
     pub(super) go_on: bool,
 }
 
+/// A CPU looks for work in one of its domains.
+#[derive(Clone, Copy)]
+struct Visit<'d> {
+    dst: CpuId,
+    kind: BalanceKind,
+    domain: &'d Domain,
+    /// How far up the CPU's hierarchy the domain is.
+    position: usize,
+    /// The index of the domain's group that the CPU is in.
+    here: usize,
+    /// The domain below, if any.
+    below: Option<&'d Domain>,
+    /// The group of the domain above that the CPU is in; none at the top.
+    above: Option<&'d SchedGroup>,
+}
+
+impl<'d> Visit<'d> {
+    fn new(domains: &'d Domains, dst: CpuId, position: usize, kind: BalanceKind) -> Option<Self> {
+        let above = domains.at(dst, position + 1).zip(domains.own_group(dst, position + 1));
+        Some(Self {
+            dst,
+            kind,
+            domain: domains.at(dst, position)?,
+            position,
+            here: domains.own_group(dst, position)?,
+            below: position.checked_sub(1).and_then(|below| domains.at(dst, below)),
+            above: above.map(|(domain, group)| &domain.groups[group]),
+        })
+    }
+
+    /// The group of the domain that the CPU is in.
+    fn own(&self) -> &'d SchedGroup {
+        &self.domain.groups[self.here]
+    }
+}
+
+/// Why a domain is left as it is.
+#[derive(Clone, Copy, Default)]
+struct Balanced {
+    /// Affinity left nobody to pull from the last CPU that was tried.
+    all_pinned: bool,
+    /// All there is is a task that does not fit its CPU.
+    misfit: bool,
+}
+
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Whether `dst` is the CPU of its group that balances this domain.
-    fn should_balance(&mut self, dst: CpuId, domain: &Domain, own: usize, kind: BalanceKind) -> bool {
-        if kind == BalanceKind::NewIdle {
+    /// Whether it is up to this CPU to balance the domain.
+    fn should_balance(&self, visit: Visit<'_>) -> bool {
+        let Visit { dst, domain, .. } = visit;
+        if visit.kind == BalanceKind::NewIdle {
             return self.shared.cpu(dst).nr_running() == 0;
         }
-        let group = &domain.groups[own];
         // The first idle CPU; of those with SMT rather one on an idle core (since 6.6). Without any, the first CPU.
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
-        for cpu in group.balancers().iter().copied().filter(idle) {
+        for cpu in visit.own().balancers().iter().copied().filter(idle) {
             let whole_core = self.shared.config.balancer <= Balancer::V6_1
-                || domain.level == super::domains::Level::Smt
+                || domain.level == Level::Smt
                 || super::siblings_are_idle(self.shared, cpu);
             if whole_core {
                 return cpu == dst;
             }
             first_idle = first_idle.or(Some(cpu));
         }
-        first_idle.or(group.balancers().first().copied()) == Some(dst)
+        first_idle.or(visit.own().balancers().first().copied()) == Some(dst)
     }
 
     pub(super) fn load_balance(
@@ -63,105 +108,34 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         position: usize,
         kind: BalanceKind,
     ) -> Outcome {
-        let (Some(domain), Some(here)) = (domains.at(dst, position), domains.own_group(dst, position)) else {
+        let Some(visit) = Visit::new(domains, dst, position, kind) else {
             return Outcome { pulled: 0, go_on: false };
         };
-        if !self.should_balance(dst, domain, here, kind) {
+        if !self.should_balance(visit) {
             // To whoever is not the one to balance this is a balanced domain. By the kernel's text it also takes the parent group's `imbalance` back. Then
             // tasks that may run on two nodes two hops apart stay on one of eight for seconds (scenarios/wasted-cores/group-construction.toml),
             // which nobody has seen a real machine do or not do: here it does not.
-            if let Some(domain) = domains.at(dst, position) {
-                self.look_less_often(domain, dst, position, kind, false, false);
-            }
+            self.look_less_often(visit, Balanced::default());
             return Outcome { pulled: 0, go_on: false };
         }
+        // CPUs from which affinity lets nobody come.
         let mut excluded = CpuMask::new();
-        let own = &domain.groups[here].mask;
         let mut pulled = 0;
-        // Affinity left nobody to pull from the last CPU that was tried.
-        let mut all_pinned = false;
         let mut busiest_seen = None;
-        let mut misfit = false;
-        let by_load = self.shared.config.balancer.is_by_load();
-        let failed = self.rqs.rq(dst).balance.domains[position].nr_balance_failed;
-        let cause = match kind {
-            BalanceKind::NewIdle => MigrateCause::NewIdle,
-            BalanceKind::Idle => MigrateCause::NohzIdle,
-            BalanceKind::Busy => MigrateCause::Periodic,
-        };
-        let balanced = loop {
-            let shared = self.shared;
-            let (busiest, imbalance) = if by_load {
-                let below = position.checked_sub(1).and_then(|below| domains.at(dst, below)).map(|below| below.level);
-                let (found, overloaded) = by_load::find(shared, domain, below, here, kind, &excluded, self.now);
-                if domains.of(dst).count() == position + 1 {
-                    shared.set_overloaded(dst, overloaded);
-                }
-                let Some(found) = found else { break true };
-                (found.busiest, Imbalance { migration: MigrationType::Load, amount: found.amount })
-            } else {
-                let stats = DomainStats::of(shared, domain, here, dst, kind, &excluded);
-                let top = domains.of(dst).count() == position + 1;
-                if top {
-                    shared.set_overloaded(dst, stats.overloaded_cpu);
-                }
-                if let Some(energy) = shared.energy() {
-                    if let Some(news) = energy_aware::look_at_domain(shared, energy, dst, domain, &excluded, top) {
-                        self.host.event(self.now, dst, &news);
-                    }
-                    if energy_aware::leaves_alone(shared, energy, dst, stats.finds_misfit()) {
-                        break true;
-                    }
-                }
-                let Some(imbalance) = imbalance::find(&stats, domain, shared.config.balancer, kind) else { break true };
-                let Some(found) = stats.busiest else { break true };
-                let Some(busiest) = busiest_queue(shared, domain, found.group, &imbalance, &excluded, dst) else {
-                    break true;
-                };
-                (busiest, imbalance)
-            };
-            misfit = imbalance.migration == MigrationType::Misfit;
+        let mut balanced = Balanced::default();
+        let is_balanced = loop {
+            let Some((busiest, imbalance)) = self.find_work(visit, &excluded) else { break true };
+            balanced.misfit = imbalance.migration == MigrationType::Misfit;
             busiest_seen = Some(busiest);
-            let mut env = Env {
-                domain,
-                position,
-                dst,
-                kind,
-                cause,
-                imbalance,
-                // Since 5.8 a lone task counts, too, until one is found that may come.
-                all_pinned: !by_load,
-                some_pinned: false,
-                new_dst: None,
-                tried: CpuMask::new(),
-                failed,
-            };
-            if shared.cpu(busiest).nr_running() > 1 {
-                env.all_pinned = true;
-                self.update_h_load(busiest, dst);
-                pulled += self.pull(&mut env, busiest);
-                // A task that may not come to us may go to another of our group: once around.
-                while let Some(other) = env.new_dst.take()
-                    && env.imbalance.amount > 0
-                {
-                    env.tried.insert(env.dst);
-                    env.dst = other;
-                    pulled += self.pull(&mut env, busiest);
-                }
-                env.dst = dst;
-                // What could not move for affinity is a matter for the level above.
-                if let Some(parent) = domains.at(dst, position + 1)
-                    && let Some(above) = domains.own_group(dst, position + 1)
-                    && env.some_pinned
-                    && env.imbalance.amount > 0
-                {
-                    parent.groups[above].imbalance().store(true, Relaxed);
-                }
-                all_pinned = env.all_pinned;
-                if all_pinned {
+            let mut env = self.env(visit, imbalance);
+            if self.shared.cpu(busiest).nr_running() > 1 {
+                pulled += self.pull_for_group(visit, &mut env, busiest);
+                balanced.all_pinned = env.all_pinned;
+                if env.all_pinned {
                     // Look again without it, as long as there is anybody outside our own group.
                     excluded.insert(busiest);
-                    if domain.span.iter().any(|cpu| !excluded.contains(cpu) && !own.contains(cpu)) {
+                    let own = &visit.own().mask;
+                    if visit.domain.span.iter().any(|cpu| !excluded.contains(cpu) && !own.contains(cpu)) {
                         continue;
                     }
                     if pulled == 0 {
@@ -174,12 +148,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             } else {
                 let state = &mut self.rqs.rq(dst).balance.domains[position];
                 state.nr_balance_failed = 0;
-                state.interval = domain.min_interval;
+                state.interval = visit.domain.min_interval;
             }
             break false;
         };
-        if balanced {
-            self.found_balanced(domains, dst, position, kind, all_pinned, misfit);
+        if is_balanced {
+            self.found_balanced(visit, balanced);
         }
         if busiest_seen.is_some() || pulled > 0 {
             let event = Event::Balance { kind, level: position as u8, busiest: busiest_seen, pulled };
@@ -188,43 +162,103 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         Outcome { pulled, go_on: true }
     }
 
-    /// There is nothing to do in a domain, for `dst`: it is looked at less often.
-    fn found_balanced(
-        &mut self,
-        domains: &Domains,
-        dst: CpuId,
-        position: usize,
-        kind: BalanceKind,
-        all_pinned: bool,
-        misfit: bool,
-    ) {
-        let Some(domain) = domains.at(dst, position) else { return };
-        if !all_pinned
-            && let Some(parent) = domains.at(dst, position + 1)
-            && let Some(above) = domains.own_group(dst, position + 1)
-        {
-            parent.groups[above].imbalance().store(false, Relaxed);
+    /// The CPU to pull from, of those that are not excluded, and how much; none if the domain is balanced.
+    fn find_work(&mut self, visit: Visit<'_>, excluded: &CpuMask) -> Option<(CpuId, Imbalance)> {
+        let Visit { dst, kind, domain, .. } = visit;
+        let (shared, top) = (self.shared, visit.above.is_none());
+        if shared.config.balancer.is_by_load() {
+            let below = visit.below.map(|below| below.level);
+            let (found, overloaded) = by_load::find(shared, domain, below, visit.here, kind, excluded, self.now);
+            if top {
+                shared.set_overloaded(dst, overloaded);
+            }
+            let found = found?;
+            return Some((found.busiest, Imbalance { migration: MigrationType::Load, amount: found.amount }));
         }
-        self.look_less_often(domain, dst, position, kind, all_pinned, misfit);
+        let stats = DomainStats::of(shared, domain, visit.here, dst, kind, excluded);
+        if top {
+            shared.set_overloaded(dst, stats.overloaded_cpu);
+        }
+        if let Some(energy) = shared.energy() {
+            if let Some(news) = energy_aware::look_at_domain(shared, energy, dst, domain, excluded, top) {
+                self.host.event(self.now, dst, &news);
+            }
+            if energy_aware::leaves_alone(shared, energy, dst, stats.finds_misfit()) {
+                return None;
+            }
+        }
+        let imbalance = imbalance::find(&stats, domain, shared.config.balancer, kind)?;
+        let busiest = busiest_queue(shared, domain, stats.busiest?.group, &imbalance, excluded, dst)?;
+        Some((busiest, imbalance))
     }
 
-    fn look_less_often(
-        &mut self,
-        domain: &Domain,
-        dst: CpuId,
-        position: usize,
-        kind: BalanceKind,
-        all_pinned: bool,
-        misfit: bool,
-    ) {
+    /// An attempt to pull.
+    fn env<'d>(&mut self, visit: Visit<'d>, imbalance: Imbalance) -> Env<'d> {
+        let Visit { dst, kind, domain, position, .. } = visit;
+        let cause = match kind {
+            BalanceKind::NewIdle => MigrateCause::NewIdle,
+            BalanceKind::Idle => MigrateCause::NohzIdle,
+            BalanceKind::Busy => MigrateCause::Periodic,
+        };
+        Env {
+            domain,
+            position,
+            dst,
+            kind,
+            cause,
+            imbalance,
+            // Since 5.8 a lone task counts, too, until one is found that may come.
+            all_pinned: !self.shared.config.balancer.is_by_load(),
+            some_pinned: false,
+            new_dst: None,
+            tried: CpuMask::new(),
+            failed: self.rqs.rq(dst).balance.domains[position].nr_balance_failed,
+        }
+    }
+
+    /// Pulls from `busiest`, and a task that may not come here to another CPU of our group; how many.
+    fn pull_for_group(&mut self, visit: Visit<'_>, env: &mut Env<'_>, busiest: CpuId) -> u32 {
+        env.all_pinned = true;
+        self.update_h_load(busiest, visit.dst);
+        let mut pulled = self.pull(env, busiest);
+        // Once around.
+        while let Some(other) = env.new_dst.take()
+            && env.imbalance.amount > 0
+        {
+            env.tried.insert(env.dst);
+            env.dst = other;
+            pulled += self.pull(env, busiest);
+        }
+        env.dst = visit.dst;
+        // What could not move for affinity is a matter for the level above.
+        if let Some(above) = visit.above
+            && env.some_pinned
+            && env.imbalance.amount > 0
+        {
+            above.imbalance().store(true, Relaxed);
+        }
+        pulled
+    }
+
+    /// There is nothing to do in a domain: it is looked at less often.
+    fn found_balanced(&mut self, visit: Visit<'_>, balanced: Balanced) {
+        if !balanced.all_pinned
+            && let Some(above) = visit.above
+        {
+            above.imbalance().store(false, Relaxed);
+        }
+        self.look_less_often(visit, balanced);
+    }
+
+    fn look_less_often(&mut self, visit: Visit<'_>, balanced: Balanced) {
         let balancer = self.shared.config.balancer;
-        let state = &mut self.rqs.rq(dst).balance.domains[position];
+        let state = &mut self.rqs.rq(visit.dst).balance.domains[visit.position];
         state.nr_balance_failed = 0;
         // Since 6.10 a task that does not fit is no sign of a busy machine.
-        let backs_off =
-            (balancer.is_by_load() || kind != BalanceKind::NewIdle) && !(misfit && balancer >= Balancer::V6_12);
+        let backs_off = (balancer.is_by_load() || visit.kind != BalanceKind::NewIdle)
+            && !(balanced.misfit && balancer >= Balancer::V6_12);
         if backs_off {
-            state.back_off(domain, all_pinned);
+            state.back_off(visit.domain, balanced.all_pinned);
         }
     }
 
@@ -262,7 +296,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let lone_on_slow = !by_load
             && env.kind != BalanceKind::Busy
             && shared.cpu(busiest).h_nr_running() == 1
-            && super::stats::is_reduced(shared.cpu(busiest), env.domain.imbalance_pct)
+            && is_reduced(shared.cpu(busiest), env.domain.imbalance_pct)
             && there * env.domain.imbalance_pct < here * 100;
         let active = stubborn || lone_on_slow || misfit;
         if !active {
@@ -376,7 +410,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
 fn busiest_queue<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
-    group: &super::domains::SchedGroup,
+    group: &SchedGroup,
     imbalance: &Imbalance,
     excluded: &CpuMask,
     dst: CpuId,
@@ -429,7 +463,7 @@ fn busiest_queue<P: Policy>(
 fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
     let this = shared.cpu(rq.cpu);
     let lowest = shared.domains.of(rq.cpu).next();
-    this.h_nr_running() >= 1 && lowest.is_some_and(|(_, domain)| super::stats::is_reduced(this, domain.imbalance_pct))
+    this.h_nr_running() >= 1 && lowest.is_some_and(|(_, domain)| is_reduced(this, domain.imbalance_pct))
 }
 
 /// Whether an idle CPU could do something about a CPU that has one task.
@@ -445,7 +479,7 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
         return this.misfit_task_load() > 0
             && (shared.config.balancer >= Balancer::V6_12
                 || this.capacity() < shared.root_max_capacity(cpu)
-                || super::stats::is_reduced(this, domain.imbalance_pct));
+                || is_reduced(this, domain.imbalance_pct));
     }
     // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick): another cache, or a core with fewer busy threads,
     // could take some.
