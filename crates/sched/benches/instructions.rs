@@ -157,7 +157,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         let mut sched = self.sched();
         let task = sched.new_task(&attrs, on);
         sched.wake_new(task, on);
-        sched.set_affinity(task, None).expect("no deadline task");
+        sched.set_affinity(task, None, CpuId(0)).expect("no deadline task");
         self.reschedule();
     }
 

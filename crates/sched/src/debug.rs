@@ -13,7 +13,7 @@ use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::kernels::Eevdf;
+use crate::kernels::EevdfVersion;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
@@ -46,8 +46,8 @@ impl Names {
         match (config.eevdf, config.balancer) {
             (_, balancer) if balancer.is_early() => Self::Early,
             (_, balancer) if balancer.is_by_load() => Self::V3,
-            (Eevdf::V6_18 | Eevdf::V6_18_44, _) => Self::V6_18,
-            (Eevdf::V6_12, _) => Self::V6_12,
+            (EevdfVersion::V6_18 | EevdfVersion::V6_18_44, _) => Self::V6_18,
+            (EevdfVersion::V6_12, _) => Self::V6_12,
             (_, Balancer::V6_1) => Self::V6_1,
             _ => Self::V6_6,
         }
@@ -345,9 +345,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             schedstat_version: match shared.config.eevdf {
                 _ if shared.config.balancer == Balancer::V2_6_15 => 12,
                 _ if shared.config.balancer.is_early() => 14,
-                Eevdf::V6_6 => 15,
-                Eevdf::V6_12 => 16,
-                Eevdf::V6_18 | Eevdf::V6_18_44 => 17,
+                EevdfVersion::V6_6 => 15,
+                EevdfVersion::V6_12 => 16,
+                EevdfVersion::V6_18 | EevdfVersion::V6_18_44 => 17,
             },
             rt_groups: shared.config.rt_group_sched,
             cpus: (0..shared.nr_cpus() as u32)

@@ -38,7 +38,7 @@ pub enum PolicyKind {
 
 /// How a kernel's EEVDF protects the slice of the running task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Eevdf {
+pub enum EevdfVersion {
     /// As in 6.6: until the lag it was picked with is used up, no custom slices, dequeue at once.
     V6_6,
     /// As in 6.12: 6.6 with delayed dequeue, custom slices and short-slice preemption; a task that was overtaken by a
@@ -74,7 +74,7 @@ pub struct KernelRow {
     /// Who runs next.
     pub policy: PolicyKind,
     /// Details of EEVDF; means nothing to CFS.
-    pub eevdf: Eevdf,
+    pub eevdf: EevdfVersion,
     /// What is switched on.
     pub features: Features,
     /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
@@ -151,7 +151,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "2.6.15",
         policy: PolicyKind::O1,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[]),
         base_slice_ns: 100 * MS,
         balancer: Balancer::V2_6_15,
@@ -166,7 +166,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "2.6.15-cpurc",
         policy: PolicyKind::O1,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[
             Feature::CpuRcHungry,
             Feature::CpuRcScaling,
@@ -187,7 +187,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "2.6.22",
         policy: PolicyKind::O1,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[]),
         base_slice_ns: 100 * MS,
         balancer: Balancer::V2_6_22,
@@ -202,7 +202,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "2.6.23",
         policy: PolicyKind::Cfs2007,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[
             Feature::FairSleepers,
             Feature::SleeperAvg,
@@ -224,7 +224,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "3.10",
         policy: PolicyKind::Cfs,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, UP_TO_3_15]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_10,
@@ -239,7 +239,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "3.12",
         policy: PolicyKind::Cfs,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, UP_TO_3_15]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_12,
@@ -254,7 +254,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "3.17",
         policy: PolicyKind::Cfs,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, FROM_3_16]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_17,
@@ -269,7 +269,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "3.18",
         policy: PolicyKind::Cfs,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, FROM_3_16]),
         base_slice_ns: 750_000,
         balancer: Balancer::V3_18,
@@ -284,7 +284,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "6.1",
         policy: PolicyKind::Cfs,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_1,
@@ -299,7 +299,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "6.6",
         policy: PolicyKind::Eevdf,
-        eevdf: Eevdf::V6_6,
+        eevdf: EevdfVersion::V6_6,
         features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
         base_slice_ns: 750_000,
         balancer: Balancer::V6_6,
@@ -314,7 +314,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "6.12",
         policy: PolicyKind::Eevdf,
-        eevdf: Eevdf::V6_12,
+        eevdf: EevdfVersion::V6_12,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_12,
@@ -329,7 +329,7 @@ static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "6.18",
         policy: PolicyKind::Eevdf,
-        eevdf: Eevdf::V6_18,
+        eevdf: EevdfVersion::V6_18,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_18,
@@ -351,7 +351,7 @@ pub struct Kernel {
     /// Who runs next.
     pub policy: PolicyKind,
     /// Details of EEVDF.
-    pub eevdf: Eevdf,
+    pub eevdf: EevdfVersion,
     /// What is switched on.
     pub features: Features,
     /// The balancer.

@@ -17,7 +17,7 @@ use crate::list::TaskList;
 use crate::loadavg::RqLoad;
 use crate::policy::Policy;
 use crate::shared::{Preemption, Shared};
-use crate::task::{NIL, Task};
+use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
 use crate::uclamp::RqUclamp;
 
@@ -175,6 +175,17 @@ impl<P: Policy> Rq<P> {
     #[inline]
     pub fn running(&self) -> Running {
         self.running
+    }
+
+    /// The kernel's `prio` of who has the CPU: the idle task's is that of nice 0, the stopper's that of the most urgent real-time task.
+    /// None while the CPU is between two tasks.
+    pub(crate) fn prio_of_running(&self) -> Option<i16> {
+        match (self.current, self.running) {
+            (Some(current), _) => Some(self.tasks[current].prio()),
+            (None, Running::Idle) => Some(SchedPolicy::Normal.prio(0, 0)),
+            (None, Running::Stopper) => Some(SchedPolicy::Fifo.prio(0, 99)),
+            (None, Running::Task(_)) => None,
+        }
     }
 
     #[inline]
@@ -416,6 +427,7 @@ impl<P: Policy> Rqs<P> for Vec<Rq<P>> {
     }
 
     #[inline]
+    #[expect(clippy::expect_used, reason = "nobody asks for a CPU beside itself")]
     fn pair(&mut self, a: CpuId, b: CpuId) -> (&mut Rq<P>, &mut Rq<P>) {
         let [a, b] = self.get_disjoint_mut([a.index(), b.index()]).expect("two different CPUs of the machine");
         (a, b)

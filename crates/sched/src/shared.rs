@@ -31,7 +31,7 @@ use crate::features::Features;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::jiffies::Jiffies;
-use crate::kernels::{Eevdf, Kernel, Throttle};
+use crate::kernels::{EevdfVersion, Kernel, Throttle};
 use crate::loadavg;
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32};
@@ -74,7 +74,7 @@ pub struct Config<T> {
     /// Switches.
     pub features: Features,
     /// Details of EEVDF.
-    pub eevdf: Eevdf,
+    pub eevdf: EevdfVersion,
     /// Who calls the scheduler.
     pub callers: Callers,
     /// The balancer.
@@ -215,8 +215,6 @@ pub struct Shared<P: Policy> {
     cpusets: Mutex<Cpusets>,
     /// There are cpusets, or isolated CPUs.
     cpusets_used: AtomicBool,
-    /// Where tasks went last that had to leave their CPU (`distribute_cpu_mask_prev`).
-    pub(crate) distribute: AtomicU32,
     /// There is more than one root domain.
     split: AtomicBool,
     pub(crate) nohz: Nohz,
@@ -277,7 +275,6 @@ impl<P: Policy> Shared<P> {
             offline: AtomicCpuMask::new(topology.nr_cpus()),
             cpusets_used: AtomicBool::new(cpusets.in_use()),
             cpusets: Mutex::new(cpusets),
-            distribute: AtomicU32::new(0),
             split,
             sums,
             cpu_loads,
@@ -582,6 +579,7 @@ impl<P: Policy> Shared<P> {
 
     /// A task group. Panics on an id this scheduler never gave out.
     #[inline]
+    #[expect(clippy::expect_used, reason = "ids are given out with a group behind them, and groups stay")]
     pub fn group(&self, id: GroupId) -> &TaskGroup {
         self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
     }

@@ -209,6 +209,8 @@ pub struct Task<P: Policy> {
     pub(crate) dl: Option<Box<DlEntity>>,
     /// What it says about the CPU it needs.
     pub(crate) uclamp: TaskUclamp,
+    /// Where it goes if it has to leave its CPU because its CPUs have changed; `NIL` if they have not since it moved last.
+    pub(crate) dest: u32,
     /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
     pub(crate) asked: Affinity,
     /// What the real-time class keeps.

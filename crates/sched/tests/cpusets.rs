@@ -259,7 +259,7 @@ fn what_a_task_asked_for_is_forgotten_by_6_1_only() {
         let task = machine.task(SchedPolicy::Normal, a, Some(&[2]));
         machine.cpus(a, &[1, 2]);
         assert_eq!(machine.allowed(task), Some(after), "{name}");
-        let refused = machine.sched().set_affinity(task, Some(Arc::new(mask(&[0, 3]))));
+        let refused = machine.sched().set_affinity(task, Some(Arc::new(mask(&[0, 3]))), CpuId(0));
         assert_eq!(refused, Err(SchedError::Cpuset));
     }
 }
@@ -318,7 +318,7 @@ fn deadline_tasks_need_all_of_their_root_domain_and_room_where_they_go() {
     machine.deadline(task, 60 * MS, 100 * MS).unwrap();
     // All CPUs of its partition are not all of the machine, and need not be.
     assert_eq!(machine.allowed(task), Some(vec![2, 3]));
-    let refused = machine.sched().set_affinity(task, Some(Arc::new(mask(&[2]))));
+    let refused = machine.sched().set_affinity(task, Some(Arc::new(mask(&[2]))), CpuId(0));
     assert_eq!(refused, Err(SchedError::Affinity { allowed: 1, cpus: 2 }));
     // In a group that has part of a root domain nobody is admitted.
     machine.cpus(b, &[0]);

@@ -159,7 +159,7 @@ fn an_idle_cpu_pulls_who_ran_longest_ago() {
     let mut machine = Machine::new(4);
     machine.turn();
     for task in 0..4 {
-        machine.verb(|scheduler| scheduler.set_affinity(TaskId(task), None)).unwrap();
+        machine.verb(|scheduler| scheduler.set_affinity(TaskId(task), None, CpuId(0))).unwrap();
     }
     assert_eq!(machine.order(), (ids([1, 2, 3, 0]), TaskId(0)));
     let second = CpuId(1);

@@ -388,7 +388,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                     // Nor where partitions have taken a group all its CPUs.
                     38 => drop(s.move_group(task, group)),
                     // A deadline task's may be refused.
-                    _ => drop(s.set_affinity(task, mask)),
+                    _ => drop(s.set_affinity(task, mask, cpu)),
                 });
             }
         }

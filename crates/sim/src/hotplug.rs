@@ -102,7 +102,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             let affinity = self.programs.settings[self.programs.initial[template] as usize].affinity.clone();
             let id = TaskId(task as u32);
-            let set = sched!(self, by).set_affinity(id, affinity);
+            let set = sched!(self, by).set_affinity(id, affinity, CpuId(by as u32));
             debug_assert_eq!(set, Ok(()), "the CPU is online, and kernel threads are of the fair class");
         }
     }

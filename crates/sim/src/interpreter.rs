@@ -562,7 +562,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.move_group(cpu, task, group);
         }
         if attributes.affinity.is_some() {
-            let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone());
+            let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone(), CpuId(cpu as u32));
             match set {
                 Err(SchedError::Offline) => {
                     self.core.refused.insert(id);

@@ -400,6 +400,7 @@ impl Domains {
             chains.iter().map(|chain| chain.iter().rev().copied().find(|&id| all[id as usize].share_llc)).collect();
         let smt = all.iter().any(|domain| domain.level == Level::Smt);
         let asym = all.iter().any(|domain| domain.asym_capacity);
+        #[expect(clippy::expect_used, reason = "a domain is built of groups that are all its CPUs")]
         let own_group = |cpu: usize, id: u32| {
             let groups = &all[id as usize].groups;
             let own = groups.iter().position(|group| group.mask.contains(CpuId(cpu as u32)));

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Eevdf, KERNELS, Kernel};
+use super::{EevdfVersion, KERNELS, Kernel};
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
 type Version = [u32; 3];
@@ -43,7 +43,7 @@ impl Kernel {
     ///
     /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the running kernel's instructions:
     ///
-    /// - [`Eevdf::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that it forked within its slice of
+    /// - [`EevdfVersion::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that it forked within its slice of
     ///   1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which release between them changed it is not known.
     /// - [`vcpu_pack`](Kernel::vcpu_pack), a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that may run on several CPUs
     ///   leaves idle ones alone while one that is in use has *room*: nothing there but at most one runnable fair task, and a utilisation below
@@ -58,20 +58,20 @@ impl Kernel {
     ///   that name that cloud's builds (`-fc-`), not for a distribution's or one that names nobody.
     ///
     /// ```
-    /// use vruntime_sched::kernels::Eevdf;
+    /// use vruntime_sched::kernels::EevdfVersion;
     /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
     /// kernel.as_of("6.18.15+deb13-cloud-amd64");
-    /// assert_eq!(kernel.eevdf, Eevdf::V6_18);
+    /// assert_eq!(kernel.eevdf, EevdfVersion::V6_18);
     /// kernel.as_of("6.18.44");
-    /// assert!(kernel.eevdf == Eevdf::V6_18_44 && !kernel.vcpu_pack);
+    /// assert!(kernel.eevdf == EevdfVersion::V6_18_44 && !kernel.vcpu_pack);
     /// kernel.as_of("6.18.44-fc-v657");
     /// assert!(kernel.vcpu_pack);
     /// ```
     pub fn as_of(&mut self, release: &str) {
-        if self.eevdf == Eevdf::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
-            self.eevdf = Eevdf::V6_18_44;
+        if self.eevdf == EevdfVersion::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
+            self.eevdf = EevdfVersion::V6_18_44;
         }
-        self.vcpu_pack = self.eevdf == Eevdf::V6_18_44 && release.contains("-fc-");
+        self.vcpu_pack = self.eevdf == EevdfVersion::V6_18_44 && release.contains("-fc-");
     }
 }
 

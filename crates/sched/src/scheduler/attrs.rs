@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::change::{Change, change_class, changed, restore, save};
-use super::hotplug::{allowed_cpu, is_lost, lets_stay, next_cpu, widen};
+use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::balance::Balancer;
 use crate::balance::active::Push;
@@ -18,7 +18,7 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::{Place, Shared};
-use crate::task::{Affinity, Boost, Lent, SchedPolicy, Task, TaskState};
+use crate::task::{Affinity, Boost, Lent, NIL, SchedPolicy, Task, TaskState};
 use crate::uclamp::{self, Clamps, UclampError};
 
 /// What `sched_setattr` sets: a policy and what belongs to it.
@@ -237,7 +237,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             self.host.event(self.now, cpu, &Event::MoveGroup { task, group });
         }
         if used {
-            self.set_cpus(task, SetCpus::Cpuset { forget })?;
+            self.set_cpus(task, SetCpus::Cpuset { forget }, CpuId(0))?;
         }
         Ok(())
     }
@@ -317,20 +317,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Changes the CPUs a task may run on (`sched_setaffinity`), to those of them that its group may have. If it is on another now, it
-    /// moves: at once when it waits, through the stopper when it runs, at its next wakeup when it sleeps.
+    /// moves: at once when it waits, through the stopper when it runs, at its next wakeup when it sleeps. `on` is the CPU whose code asks for
+    /// it: of several tasks that it sends away each goes to another CPU (since 5.7).
     ///
     /// # Errors
     ///
     /// If none of them is online, or the group has none of them; under SCHED_DEADLINE, if it does not have all CPUs of the root domain.
     /// Nothing is changed then.
-    pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity) -> Result<(), SchedError> {
+    pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity, on: CpuId) -> Result<(), SchedError> {
         if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);
         }
-        self.set_cpus(task, SetCpus::User(affinity))
+        self.set_cpus(task, SetCpus::User(affinity), on)
     }
 
-    pub(super) fn set_cpus(&mut self, task: TaskId, how: SetCpus) -> Result<(), SchedError> {
+    pub(super) fn set_cpus(&mut self, task: TaskId, how: SetCpus, on: CpuId) -> Result<(), SchedError> {
         let shared = self.shared;
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };
         let cpu = rq.cpu;
@@ -373,6 +374,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             && !(is_everywhere(&affinity) && is_everywhere(&rq.tasks[index].affinity));
         if requeues {
             save(&mut rq, shared, index);
+        }
+        if affinity != rq.tasks[index].affinity && rq.tasks[index].state != TaskState::New {
+            rq.tasks[index].dest = choose_dest(shared, &affinity, on);
         }
         (rq.tasks[index].affinity, rq.tasks[index].asked) = (affinity, asked);
         if requeues {
@@ -435,7 +439,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 }
                 return;
             };
-            let target = next_cpu(self.shared, &rq.tasks[index].affinity, cpu);
+            let target = dest_cpu(self.shared, &rq.tasks[index], cpu);
             if target == cpu {
                 let stays = lets_stay(&mut rq, self.shared, self.host, self.now, index);
                 settle(&mut rq, self.shared, self.host);
@@ -463,6 +467,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             to = allowed_cpu(self.shared, &moving.affinity, from, from);
             rq = self.rqs.rq(to);
         }
+        moving.dest = NIL;
         self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
         rq.update_clock(self.now);
         let index = rq.adopt(self.shared, moving);

@@ -207,8 +207,10 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old:
     if old == ClassKind::Deadline && new != old && rq.dl.nr_running() == 0 {
         rq.dl.callback = Some(rt::Callback::Pull);
     }
-    let lowered = old == ClassKind::Rt && running && prio > old_prio;
-    if lowered || (old == ClassKind::Rt && new != old && rq.rt.nr_running() == 0) {
+    // One that leaves the class has nobody come from elsewhere as long as somebody waits here.
+    let lowered = new == old && running && prio > old_prio;
+    let left = new != old && rq.rt.nr_running() == 0;
+    if old == ClassKind::Rt && (lowered || left) {
         rq.rt.callback = Some(rt::Callback::Pull);
     }
 }

@@ -130,8 +130,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let concerned = change.groups.contains(&rq.tasks[index].group.0);
             drop(rq);
             if concerned {
-                // Nobody refuses that.
-                let _ = self.set_cpus(task, SetCpus::Cpuset { forget });
+                // Nobody refuses that. Whoever writes the file is taken to do so on the first CPU.
+                let _ = self.set_cpus(task, SetCpus::Cpuset { forget }, CpuId(0));
             }
         }
     }

@@ -5,9 +5,9 @@
 //! sleeps there stays, and goes elsewhere when it wakes.
 
 use core::fmt;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Scheduler, settle};
+use crate::balance::Balancer;
 use crate::class::deadline::{self, Cpus};
 use crate::class::{self, rt};
 use crate::cpuset::Populated;
@@ -17,7 +17,7 @@ use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
-use crate::task::{Affinity, Task};
+use crate::task::{Affinity, NIL, Task};
 
 /// Why a CPU cannot go, or come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,35 +88,31 @@ pub(super) fn is_lost<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> boo
     !shared.all_online() && affinity.as_ref().is_some_and(|mask| !mask.iter().any(|cpu| may_run(shared, affinity, cpu)))
 }
 
-/// `chosen` if the affinity allows it, else `prev`, else the first that it allows.
+/// `chosen` if the affinity allows it, else `prev`, else a CPU of the node of `prev`, else the first that it allows.
 pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
-    if !shared.all_online() {
-        return fallback(shared, affinity, chosen, prev);
-    }
     match affinity {
+        _ if !shared.all_online() => fallback(shared, affinity, chosen, prev),
         None => chosen,
         Some(mask) if mask.contains(chosen) => chosen,
         Some(mask) if mask.contains(prev) => prev,
-        Some(mask) => mask.iter().find(|cpu| cpu.index() < shared.nr_cpus()).unwrap_or(prev),
+        Some(_) => fallback(shared, affinity, chosen, prev),
     }
 }
 
-/// Where a task goes that has to leave `cpu`, if it has to: of the CPUs it may run on the next after the one that was chosen last, so that
-/// many do not go to one (`cpumask_any_and_distribute`).
-pub(super) fn next_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> CpuId {
-    if !shared.cpusets_used() || !shared.is_online(cpu) {
-        return allowed_cpu(shared, affinity, cpu, cpu);
-    }
-    if may_run(shared, affinity, cpu) {
-        return cpu;
-    }
-    let last = shared.distribute.load(Relaxed);
-    let mut all = affinity.iter().flat_map(|mask| mask.iter_from(CpuId(last + 1)));
-    let Some(chosen) = all.find(|&cpu| may_run(shared, affinity, cpu)) else {
-        return allowed_cpu(shared, affinity, cpu, cpu);
-    };
-    shared.distribute.store(chosen.0, Relaxed);
-    chosen
+/// Where a task whose CPUs code on `on` changes goes, if it has to leave the one it is on: the next of them after the one that was chosen there last, so that
+/// many do not go to one; before 5.7 the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
+pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
+    let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
+    let spreads = shared.config.balancer >= Balancer::V6_1;
+    let dest = if spreads { shared.rt.distribute(on, all) } else { all.next() };
+    dest.map_or(NIL, |cpu| cpu.0)
+}
+
+/// Where a task goes that has to leave `cpu`, if it has to: what was chosen when its CPUs changed, unless it leaves because the CPU goes.
+pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
+    let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
+    let chosen = if leaves { CpuId(task.dest) } else { cpu };
+    allowed_cpu(shared, &task.affinity, chosen, cpu)
 }
 
 /// Where a new task is put that `on` forks: there, if any CPU of the root domain is allowed.
@@ -125,8 +121,7 @@ pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId
     if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
 }
 
-/// `select_fallback_rq`: the same where CPUs are offline, one of the node of `prev` first. If the affinity allows no CPU that
-/// is online, any will do.
+/// `select_fallback_rq`: if the affinity allows no CPU that is online, any will do.
 #[cold]
 fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId);

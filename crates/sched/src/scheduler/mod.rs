@@ -313,6 +313,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ran_above: 0,
             last_ran: 0,
             recent_used_cpu: on,
+            dest: NIL,
             migrations: Migrations::default(),
             wakeups: Wakeups::default(),
             last_wakee: None,
@@ -328,7 +329,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         drop(rq);
         if self.shared.cpusets_used() {
             // Whoever changed them meanwhile did not find it.
-            let _ = self.set_cpus(id, attrs::SetCpus::Cpuset { forget: false });
+            let _ = self.set_cpus(id, attrs::SetCpus::Cpuset { forget: false }, on);
         }
         id
     }

@@ -67,10 +67,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let pull_dl = left_dl && deadline::overloaded(shared, cpu);
             let pull_rt = above && needs_pull(&rq, shared, prev_index);
             if pull_dl || pull_rt {
+                let was_rt = prev_index.is_some_and(|index| rq.tasks[index].kind == ClassKind::Rt);
                 left |= let_go(&mut rq, shared, self.now);
                 rq.publish(shared);
                 drop(rq);
-                self.pull_higher(cpu, pull_dl, pull_rt);
+                self.pull_higher(cpu, pull_dl, pull_rt, was_rt);
                 rq = self.rqs.rq(cpu);
                 rq.newidle = false;
                 stopper = wants_stopper(&rq);
@@ -155,13 +156,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         NextTask { prev, next: running, migrated }
     }
 
-    /// Pulls deadline and real-time tasks from CPUs that have too many.
+    /// Pulls deadline and real-time tasks from CPUs that have too many. The classes are asked from that of whoever had the CPU
+    /// downwards, until one has somebody to run (`prev_balance`): after a deadline task, or the stopper, no real-time task comes if a deadline
+    /// task is next. `was_rt`: it was a real-time task.
     #[cold]
-    fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool) {
+    fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool, was_rt: bool) {
         if dl {
             self.pull_dl_task(cpu, false);
         }
-        if rt {
+        if rt && (was_rt || self.rqs.rq(cpu).dl.is_empty()) {
             self.pull_rt_task(cpu, false);
         }
     }

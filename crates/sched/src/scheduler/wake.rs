@@ -163,13 +163,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ClassKind::Rt => rt::woken(&rq, self.shared, index),
             ClassKind::Deadline => deadline::woken(&rq, self.shared, index),
         };
+        let by = if queues_itself(&rq, self.shared, on) { target } else { on };
         settle(&mut rq, self.shared, self.host);
         drop(rq);
         if records {
             record_wakee(&mut self.rqs.rq(on), self.now, task);
         }
         if push {
-            if kind == ClassKind::Rt { self.push_rt_tasks(target) } else { self.push_dl_tasks(target) }
+            if kind == ClassKind::Rt { self.push_rt_tasks(target, by) } else { self.push_dl_tasks(target, by) }
         }
         true
     }
@@ -180,11 +181,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 /// wakes somewhere in the middle: for hosts all it takes comes after the wakeup, and that is not the woken task's.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
-    // An idle one queues it itself since 5.8.
-    let busy = |rq: &Rq<P>| rq.nr_running > 1 || shared.config.balancer < Balancer::V6_1;
-    if rq.cpu == on || wake.fork || (busy(rq) && shared.domains.share_cache(rq.cpu, on)) {
+    if wake.fork || !queues_itself(rq, shared, on) {
         rq.keep_clock();
     }
+}
+
+/// Whether a CPU, on which somebody has just been woken by code on `on`, queues him itself: one that is far away and, since 5.8, one that was idle
+/// (`ttwu_queue_cond`).
+#[inline]
+fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
+    let idle = || rq.nr_running <= 1 && shared.config.balancer >= Balancer::V6_1;
+    rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 
 /// How often `waker` has changed whom it wakes, lately, with this wakeup: one that wakes many different tasks is a master of many, and they had better

@@ -236,7 +236,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 if let Some(task) = self.task(task) {
                     let possible = mask.as_ref().is_none_or(|mask| mask.intersects(&online));
                     let before = self.find(task).affinity.clone();
-                    let done = self.with(|s| s.set_affinity(task, mask.clone()));
+                    let done = self.with(|s| s.set_affinity(task, mask.clone(), CpuId(0)));
                     // A deadline task's may be refused for another reason, and that of one whose group has none of these CPUs.
                     assert_eq!(done == Err(SchedError::Offline), !possible);
                     let after = self.find(task).affinity.clone();

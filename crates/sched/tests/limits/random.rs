@@ -71,7 +71,7 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
                 if let Some(task) = task(byte).filter(|_| !mask.is_empty()) {
                     let possible = mask.intersects(&bench.shared.online());
                     bench.requeues(task);
-                    let done = bench.with(|s| s.set_affinity(task, Some(mask.into())));
+                    let done = bench.with(|s| s.set_affinity(task, Some(mask.into()), CpuId(0)));
                     assert_eq!(done.is_ok(), possible, "{done:?}");
                     bench.obey();
                 }

@@ -97,7 +97,7 @@ fn a_change_is_no_way_around_a_limit() {
         assert!(other.is_some(), "{name}");
         let here = Some(Arc::new([CPU].into_iter().collect()));
         let change = |s: &mut Scheduler<'_, P, Vec<Rq<P>>, Wish>| {
-            if affinity { s.set_affinity(task, here.clone()).unwrap() } else { s.set_nice(task, 1) }
+            if affinity { s.set_affinity(task, here.clone(), CpuId(0)).unwrap() } else { s.set_nice(task, 1) }
         };
         assert!(machine.asks(change), "{name}");
         assert_eq!(machine.schedule(PrevState::Preempted), None, "{name}");
@@ -211,7 +211,7 @@ fn wakes_beside<P: Policy<Tunables = Knobs>>(name: &str) -> Vec<MigrateCause> {
     machine.schedule(PrevState::Sleeping);
     machine.asks(|s| s.set_scheduler(tasks[0], fifo()).unwrap());
     for &task in &tasks {
-        machine.asks(|s| s.set_affinity(task, None).unwrap());
+        machine.asks(|s| s.set_affinity(task, None, CpuId(0)).unwrap());
     }
     machine.asks(|s| s.set_scheduler(tasks[1], deadline()).unwrap());
     assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[1]));
@@ -230,9 +230,9 @@ fn other_cpus_are_another_request() {
         let deadline = |machine: &Machine<Eevdf>| machine.entity(tasks[0]).deadline;
         let before = deadline(&machine);
         let here: CpuMask = [CPU].into_iter().collect();
-        machine.asks(|s| s.set_affinity(tasks[0], Some(Arc::new(here))).unwrap());
+        machine.asks(|s| s.set_affinity(tasks[0], Some(Arc::new(here)), CpuId(0)).unwrap());
         assert_eq!(deadline(&machine), before, "{name}: nothing is changed");
-        machine.asks(|s| s.set_affinity(tasks[0], None).unwrap());
+        machine.asks(|s| s.set_affinity(tasks[0], None, CpuId(0)).unwrap());
         assert_eq!(deadline(&machine) > before, anew, "{name}");
     }
 }
@@ -252,7 +252,7 @@ fn other_cpus_are_another_slice() {
                 return tick;
             }
             if changes && tick == 1 {
-                machine.asks(|s| s.set_affinity(tasks[1], None).unwrap());
+                machine.asks(|s| s.set_affinity(tasks[1], None, CpuId(0)).unwrap());
             }
         }
         unreachable!()

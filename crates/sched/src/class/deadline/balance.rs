@@ -177,8 +177,8 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// `find_later_rq`: a CPU without deadline tasks, the nearest to `cpu`, where the task was last; else the one with the latest
-/// deadline, if that is later than the task's. `on` asks, and is cheaper to disturb than another as near.
+/// `find_later_rq`: a CPU without deadline tasks that the task may run on, the nearest to `cpu`, where it was last; if there is none,
+/// the one with the latest deadline of all, if the task may run there and its own is earlier. `on` asks, and is cheaper to disturb than another as near.
 pub(super) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
@@ -190,19 +190,19 @@ pub(super) fn later_cpu<P: Policy>(
         return None;
     }
     let cpudl = &shared.dl.cpudl;
-    let latest =
-        if shared.all_online() && !shared.is_split() { cpudl.latest() } else { latest_in(shared, shared.root(cpu)) };
-    if cpudl.earliest(latest).is_some() {
-        return (task.allowed(latest) && cpudl.is_earlier(deadline, latest)).then_some(latest);
-    }
+    let root = shared.root(cpu);
+    let latest = if shared.all_online() && !shared.is_split() { Some(cpudl.latest()) } else { latest_in(shared, root) };
     let all = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&other| shared.same_root(cpu, other));
     let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
-    // Where CPUs differ, those that are fast enough; if there are none, the fastest.
-    let fast = shared.max_capacity();
+    // Where CPUs differ, those that are fast enough; if there are none, the first of the fastest, or the one it was on if that is one.
+    let crowded = latest.is_some_and(|latest| cpudl.earliest(latest).is_some());
+    let place = |other: &CpuId| (shared.capacity(*other), *other == cpu, core::cmp::Reverse(*other));
+    let Some(fastest) = all().filter(|other| !crowded && free(other)).max_by_key(place) else {
+        let latest = if crowded { latest } else { latest_of(shared, root, |cpu| cpudl.earliest(cpu)) };
+        return latest.filter(|&latest| task.allowed(latest) && cpudl.is_earlier(deadline, latest));
+    };
     let any_fits = all().any(|cpu| free(&cpu) && fits(shared, task, cpu));
-    let fastest = all().filter(free).map(|cpu| shared.capacity(cpu)).max().unwrap_or(fast);
-    let good =
-        |cpu: &CpuId| free(cpu) && if any_fits { fits(shared, task, *cpu) } else { shared.capacity(*cpu) == fastest };
+    let good = |cpu: &CpuId| if any_fits { free(cpu) && fits(shared, task, *cpu) } else { *cpu == fastest };
     if good(&cpu) {
         return Some(cpu);
     }
@@ -220,10 +220,16 @@ pub(super) fn later_cpu<P: Policy>(
 
 /// The CPU with the latest deadline of those of a root domain that are online; one that is free if there is any.
 #[cold]
-fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> CpuId {
-    let deadline = |cpu: CpuId| shared.dl.cpudl.earliest(cpu).unwrap_or(NONE);
-    let first_latest = |best: CpuId, cpu: CpuId| if deadline(cpu) > deadline(best) { cpu } else { best };
-    shared.root_span(root).iter().reduce(first_latest).unwrap_or(CpuId(0))
+fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> Option<CpuId> {
+    latest_of(shared, root, |cpu| Some(shared.dl.cpudl.earliest(cpu).unwrap_or(NONE)))
+}
+
+/// The CPU with the latest deadline of those of a root domain that are online and have one.
+#[cold]
+fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId) -> Option<u64>) -> Option<CpuId> {
+    let span = shared.root_span(root);
+    let with = span.iter().filter_map(|cpu| Some((deadline(cpu)?, core::cmp::Reverse(cpu))));
+    with.max().map(|(_, cpu)| cpu.0)
 }
 
 /// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that cannot
@@ -284,18 +290,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub(crate) fn dl_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
             None => {}
-            Some(Callback::Push) => self.push_dl_tasks(cpu),
+            Some(Callback::Push) => self.push_dl_tasks(cpu, cpu),
             Some(Callback::Pull) => self.pull_dl_task(cpu, true),
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines, until there is none or no such CPU.
+    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines, until there is none or no such CPU. `on` is the CPU whose
+    /// code does so.
     #[inline(never)]
-    pub(crate) fn push_dl_tasks(&mut self, cpu: CpuId) {
-        while self.push_dl_task(cpu) {}
+    pub(crate) fn push_dl_tasks(&mut self, cpu: CpuId, on: CpuId) {
+        while self.push_dl_task(cpu, on) {}
     }
 
-    fn push_dl_task(&mut self, cpu: CpuId) -> bool {
+    fn push_dl_task(&mut self, cpu: CpuId, on: CpuId) -> bool {
         let shared = self.shared;
         for _ in 0..MAX_TRIES {
             let mut rq = self.rqs.rq(cpu);
@@ -317,7 +324,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 return false;
             }
             let id = rq.tasks[index].id;
-            let Some(target) = later_cpu(shared, &rq.tasks[index], deadline, cpu, cpu) else { return false };
+            let Some(target) = later_cpu(shared, &rq.tasks[index], deadline, cpu, on) else { return false };
             if target == cpu || !shared.dl.cpudl.is_earlier(deadline, target) {
                 return false;
             }

@@ -26,12 +26,14 @@ fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
 }
 
 /// Calls with a task's entity, which it has, and the run queue's part of the class.
+#[expect(clippy::expect_used, reason = "a task has its entity as long as it is in the class")]
 fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
     let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
     call(&mut rq.dl, se)
 }
 
 /// A task's entity.
+#[expect(clippy::expect_used, reason = "as `with`")]
 pub(crate) fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> &DlEntity {
     rq.tasks[index].dl.as_deref().expect("a task of the deadline class has an entity")
 }

@@ -22,7 +22,7 @@
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
-use crate::kernels::Eevdf as Version;
+use crate::kernels::EevdfVersion as Version;
 use crate::policy::{Dequeue, Enqueue};
 use crate::tunables::Tunables;
 use crate::weight;
@@ -108,6 +108,7 @@ fn cancel_protection(entity: &mut Entity) {
 /// The entity that should run if the running one is (`protect`) or is not to be left alone.
 #[inline(always)]
 #[allow(clippy::inline_always)] // twice in all, at every switch and every wakeup
+#[expect(clippy::expect_used, reason = "the class asks only of queues that have somebody")]
 fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, cfs: u32, protect: bool) -> Se {
     let queue = &rq.class.groups[cfs].cfs;
     let running = queue.curr.map(|curr| (curr, rq.se(curr))).filter(|(_, entity)| entity.on_rq);

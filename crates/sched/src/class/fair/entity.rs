@@ -47,6 +47,7 @@ impl Se {
     }
 
     #[inline]
+    #[expect(clippy::expect_used, reason = "only what `raw` has given comes back here")]
     pub(crate) const fn from_raw(raw: u32) -> Self {
         Self(NonZeroI32::new(raw.cast_signed()).expect("nobody is in the middle"))
     }

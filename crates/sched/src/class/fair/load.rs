@@ -7,7 +7,7 @@ use super::{Discipline, Fair};
 use crate::balance::Balancer;
 use crate::event::Running;
 use crate::features::Feature;
-use crate::kernels::Eevdf;
+use crate::kernels::EevdfVersion;
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -472,7 +472,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
         }
-        let before_6_8 = shared.config.eevdf == Eevdf::V6_6;
+        let before_6_8 = shared.config.eevdf == EevdfVersion::V6_6;
         let capacity = u64::from(shared.capacity(self.cpu));
         let avg = &mut self.class.entities[Se::task(task)].avg;
         // Who sleeps often has one sample a period.

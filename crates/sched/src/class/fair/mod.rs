@@ -501,7 +501,7 @@ fn weight_of(policy: SchedPolicy, nice: i8) -> (u64, bool) {
 
 /// Whether tasks may have slices of their own.
 fn offers_slices<D: Discipline, T: Tunables>(shared: &FairShared<D, T>) -> bool {
-    shared.config.eevdf != crate::kernels::Eevdf::V6_6
+    shared.config.eevdf != crate::kernels::EevdfVersion::V6_6
 }
 
 /// Gives an entity a slice of its own, where the kernel offers that, or the usual one.

@@ -6,7 +6,7 @@ use super::quiet::Buddy;
 use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
-use crate::kernels::Eevdf;
+use crate::kernels::EevdfVersion;
 use crate::policy::{Dequeue, Enqueue};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -491,7 +491,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.util_est_dequeue(shared, task);
         }
         // Since 6.12 (here) as of the last update, not as of now.
-        let before = shared.config.eevdf >= Eevdf::V6_12;
+        let before = shared.config.eevdf >= EevdfVersion::V6_12;
         if sleeps && before {
             self.util_est_update(shared, task);
         }

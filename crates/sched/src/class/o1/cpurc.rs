@@ -328,6 +328,7 @@ impl Class {
 }
 
 /// The class of a group's tasks: that of the group below the root that it is in, or is.
+#[expect(clippy::expect_used, reason = "with a controller every group below the root is made with a class")]
 pub(super) fn class_of<T: Tunables>(shared: &Shared<O1<T>>, mut group: GroupId) -> &Class {
     let mut found = shared.group(group);
     while found.depth > 1 {

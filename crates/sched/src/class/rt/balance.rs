@@ -134,18 +134,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub(crate) fn rt_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
             None => {}
-            Some(Callback::Push) => self.push_rt_tasks(cpu),
+            Some(Callback::Push) => self.push_rt_tasks(cpu, cpu),
             Some(Callback::Pull) => self.pull_rt_task(cpu, true),
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU.
+    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU. `on` is the CPU
+    /// whose code does so.
     #[inline(never)]
-    pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId) {
-        while self.push_rt_task(cpu) {}
+    pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId, on: CpuId) {
+        while self.push_rt_task(cpu, on) {}
     }
 
-    fn push_rt_task(&mut self, cpu: CpuId) -> bool {
+    fn push_rt_task(&mut self, cpu: CpuId, on: CpuId) -> bool {
         let shared = self.shared;
         for _ in 0..MAX_TRIES {
             let mut rq = self.rqs.rq(cpu);
@@ -154,14 +155,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             let Some(index) = pick_pushable(&rq, |_| true) else { return false };
             // It came while the CPU was between two tasks, and is more urgent than who runs: it will run here.
-            if rq.current.is_some_and(|current| rq.tasks[index].prio() < rq.tasks[current].prio()) {
+            if rq.prio_of_running().is_some_and(|running| rq.tasks[index].prio() < running) {
                 rq.resched();
                 settle(&mut rq, shared, self.host);
                 return false;
             }
             let task = &rq.tasks[index];
             let (id, level) = (task.id, task.rt_level());
-            let Some(target) = find_lowest(shared, task, cpu, cpu) else { return false };
+            let Some(target) = find_lowest(shared, task, cpu, on) else { return false };
             if target == cpu || shared.rt.highest(target) <= level {
                 return false;
             }
@@ -209,8 +210,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if level >= to.rt.highest() || !to.online {
                 continue;
             }
-            // One that was woken a moment ago and is about to preempt stays where it is.
-            if from.current.is_some_and(|current| i16::from(level) < from.tasks[current].prio()) {
+            // One that was woken a moment ago and is about to preempt, or to end the CPU's idleness, stays where it is.
+            if from.prio_of_running().is_some_and(|running| i16::from(level) < running) {
                 continue;
             }
             let event = Event::Migrate { task: from.tasks[index].id, from: src, to: cpu, cause: MigrateCause::RtPull };

@@ -193,15 +193,21 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 /// Slices.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
+    #[expect(
+        clippy::expect_used,
+        reason = "a queue whose group has a limit has a part of it, and nobody asks of others"
+    )]
     fn local(&self, cfs: u32) -> &Local {
         self.class.groups[cfs].cfs.bandwidth.as_ref().expect("asked only of queues that have it")
     }
 
+    #[expect(clippy::expect_used, reason = "as `local`")]
     fn local_mut(&mut self, cfs: u32) -> &mut Local {
         self.class.groups[cfs].cfs.bandwidth.as_mut().expect("asked only of queues that have it")
     }
 
     /// Runs `with` on the pool of a group that has, or had, a limit.
+    #[expect(clippy::expect_used, reason = "a limit comes with its pool, which stays")]
     fn pool<R>(&self, shared: &Shared<Fair<D, T>>, cfs: u32, with: impl FnOnce(&mut Pool) -> R) -> R {
         let pool = shared.group(self.class.groups[cfs].id).pool().expect("a group with a limit has a pool");
         with(&mut pool.lock())

@@ -210,6 +210,7 @@ impl Tree {
 
     /// Makes two of a full head, with `entry` in one of them: the second is the new first leaf of the tree.
     #[cold]
+    #[expect(clippy::unreachable, reason = "the new leaf is not the root")]
     fn split_head(&mut self, place: usize, entry: Entry) {
         let (right, first) = self.split_leaf(self.head, place, entry);
         let summary = self.leaf(right).summary();
@@ -255,6 +256,7 @@ impl Tree {
     }
 
     /// Makes two of a full leaf, with `entry` in one of them, and tells the new one and what it begins with.
+    #[expect(clippy::unreachable, reason = "the new leaf is not an old one")]
     fn split_leaf(&mut self, node: u32, place: usize, entry: Entry) -> (u32, (u64, u64)) {
         let id = self.new_leaf();
         let Ok([leaf, right]) = self.leaves.get_disjoint_mut([node as usize, id as usize]) else {
@@ -424,6 +426,7 @@ impl Tree {
 
     /// Mends a leaf that has become too small, the child `at` of `parent`, with the help of a neighbour.
     #[cold]
+    #[expect(clippy::unreachable, reason = "two children are two leaves")]
     fn refill_leaf(&mut self, parent: u32, at: usize) {
         let (left_at, right_at) = neighbours(at);
         let inner = &mut self.inners[parent as usize];
@@ -459,6 +462,7 @@ impl Tree {
 
     /// Mends an inner node that has become too small, the child `at` of `parent`, with the help of a neighbour.
     #[cold]
+    #[expect(clippy::unreachable, reason = "two children and their parent are three nodes")]
     fn refill_inner(&mut self, parent: u32, at: usize) {
         let (left_at, right_at) = neighbours(at);
         let (left_id, right_id) = (self.inner(parent).node(left_at), self.inner(parent).node(right_at));
