@@ -10,6 +10,8 @@ use serde_json::Value;
 
 #[path = "replay/groups.rs"]
 mod groups;
+#[path = "replay/hotplug.rs"]
+mod hotplug;
 #[path = "replay/machines.rs"]
 mod machines;
 #[path = "../../../tests/skip.rs"]

@@ -29,6 +29,24 @@ pub struct Record<'a> {
     pub point: Tracepoint<'a>,
 }
 
+impl Record<'_> {
+    /// Whether the scheduler has this CPU from now on, where that may change: at a step of hotplug that this CPU itself takes.
+    ///
+    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. Where the file does not tell what a step does, it is any on the way up or
+    /// down: there are some before and some behind that, milliseconds at most, and one on the way up may be of a CPU that is online long since.
+    pub fn online(&self) -> Option<bool> {
+        match self.point {
+            Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {
+                b"sched_cpu_activate" => Some(true),
+                b"sched_cpu_deactivate" => Some(false),
+                b"" => (target != step).then_some(target > step),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 /// A task as tracepoints name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Named<'a> {
@@ -161,6 +179,17 @@ pub enum Tracepoint<'a> {
         khz: u32,
         /// Whose.
         cpu_id: u32,
+    },
+    /// `cpuhp_enter`: a step of a CPU's way online or offline begins.
+    CpuhpEnter {
+        /// Whose.
+        cpu_id: u32,
+        /// The state it is on the way to.
+        target: i32,
+        /// The state that this step is of (`idx`).
+        step: i32,
+        /// The name of what does it, where the file has it: binary files have an address.
+        function: &'a [u8],
     },
     /// `print`, `tracing_mark_write`: somebody wrote this to `trace_marker`.
     Print {
@@ -327,6 +356,22 @@ impl StateBits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_comes_and_goes_by_the_scheduler_s_step() {
+        let online = |cpu_id, target, step, function: &'static str| {
+            let point = Tracepoint::CpuhpEnter { cpu_id, target, step, function: function.as_bytes() };
+            Record { at: 0, cpu: 3, pid: 1, tgid: None, comm: b"", hardirq: None, name: b"cpuhp_enter", point }.online()
+        };
+        assert_eq!(online(3, 0, 168, "sched_cpu_deactivate"), Some(false));
+        assert_eq!(online(3, 169, 168, "sched_cpu_activate"), Some(true));
+        assert_eq!(online(3, 169, 150, "workqueue_online_cpu"), None);
+        assert_eq!(online(2, 0, 168, "sched_cpu_deactivate"), None, "another CPU takes the step");
+        assert_eq!(
+            (online(3, 0, 168, ""), online(3, 169, 168, ""), online(3, 5, 5, "")),
+            (Some(false), Some(true), None)
+        );
+    }
 
     #[test]
     fn every_state_is_read_as_it_is_printed() {

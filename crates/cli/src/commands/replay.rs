@@ -590,6 +590,7 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     );
     let groups = recorded.workload.groups.len().saturating_sub(1);
     notes.tell(counts.grouped, &format!("tasks begin in task groups other than the root, of which there are {groups}"));
+    notes.tell(counts.hotplug, "times a CPU goes offline or comes back, as it did in the recording");
     notes.tell(counts.moves, "times a task is moved to another group");
     let of_groups = |has: fn(&Group) -> bool| recorded.workload.groups.iter().filter(|group| has(group)).count() as u64;
     notes.tell(of_groups(|group| group.cpuset.cpus.is_some()), "task groups have CPUs of their own (cpuset.cpus)");

@@ -80,6 +80,7 @@ pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
         },
         Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
         Tracepoint::CpuFrequency { cpu_id, khz } => What::Frequency { cpu: *cpu_id, khz: *khz },
+        Tracepoint::CpuhpEnter { .. } => What::Online(record.online()?),
         Tracepoint::Lost { .. } => What::Lost,
         _ => return None,
     })

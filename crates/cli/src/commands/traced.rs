@@ -176,7 +176,7 @@ pub(super) fn fit(workload: &mut Workload, config: &Config) {
             output::note(&format!("{what} of {count} groups are left out: Linux {} has none", kernel.name));
         }
     }
-    let Unfit { tasks, groups } = recorded::fit(workload, cpus as u32);
+    let Unfit { tasks, groups, hotplug } = recorded::fit(workload, cpus as u32);
     if tasks > 0 {
         output::note(&format!(
             "{tasks} tasks confined to a CPU that this machine does not have may run anywhere on it"
@@ -184,5 +184,10 @@ pub(super) fn fit(workload: &mut Workload, config: &Config) {
     }
     if groups > 0 {
         output::note(&format!("{groups} cpusets are without those of their CPUs that this machine does not have"));
+    }
+    if hotplug > 0 {
+        output::note(&format!(
+            "{hotplug} times a CPU goes offline or comes back are left out: this machine does not have it, or no other"
+        ));
     }
 }

@@ -135,7 +135,7 @@ impl Gaps {
                 }
             }
             What::Charged { task, ns } => self.charged(at, task, ns),
-            What::Online(online) => {
+            What::Online(online) if self.cpu(cpu).offline == online => {
                 let on = if online { On::Idle } else { On::Unknown };
                 *self.cpu(cpu) = Cpu { on, since: at, offline: !online, ..Cpu::default() };
             }

@@ -123,6 +123,7 @@ fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
             What::Other
         }
         Tracepoint::Lost { .. } => What::Lost,
+        Tracepoint::CpuhpEnter { .. } => record.online().map_or(What::Other, What::Online),
         _ => What::Other,
     };
     let by = match record.pid {

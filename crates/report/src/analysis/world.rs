@@ -449,7 +449,8 @@ impl World {
                 let span = self.state(child);
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
-            What::Online(online) => {
+            // A step that a CPU takes is of one that is there already where nothing tells what it does.
+            What::Online(online) if self.cpus[cpu as usize].offline == online => {
                 self.cpus[cpu as usize].offline = !online;
                 self.set_cpu(at, cpu, On::Idle);
             }
@@ -461,7 +462,13 @@ impl World {
                     self.cpus[cpu as usize].on = On::Idle;
                 }
             }
-            What::Migrate { .. } | What::Exit | What::Arrives | What::Leaves { .. } | What::Lost | What::Other => {}
+            What::Migrate { .. }
+            | What::Online(_)
+            | What::Exit
+            | What::Arrives
+            | What::Leaves { .. }
+            | What::Lost
+            | What::Other => {}
         }
         true
     }
@@ -559,6 +566,9 @@ mod tests {
         assert_eq!(world.cpus()[0].on, On::Unknown);
         world.apply(&step(20, 0, On::Idle, What::Online(true)));
         assert_eq!(world.cpus()[0].on, On::Idle);
+        world.apply(&step(21, 0, On::Idle, switch(On::Idle, On::Task(a))));
+        world.apply(&step(22, 0, On::Task(a), What::Online(true)));
+        assert_eq!(world.cpus()[0].on, On::Task(a), "it is online already");
     }
 
     #[test]

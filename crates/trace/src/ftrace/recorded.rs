@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{IN_INTERRUPT, IN_TASK, push_field, push_number, push_signed, push_tgid};
+use super::{IN_INTERRUPT, IN_TASK, push_field, push_number, push_padded, push_signed, push_tgid};
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 use crate::output::Output;
 
@@ -279,6 +279,15 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
         Tracepoint::CpuFrequency { khz, cpu_id } => {
             number(buffer, b"state=", khz.into());
             number(buffer, b" cpu_id=", cpu_id.into());
+        }
+        Tracepoint::CpuhpEnter { cpu_id, target, step, function } => {
+            push_field(buffer, b"cpu: ", &[]);
+            push_number(buffer, u64::from(cpu_id), 4);
+            push_padded(buffer, b" target: ", target);
+            push_padded(buffer, b" step: ", step);
+            // Where the name is not known, neither is the address.
+            text(buffer, b" (", if function.is_empty() { b"0x0" } else { function });
+            buffer.push(b')');
         }
         Tracepoint::Print { text: said } => text(buffer, b"", said),
         Tracepoint::Other { fields } | Tracepoint::Malformed { fields } => text(buffer, b"", fields),

@@ -8,9 +8,9 @@ use vruntime_sched::ids::CpuId;
 
 use super::packets::{Bundles, write_packet};
 use super::proto::{
-    CgroupAttachTask, CpuFrequency, CpuIdle, Data, FtraceEvent, FtraceEventKind, Print, Process, ProcessTree,
-    SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedSwitch,
-    SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
+    CgroupAttachTask, CpuFrequency, CpuIdle, CpuhpEnter, Data, FtraceEvent, FtraceEventKind, Print, Process,
+    ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork,
+    SchedSwitch, SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
 use super::{HARDIRQ, MAX_CPUS, NO_RELEASE};
 use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
@@ -258,6 +258,9 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
         }
         Tracepoint::CpuFrequency { khz, cpu_id } => {
             FtraceEventKind::CpuFrequency(CpuFrequency { state: Some(khz), cpu_id: Some(cpu_id) })
+        }
+        Tracepoint::CpuhpEnter { cpu_id, target, step, .. } => {
+            FtraceEventKind::CpuhpEnter(CpuhpEnter { cpu: Some(cpu_id), idx: Some(step), target: Some(target) })
         }
         Tracepoint::Print { text: said } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(said)) }),
         Tracepoint::StatRuntime { .. }

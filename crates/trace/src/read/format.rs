@@ -52,6 +52,7 @@ enum Point {
     Attach,
     Idle,
     Frequency,
+    Hotplug,
     Print,
     Other,
 }
@@ -277,6 +278,9 @@ impl<'a> Read<'a> {
             },
             Point::Idle => Tracepoint::CpuIdle { state: self.u32(0)?, cpu_id: self.u32(1)? },
             Point::Frequency => Tracepoint::CpuFrequency { khz: self.u32(0)?, cpu_id: self.u32(1)? },
+            Point::Hotplug => {
+                Tracepoint::CpuhpEnter { cpu_id: self.u32(0)?, target: self.i32(1)?, step: self.i32(2)?, function: b"" }
+            }
             Point::Print => {
                 let text = self.chars(slots[0])?;
                 Tracepoint::Print { text: text.strip_suffix(b"\n").unwrap_or(text) }
@@ -307,6 +311,7 @@ fn point(name: &[u8]) -> (Point, &'static [&'static [u8]]) {
         b"cgroup_attach_task" => (Point::Attach, &[b"comm", b"pid", b"dst_root", b"dst_id", b"dst_level", b"dst_path"]),
         b"cpu_idle" => (Point::Idle, &[b"state", b"cpu_id"]),
         b"cpu_frequency" => (Point::Frequency, &[b"state", b"cpu_id"]),
+        b"cpuhp_enter" => (Point::Hotplug, &[b"cpu", b"target", b"idx"]),
         b"print" => (Point::Print, &[b"buf"]),
         _ => (Point::Other, &[]),
     }

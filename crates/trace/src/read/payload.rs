@@ -23,6 +23,7 @@ pub(super) fn tracepoint<'a>(name: &[u8], fields: &'a [u8], bits: &mut StateBits
         b"cgroup_attach_task" => attach(fields),
         b"cpu_idle" => idle(fields),
         b"cpu_frequency" => frequency(fields),
+        b"cpuhp_enter" => hotplug(fields),
         // Kernels before 3.0 had no name for what they print with a number alone.
         b"print" | b"tracing_mark_write" | b"0" => Some(Tracepoint::Print { text: print(fields) }),
         _ => return Tracepoint::Other { fields },
@@ -197,6 +198,26 @@ fn frequency(text: &[u8]) -> Option<Tracepoint<'_>> {
     Some(Tracepoint::CpuFrequency { khz, cpu_id: fields.u32(b"cpu_id=")? })
 }
 
+/// `cpu: 0003 target:   0 step: 168 (sched_cpu_deactivate)`, or raw: `cpu=3 target=0 idx=168 fun=0xffffffff810b6f80`.
+fn hotplug(text: &[u8]) -> Option<Tracepoint<'_>> {
+    let mut fields = Fields(text);
+    if text.starts_with(b"cpu=") {
+        let (cpu_id, target) = (fields.u32(b"cpu=")?, fields.signed(b"target=")?);
+        return Some(Tracepoint::CpuhpEnter { cpu_id, target, step: fields.signed(b"idx=")?, function: b"" });
+    }
+    let mut value = |key: &[u8]| {
+        fields.skip(key);
+        fields.0 = trim_start(fields.0);
+        fields.signed(b"")
+    };
+    let cpu_id = u32::try_from(value(b"cpu:")?).ok()?;
+    let (target, step) = (value(b"target:")?, value(b"step:")?);
+    let function = trim_end(trim_start(fields.0)).strip_prefix(b"(")?.strip_suffix(b")")?;
+    // A kernel that hides its names prints the address.
+    let function = if function.starts_with(b"0x") { b"" } else { function };
+    Some(Tracepoint::CpuhpEnter { cpu_id, target, step, function })
+}
+
 /// What was written, without the address or the name of the function that wrote it: `0xffff00000819ff24s: text`,
 /// `tracing_mark_write: text`, `ip=0xffff… buf=text`.
 fn print(text: &[u8]) -> &[u8] {
@@ -341,6 +362,21 @@ mod tests {
             ),
             ("cpu_idle", "state=4294967295 cpu_id=1", Tracepoint::CpuIdle { state: u32::MAX, cpu_id: 1 }),
             ("cpu_frequency", "state=1800000 cpu_id=1", Tracepoint::CpuFrequency { khz: 1_800_000, cpu_id: 1 }),
+            (
+                "cpuhp_enter",
+                "cpu: 0003 target:   0 step: 168 (sched_cpu_deactivate)",
+                Tracepoint::CpuhpEnter { cpu_id: 3, target: 0, step: 168, function: b"sched_cpu_deactivate" },
+            ),
+            (
+                "cpuhp_enter",
+                "cpu: 0003 target: 169 step: 168 (0xffffffff810b6f80)",
+                Tracepoint::CpuhpEnter { cpu_id: 3, target: 169, step: 168, function: b"" },
+            ),
+            (
+                "cpuhp_enter",
+                "cpu=3 target=0 idx=168 fun=0xffffffff810b6f80",
+                Tracepoint::CpuhpEnter { cpu_id: 3, target: 0, step: 168, function: b"" },
+            ),
             ("print", "tracing_mark_write: B|1|x", Tracepoint::Print { text: b"B|1|x" }),
             ("print", "0xffff00000819ff24s: B|1|x", Tracepoint::Print { text: b"B|1|x" }),
             ("print", "ip=0xffffffff811c2e1d buf=B|1|x", Tracepoint::Print { text: b"B|1|x" }),
@@ -364,6 +400,7 @@ mod tests {
             ("sched_wakeup", "comm=a pid=1 prio=120 target_cpu=x"),
             ("sched_migrate_task", "comm=a pid=1 prio=120 orig_cpu=0"),
             ("cpu_idle", "state=x"),
+            ("cpuhp_enter", "cpu: 0003 target:   0 step: 168 (sched_cpu"),
             ("cgroup_attach_task", "dst_root=0 dst_id=7 dst_level=2 dst_path=/a pid=1"),
             ("sched_stat_runtime", "comm=a pid=1 runtime=-5"),
         ] {

@@ -8,6 +8,7 @@ use arrivals::Guess;
 
 use super::placing::{Marked, Move};
 use super::{Counts, Event, Left, Named, What};
+use crate::program::Hotplug;
 
 /// Who ended a sleep, as far as the trace tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,6 +223,8 @@ struct Cpu {
     /// How long it was idle, but for the time since `idle_from` if it is.
     idled: u64,
     idle_from: u64,
+    /// The scheduler does not have it: nobody can run there, and it is not idle.
+    offline: bool,
 }
 
 /// Puts lives together.
@@ -242,6 +245,8 @@ pub(super) struct Lives {
     pub(super) raised: bool,
     /// What marks say of groups.
     pub(super) groups: Vec<Marked>,
+    /// CPUs that went offline and came back.
+    pub(super) hotplug: Vec<Hotplug>,
     pub(super) counts: Counts,
 }
 
@@ -325,6 +330,7 @@ impl Lives {
             }
             What::Group { path, weight, idle, max } => self.groups.push(Marked::new(at, path, weight, idle, max)),
             What::Frequency { cpu, khz } => self.clocked(cpu, khz),
+            What::Online(online) => self.plugged(at, cpu, online),
             What::Lost => {
                 self.counts.losses += 1;
                 self.forget(at, cpu);
@@ -366,9 +372,31 @@ impl Lives {
         }
     }
 
-    /// A CPU is idle from now on.
+    /// A CPU goes offline or comes back. Whoever is there runs on until a switch takes him away.
+    fn plugged(&mut self, at: u64, cpu: usize, online: bool) {
+        let offline = !online;
+        if std::mem::replace(&mut self.cpus[cpu].offline, offline) == offline {
+            return;
+        }
+        self.hotplug.push(Hotplug { at, cpu: cpu as u32, online });
+        self.counts.hotplug += 1;
+        match self.cpus[cpu].current {
+            Current::Idle => {
+                self.cpus[cpu].current = Current::Unknown;
+                self.rested(cpu, at);
+                self.cpus[cpu].since = at;
+            }
+            Current::Unknown if online => self.rests(cpu, at),
+            Current::Unknown | Current::Thread(_) => {}
+        }
+    }
+
+    /// A CPU is idle from now on, if it is online.
     fn rests(&mut self, cpu: usize, at: u64) {
         let this = &mut self.cpus[cpu];
+        if this.offline {
+            return;
+        }
         (this.current, this.rested, this.idle_from) = (Current::Idle, true, at);
         self.idle += 1;
     }

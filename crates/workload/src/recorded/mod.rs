@@ -139,6 +139,8 @@ pub enum What<'a> {
         /// Its frequency from now on.
         khz: u32,
     },
+    /// The CPU of the event is online from now on, or is not.
+    Online(bool),
     /// Events of this CPU are missing before this point.
     Lost,
 }
@@ -225,6 +227,8 @@ pub struct Counts {
     pub autogrouped: u64,
     /// Changes of CPUs' frequencies.
     pub frequencies: u64,
+    /// How often a CPU went offline or came back.
+    pub hotplug: u64,
     /// Tasks whose timers are set to the same times as another's.
     pub sharing: u64,
 }
@@ -302,11 +306,17 @@ pub struct Unfit {
     pub tasks: usize,
     /// Task groups whose cpusets have lost such CPUs; one that has lost all has its parent's.
     pub groups: usize,
+    /// Times such a CPU, or the only one that is left, went offline or came back.
+    pub hotplug: usize,
 }
 
 /// Fits the workload of a trace to a machine of `cpus` CPUs: nothing names others any more.
 pub fn fit(workload: &mut Workload, cpus: u32) -> Unfit {
-    Unfit { tasks: rules::free(workload, cpus), groups: rules::narrow_cpusets(workload, cpus) }
+    Unfit {
+        tasks: rules::free(workload, cpus),
+        groups: rules::narrow_cpusets(workload, cpus),
+        hotplug: rules::keep_online(workload, cpus),
+    }
 }
 
 impl Recorder {

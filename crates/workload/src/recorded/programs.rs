@@ -20,7 +20,7 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of what the threads did.
 pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges, how: &How) -> Recorded {
-    let Lives { threads, groups: marked, mut counts, .. } = lives;
+    let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
     // The simulated machine has stoppers of its own, and they do the migrations of the replay.
     let left_out = |comm: &str| comm.starts_with("migration/");
     let kept: Vec<bool> = threads
@@ -83,7 +83,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     for (number, thread) in kept.iter().enumerate().filter(|(_, kept)| **kept).map(|(thread, _)| thread).enumerate() {
         numbers[thread] = Some(number);
     }
-    let mut workload = Workload { duration: Some(duration_ns), ..Workload::default() };
+    let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
     let mut semaphores = vec![None; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         if (0..thread.stretches.len()).any(|stretch| builder.depends(index, stretch)) {

@@ -4,6 +4,7 @@ use super::*;
 use crate::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
 
 mod habits;
+mod hotplug;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -555,7 +556,7 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
     });
     assert_eq!(moved, Some(vec![0, 1]), "and where it was moved to, there is none");
     // The CPUs of the machine that the trace shows.
-    assert_eq!(fit(&mut told.workload, 2), Unfit { tasks: 0, groups: 2 });
+    assert_eq!(fit(&mut told.workload, 2), Unfit { tasks: 0, groups: 2, hotplug: 0 });
     assert_eq!(group(&told, "/web").cpuset.cpus, Some(vec![1]));
     assert_eq!(group(&told, "/own").cpuset, Cpuset::default());
     for (line, message) in [

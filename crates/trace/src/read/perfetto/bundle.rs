@@ -274,7 +274,7 @@ pub(super) fn decode<'a>(
 ) -> (&'static [u8], Tracepoint<'a>) {
     let name = names.get(tag);
     let point = match tag {
-        3 | 4 | 11 | 13 | 17 | 20 | 67 | 114 | 235..=239 | 491 => {
+        3 | 4 | 11 | 13 | 17 | 20 | 67 | 114 | 235..=239 | 345 | 491 => {
             Few::read(message).map_or(Tracepoint::Malformed { fields: b"" }, |fields| point(tag, &fields, bits))
         }
         _ => Tracepoint::Other { fields: b"" },
@@ -323,6 +323,9 @@ fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a>
         237 => Tracepoint::ProcessExec { filename: fields.text(1), pid: fields.i32(2), old_pid: fields.i32(3) },
         238 => Tracepoint::ProcessExit { task: named(1, 2), prio: fields.i32(4), group_dead: None },
         239 => Tracepoint::ProcessFork { parent: named(1, 2), child: named(3, 4) },
+        345 => {
+            Tracepoint::CpuhpEnter { cpu_id: fields.u32(1), target: fields.i32(4), step: fields.i32(3), function: b"" }
+        }
         _ => Tracepoint::MigrateTask {
             task: named(1, 2),
             prio: fields.i32(3),

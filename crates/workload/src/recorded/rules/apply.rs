@@ -208,3 +208,14 @@ pub(in super::super) fn narrow_cpusets(workload: &mut Workload, cpus: u32) -> us
     }
     narrowed
 }
+
+/// Leaves out what happens to CPUs that a machine of `cpus` CPUs does not have, and what would leave it none; how much.
+pub(in super::super) fn keep_online(workload: &mut Workload, cpus: u32) -> usize {
+    let before = workload.hotplug.len();
+    let mut offline = BTreeSet::new();
+    workload.hotplug.retain(|plug| {
+        let is_last = offline.len() + 1 >= cpus as usize;
+        plug.cpu < cpus && if plug.online { offline.remove(&plug.cpu) } else { !is_last && offline.insert(plug.cpu) }
+    });
+    before - workload.hotplug.len()
+}

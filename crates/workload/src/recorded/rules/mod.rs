@@ -22,7 +22,7 @@ mod read;
 mod tests;
 mod values;
 
-pub(super) use apply::{free, limit, narrow_cpusets};
+pub(super) use apply::{free, keep_online, limit, narrow_cpusets};
 
 use std::ops::Range;
 
