@@ -507,7 +507,7 @@ pub(super) fn checked(recorded: &Recorded, changed: Option<&Workload>, runs: &[D
     check
 }
 
-/// The groups of all runs, and what the trace gave them: every thread counts for the group that it was in last.
+/// The groups of all runs, and what the trace gave them: every thread counts for each group while it was in it.
 fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut groups = ReplayGroup::all(&first.results, runs.get(1).map(|run| &run.results));
@@ -515,9 +515,13 @@ fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
     for group in groups.iter_mut().filter(|group| of_trace.contains(group.path.as_str())) {
         let inside =
             |path: &str| path.strip_prefix(&group.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let had =
-            recorded.threads.iter().filter(|thread| group.path == "/" || thread.cgroup.as_deref().is_some_and(inside));
-        group.recorded_ns = Some(had.map(|thread| thread.cpu_ns).sum());
+        let had = |thread: &Thread| -> u64 {
+            if group.path == "/" {
+                return thread.cpu_ns;
+            }
+            thread.stays.iter().filter(|(path, _)| inside(path)).map(|(_, cpu_ns)| cpu_ns).sum()
+        };
+        group.recorded_ns = Some(recorded.threads.iter().map(had).sum());
     }
     groups
 }

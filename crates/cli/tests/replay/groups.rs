@@ -252,3 +252,24 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     }
     assert!(output.status.success(), "{told}");
 }
+
+/// A task is moved from one group to another in the middle: each has what it used while it was there.
+#[test]
+fn a_moved_task_counts_for_each_of_its_groups() {
+    let scenario = b"machine = \"1\"\nduration = \"1s\"\n[groups.\"/one\"]\n[groups.\"/two\"]\n\
+        [[task]]\nname = \"hog\"\nrun = \"1ms\"\ngroup = \"/one\"\n\
+        [[task]]\nname = \"beat\"\nrun = \"100us\"\nsleep = \"9ms\"\n\
+        [[change]]\nat = \"250ms\"\ntask = \"hog\"\ngroup = \"/two\"\n";
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("it is UTF-8");
+    well(&["run", "-", "--out", out], scenario);
+    let json = json(&["replay", &format!("{out}/trace.txt"), "--json"], b"");
+    let groups = json["groups"].as_array().expect("it has groups");
+    for (path, share) in [("/", 1.0), ("/one", 0.25), ("/two", 0.75)] {
+        let group = groups.iter().find(|group| group["path"] == path).expect("it is there");
+        for had in [&group["recorded_cpu_ns"], &group["replayed"]["cpu_ns"]] {
+            let had = had.as_f64().expect("a number") / 1e9;
+            assert!((had - share).abs() < 0.02, "{path}: {group}");
+        }
+    }
+}

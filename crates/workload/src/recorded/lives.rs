@@ -326,7 +326,8 @@ impl Lives {
             What::Attached { task, hierarchy, path } => {
                 let thread = self.thread(task);
                 let path = String::from_utf8_lossy(path).into_owned();
-                self.threads[thread].moves.push(Move { at, hierarchy, path });
+                let cpu_ns = self.threads[thread].cpu_ns + self.not_booked(thread).map_or(0, |(_, time)| time);
+                self.threads[thread].moves.push(Move { at, hierarchy, path, cpu_ns });
             }
             What::Group { path, weight, idle, max } => self.groups.push(Marked::new(at, path, weight, idle, max)),
             What::Frequency { cpu, khz } => self.clocked(cpu, khz),
@@ -489,11 +490,15 @@ impl Lives {
         }
     }
 
+    /// What a thread has run since it came onto its CPU, and on which, if it is on one.
+    fn not_booked(&self, thread: usize) -> Option<(usize, u64)> {
+        let cpu = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(thread))?;
+        Some((cpu, self.now - self.cpus[cpu].since))
+    }
+
     fn act(&mut self, by: Option<usize>, act: Act) {
         let Some(by) = by else { return };
-        // What the thread has worked since it came onto the CPU is not booked yet.
-        let running = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(by));
-        let more = running.map_or(0, |cpu| self.at_full_speed(cpu, self.now - self.cpus[cpu].since));
+        let more = self.not_booked(by).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time));
         if let Some(stretch) = self.threads[by].stretches.last_mut() {
             stretch.acts.push((stretch.work + more, act));
         }

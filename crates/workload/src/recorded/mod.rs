@@ -252,6 +252,8 @@ pub struct Thread {
     pub parent: Option<usize>,
     /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own it is no task group.
     pub cgroup: Option<String>,
+    /// The cgroups it was in, one after the other, and its time on a CPU in each, nanoseconds; empty where nothing is known of any.
+    pub stays: Vec<(String, u64)>,
     /// The only CPU it may run on, if that is known or taken to be so.
     pub confined: Option<u32>,
     /// Time on a CPU.

@@ -16,6 +16,8 @@ pub(super) struct Move {
     pub(super) at: u64,
     pub(super) hierarchy: i32,
     pub(super) path: String,
+    /// The thread's time on a CPU until then.
+    pub(super) cpu_ns: u64,
 }
 
 /// What a mark says of a group.
@@ -49,7 +51,7 @@ pub(super) struct Said<'a> {
 }
 
 /// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks, and the machine has so many CPUs. Returns the
-/// last cgroup of each thread, if anything is known of cgroups at all.
+/// cgroups of each thread, one after the other, with its time on a CPU in each; none if nothing is known of cgroups at all.
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
@@ -57,24 +59,23 @@ pub(super) fn place(
     cpus: usize,
     workload: &mut Workload,
     counts: &mut Counts,
-) -> Vec<Option<String>> {
+) -> Vec<Vec<(String, u64)>> {
     let moves = moves(threads, cgroups);
     if cgroups.is_none() && marked.is_empty() && moves.iter().all(Vec::is_empty) {
-        return vec![None; threads.len()];
+        return vec![Vec::new(); threads.len()];
     }
     let first = first_groups(threads, cgroups, &moves);
     let task_group = |path| cgroups.map_or(path, |cgroups| cgroups.task_group(path));
     let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
-    let mut last = Vec::with_capacity(threads.len());
+    let mut stays = Vec::with_capacity(threads.len());
     let changes = if cgroups.is_none() { give(marked, &mut groups) } else { Vec::new() };
     for (index, moves) in moves.iter().enumerate() {
         // Whoever is moved before he does anything has done nothing elsewhere.
         let begins = threads[index].stretches.first().map_or(0, |first| first.woken);
-        let (early, moves) = moves.split_at(moves.partition_point(|(at, _)| *at <= begins));
-        let first = early.last().map(|(_, path)| path.as_str()).or(first[index].as_deref());
+        let (early, moves) = moves.split_at(moves.partition_point(|one| one.at <= begins));
+        let first = early.last().map(|one| one.path.as_str()).or(first[index].as_deref());
         let path = first.unwrap_or("/");
-        let end = moves.last().map_or(path, |(_, path)| path);
-        last.push(Some(end.to_owned()));
+        stays.push(stays_in(path, moves, threads[index].cpu_ns));
         let Some(task) = numbers[index] else { continue };
         let mut confined = cgroups.and_then(|cgroups| cgroups.cpus_below_task_group(path));
         if let (Some(list), settings) = (confined, &mut workload.tasks[task].settings)
@@ -88,7 +89,7 @@ pub(super) fn place(
         if path != "/" {
             workload.tasks[task].settings.group = Some(groups.ensure(path));
         }
-        for (at, path) in moves {
+        for Move { at, path, .. } in moves {
             counts.moves += 1;
             let before = confined;
             confined = cgroups.and_then(|cgroups| cgroups.cpus_below_task_group(path));
@@ -105,7 +106,20 @@ pub(super) fn place(
         cgroups.give(&mut groups);
     }
     workload.groups = groups.into_groups();
-    last
+    stays
+}
+
+/// Where a thread was that was in `first` before it was moved, and how much of its `cpu_ns` it had there.
+fn stays_in(first: &str, moves: &[Move], cpu_ns: u64) -> Vec<(String, u64)> {
+    let paths = std::iter::once(first).chain(moves.iter().map(|one| one.path.as_str()));
+    let until = moves.iter().map(|one| one.cpu_ns).chain([cpu_ns]);
+    let mut before = 0;
+    let stay = |(path, until): (&str, u64)| {
+        let had = until.saturating_sub(before);
+        before = before.max(until);
+        (path.to_owned(), had)
+    };
+    paths.zip(until).map(stay).collect()
 }
 
 /// Makes the groups that marks tell of, with what is first said of each; what is said later are changes.
@@ -131,21 +145,21 @@ fn give(marked: &[Marked], groups: &mut GroupTree) -> Vec<Change> {
 }
 
 /// When each thread was moved, in the hierarchy that schedules, and where to.
-fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<(u64, String)>> {
+fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<Move>> {
     let hierarchy = cgroups.map_or(0, Cgroups::hierarchy);
-    let moves = |thread: &Thread| -> Vec<(u64, String)> {
+    let moves = |thread: &Thread| -> Vec<Move> {
         let moves = thread.moves.iter().filter(|one| one.hierarchy == hierarchy);
-        moves.filter_map(|one| Some((one.at, normalize_path(&one.path).ok()?))).collect()
+        moves.filter_map(|one| Some(Move { path: normalize_path(&one.path).ok()?, ..one.clone() })).collect()
     };
     threads.iter().map(moves).collect()
 }
 
 /// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
-fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<(u64, String)>]) -> Vec<Option<String>> {
+fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move>]) -> Vec<Option<String>> {
     let first = said_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
     inherited(threads, first, |parent, at, first| {
-        let moved = moves[parent].iter().rev().find(|(moved, _)| *moved <= at);
-        moved.map(|(_, path)| path.clone()).or_else(|| first.clone())
+        let moved = moves[parent].iter().rev().find(|moved| moved.at <= at);
+        moved.map(|moved| moved.path.clone()).or_else(|| first.clone())
     })
 }
 
@@ -206,7 +220,7 @@ pub(super) fn held_by_groups(
         Some(cgroups) => cgroups.confines(path, cpus) || cgroups.limits(path),
         None => below(path),
     };
-    let moved = |index: usize| moves[index].iter().map(|(_, path)| path.as_str());
+    let moved = |index: usize| moves[index].iter().map(|one| one.path.as_str());
     (0..threads.len()).map(|index| first[index].as_deref().into_iter().chain(moved(index)).any(holds)).collect()
 }
 

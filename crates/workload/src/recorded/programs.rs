@@ -140,6 +140,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             computes_for: builder.paces[index],
             parent: thread.born.and_then(|(_, parent)| parent),
             cgroup: None,
+            stays: Vec::new(),
             confined: confined.and_then(|((cpus, _), _)| (cpus.len() == 1).then(|| cpus[0])),
             cpu_ns: thread.cpu_ns,
             switches: thread.switches,
@@ -149,8 +150,9 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     builder.rhythms.clear();
     let said = Said { cgroups: how.cgroups.as_ref(), marked: &marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
-    for ((told, thread), cgroup) in told.iter_mut().zip(threads).zip(cgroups) {
-        told.cgroup = cgroup;
+    for ((told, thread), stays) in told.iter_mut().zip(threads).zip(cgroups) {
+        told.cgroup = stays.last().map(|(path, _)| path.clone());
+        told.stays = stays;
         told.latencies = thread.latencies;
     }
     Recorded { workload, threads: told, busy_ns, duration_ns, ticks: None, counts }

@@ -633,3 +633,19 @@ fn a_cpu_of_which_nothing_is_told_was_idle() {
     assert_eq!(of(recorded(0)), (1, 0, vec![None, None]));
     assert_eq!(of(recorded(2)), (2, 2, vec![Some(0), Some(0)]));
 }
+
+/// What a thread had counts for the group in which it had it, also where it is moved while it runs.
+#[test]
+fn cpu_time_is_of_the_group_that_a_thread_was_in() {
+    let mut script = Script::default();
+    let a = task(5, "a");
+    let attach = |path: &'static [u8]| What::Attached { task: a, hierarchy: 0, path };
+    script.event(0, 1, attach(b"/one"));
+    script.wake(MS, 0, a).switch(MS, 0, Left::Runnable, Some(a));
+    script.event(11 * MS, 1, attach(b"/two")).switch(14 * MS, 0, Left::Sleeping, None);
+    script.event(20 * MS, 1, attach(b"/one")).burst(30 * MS, 0, a, 5 * MS);
+    let recorded = script.finish();
+    let stay = |path: &str, ms: u64| (path.to_owned(), ms * MS);
+    assert_eq!(recorded.threads[0].stays, [stay("/one", 10), stay("/two", 3), stay("/one", 5)]);
+    assert_eq!(recorded.threads[0].cgroup.as_deref(), Some("/one"));
+}
