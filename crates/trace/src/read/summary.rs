@@ -432,7 +432,9 @@ impl TaskSummary {
     /// It has come onto a CPU.
     fn came(&mut self) {
         self.switches += 1;
-        self.unwoken += u64::from(std::mem::take(&mut self.asleep));
+        // The stopper of a simulated machine is the scheduler's own: nobody's wakeup brings it.
+        let is_stopper = self.comms.last().is_some_and(|comm| comm.starts_with(b"migration/"));
+        self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
         (self.ready, self.charged_from) = (None, None);
     }
 
@@ -475,6 +477,27 @@ mod tests {
         let a = tasks.iter().find(|task| task.pid == 7).expect("it is in the trace");
         assert_eq!((a.cpu_ns, a.switches, a.unwoken), (3_900_000 + 2_000_000 + 1_500_000, 3, 0));
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
+    }
+
+    /// A run's own traces have no wakeup of the thread that takes a task away.
+    #[test]
+    fn a_stopper_is_not_missed_a_wakeup() {
+        let unwoken = |comm: &str| {
+            let turn = |at: u32| {
+                format!(
+                    "<idle>-0 [000] {at}.0: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm={comm} next_pid=7 \
+                     next_prio=120\n{comm}-7 [000] {at}.5: sched_switch: prev_comm={comm} prev_pid=7 prev_prio=120 prev_state=S ==> \
+                     next_comm=swapper/0 next_pid=0 next_prio=120\n"
+                )
+            };
+            let text = [1, 2, 3].map(turn).concat();
+            let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
+            while let Some(record) = reader.next_record().expect("it is a trace") {
+                summary.add(&record);
+            }
+            summary.tasks()[0].unwoken
+        };
+        assert_eq!((unwoken("a"), unwoken("migration/0")), (2, 0));
     }
 
     /// The second task of a pid has nothing of the first.

@@ -668,7 +668,8 @@ impl Lives {
                     this.born = Some((at, None));
                 }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
-                self.counts.unwoken += u64::from(!first);
+                // The stopper is left out of the replay, whoever woke it.
+                self.counts.unwoken += u64::from(!first && !this.comm.starts_with("migration/"));
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
             // Neither can be: it has left any other CPU, and who is gone is another.
