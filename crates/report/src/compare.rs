@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
 use crate::results::Results;
-use crate::table::grid;
+use crate::table::{grid, wrap};
 use crate::units::three;
 use metrics::{IDLE_WAITS, Index, Metric, Subject};
 use rows::{Row, Spread};
-use words::wrap;
 
 /// One of the things compared: a kernel, a machine, a file, or a combination.
 #[derive(Clone, Debug)]

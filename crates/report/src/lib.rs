@@ -84,5 +84,5 @@ pub use results::{
     LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
-pub use table::{WIDTH, grid, measured_table, results_table, set_width};
+pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};
 pub use violation::{Pattern, Side, Violation};

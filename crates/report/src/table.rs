@@ -49,6 +49,32 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
+/// A paragraph broken into lines as [`set_width`] wants them, of [`WIDTH`] columns at most, the first behind `indent` and the
+/// others two deeper if it is not empty; where rows are one line each so is a paragraph. No word is broken: it may be a path.
+pub fn fit_text(text: &str, indent: &str) -> String {
+    match TABLE_WIDTH.load(Ordering::Relaxed) {
+        ENDLESS => format!("{indent}{text}"),
+        width => wrap_at(width.min(WIDTH), text, indent),
+    }
+}
+
+/// A paragraph of our own, which is broken wherever it is printed.
+pub(crate) fn wrap(text: &str) -> String {
+    wrap_at(TABLE_WIDTH.load(Ordering::Relaxed).min(WIDTH), text, "")
+}
+
+fn wrap_at(width: u16, text: &str, indent: &str) -> String {
+    let others = if indent.is_empty() { String::new() } else { format!("{indent}  ") };
+    let options = textwrap::Options::new(usize::from(width))
+        .initial_indent(indent)
+        .subsequent_indent(&others)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    textwrap::fill(text, options)
+}
+
 /// As [`grid`], of at most so many columns.
 fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
@@ -447,6 +473,14 @@ fn more(text: &mut String, total: usize, what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paragraphs_fit_and_words_stay_whole() {
+        let text = "results are in a/rather-long/name/of-a-folder/that-nobody-breaks; open them";
+        let expected = "  results are in\n    a/rather-long/name/of-a-folder/that-nobody-breaks;\n    open them";
+        assert_eq!(wrap_at(24, text, "  "), expected);
+        assert_eq!(wrap_at(WIDTH, text, ""), text);
+    }
 
     #[test]
     fn names_and_words_are_not_broken() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
-use vruntime_report::{Comparison, Variant, printable};
+use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
 use super::replay::cgroups;
@@ -293,7 +293,7 @@ fn report(
     }
     let table = if compare.all { comparison.whole_table() } else { comparison.table() };
     for check in checks {
-        lines.extend([String::new(), check.summary()]);
+        lines.extend([String::new(), fit_text(&check.summary(), "")]);
     }
     lines.extend([String::new(), comparison.sentence(), String::new(), table]);
     if !checks.is_empty() {
@@ -301,8 +301,10 @@ fn report(
     }
     if let Some(out) = &options.out {
         let (out, first) = (out.display(), folder_name(&sides[0].label));
-        lines.push(format!("results and traces are in {out}; open {out}/{first}/trace.perfetto-trace"));
-        lines.push("on https://ui.perfetto.dev\n".to_owned());
+        let told = format!(
+            "results and traces are in {out}; open {out}/{first}/trace.perfetto-trace on https://ui.perfetto.dev"
+        );
+        lines.push(format!("{}\n", fit_text(&told, "")));
     }
     lines.join("\n")
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde_json::json;
-use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_report::{Analyses, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, fit_text, latency_of};
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::{Topology, kernel};
 use vruntime_sim::plan::Trace;
@@ -19,7 +19,7 @@ use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recor
 use super::identities::identities;
 use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
-use super::traced::{fit, semaphores, without_semaphores};
+use super::traced::{self, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::places::Places;
@@ -115,7 +115,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
              (group=\"{path}\")"
         ));
     }
-    fit(&mut recorded.workload, &as_recorded.config);
+    traced::fit(&mut recorded.workload, &as_recorded.config);
     // A rule that removes tasks makes other programs, with names of their own.
     let mut inside = semaphores(&recorded.workload);
     inside.extend(changed.iter().flat_map(semaphores));
@@ -165,11 +165,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         if let Some(folder) = &arguments.out {
             let folder = folder.display();
             let also = what_if.as_ref().map_or_else(String::new, |_| format!(", of the what-if in {folder}/what-if"));
-            output::print(&format!(
-                "\ntraces of the replay are in {folder}/replayed{also}; open trace.perfetto-trace on https://ui.perfetto.dev, or compare \
-                 with the recording: vruntime diff {} {folder}/replayed/trace.txt\n",
+            let told = format!(
+                "traces of the replay are in {folder}/replayed{also}; open trace.perfetto-trace on https://ui.perfetto.dev, or compare \
+                 with the recording: vruntime diff {} {folder}/replayed/trace.txt",
                 arguments.file.display()
-            ));
+            );
+            output::print(&format!("\n{}\n", fit_text(&told, "")));
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
@@ -426,7 +427,7 @@ fn change(
     let removed = rules.removed(&recorded.threads);
     let mut changed = if removed.is_empty() { recorded.clone() } else { replay(removed) };
     let cpus = plan.config.machine.topology.nr_cpus();
-    fit(&mut changed.workload, &plan.config);
+    traced::fit(&mut changed.workload, &plan.config);
     rules.apply(&mut changed, &recorded.threads, cpus)?;
     Ok(changed.workload)
 }
@@ -637,11 +638,10 @@ fn text(
         as_recorded.config.seed,
         check.check_table(arguments.all),
     );
-    text.push_str(&check.summary());
+    text.push_str(&fit_text(&check.summary(), ""));
     text.push_str("\n\nTo know:\n");
     for note in &notes.all {
-        text.push_str("  ");
-        text.push_str(note);
+        text.push_str(&fit_text(note, "  "));
         text.push('\n');
     }
     if let (Some((plan, changes)), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
@@ -654,7 +654,9 @@ fn text(
         }
         text.push('\n');
         text.push_str(&table);
-        text.push_str(&check.what_if_sentence().map_or_else(String::new, |sentence| format!("\n{sentence}\n")));
+        text.push_str(
+            &check.what_if_sentence().map_or_else(String::new, |sentence| format!("\n{}\n", fit_text(&sentence, ""))),
+        );
     }
     text
 }

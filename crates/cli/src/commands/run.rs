@@ -2,7 +2,7 @@
 
 use miette::miette;
 use std::fmt::Write as _;
-use vruntime_report::{proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
+use vruntime_report::{fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
 use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check};
@@ -78,9 +78,10 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         output::print(&report(&input.name, &plan, &runs, wanted.is_some()));
         if let Some(folder) = &options.out {
             let folder = folder.display();
-            output::print(&format!(
-                "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev\n"
-            ));
+            let told = format!(
+                "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev"
+            );
+            output::print(&format!("{}\n", fit_text(&told, "")));
         }
     }
     let found = |run: &Done| run.detected.as_ref().is_some_and(|detected| !detected.violations.is_empty());

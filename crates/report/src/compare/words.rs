@@ -4,6 +4,7 @@ use super::Comparison;
 use super::metrics::{Family, Subject};
 use super::rows::{Row, Spread, certain};
 use crate::printable::printable;
+use crate::table::wrap;
 use crate::units::three;
 
 struct Standout<'a> {
@@ -132,23 +133,4 @@ fn whose(subject: Subject<'_>) -> String {
         Subject::Group(group) => format!("group `{}`", printable(group)),
         Subject::Machine => "the machine".to_owned(),
     }
-}
-
-/// Breaks a paragraph into lines of at most [`WIDTH`](crate::WIDTH) columns.
-pub(super) fn wrap(text: &str) -> String {
-    let mut lines = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > usize::from(crate::WIDTH) {
-            lines.push('\n');
-            column = 0;
-        } else if column > 0 {
-            lines.push(' ');
-            column += 1;
-        }
-        lines.push_str(word);
-        column += length;
-    }
-    lines
 }
