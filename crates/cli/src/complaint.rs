@@ -7,15 +7,28 @@ use std::fmt;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, ReportHandler, Severity, SourceCode};
 use vruntime_workload::plain;
 
-/// The report as it is printed.
+/// The report as it is printed, and all that are [related](Diagnostic::related) to it below it, each as if it were alone: miette would put
+/// `Error:` on a line of its own before each of them.
 pub(crate) fn text(report: &miette::Report) -> String {
-    struct Printed<'a>(Plain<'a>, Box<dyn ReportHandler>);
+    struct Printed<'a>(Plain<'a>, &'a dyn ReportHandler);
     impl fmt::Display for Printed<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             self.1.debug(&self.0, f)
         }
     }
-    Printed(Plain::of(report.as_ref()), Box::new(MietteHandlerOpts::new().build())).to_string()
+    let handler = MietteHandlerOpts::new().build();
+    let mut all = vec![report.as_ref()];
+    all.extend(related(report.as_ref()));
+    let texts: Vec<String> = all.into_iter().map(|one| Printed(Plain::of(one), &handler).to_string()).collect();
+    texts.join("\n")
+}
+
+/// All that are related to it, or to what it wraps, and to those in turn.
+fn related(of: &dyn Diagnostic) -> Vec<&dyn Diagnostic> {
+    match of.related() {
+        Some(all) => all.flat_map(|one| std::iter::once(one).chain(related(one))).collect(),
+        None => of.diagnostic_source().map(related).unwrap_or_default(),
+    }
 }
 
 /// A diagnostic whose words are plain.
@@ -25,7 +38,6 @@ struct Plain<'a> {
     message: String,
     cause: Option<Box<Plain<'a>>>,
     source: Option<Box<PlainError>>,
-    related: Vec<Plain<'a>>,
 }
 
 /// An error without a place.
@@ -39,8 +51,7 @@ impl<'a> Plain<'a> {
     fn of(of: &'a dyn Diagnostic) -> Self {
         let cause = of.diagnostic_source().map(|cause| Box::new(Self::of(cause)));
         let source = if cause.is_none() { of.source().map(PlainError::of).map(Box::new) } else { None };
-        let related = of.related().into_iter().flatten().map(Self::of).collect();
-        Self { of, message: plain(&of.to_string()), cause, source, related }
+        Self { of, message: plain(&of.to_string()), cause, source }
     }
 }
 
@@ -77,10 +88,6 @@ impl Diagnostic for Plain<'_> {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         self.of.labels()
-    }
-
-    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        (!self.related.is_empty()).then(|| Box::new(self.related.iter().map(|one| one as &dyn Diagnostic)) as Box<_>)
     }
 
     fn diagnostic_source(&self) -> Option<&dyn Diagnostic> {

@@ -430,3 +430,16 @@ fn a_name_that_does_not_fit_is_told() {
     let told = on_one_line(&fails(&["run", &both, "--html", &both]));
     assert!(told.contains("would be written over itself"), "{told}");
 }
+
+/// Several mistakes in a file stand one below the other, each as if it were alone.
+#[test]
+fn several_errors_are_told_alike() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let text = "duration = \"1s\"\n[[task]]\nname = \"a\"\nrun = \"1xs\"\nsleep = \"1yms\"\nfoo = 1\n";
+    let told = fails(&["run", &written(folder.path(), "three.toml", text)]);
+    assert_eq!(told.lines().filter(|line| line.starts_with("  × ")).count(), 3, "{told}");
+    assert!(told.contains("unknown key `foo`") && !told.contains("Error:"), "{told}");
+    // Wrapped in what the file's name tells.
+    let told = fails(&["run", &written(folder.path(), "three.json", text)]);
+    assert!(told.contains("it looks like a scenario") && !told.contains("Error:"), "{told}");
+}
