@@ -472,6 +472,9 @@ pub(crate) struct Diff {
     /// Places shown at which they differ
     #[arg(long, value_name = "N", default_value = "3", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) hunks: usize,
+    /// Events shown of each place, at most
+    #[arg(long, value_name = "N", default_value = "40", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
+    pub(crate) lines: usize,
     /// Print an array, a CPU each: cpu, events, alike, shift_ns, first_divergence
     #[arg(long)]
     pub(crate) json: bool,

@@ -24,6 +24,28 @@ fn trace(turns: &[(&str, f64)]) -> String {
     text
 }
 
+/// Traces that never come together again: a place is shown no longer than it is asked for, and both sides of it are.
+#[test]
+fn a_place_that_never_ends_is_not_shown_to_its_end() {
+    let turns = |of: [&'static str; 2]| -> Vec<(&str, f64)> {
+        (0..300_u32).map(|turn| (of[turn as usize % 2], 1.0 + f64::from(turn) / 1e3)).collect()
+    };
+    let (a, b) = (trace(&turns(["two", "one"])), trace(&turns(["three", "one"])));
+    let shown = |more: &[&str]| {
+        let (code, text, _) = diff(&a, &b, more);
+        assert_eq!(code, Some(2));
+        let hunk = text.split_once("of each trace):\n\n").expect("they part").1.to_owned();
+        let of = |sign: char| hunk.lines().filter(|line| line.starts_with(sign)).count();
+        (of('A'), of('B'), hunk)
+    };
+    let (ours, theirs, hunk) = shown(&["--hunks", "1"]);
+    assert_eq!((ours, theirs), (21, 21), "20 of each, and dots: {hunk}");
+    assert!(hunk.ends_with("  ... and 560 more events of this place (--lines)\n"), "{hunk}");
+    let (ours, theirs, hunk) = shown(&["--hunks", "1", "--lines", "10000"]);
+    assert_eq!((ours, theirs), (300, 300));
+    assert!(!hunk.contains("..."), "{hunk}");
+}
+
 fn diff(a: &str, b: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [("a.txt", a), ("b.txt", b)] {

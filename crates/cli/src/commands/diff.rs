@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 
 use miette::miette;
@@ -108,7 +109,6 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     Ok(if lanes.iter().all(|lane| lane.first.is_none()) { Ended::Well } else { Ended::Detected })
 }
 
-/// Reads what is compared of a trace; none after Ctrl-C.
 /// Whether there is anything to compare in a trace, and if not, what is in the way.
 fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::Result<()> {
     if side.events > 0 {
@@ -130,6 +130,7 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
     Err(miette!(help = help, "{path} has no event of the scheduler to compare{of}"))
 }
 
+/// Reads what is compared of a trace; none after Ctrl-C.
 fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Option<Side>> {
     let mut events: Box<dyn Events> = open(path)?;
     let mut side = Side::default();
@@ -302,31 +303,52 @@ fn text(diff: &Diff, one: &Side, other: &Side, lanes: &[Compared<'_>]) -> String
     };
     // Writing to a String cannot fail.
     let _ = writeln!(text, "\nThey part on CPU {} (ms since the beginning of each trace):\n", earliest.cpu);
-    hunks(&mut text, earliest, diff.context, diff.hunks);
+    hunks(&mut text, earliest, diff);
     text
 }
 
-/// The first places where the two differ, with what is around them.
-fn hunks(text: &mut String, lane: &Compared<'_>, context: usize, most: usize) {
-    let groups = similar::group_diff_ops(lane.ops.clone(), context);
-    let line = |text: &mut String, sign: char, side: usize, index: usize| {
-        let of = lane.lanes[side];
-        let _ = writeln!(text, "{sign} {:>14}  {}", milliseconds(of.times[index]), of.steps[index].0);
-    };
-    for (number, group) in groups.iter().take(most).enumerate() {
+/// The first places where the two differ, with what is around them; of each no more than so many events.
+fn hunks(text: &mut String, lane: &Compared<'_>, diff: &Diff) {
+    let groups = similar::group_diff_ops(lane.ops.clone(), diff.context);
+    for (number, group) in groups.iter().take(diff.hunks).enumerate() {
         if number > 0 {
             text.push_str("  ...\n");
         }
-        for op in group {
-            if let DiffOp::Equal { old_index, len, .. } = *op {
-                (old_index..old_index + len).for_each(|index| line(text, ' ', 0, index));
-            } else {
-                op.old_range().for_each(|index| line(text, 'A', 0, index));
-                op.new_range().for_each(|index| line(text, 'B', 1, index));
-            }
+        hunk(text, lane, group, diff.lines);
+    }
+    if groups.len() > diff.hunks {
+        let _ = writeln!(text, "  ... and {} more places on this CPU (--hunks)", groups.len() - diff.hunks);
+    }
+}
+
+/// One place. Two traces that never come together again differ in all that follows: then the beginning of what each has there is shown.
+fn hunk(text: &mut String, lane: &Compared<'_>, group: &[DiffOp], most: usize) {
+    let (mut left, mut hidden) = (most, 0);
+    // Writes as many as there is room for, and returns how many.
+    let mut lines = |text: &mut String, sign: char, side: usize, range: Range<usize>, room: usize| {
+        let shown = room.min(range.len());
+        let of = lane.lanes[side];
+        for index in range.clone().take(shown) {
+            let _ = writeln!(text, "{sign} {:>14}  {}", milliseconds(of.times[index]), of.steps[index].0);
+        }
+        if 0 < shown && shown < range.len() {
+            let _ = writeln!(text, "{sign} {:>14}", "...");
+        }
+        hidden += range.len() - shown;
+        shown
+    };
+    for op in group {
+        if let DiffOp::Equal { old_index, len, .. } = *op {
+            left -= lines(text, ' ', 0, old_index..old_index + len, left);
+        } else {
+            let (old, new) = (op.old_range(), op.new_range());
+            // Where both are too long each has half.
+            let of_old = old.len().min(left.saturating_sub(new.len().min(left / 2)));
+            left -= lines(text, 'A', 0, old, of_old);
+            left -= lines(text, 'B', 1, new, left);
         }
     }
-    if groups.len() > most {
-        let _ = writeln!(text, "  ... and {} more places on this CPU (--hunks)", groups.len() - most);
+    if hidden > 0 {
+        let _ = writeln!(text, "  ... and {hidden} more events of this place (--lines)");
     }
 }
