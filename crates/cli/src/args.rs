@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::PossibleValue;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use vruntime_sched::kernels::negative;
@@ -46,6 +47,20 @@ use crate::commands::Experiment;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// A mistake in the command line, with what does what was meant.
+pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
+    let said = |kind: ContextKind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (option, before, usage) =
+        (said(ContextKind::InvalidArg), said(ContextKind::PriorArg), said(ContextKind::Usage));
+    let of_one = [" run ", " replay "].iter().any(|command| usage.contains(command));
+    let several = ["--kernel ", "--machine "].iter().find(|&name| option.starts_with(name) && before == option);
+    if let (clap::error::ErrorKind::ArgumentConflict, true, Some(name)) = (error.kind(), of_one, several) {
+        let tip = format!("to compare several, `vruntime compare FILE {name}ONE {name}OTHER` runs each");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]

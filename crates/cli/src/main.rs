@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
+            let error = args::with_tip(error);
             // Help and version are asked for and go to standard output; everything else is a mistake.
             let failed = error.use_stderr();
             // Nobody is left to tell if this cannot be printed.

@@ -163,6 +163,13 @@ fn help(error: &Error) -> String {
              what each has",
             error.help()
         ),
+        ErrorKind::Unknown(unknown) if unknown.kind == "kernel" && unknown.name.contains(',') => {
+            let each: Vec<String> = unknown.name.split(',').map(|name| format!("--kernel {}", name.trim())).collect();
+            format!(
+                "one kernel is named at a time; several are compared with `vruntime compare FILE {}`",
+                each.join(" ")
+            )
+        }
         _ => error.help(),
     }
 }

@@ -443,3 +443,26 @@ fn several_errors_are_told_alike() {
     let told = fails(&["run", &written(folder.path(), "three.json", text)]);
     assert!(told.contains("it looks like a scenario") && !told.contains("Error:"), "{told}");
 }
+
+#[test]
+fn what_is_asked_for_in_the_wrong_form_is_told_the_right_one() {
+    let told = |arguments: &[&str]| on_one_line(&fails(arguments));
+    let kernels = told(&["run", "beat.json", "--kernel", "6.1,6.12"]);
+    assert!(
+        kernels.contains("several are compared with `vruntime compare FILE --kernel 6.1 --kernel 6.12`"),
+        "{kernels}"
+    );
+    for name in ["kernel", "machine"] {
+        let option = format!("--{name}");
+        let twice = told(&["run", "beat.json", &option, "6.1", &option, "6.12"]);
+        let tip = format!("tip: to compare several, `vruntime compare FILE {option} ONE {option} OTHER` runs each");
+        assert!(twice.contains(&tip), "{twice}");
+    }
+    let nothing = told(&["run", "beat.json", "--kernel", "6.12+"]);
+    assert!(nothing.contains("nothing stands behind a + of `6.12+`"), "{nothing}");
+    let machine = told(&["run", "beat.json", "--machine", "-4"]);
+    assert!(machine.contains("`-4` is no number of CPUs") && !machine.contains("-4:2"), "{machine}");
+    let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
+    let words = told(&["trace", "analyse", &trace, "latency,runqueue"]);
+    assert!(words.contains("here words are separated by blanks: latency runqueue"), "{words}");
+}

@@ -18,7 +18,12 @@ pub(crate) struct Asked {
 /// Reads a word.
 pub(crate) fn word(text: &str) -> Result<Asked, String> {
     let (name, task) = text.split_once(':').map_or((text, None), |(name, task)| (name, Some(task.to_owned())));
-    let kind = AnalysisKind::from_str(name)?;
+    let kind = AnalysisKind::from_str(name).map_err(|error| match name.split_once(',') {
+        Some((first, _)) if AnalysisKind::from_str(first).is_ok() => {
+            format!("here words are separated by blanks: {}", name.replace(',', " "))
+        }
+        _ => error,
+    })?;
     match (kind, &task) {
         (AnalysisKind::CriticalPath, None) => Err("say of which task: critical-path:NAME, or its pid".to_owned()),
         (AnalysisKind::CriticalPath, Some(_)) | (_, None) => Ok(Asked { kind, task }),

@@ -52,6 +52,12 @@ pub enum ErrorKind {
     /// A tunable that the kernel has not, or a value that it does not take.
     #[error("{0}")]
     Setting(SettingError),
+    /// A kernel's name with a `+` that nothing follows.
+    #[error("nothing stands behind a + of `{0}`")]
+    NoPart(String),
+    /// A tunable without its value in a kernel's name.
+    #[error("the tunable `{0}` has no value")]
+    NoValue(String),
     /// The value of a tunable in a kernel's name.
     #[error("`{0}` is no whole number")]
     NotANumber(String),
@@ -128,6 +134,11 @@ impl ErrorKind {
                 format!("give a whole number from {} to {}", range.start(), range.end())
             }
             Self::Setting(_) => "leave it out, or choose a kernel that has it".to_owned(),
+            Self::NoPart(_) => {
+                "behind a + stands a feature, as in 6.12+NO_RUN_TO_PARITY, or a tunable with its value, as in 6.12+base_slice_ns=3000000"
+                    .to_owned()
+            }
+            Self::NoValue(name) => format!("write {name}=NUMBER, as in 6.12+base_slice_ns=3000000"),
             Self::NotANumber(_) => "write it as in 6.12+base_slice_ns=3000000".to_owned(),
             Self::Negative => "leave the sign out".to_owned(),
             Self::Profile(_) => format!("profiles are {}", Costs::PROFILES.join(", ")),

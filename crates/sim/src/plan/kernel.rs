@@ -1,6 +1,6 @@
 //! Kernels by name, and what is set of them and of the costs.
 
-use vruntime_sched::kernels::{SettingError, negative};
+use vruntime_sched::kernels::{SettingError, TUNABLES, negative};
 use vruntime_sched::{Kernel, kernel};
 use vruntime_workload::scenario::Scenario;
 
@@ -76,7 +76,11 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     note::overridden(parts, |part| part_name(part), given, &mut notes);
     for &part in parts {
         match part.split_once('=') {
-            None => parsed.feature(part).map_err(ErrorKind::Unknown)?,
+            None if part.is_empty() => return Err(ErrorKind::NoPart(text.to_owned()).into()),
+            None => parsed.feature(part).map_err(|unknown| {
+                let is_tunable = TUNABLES.iter().any(|(name, _)| *name == part);
+                if is_tunable { ErrorKind::NoValue(part.to_owned()) } else { ErrorKind::Unknown(unknown) }
+            })?,
             Some((name, value)) => {
                 let digits = value.replace('_', "");
                 let below = || digits.parse().ok().and_then(|value| negative(name, value));

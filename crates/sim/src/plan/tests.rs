@@ -140,6 +140,23 @@ fn what_cannot_be_planned_is_told_with_its_place() {
 }
 
 #[test]
+fn what_may_follow_a_kernels_plus_is_told() {
+    let told = |text: &str| {
+        let error = parse_kernel(text).unwrap_err();
+        format!("{error}; {}", error.help())
+    };
+    let nothing = told("6.12+");
+    assert!(
+        nothing.starts_with("nothing stands behind a + of `6.12+`; behind a + stands a feature, as in "),
+        "{nothing}"
+    );
+    let value =
+        "the tunable `base_slice_ns` has no value; write base_slice_ns=NUMBER, as in 6.12+base_slice_ns=3000000";
+    assert_eq!(told("6.12+base_slice_ns"), value);
+    assert!(told("6.12+NOTHING").starts_with("there is no feature `NOTHING`; "));
+}
+
+#[test]
 fn a_release_names_its_kernel() {
     let of = |text: &str| format!("{:?}", parse_kernel(text).unwrap().0);
     for release in ["6.12.4", "6.12.9-amd64", "6.12.117+deb13-cloud-amd64", "6.12.4+RUN_TO_PARITY"] {

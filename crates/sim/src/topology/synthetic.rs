@@ -151,6 +151,12 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     let (name, number) = match word.split_once(':') {
         Some((name, number)) => (name, number),
         None if word.starts_with(|c: char| c.is_ascii_digit()) => ("pu", word),
+        // Nobody means a level by that.
+        None if word.trim_start_matches(['-', '+', '.']).starts_with(|c: char| c.is_ascii_digit()) => {
+            let help = "write a whole number from 1 on, such as 4".to_owned();
+            let message = format!("`{word}` is no number of CPUs");
+            return Err(ParseTopologyError::new(offset, word.len(), message, help));
+        }
         None => {
             let help = format!("write how many in each object of the level before: `{word}:2`");
             return Err(ParseTopologyError::new(offset, word.len(), format!("`{word}` has no count"), help));

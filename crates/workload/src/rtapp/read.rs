@@ -51,7 +51,13 @@ pub(super) fn integer(
     what: &str,
 ) -> Option<i64> {
     let Kind::Number = value.kind else {
-        wrong_kind(problems, key, value, what);
+        match &value.kind {
+            // Not every word for a number says that it is one.
+            Kind::String(text) if text.trim().parse::<i64>().is_ok() && !what.contains("number") => {
+                wrong_kind(problems, key, value, &format!("{what}, a number"));
+            }
+            _ => wrong_kind(problems, key, value, what),
+        }
         return None;
     };
     let source = problems.source.clone();
