@@ -71,8 +71,36 @@ pub(crate) fn is_workload(path: &Path) -> bool {
     first.is_none_or(|first| first == b'{')
 }
 
-/// Reads a file, or standard input if it is `-`. Warnings are told; with `strict` they are errors.
+/// Reads what is simulated from a file, or from standard input if it is `-`. Warnings are told; with `strict` they are errors.
 pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
+    let (mut input, warnings) = load(path, duration, strict)?;
+    // What never ends the simulator refuses itself; beside a trace it ends with that.
+    let ends = input.workload.duration;
+    input.workload.duration.get_or_insert(u64::MAX);
+    let found = check::check(&input.workload, &input.places);
+    input.workload.duration = ends;
+    told(input, warnings, found, strict)
+}
+
+/// As [`read`], of what real threads will do: what never ends is told, and done.
+#[cfg(target_os = "linux")]
+pub(crate) fn read_real(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
+    let (input, warnings) = load(path, duration, strict)?;
+    let found = check::check(&input.workload, &input.places);
+    told(input, warnings, found, strict)
+}
+
+/// The input, if nothing is wrong with it; warnings are told.
+fn told(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bool) -> miette::Result<Input> {
+    if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
+        found.retain(|problem| strict || problem.severity() == Severity::Error);
+        return Err(first_of(found));
+    }
+    warn(warnings.into_iter().chain(found));
+    Ok(input)
+}
+
+fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told> {
     let from_stdin = path == Path::new("-");
     let name = if from_stdin { "standard input".to_owned() } else { path.display().to_string() };
     // Of a file before it is read: traces may be larger than any workload.
@@ -103,13 +131,7 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     input.name = printable(&input.name);
     // What the command line says goes before: with a duration nothing is endless.
     input.workload.duration = duration.or(input.workload.duration);
-    let mut found = check::check(&input.workload, &input.places);
-    if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
-        found.retain(|problem| strict || problem.severity() == Severity::Error);
-        return Err(first_of(found));
-    }
-    warn(warnings.into_iter().chain(found));
-    Ok(input)
+    Ok((input, warnings))
 }
 
 /// So many bytes at its beginning show whether a file is a trace.
@@ -201,6 +223,10 @@ type Told = (Input, Vec<Error>);
 
 fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Told> {
     let file = rtapp::parse(name, bytes, options)?;
+    if file.workload.tasks.is_empty() {
+        // As part of a scenario it may have none; alone it has nothing to do, which is an error for who reads strictly.
+        rtapp::parse(name, bytes, &Options { strict: true, ..options.clone() })?;
+    }
     let says = Says::RtApp(Box::new(file.global));
     let input = Input { name: stem.to_owned(), folder, workload: file.workload, places: file.places, says };
     Ok((input, file.warnings))

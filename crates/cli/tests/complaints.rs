@@ -466,3 +466,21 @@ fn what_is_asked_for_in_the_wrong_form_is_told_the_right_one() {
     let words = told(&["trace", "analyse", &trace, "latency,runqueue"]);
     assert!(words.contains("here words are separated by blanks: latency runqueue"), "{words}");
 }
+
+#[test]
+fn what_says_nothing_to_do_is_an_error_and_what_never_ends_is_told_once() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = |name: &str, text: &str| written(folder.path(), name, text);
+    let empty = fails(&["run", &file("empty.json", "{\"tasks\":{}}")]);
+    assert!(empty.contains("there are no tasks") && empty.contains("empty.json:1:10]"), "{empty}");
+    let quoted = "{\"tasks\":{\"a\":{\"run\":1000,\"priority\":\"5\"}},\"global\":{\"duration\":1}}";
+    let quoted = fails(&["run", &file("quoted.json", quoted)]);
+    assert!(
+        quoted.contains("help: remove the quotes") && quoted.contains("expected a nice value, a number"),
+        "{quoted}"
+    );
+    let endless = "[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"1ms\"\n";
+    let endless = fails(&["run", &file("endless.toml", endless)]);
+    assert!(endless.contains("task `a` loops for ever and there is no duration"), "{endless}");
+    assert!(!endless.contains('⚠') && endless.matches("for ever").count() == 1, "{endless}");
+}

@@ -27,7 +27,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt"] };
     let places = Places::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
     places.folder("--rtapp-log", real.rtapp_log.as_deref(), &[]).check()?;
-    let input = input::read(&real.file, real.duration, real.strict)?;
+    let input = input::read_real(&real.file, real.duration, real.strict)?;
     let ends = real.duration.or(input.workload.duration);
     input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), real.strict)?;
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));

@@ -128,7 +128,7 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
     if tasks.is_empty() {
         let span = top(problems, members, "tasks").map_or(0..0, |value| value.span.clone());
         let error = problems.new_error(span, "there are no tasks", "expected \"a name\" : { ... }");
-        problems.warn(error);
+        problems.warn(error.with_help("write one: \"tasks\" : { \"a\" : { \"run\" : 1000, \"sleep\" : 1000 } }"));
     }
     let mut classes = Vec::new();
     for (index, member) in tasks.iter().enumerate() {
