@@ -484,3 +484,13 @@ fn what_says_nothing_to_do_is_an_error_and_what_never_ends_is_told_once() {
     assert!(endless.contains("task `a` loops for ever and there is no duration"), "{endless}");
     assert!(!endless.contains('⚠') && endless.matches("for ever").count() == 1, "{endless}");
 }
+
+#[test]
+fn what_has_no_effect_on_this_machine_is_told() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let text =
+        "duration = \"10ms\"\n[machine]\ntopology = \"4\"\nsmt_speedup = 1.3\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    let output = vruntime(&["run", &written(folder.path(), "siblings.toml", text)]);
+    let told = String::from_utf8(output.stderr).expect("it prints UTF-8");
+    assert!(output.status.success() && told.contains("note: smt_speedup has no effect"), "{told}");
+}

@@ -26,7 +26,9 @@ mod note;
 #[cfg(test)]
 mod tests;
 
-use vruntime_sched::Kernel;
+use std::collections::BTreeSet;
+
+use vruntime_sched::{Kernel, Topology};
 use vruntime_workload::recorded::Ticks;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::resident::Resident;
@@ -193,6 +195,9 @@ impl Planner<'_> {
     fn plan(mut self, loader: &mut Loader<'_>) -> Result<Plan, Error> {
         let machine::Chosen { name: machine, by_default: machine_by_default, mut spec } =
             machine::choose(self.input, self.overrides.machine.as_ref(), loader)?;
+        if self.speeds_up_nobody(&spec.topology) {
+            self.notes.push(Note::NoSiblings);
+        }
         spec.hz = self.hz().unwrap_or(spec.hz);
         let (kernel_name, mut kernel) = self.kernel()?;
         let mut charges = self.charges(&spec)?;
@@ -217,6 +222,13 @@ impl Planner<'_> {
         config.preempt = self.preempt();
         config.duration = self.overrides.duration;
         Ok(Plan { kernel: kernel_name, machine, machine_by_default, config, costs: charges.profile, notes: self.notes })
+    }
+
+    /// Whether the scenario says what two threads of a core do together, and its own machine has no such core.
+    fn speeds_up_nobody(&self, topology: &Topology) -> bool {
+        let own = self.input.scenario().filter(|_| self.overrides.machine.is_none()).and_then(|it| it.machine.as_ref());
+        let cores: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.core).collect();
+        own.is_some_and(|machine| machine.smt_speedup_permille.is_some()) && cores.len() == topology.nr_cpus()
     }
 
     /// The machine that goes before the file's.

@@ -43,6 +43,8 @@ pub enum Note {
         /// Its name.
         resident: String,
     },
+    /// What is said of two busy threads of a core, on a machine whose cores have one each.
+    NoSiblings,
     /// Under which preemption model a recording was made is not known, or it is not offered.
     Preempt {
         /// What it says.
@@ -80,6 +82,9 @@ impl fmt::Display for Note {
             Self::LeftOut { resident } => {
                 write!(f, "`{resident}` of [[background]] is left out: this machine has none of its CPUs")
             }
+            Self::NoSiblings => f.write_str(
+                "smt_speedup has no effect: no core of this machine has two threads (a topology such as \"core:4 pu:2\" gives them)",
+            ),
             Self::Preempt { recorded: None, instead } => {
                 write!(f, "no preemption model was recorded: {} is simulated", instead.name())
             }

@@ -157,6 +157,18 @@ fn what_may_follow_a_kernels_plus_is_told() {
 }
 
 #[test]
+fn a_speed_of_siblings_without_siblings_is_told() {
+    let notes = |head: &str, machine: Option<&str>| {
+        let machine = machine.map(|text| Machine::described(text).unwrap());
+        planned(head, &Overrides { machine, ..Overrides::default() }).notes
+    };
+    let without = "[machine]\ntopology = \"core:4\"\nsmt_speedup = 1.3";
+    assert_eq!(notes(without, None), [Note::NoSiblings]);
+    assert_eq!(notes("[machine]\ntopology = \"core:2 pu:2\"\nsmt_speedup = 1.3", None), []);
+    assert_eq!(notes(without, Some("4")), [], "the file's machine is not used");
+}
+
+#[test]
 fn a_release_names_its_kernel() {
     let of = |text: &str| format!("{:?}", parse_kernel(text).unwrap().0);
     for release in ["6.12.4", "6.12.9-amd64", "6.12.117+deb13-cloud-amd64", "6.12.4+RUN_TO_PARITY"] {
