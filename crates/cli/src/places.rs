@@ -2,9 +2,10 @@
 //!
 //! Nothing is made here and nothing changed: a file that is there keeps what is in it until there is something new.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
@@ -55,12 +56,29 @@ impl Places {
     /// Whether all of it can be written.
     pub(crate) fn check(&self) -> miette::Result<()> {
         self.folders.iter().try_for_each(folder)?;
+        self.apart()?;
         self.files.iter().try_for_each(|named| {
             if self.inputs.iter().any(|input| is_same(input, &named.path)) {
                 return Err(miette!(help = named.another(), "{} would be written over itself", named.path.display()));
             }
             self.file_can_be(named)
         })
+    }
+
+    /// Whether no two of them are one: of two options that name one file the second would write over the first.
+    fn apart(&self) -> miette::Result<()> {
+        let mut taken: BTreeMap<PathBuf, &Named> = BTreeMap::new();
+        for folder in &self.folders {
+            taken.entry(whole(&folder.path)).or_insert(folder);
+        }
+        for file in self.files.iter().filter(|file| !is_device(&file.path)) {
+            let Some(other) = taken.insert(whole(&file.path), file) else { continue };
+            let (path, options) = (file.path.display(), [other.option, file.option]);
+            // Of the two that is named which is a file alone.
+            let named = if file.kind == "file" { file } else { other };
+            return Err(miette!(help = named.another(), "both {} and {} would write {path}", options[0], options[1]));
+        }
+        Ok(())
     }
 
     fn file_can_be(&self, named: &Named) -> miette::Result<()> {
@@ -130,6 +148,30 @@ impl Tables {
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let there = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
     there(one).is_some_and(|one| there(other) == Some(one))
+}
+
+/// The one name that a place has among all that name it, as far as it is there.
+fn whole(path: &Path) -> PathBuf {
+    let Ok(path) = std::path::absolute(path) else { return path.to_owned() };
+    for above in path.ancestors() {
+        if let (Ok(mut whole), Ok(rest)) = (fs::canonicalize(above), path.strip_prefix(above)) {
+            // What is not there yet is no link: `..` leads back to where it lies.
+            for part in rest.components() {
+                if part == Component::ParentDir {
+                    whole.pop();
+                } else {
+                    whole.push(part);
+                }
+            }
+            return whole;
+        }
+    }
+    path
+}
+
+/// Whether it is there and takes what is written one after the other, as /dev/null and /dev/stdout do.
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// Whether a folder can be written in: it is there, or the nearest above it that is.
@@ -257,6 +299,24 @@ mod tests {
         let why = told(places().folder("--out", Some(there.path()), &["results.json"]));
         assert!(why.ends_with("written over itself (name another folder with --out)"), "{why}");
         assert!(places().file("--html", Some(&page)).check().is_ok());
+    }
+
+    #[test]
+    fn no_file_is_written_twice() {
+        let there = tempfile::tempdir().unwrap();
+        let out = there.path().join("out");
+        let both = |page: &Path| {
+            let places = Places::default().folder("--out", Some(&out), &["trace.txt"]).file("--html", Some(page));
+            places.check().map_or_else(|error| told(&error), |()| String::new())
+        };
+        let why = both(&out.join("../out/./trace.txt"));
+        assert!(why.starts_with("both --out and --html would write "), "{why}");
+        assert!(why.ends_with("out/./trace.txt (name another file with --html)"), "{why}");
+        let why = both(&out);
+        assert!(why.starts_with("both --out and --html would write "), "the folder is a file: {why}");
+        assert_eq!(both(&out.join("page.html")), "");
+        let null = Some(Path::new("/dev/null"));
+        assert!(Places::default().file("--html", null).file("--out", null).check().is_ok());
     }
 
     #[cfg(target_os = "linux")]
