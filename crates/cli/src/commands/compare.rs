@@ -317,8 +317,8 @@ fn what(side: &Side<'_>, runs: &[Done]) -> String {
     let ended = runs.iter().filter(|run| !run.outcome.interrupted).count();
     let stopped = match ended {
         _ if ended == runs.len() => String::new(),
-        0 => ", stopped by Ctrl-C".to_owned(),
-        _ => format!(", {ended} of {} seeds: stopped by Ctrl-C", runs.len()),
+        0 => ", stopped early".to_owned(),
+        _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
     };
     format!(
         "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}",

@@ -108,7 +108,7 @@ fn left(folder: &std::path::Path, runs: &[Measured]) -> String {
 
 fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
     let (Some(first), Some(of_first)) = (runs.first(), results.first()) else { return String::new() };
-    let stopped = if runs.iter().any(|run| run.interrupted) { ", stopped by Ctrl-C" } else { "" };
+    let stopped = if runs.iter().any(|run| run.interrupted) { ", stopped early" } else { "" };
     let mut text = format!(
         "{name} under this machine's Linux {} on {} CPUs\n{:.3} s of real time{stopped}\n{}\n{}",
         first.kernel,

@@ -199,7 +199,7 @@ fn head(name: &str, plan: &Plan, runs: &[Done]) -> String {
     let config = &plan.config;
     let end = runs.first().map_or(0, |run| run.outcome.end);
     let default = if plan.machine_by_default { ", the default" } else { "" };
-    let stopped = if runs.iter().any(|run| run.outcome.interrupted) { ", stopped by Ctrl-C" } else { "" };
+    let stopped = if runs.iter().any(|run| run.outcome.interrupted) { ", stopped early" } else { "" };
     format!(
         "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n",
         plan.kernel,
