@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use support::*;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sim::Config;
+use vruntime_sim::{Config, Costs};
 use vruntime_trace::{Sink, TaskInfo};
 use vruntime_workload::program::*;
 
@@ -379,21 +379,24 @@ fn a_squeezed_task_leaves_for_an_idle_cpu() {
     }
 }
 
-/// What a real-time task takes of a CPU the fair class does not have: of six hogs on four CPUs, one of which it uses to 60 %,
-/// at most one is there at a time (two would have 4 s each), and everybody's turn comes to be alone on another.
+/// What a real-time task takes of a CPU the fair class does not have, and nobody stays beside it for good: whoever is alone there is too big a
+/// task to take for one that has as many, but not where he has little of his CPU (`check_cpu_capacity` in `find_busiest_queue`). Six hogs on
+/// four CPUs, of one of which it uses 60 or 97 %: Debian's 6.1 on four emulated CPUs gave each of them 9.3 to 10.7 s of 20 beside one that used 98 %,
+/// three times in a row.
 #[test]
-fn the_balancer_knows_what_is_left_of_a_cpu() {
+fn nobody_stays_beside_a_real_time_task_for_good() {
     for kernel in ["6.1", "6.12"] {
-        let rt = with_policy(
-            task("rt", vec![phase(vec![run(6 * MS), Op::Sleep { time: 4 * MS }], Repeat::Forever)]),
-            Policy::Fifo { priority: 10 },
-        );
-        let mut tasks = vec![pinned(rt, &[0])];
-        tasks.extend((0..6).map(|index| hog(&format!("h{index}"), Policy::Other { nice: 0, slice: None })));
-        let config = Config { duration: Some(20_000 * MS), ..exact(kernel, "4") };
-        let mut turns = Turns::default();
-        simulate(&workload(tasks), &config, &mut turns).unwrap();
-        let shares: Vec<u64> = (1..7).map(|task| turns.cpu_time(task) / MS).collect();
-        assert!(shares.iter().all(|share| (7000..=13_800).contains(share)), "{kernel}: {shares:?}");
+        for run_us in [6_000, 9_700] {
+            let steps = vec![run(run_us * US), Op::Sleep { time: 10 * MS - run_us * US }];
+            let rt = with_policy(task("rt", vec![phase(steps, Repeat::Forever)]), Policy::Fifo { priority: 10 });
+            let mut tasks = vec![pinned(rt, &[0])];
+            tasks.extend((0..6).map(|index| hog(&format!("h{index}"), Policy::Other { nice: 0, slice: None })));
+            let mut config = Config { duration: Some(20_000 * MS), seed: 1, ..unlimited(kernel, "4") };
+            config.machine.costs = Costs::default();
+            let mut turns = Turns::default();
+            simulate(&workload(tasks), &config, &mut turns).unwrap();
+            let shares: Vec<u64> = (1..7).map(|task| turns.cpu_time(task) / MS).collect();
+            assert!(shares.iter().all(|share| (8_500..=13_000).contains(share)), "{kernel}, {run_us}: {shares:?}");
+        }
     }
 }

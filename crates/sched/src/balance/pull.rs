@@ -431,7 +431,8 @@ fn busiest_queue<P: Policy>(
         }
         let (value, per) = match imbalance.migration {
             MigrationType::Load => {
-                if lone && load > imbalance.amount {
+                // Too big a task to take, unless its CPU has little left for it.
+                if lone && load > imbalance.amount && !is_reduced(published, domain.imbalance_pct) {
                     continue;
                 }
                 (load, capacity)
