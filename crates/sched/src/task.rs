@@ -65,7 +65,12 @@ pub enum Boost {
     /// A real-time priority, 1..=99, 99 the most urgent.
     Rt(u8),
     /// The parameters of a deadline task.
-    Deadline(Donor),
+    Deadline {
+        /// They.
+        donor: Donor,
+        /// That task's absolute deadline, nanoseconds: who has an earlier one of his own is lent nothing.
+        deadline: u64,
+    },
 }
 
 /// As a task keeps what it was lent: a deadline task's parameters are with the rest that the deadline class keeps.
@@ -81,7 +86,7 @@ impl From<Boost> for Lent {
     fn from(boost: Boost) -> Self {
         match boost {
             Boost::Rt(priority) => Self::Rt(priority),
-            Boost::Deadline(_) => Self::Deadline,
+            Boost::Deadline { .. } => Self::Deadline,
         }
     }
 }

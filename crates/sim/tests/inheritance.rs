@@ -171,6 +171,48 @@ fn a_chain_of_five_across_two_cpus() {
     assert!(chain(false).exit("urgent").unwrap() > 100_000 * US);
 }
 
+fn reserving(mut task: Task, runtime: u64, period: u64) -> Task {
+    let (runtime, period) = (runtime * MS, period * MS);
+    task.settings.policy = Some(Policy::Deadline { runtime, deadline: period, period, reclaim: false, overrun: false });
+    task
+}
+
+/// When a task is done that needs 29 ms for what it does with two mutexes and has 5 every 20, if these wait for them. Milliseconds.
+fn reservation_beside(kernel: &str, waiters: Vec<Task>) -> u64 {
+    let ops = vec![Op::Lock(0), Op::Lock(1), run(29_000), Op::Unlock(1), Op::Unlock(0)];
+    let tasks = std::iter::once(reserving(once("owner", ops), 5, 20)).chain(waiters);
+    let mut workload = workload(tasks.collect());
+    workload.mutexes.iter_mut().for_each(|mutex| mutex.priority_inheritance = true);
+    let mut config = exact(kernel, "1");
+    config.kernel.feature("HRTICK_DL").unwrap();
+    let mut log = Log::default();
+    simulate(&workload, &config, &mut log).unwrap();
+    log.exit("owner").unwrap() / MS
+}
+
+/// `rt_mutex_setprio` lends a deadline task what another one has only if that one's deadline is earlier than its own: a waiter that is
+/// less urgent does not free it from its reservation.
+#[test]
+fn a_later_deadline_does_not_lift_a_reservation() {
+    let waiter = |mutex, start, period| {
+        let waits = once("waiter", vec![Op::Lock(mutex), run(100), Op::Unlock(mutex)]);
+        starting(reserving(waits, 1, period), start * MS)
+    };
+    let fair = |start| starting(once("fair", vec![Op::Lock(1), Op::Unlock(1)]), start * MS);
+    for kernel in ["6.1", "6.12"] {
+        let done = |waiters| reservation_beside(kernel, waiters);
+        // 5 ms in each 20.
+        assert_eq!(done(vec![]), 104, "{kernel}: alone");
+        assert_eq!(done(vec![fair(2)]), 104, "{kernel}: a fair task has no deadline");
+        assert_eq!(done(vec![waiter(0, 1, 50)]), 104, "{kernel}: it waits until 51 and the owner until 20");
+        // It wakes while the owner is throttled, so it has the CPU; 10 + 10 is 20.
+        assert_eq!(done(vec![waiter(0, 10, 10)]), 104, "{kernel}: the same deadline");
+        assert_eq!(done(vec![waiter(0, 10, 9)]), 34, "{kernel}: 19 is before 20");
+        // The owner has done 15 by 45, and has 60 as its deadline. Whoever comes now has it looked at again who is more urgent.
+        assert_eq!(done(vec![waiter(0, 1, 50), fair(46)]), 60, "{kernel}: 51 is before 60");
+    }
+}
+
 /// A circle is a deadlock with or without inheritance; lending around it comes to an end.
 #[test]
 fn a_circle_comes_to_rest() {

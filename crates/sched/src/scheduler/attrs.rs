@@ -146,7 +146,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`): the
     /// kernel's `rt_mutex_setprio`. Who holds what, and who waits for it, is the host's to know. Less urgent than what the
-    /// task has itself, it changes nothing; nice values are not lent.
+    /// task has itself, it changes nothing; nice values are not lent. Among deadline tasks the deadlines of this moment count: one
+    /// that is lent nothing now may be lent something when it is asked for again.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -155,8 +156,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let lent = boost.map(Lent::from);
         let cpu = self.change(task, Change::Lent(lent), |rq, _, index| {
             let old = rq.tasks[index].prio();
-            let donor = if let Some(Boost::Deadline(donor)) = boost { Some(donor) } else { None };
-            deadline::lend(rq, index, donor);
+            let offer =
+                if let Some(Boost::Deadline { donor, deadline }) = boost { Some((donor, deadline)) } else { None };
+            deadline::lend(rq, index, offer);
             let this = &mut rq.tasks[index];
             this.lent = lent;
             this.kind = ClassKind::of(this.policy, this.lent);

@@ -272,12 +272,13 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             }
             Call::Boost { task, priority } => {
                 if let Some(task) = self.task(task) {
+                    let now = self.now;
                     let lend = |priority: u8| match u64::from(priority) {
-                        us @ 6.. => Boost::Deadline(Donor {
-                            runtime: us * 100_000,
-                            deadline: us * 500_000,
-                            period: us * 900_000,
-                        }),
+                        us @ 6.. => {
+                            let deadline = us * 500_000;
+                            let donor = Donor { runtime: us * 100_000, deadline, period: us * 900_000 };
+                            Boost::Deadline { donor, deadline: now + deadline }
+                        }
                         _ => Boost::Rt(priority),
                     };
                     self.with(|s| s.set_boost(task, priority.map(lend)));

@@ -2,7 +2,8 @@
 //! in between can keep the mutex from being given back; and so does who he waits for himself, along the whole chain.
 //!
 //! As in Linux it is the real-time classes that lend; a task of the fair class lends its owner no weight. Waiters queue by
-//! urgency, those of the fair class all alike, equals in order of arrival.
+//! urgency, those of the fair class all alike, equals in order of arrival. A deadline task is lent the parameters of another one only if
+//! that has the earlier deadline; until then it is throttled as always.
 //!
 //! Whom a mutex is handed to has it only when it runs. Until then a task that is more urgent, and only such a one, takes it away
 //! (`rt_mutex_steal`). Seen under a real 6.18: a FIFO task that sleeps with a mutex, and wants it again as soon as it has given it back, starves an
@@ -45,7 +46,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.note_held(owner, mutex);
         }
         self.queue_by_urgency(task, mutex);
-        self.adjust(cpu, owner);
+        if self.objects.mutexes[mutex as usize].waiters.first() == Some(task) {
+            self.adjust(cpu, owner);
+        }
     }
 
     /// A mutex that others wait for goes from its owner to its first waiter, who is returned. What the owner was lent for it
@@ -148,7 +151,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let (cpu, index) = self.shared.locate(TaskId(lent.by))?;
         let lender = self.rqs[cpu.index()].tasks[index].deadline()?;
-        Some(Boost::Deadline(lender.effective()))
+        Some(Boost::Deadline { donor: lender.effective(), deadline: lender.deadline })
     }
 
     /// Gives a task the urgency it is owed; if that changes it, those it waits for follow (`rt_mutex_adjust_prio_chain`). In a
@@ -161,7 +164,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             let before = urgency(&self.rqs, &self.shared, task);
             let lent = self.owed(task);
-            if self.tasks[task as usize].lent == lent {
+            // What a deadline task lends is its deadline as it is now, to who has a later one now.
+            if self.tasks[task as usize].lent == lent && lent.by == NOBODY {
                 return;
             }
             self.tasks[task as usize].lent = lent;

@@ -48,6 +48,8 @@ pub struct DlEntity {
     pub non_contending: bool,
     /// Boosted by priority inheritance.
     pub donor: Option<Donor>,
+    /// Who would boost it had it no reservation of its own: its most urgent waiter, if that is a deadline task.
+    pub(super) offer: Option<Donor>,
     /// A deferred reservation: it runs only when it can wait no longer (`dl_defer`).
     pub defer: bool,
     /// Waits for the moment when it can wait no longer.

@@ -19,7 +19,7 @@ use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy};
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::{Affinity, TaskState};
+use crate::task::{Affinity, SchedPolicy, TaskState};
 
 fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
     Env::new(rq.clock.now(), rq.clock.speed(), shared.dl.domain(shared.root(rq.cpu)), shared.dl.grub)
@@ -337,18 +337,23 @@ pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, e
 /// A task that stays in the class only because it is boosted gives back what was promised to it.
 pub(crate) fn give_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     let Some(se) = rq.tasks[index].dl.as_mut() else { return };
+    se.donor = se.offer;
     shared.dl.domain(se.root).release(se.bw);
     rq.dl.change_bw(se, |se| se.set_attrs(DlAttrs::default()));
 }
 
-/// Lends a task the parameters of one that waits for it, or takes them back. It is off its queue.
-pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, donor: Option<Donor>) {
+/// Lends a task the parameters of one that waits for it and has that absolute deadline, or takes them back. It is off its queue. One
+/// that has a reservation of its own keeps to it, and is throttled like any other, unless its deadline is the later one.
+pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, u64)>) {
     rq.higher = true;
-    match (rq.tasks[index].dl.as_mut(), donor) {
-        (Some(se), donor) => se.donor = donor,
-        (None, None) => {}
-        (None, donor) => rq.tasks[index].dl = Some(Box::new(DlEntity { donor, ..DlEntity::default() })),
+    let task = &mut rq.tasks[index];
+    if offer.is_some() && task.dl.is_none() {
+        task.dl = Some(Box::default());
     }
+    let own = task.policy == SchedPolicy::Deadline;
+    let Some(se) = task.dl.as_mut() else { return };
+    se.offer = offer.map(|(donor, _)| donor);
+    se.donor = offer.filter(|&(_, deadline)| !own || deadline < se.deadline).map(|(donor, _)| donor);
 }
 
 /// The first timers are due.
