@@ -136,10 +136,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 continue;
             }
             found = true;
+            let waited_as = self.waits_as(task);
             if let Some(nice) = nice {
                 sched!(self, cpu).set_nice(TaskId(task), nice);
             }
             self.change_settings(cpu, task, settings as usize);
+            self.adjust_waiter(cpu, task, waited_as);
         }
         if !found {
             let name = templates.first().map_or("", |&task| &self.workload.tasks[task].class);

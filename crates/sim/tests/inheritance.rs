@@ -213,6 +213,64 @@ fn a_later_deadline_does_not_lift_a_reservation() {
     }
 }
 
+/// `[[change]]`s of one task's policy each, at so many microseconds.
+fn changes(what: &[(u64, usize, Policy)]) -> Vec<Change> {
+    let change = |&(at, task, policy): &(u64, usize, Policy)| {
+        let settings = Settings { policy: Some(policy), ..Settings::default() };
+        Change { at: at * US, what: Changed::Tasks { tasks: vec![task], settings, nice: None } }
+    };
+    what.iter().map(change).collect()
+}
+
+/// `rt_mutex_adjust_pi`: the one who waits is given another policy, and the chain of those who keep him waiting feels it, up and down.
+#[test]
+fn a_change_of_who_waits_travels_along_the_chain() {
+    let owner = once("owner", vec![Op::Lock(0), run(50_000), Op::Unlock(0)]);
+    let middle = once("middle", vec![Op::Lock(1), Op::Lock(0), run(10), Op::Unlock(0), Op::Unlock(1)]);
+    let waiter = once("waiter", vec![Op::Lock(1), run(10), Op::Unlock(1)]);
+    let hog = fifo(once("hog", vec![run(100_000)]), 50);
+    let tasks = vec![owner, starting(middle, 1000 * US), starting(waiter, 6000 * US), starting(hog, 20_000 * US)];
+    let mut workload = workload(tasks);
+    workload.mutexes.iter_mut().for_each(|mutex| mutex.priority_inheritance = true);
+    let other = Policy::Other { nice: 0, slice: None };
+    // Less urgent than the hog it changes nothing for the owner's turn, but is lent; a nice value is not.
+    let urgent = |priority| Policy::Fifo { priority };
+    workload.changes = changes(&[(30_000, 2, urgent(90)), (40_000, 2, urgent(40)), (50_000, 2, other)]);
+    let nice = Changed::Tasks { tasks: vec![2], settings: Settings::default(), nice: Some(-10) };
+    workload.changes.push(Change { at: 60_000 * US, what: nice });
+    let mut log = Log::default();
+    simulate(&workload, &config("1"), &mut log).unwrap();
+    let lent = log.pick(|at, event| match event {
+        Event::PiSetprio { task, old, new } => Some((at / MS, task.0, old, new)),
+        _ => None,
+    });
+    let expected =
+        [(30, 1, 120, 9), (30, 0, 120, 9), (40, 1, 9, 59), (40, 0, 9, 59), (50, 1, 59, 120), (50, 0, 59, 120)];
+    assert_eq!(lent, expected);
+    // The owner had the CPU from 30 to 40.
+    assert_eq!(log.exit("hog").unwrap() / MS, 130);
+}
+
+#[test]
+fn a_change_puts_a_waiter_in_its_new_place() {
+    let owner = pinned(once("owner", vec![Op::Lock(PI), run(1000), Op::Unlock(PI)]), &[0]);
+    let waiter = |name: &str, start: u64| {
+        let waits = fifo(once(name, vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), 50);
+        pinned(starting(waits, start * US), &[1])
+    };
+    let mut workload = workload(vec![owner, waiter("a", 100), waiter("b", 200), waiter("c", 300)]);
+    // One is as urgent as it was, and stays before its equal.
+    let (equal, higher) = (Policy::RoundRobin { priority: 50 }, Policy::Fifo { priority: 60 });
+    workload.changes = changes(&[(500, 1, equal), (600, 3, higher)]);
+    let mut log = Log::default();
+    simulate(&workload, &config("2"), &mut log).unwrap();
+    let order = log.pick(|_, event| match event {
+        Event::Exit { task } if task != TaskId(0) => Some(task.0),
+        _ => None,
+    });
+    assert_eq!(order, [3, 1, 2]);
+}
+
 /// A circle is a deadlock with or without inheritance; lending around it comes to an end.
 #[test]
 fn a_circle_comes_to_rest() {

@@ -24,7 +24,7 @@ const RT_PRIO_0: i16 = 99;
 
 /// How urgent a task is, lower is more so: the kernel's `prio`, what it was lent included, and the absolute deadline among
 /// deadline tasks.
-type Urgency = (i16, u64);
+pub(crate) type Urgency = (i16, u64);
 
 fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
     let Some((cpu, index)) = shared.locate(TaskId(task)) else { return (DEFAULT_PRIO, 0) };
@@ -174,20 +174,41 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if urgency(&self.rqs, &self.shared, task) == before {
                 return;
             }
-            // Does it wait itself? Then its place among the waiters has changed, and what they lend.
-            let this = &self.tasks[task as usize];
-            if this.next != Next::ReturnLock || this.life != Life::Asleep {
-                return;
-            }
-            let mutex = mutex_of(self.programs.code[this.pc as usize]);
-            let that = &mut self.objects.mutexes[mutex as usize];
-            if !that.inherits || that.owner == task {
-                return;
-            }
-            that.waiters.remove(&mut self.tasks, task);
-            let owner = that.owner;
-            self.queue_by_urgency(task, mutex);
+            let Some(owner) = self.requeue(task) else { return };
             task = owner;
+        }
+    }
+
+    /// A task's urgency has changed. Does it wait itself? Then its place among the waiters has changed, and what they lend: whom they lend
+    /// it to.
+    fn requeue(&mut self, task: u32) -> Option<u32> {
+        let this = &self.tasks[task as usize];
+        if this.next != Next::ReturnLock || this.life != Life::Asleep {
+            return None;
+        }
+        let mutex = mutex_of(self.programs.code[this.pc as usize]);
+        let that = &mut self.objects.mutexes[mutex as usize];
+        if !that.inherits || that.owner == task {
+            return None;
+        }
+        that.waiters.remove(&mut self.tasks, task);
+        let owner = that.owner;
+        self.queue_by_urgency(task, mutex);
+        Some(owner)
+    }
+
+    /// How urgent a task is as one that waits.
+    pub(crate) fn waits_as(&self, task: u32) -> Urgency {
+        waiter_urgency(&self.rqs, &self.shared, task)
+    }
+
+    /// Somebody has given a task another policy or priority; it waited as `before`. If it waits for a mutex, it goes to its new place, and the
+    /// mutex's owner, and who he waits for, get to feel it, up or down (`rt_mutex_adjust_pi`).
+    pub(crate) fn adjust_waiter(&mut self, cpu: usize, task: u32, before: Urgency) {
+        if self.waits_as(task) != before
+            && let Some(owner) = self.requeue(task)
+        {
+            self.adjust(cpu, owner);
         }
     }
 }
