@@ -28,7 +28,7 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
         add(root, if root == Root::Offline { 0 } else { shared.dl.server_bandwidth() });
         rq.dl.departed_bw().for_each(|(root, bw)| add(root, bw));
         for (_, task) in rq.tasks.iter() {
-            let Some(se) = &task.dl else { continue };
+            let Some(se) = task.dl.as_ref().or(task.dl_kept.as_ref()) else { continue };
             add(se.root, se.bw);
             let root = deadline::root_of(shared, &task.affinity, rq.cpu);
             if se.bw > 0 && se.root != root {

@@ -369,7 +369,7 @@ impl<P: Policy> Rq<P> {
 
     /// Takes a task away, to be put on another run queue or dropped.
     pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
-        if self.tasks[index].dl.is_some() {
+        if self.tasks[index].dl.is_some() || self.tasks[index].dl_kept.is_some() {
             deadline::detach(self, index);
         }
         let task = self.tasks.remove(index);
@@ -382,7 +382,7 @@ impl<P: Policy> Rq<P> {
         let id = task.id;
         let index = self.tasks.insert(task);
         shared.set_location(id, Some((self.cpu, index)));
-        if self.tasks[index].dl.is_some() {
+        if self.tasks[index].dl.is_some() || self.tasks[index].dl_kept.is_some() {
             deadline::attach(self, shared, index);
         }
         index

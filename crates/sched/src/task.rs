@@ -226,6 +226,9 @@ pub struct Task<P: Policy> {
     pub(crate) went_above: u64,
     /// What balancers did not move it for.
     pub(crate) migrations: Migrations,
+    /// What it keeps of the deadline class while it is in another one: runtime and deadline, which it has again when it comes back, and
+    /// until its 0-lag time the bandwidth it was promised.
+    pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
 
 /// No neighbour.

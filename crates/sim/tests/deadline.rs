@@ -342,6 +342,71 @@ fn an_overrun_is_told_who_asked() {
     assert_eq!(overruns(false, false), []);
 }
 
+/// Has a deadline hog leave its class at each first of these times, to a fair one, and come back at each second. Milliseconds.
+fn leaves_and_returns(config: &Config, dl: Dl, times: &[(u64, u64)]) -> Result<Log, Error> {
+    let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
+    hog.settings.policy = Some(policy(dl));
+    let mut work = workload(vec![hog]);
+    let change = |at: u64, policy| {
+        let settings = Settings { policy: Some(policy), ..Settings::default() };
+        Change { at: at * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: None } }
+    };
+    let fair = Policy::Other { nice: 0, slice: None };
+    work.changes = times.iter().flat_map(|&(from, to)| [change(from, fair), change(to, policy(dl))]).collect();
+    let mut log = Log::default();
+    simulate(&work, config, &mut log).map(|_| log)
+}
+
+fn throttled(log: &Log) -> Vec<u64> {
+    log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS))
+}
+
+/// Runtime and deadline stay with the task (`switched_from_dl`): before its deadline it goes on with what it had left, whether its 0-lag
+/// time has come or not; after it a period begins.
+#[test]
+fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
+    for kernel in ["6.1", "6.12"] {
+        let config = machine(kernel, 1, 425);
+        let throttled = |times: &[(u64, u64)]| throttled(&leaves_and_returns(&config, dl(20, 200), times).unwrap());
+        assert_eq!(throttled(&[]), [20, 220, 420], "{kernel}");
+        // It has 4 left of 20; its 0-lag time is 160.
+        assert_eq!(throttled(&[(16, 20)]), [24, 220, 420], "{kernel}: at once");
+        assert_eq!(throttled(&[(16, 164)]), [168, 220, 420], "{kernel}: after its 0-lag time");
+        assert_eq!(throttled(&[(16, 212)]), [232], "{kernel}: after its deadline");
+        let often = [(4, 8), (12, 16), (20, 24)];
+        assert_eq!(throttled(&often), [32, 220, 420], "{kernel}: three times 4 ms of the fair class");
+    }
+}
+
+/// One that is throttled is so when it comes back, and until its period begins.
+#[test]
+fn leaving_the_class_for_a_moment_does_not_end_throttling() {
+    let mut config = machine("6.12", 1, 300);
+    config.kernel.feature("HRTICK_DL").unwrap();
+    let log = leaves_and_returns(&config, dl(20, 200), &[(50, 60)]).unwrap();
+    let spans: Vec<(u64, u64)> = schedule(&log).into_iter().map(|(_, from, to)| (from, to)).collect();
+    assert_eq!(spans, [(0, 20), (50, 60), (200, 220)]);
+    // Noticed at the tick it has overrun by 2 of 18, and its 0-lag time is 222: its period begins while it is elsewhere, and a new one when
+    // it returns, at 210; the tick stops that at 228.
+    let log = leaves_and_returns(&machine("6.12", 1, 300), dl(18, 200), &[(50, 210)]).unwrap();
+    assert_eq!(throttled(&log), [20, 228]);
+}
+
+/// What was promised to it is its own again when it returns, however often. But there has to be room for both
+/// (`sched_dl_overflow`), unless its 0-lag time has passed.
+#[test]
+fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns() {
+    for kernel in ["6.1", "6.12"] {
+        let config = machine(kernel, 1, 300);
+        let often: Vec<(u64, u64)> = (1..40).map(|at| (5 * at, 5 * at + 2)).collect();
+        leaves_and_returns(&config, dl(40, 100), &often).unwrap();
+        // 0.6 CPUs; it leaves with 30 ms of 60 left, so its 0-lag time is 50.
+        let back = |at: u64| leaves_and_returns(&config, dl(60, 100), &[(30, at)]);
+        assert!(matches!(back(40), Err(Error::Refused { error: SchedError::Admission(_), .. })), "{kernel}");
+        back(51).unwrap();
+    }
+}
+
 /// A hog of SCHED_FIFO's place is taken by a deadline hog here: it may have no more than its runtime, at the tick.
 #[test]
 fn a_hog_gets_its_bandwidth() {

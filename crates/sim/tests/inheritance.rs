@@ -271,6 +271,28 @@ fn a_change_puts_a_waiter_in_its_new_place() {
     assert_eq!(order, [3, 1, 2]);
 }
 
+/// A deadline task with an earlier deadline than its waiter's is lent nothing, but is once it has no reservation of its own any more: it stays
+/// in the class, before a FIFO hog, and done with the mutex it leaves it.
+#[test]
+fn who_gives_up_his_reservation_is_lent_one() {
+    for kernel in ["6.1", "6.12"] {
+        let owner = reserving(once("owner", vec![Op::Lock(PI), run(29_000), Op::Unlock(PI), run(1_000)]), 5, 20);
+        let waiter = reserving(once("waiter", vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), 1, 50);
+        let hog = fifo(once("hog", vec![run(100_000)]), 50);
+        let mut workload = workload(vec![owner, starting(waiter, MS), starting(hog, 26 * MS)]);
+        workload.changes = changes(&[(30_000, 0, Policy::Other { nice: 0, slice: None })]);
+        let mut config = exact(kernel, "1");
+        config.kernel.feature("HRTICK_DL").unwrap();
+        config.kernel.set("sched_rt_runtime_us", 999_999).unwrap();
+        let mut log = Log::default();
+        simulate(&workload, &config, &mut log).unwrap();
+        let done = |name| log.exit(name).unwrap() / US;
+        // Throttled at 25 it goes on at 30, for the 19 ms that it still needs; then the waiter, what is left of the hog, and the last ms.
+        assert_eq!(done("waiter"), 49_100, "{kernel}");
+        assert_eq!((done("hog"), done("owner")), (145_100, 146_100), "{kernel}");
+    }
+}
+
 /// A circle is a deadlock with or without inheritance; lending around it comes to an end.
 #[test]
 fn a_circle_comes_to_rest() {

@@ -126,7 +126,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 let root = root_of(shared, &rq.tasks[index].affinity, rq.cpu);
                 deadline::set_attrs(rq, index, attrs, root);
             } else if before.0 == SchedPolicy::Deadline && this.lent == Some(Lent::Deadline) {
-                deadline::give_up(rq, shared, index);
+                deadline::stay_for_donor(rq, index);
             }
             P::attrs_changed(rq, shared, index);
             if matches!(attr.policy, SchedPolicy::Normal | SchedPolicy::Batch) {
@@ -485,10 +485,14 @@ fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) 
     let this = &rq.tasks[index];
     let root = root_of(shared, &this.affinity, rq.cpu);
     spans_domain(shared, root, &this.affinity)?;
-    let (old, from) = this.dl.as_ref().map_or((0, root), |se| (se.bw, se.root));
-    let has = if from == root { old } else { 0 };
+    let kept = this.dl.as_ref().or(this.dl_kept.as_ref());
+    let (old, from) = kept.map_or((0, root), |se| (se.bw, se.root));
+    // One that has left the class, and still has its bandwidth, gives that back, but only if there was room for both
+    // (`sched_dl_overflow`).
+    let exchanges = from == root && this.policy == SchedPolicy::Deadline;
+    let has = if exchanges { old } else { 0 };
     shared.dl.domain(root).admit(has, attrs).map_err(|error| SchedError::Admission(Box::new(error)))?;
-    if from != root {
+    if !exchanges {
         shared.dl.domain(from).release(old);
     }
     Ok(())

@@ -300,6 +300,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             kind: ClassKind::of(policy, None),
             rt: RtTask::default(),
             dl: None,
+            dl_kept: None,
             rejoins: false,
             went_above: 0,
             group: attrs.group,

@@ -92,6 +92,14 @@ impl DlEntity {
         self.density = attrs.density();
     }
 
+    /// Its task has left the class, and its 0-lag time has passed: it has no parameters any more, but runtime and deadline stay
+    /// (`__dl_clear_params`).
+    pub(super) fn clear(&mut self) {
+        self.set_attrs(DlAttrs::default());
+        (self.throttled, self.yielded, self.overrun) = (false, false, false);
+        self.replenish_at = None;
+    }
+
     /// Whose parameters count: its own, or its donor's.
     pub fn effective(&self) -> Donor {
         let DlAttrs { runtime, deadline, period, .. } = self.attrs;

@@ -67,13 +67,13 @@ pub enum Charged {
     Renewed,
 }
 
-/// What is left of a task that ended or left the class.
+/// What is left of a task that ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Departed {
     bw: u64,
     /// The root domain that has promised it.
     root: Root,
-    /// It still counts on this CPU, as it does when it ended; otherwise only in the root domain.
+    /// It still counts on this CPU; if it had left the class before, only in the root domain.
     counted: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct DlRq {
     pushable: BTreeSet<(u64, u64, u32)>,
     arrivals: u64,
     timers: BTreeSet<(u64, u32, DlTimer)>,
-    /// Tasks that ended or left the class before their 0-lag times, by those: until then their bandwidth is not free.
+    /// Tasks that ended before their 0-lag times, by those: until then their bandwidth is not free.
     departed: BTreeMap<(u64, u64), Departed>,
     /// The timers have changed since the host was last told.
     pub(super) timers_changed: bool,
@@ -198,14 +198,31 @@ impl DlRq {
         first.into_iter().chain(departed).min()
     }
 
-    /// A task that counts here ends or leaves the class: its bandwidth becomes free at its 0-lag time, or now. `counted`: until
-    /// then it counts on this CPU, too.
+    /// A task goes to another class (`switched_from_dl`): it counts here no longer, and what `domain` has promised to it becomes free at
+    /// its 0-lag time, or now.
+    pub fn step_out(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
+        self.remove(se, who);
+        self.sub_running_bw(se);
+        self.sub_rq_bw(se);
+        (se.non_contending, se.donor, se.offer, se.job) = (false, None, None, None);
+        let zero_lag = se.zero_lag();
+        if se.attrs.runtime > 0 && zero_lag > i128::from(now) {
+            se.inactive_at = Some(zero_lag as u64);
+        } else {
+            domain.release(se.bw);
+            se.inactive_at = None;
+            se.clear();
+        }
+        self.sync_timers(se, who);
+    }
+
+    /// A task ends: its bandwidth becomes free at its 0-lag time, or now. Until then it counts on this CPU, unless it had left the class before.
     /// `domain` is the root domain that has promised it.
-    pub fn depart(&mut self, se: &mut DlEntity, who: u32, counted: bool, now: u64, domain: &RootDomain) {
+    pub fn depart(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         let zero_lag = se.zero_lag();
         let waits = se.bw > 0 && zero_lag > i128::from(now);
-        let counted = counted && waits && se.active;
+        let counted = waits && se.active;
         if waits {
             self.arrivals += 1;
             self.departed.insert((zero_lag as u64, self.arrivals), Departed { bw: se.bw, root: se.root, counted });

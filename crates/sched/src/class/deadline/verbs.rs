@@ -1,6 +1,5 @@
 //! The class's answers to the core: the rules of `queue` tied to the tasks of a run queue.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -19,7 +18,7 @@ use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy};
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::{Affinity, SchedPolicy, TaskState};
+use crate::task::{Affinity, SchedPolicy, Task, TaskState};
 
 fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
     Env::new(rq.clock.now(), rq.clock.speed(), shared.dl.domain(shared.root(rq.cpu)), shared.dl.grub)
@@ -257,6 +256,9 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
 
 /// A task leaves this run queue for another. A sleeper's bandwidth stops being active here (`migrate_task_rq_dl`).
 pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    if let Some(se) = rq.tasks[index].dl_kept.as_mut() {
+        rq.dl.forget_timers(se, index);
+    }
     let Some(se) = rq.tasks[index].dl.as_mut() else { return };
     se.non_contending = false;
     se.inactive_at = None;
@@ -269,6 +271,10 @@ pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
 pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if shared.is_split() {
         account(rq, shared, index);
+    }
+    if let Some(se) = rq.tasks[index].dl_kept.as_mut() {
+        rq.higher |= se.inactive_at.is_some();
+        rq.dl.sync_timers(se, index);
     }
     let Some(se) = rq.tasks[index].dl.as_mut() else { return };
     rq.higher = true;
@@ -296,14 +302,15 @@ pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: C
 /// Has what was promised to a task promised by the root domain it belongs to now.
 pub(crate) fn account<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     let task = &mut rq.tasks[index];
-    let Some(se) = task.dl.as_mut() else { return };
+    let Some(se) = task.dl.as_mut().or(task.dl_kept.as_mut()) else { return };
     let root = root_of(shared, &task.affinity, rq.cpu);
     shared.dl.move_bw(core::mem::replace(&mut se.root, root), root, se.bw);
 }
 
 /// The same for all that this run queue has: root domains have changed (`dl_rebuild_rd_accounting`).
 pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let all: Vec<u32> = rq.tasks.iter().filter(|(_, task)| task.dl.is_some()).map(|(index, _)| index).collect();
+    let has = |task: &Task<P>| task.dl.is_some() || task.dl_kept.is_some();
+    let all: Vec<u32> = rq.tasks.iter().filter(|(_, task)| has(task)).map(|(index, _)| index).collect();
     for index in all {
         account(rq, shared, index);
     }
@@ -311,47 +318,61 @@ pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     rq.dl.move_departed(root, |from, bw| shared.dl.move_bw(from, root, bw));
 }
 
-/// A task that is off its queue comes to the class, with parameters that were admitted by `root`; or has other ones.
-pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
+/// A task comes to the class, and with it what it kept when it left. That is its own again: it waits for no 0-lag time
+/// (`switched_to_dl`).
+fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.higher = true;
-    let Some(se) = rq.tasks[index].dl.as_mut() else {
-        let mut se = Box::new(DlEntity::new(attrs));
-        se.root = root;
-        rq.dl.add_rq_bw(&mut se);
+    if rq.tasks[index].dl.is_none() {
+        let mut se = rq.tasks[index].dl_kept.take().unwrap_or_default();
+        se.inactive_at = None;
+        rq.dl.sync_timers(&mut se, index);
         rq.tasks[index].dl = Some(se);
-        return;
-    };
-    se.root = root;
-    rq.dl.change_bw(se, |se| se.set_attrs(attrs));
-    rq.dl.add_rq_bw(se);
+    }
+}
+
+/// A task that is off its queue comes to the class, with parameters that were admitted by `root`; or has other ones. What is left of its
+/// runtime, and its deadline, are what they were when it was last in the class.
+pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
+    join(rq, index);
+    with(rq, index, |dl, se| {
+        se.root = root;
+        dl.change_bw(se, |se| se.set_attrs(attrs));
+        dl.add_rq_bw(se);
+    });
 }
 
 /// A task that is off its queue leaves the class, or ends.
 pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, ends: bool) {
-    let Some(mut se) = rq.tasks[index].dl.take() else { return };
+    let task = &mut rq.tasks[index];
+    let Some(mut se) = task.dl.take().or_else(|| task.dl_kept.take()) else { return };
     let now = rq.clock.now();
     let domain = shared.dl.domain(se.root);
-    rq.dl.depart(&mut se, index, ends, now, domain);
+    if ends {
+        rq.dl.depart(&mut se, index, now, domain);
+    } else {
+        rq.dl.step_out(&mut se, index, now, domain);
+        rq.tasks[index].dl_kept = Some(se);
+    }
 }
 
-/// A task that stays in the class only because it is boosted gives back what was promised to it.
-pub(crate) fn give_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
-    let Some(se) = rq.tasks[index].dl.as_mut() else { return };
-    se.donor = se.offer;
-    shared.dl.domain(se.root).release(se.bw);
-    rq.dl.change_bw(se, |se| se.set_attrs(DlAttrs::default()));
+/// A deadline task that becomes one of another policy stays in the class, for it is lent what its most urgent waiter has. What was promised to
+/// it it keeps until that ends.
+pub(crate) fn stay_for_donor<P: Policy>(rq: &mut Rq<P>, index: u32) {
+    with(rq, index, |_, se| se.donor = se.offer);
 }
 
 /// Lends a task the parameters of one that waits for it and has that absolute deadline, or takes them back. It is off its queue. One
 /// that has a reservation of its own keeps to it, and is throttled like any other, unless its deadline is the later one.
 pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, u64)>) {
     rq.higher = true;
-    let task = &mut rq.tasks[index];
-    if offer.is_some() && task.dl.is_none() {
-        task.dl = Some(Box::default());
+    if offer.is_some() {
+        join(rq, index);
     }
-    let own = task.policy == SchedPolicy::Deadline;
-    let Some(se) = task.dl.as_mut() else { return };
+    let own = rq.tasks[index].policy == SchedPolicy::Deadline;
+    let Some(se) = rq.tasks[index].dl.as_mut() else { return };
+    if se.bw > 0 {
+        rq.dl.add_rq_bw(se);
+    }
     se.offer = offer.map(|(donor, _)| donor);
     se.donor = offer.filter(|&(_, deadline)| !own || deadline < se.deadline).map(|(donor, _)| donor);
 }
@@ -375,6 +396,7 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
                     }
                 }
             }
+            (index, timer) if rq.tasks[index].dl.is_none() => kept_timer(rq, shared, index, timer),
             (index, DlTimer::Inactive) => with(rq, index, |dl, se| {
                 dl.fired(se, index, timer);
                 dl.became_inactive(se);
@@ -382,6 +404,21 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
             (index, DlTimer::Replenish) => replenish(rq, shared, index, &env),
         }
     }
+}
+
+/// A timer of a task that is in another class now. At its 0-lag time its bandwidth is free (`inactive_task_timer`). A period that begins
+/// means nothing to it, but that it is throttled no longer: the kernel leaves it that, and one that comes back after this moment and before its
+/// 0-lag time, which is later if it had overrun, is never queued again.
+fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
+    let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
+    match timer {
+        DlTimer::Replenish => (se.throttled, se.yielded) = (false, false),
+        DlTimer::Inactive => {
+            shared.dl.domain(se.root).release(se.bw);
+            se.clear();
+        }
+    }
+    rq.dl.fired(se, index, timer);
 }
 
 /// A task's next period begins (`dl_task_timer`).
@@ -497,13 +534,19 @@ pub(crate) fn tell_host<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
 /// What must hold of the class on a run queue.
 pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let wrong = |what: String| Err(alloc::format!("CPU {}: deadline class: {what}", rq.cpu));
-    let entities = rq.tasks.iter().filter_map(|(index, task)| Some((index, task.dl.as_deref()?)));
+    let entities =
+        rq.tasks.iter().filter_map(|(index, task)| Some((index, task.dl.as_deref().or(task.dl_kept.as_deref())?)));
     if let Err(what) = rq.dl.check(entities) {
         return wrong(what);
     }
     for (index, task) in rq.tasks.iter() {
         if task.dl.is_some() != (task.kind == ClassKind::Deadline) {
             return wrong(alloc::format!("task {} is of {:?}, its entity: {:?}", task.id, task.kind, task.dl));
+        }
+        if let Some(se) = &task.dl_kept
+            && (task.dl.is_some() || se.queued() || se.counted || se.active || se.donor.is_some())
+        {
+            return wrong(alloc::format!("task {} has left the class, but: {se:?}", task.id));
         }
         let Some(se) = &task.dl else { continue };
         if se.queued() && !(task.on_rq && task.kind == ClassKind::Deadline) {
