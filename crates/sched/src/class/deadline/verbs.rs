@@ -409,6 +409,7 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 /// A timer of a task that is in another class now. At its 0-lag time its bandwidth is free (`inactive_task_timer`). A period that begins
 /// means nothing to it, but that it is throttled no longer: the kernel leaves it that, and one that comes back after this moment and before its
 /// 0-lag time, which is later if it had overrun, is never queued again.
+#[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
     let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
     match timer {
