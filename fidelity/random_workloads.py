@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""random_workloads.py SEED COUNT FOLDER: workloads drawn at random, one a file, for `vruntime fidelity --record mine --with FILE ...`.
+"""random_workloads.py [--higher] SEED COUNT FOLDER: workloads drawn at random, one a file, for `vruntime fidelity --record mine --with FILE ...`.
 
 Nobody chose them, so nobody chose them with the simulator's answers in view. They are for machines of 2 CPUs and more: two to four
 kinds of tasks, of one to four each; hogs, sleepers, periodic ones and such as alternate short and long runs; policies, nice values,
 a quarter tied to CPU 0 or 1; half of the files with up to three groups, with weights and limits. The same seed gives the same files.
+
+With --higher it is the classes above the ordinary one that they are about: periodic real-time tasks, such as wake another one, such as take turns with a mutex
+that lends priority, deadline tasks that now and then work for longer than they may, and hogs beside them.
 """
 
 import json
@@ -65,19 +68,64 @@ def task(draw: random.Random, groups: dict) -> dict:
     return made
 
 
+def real_time(draw: random.Random) -> dict:
+    """A policy and a priority."""
+    return {"policy": draw.choice(["SCHED_FIFO", "SCHED_FIFO", "SCHED_RR"]), "priority": draw.randint(1, 50)}
+
+
+def higher_tasks(draw: random.Random) -> dict:
+    """Two to four kinds of tasks, most of them real-time or deadline ones."""
+    kinds = ["chain", "chain", "periodic", "periodic", "deadline", "hog", "hog", "lock"]
+    tasks: dict = {}
+    for name, kind in zip("abcd", draw.sample(kinds, k=draw.randint(2, 4))):
+        if kind == "chain":
+            period = microseconds(draw, 2000, 20_000)
+            first, second = (max(50, int(period * draw.uniform(0.05, 0.3))) for _ in range(2))
+            timer = {"ref": f"t{name}", "period": period}
+            tasks[f"{name}p"] = {**real_time(draw), "run": first, "resume": f"q{name}", "timer": timer}
+            tasks[f"{name}c"] = {**real_time(draw), "suspend": f"q{name}", "run": second}
+        elif kind == "periodic":
+            period, instances = microseconds(draw, 2000, 50_000), draw.choice([1, 2, 3])
+            policy = real_time(draw)
+            run = max(50, int(period * draw.uniform(0.05, 0.5) / instances))
+            tasks[name] = {**policy, "instance": instances, "run": run, "timer": {"ref": "unique", "period": period}}
+        elif kind == "deadline":
+            period = microseconds(draw, 5000, 50_000)
+            runtime, instances = int(period * draw.uniform(0.1, 0.35)), draw.choice([1, 2])
+            promise = {"dl-runtime": runtime, "dl-period": period, "dl-deadline": period}
+            run = int(runtime * draw.uniform(0.5, 1.3))
+            timer = {"ref": "unique", "period": period}
+            tasks[name] = {"policy": "SCHED_DEADLINE", "instance": instances, **promise, "run": run, "timer": timer}
+        elif kind == "hog":
+            tasks[name] = {"instance": draw.choice([1, 2, 3]), "run": 1000}
+        else:
+            period, policy = microseconds(draw, 3000, 20_000), real_time(draw)
+            run = max(50, int(period * draw.uniform(0.05, 0.2)))
+            mutex, timer = f"m{name}", {"ref": "unique", "period": period}
+            tasks[name] = {**policy, "instance": 2, "lock": mutex, "run": run, "unlock": mutex, "timer": timer}
+    return tasks
+
+
 def main() -> None:
     """Writes the files."""
-    if len(sys.argv) != 4 or not (sys.argv[1] + sys.argv[2]).isdigit():
+    args = sys.argv[1:]
+    higher = args[:1] == ["--higher"]
+    args = args[higher:]
+    if len(args) != 3 or not (args[0] + args[1]).isdigit():
         sys.exit(__doc__)
-    seed, count, folder = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3])
+    seed, count, folder = int(args[0]), int(args[1]), pathlib.Path(args[2])
     folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(seed)
     for number in range(count):
-        name = f"random-{seed}-{number:02}"
-        groups = groups_of(draw)
-        tasks = {kind: task(draw, groups) for kind in "abcd"[: draw.randint(2, 4)]}
+        if higher:
+            name, groups = f"rt-{seed}-{number:02}", {}
+            tasks = higher_tasks(draw)
+        else:
+            name, groups = f"random-{seed}-{number:02}", groups_of(draw)
+            tasks = {kind: task(draw, groups) for kind in "abcd"[: draw.randint(2, 4)]}
         workload = {"tasks": tasks, "global": {"duration": 5}}
-        text = json.dumps({"name": name, "groups": groups, "workload": workload}, indent=1)
+        made = {"name": name, "groups": groups, "workload": workload}
+        text = json.dumps(made, indent=1)
         (folder / f"{name}.json").write_text(text + "\n")
 
 
