@@ -191,15 +191,17 @@ pub(super) fn later_cpu<P: Policy>(
     }
     let cpudl = &shared.dl.cpudl;
     let root = shared.root(cpu);
+    let later = |other: &CpuId| task.allowed(*other) && cpudl.is_earlier(deadline, *other);
     let latest = if shared.all_online() && !shared.is_split() { Some(cpudl.latest()) } else { latest_in(shared, root) };
+    if latest.is_some_and(|latest| cpudl.earliest(latest).is_some()) {
+        return latest.filter(later);
+    }
     let all = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&other| shared.same_root(cpu, other));
     let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
     // Where CPUs differ, those that are fast enough; if there are none, the first of the fastest, or the one it was on if that is one.
-    let crowded = latest.is_some_and(|latest| cpudl.earliest(latest).is_some());
     let place = |other: &CpuId| (shared.capacity(*other), *other == cpu, core::cmp::Reverse(*other));
-    let Some(fastest) = all().filter(|other| !crowded && free(other)).max_by_key(place) else {
-        let latest = if crowded { latest } else { latest_of(shared, root, |cpu| cpudl.earliest(cpu)) };
-        return latest.filter(|&latest| task.allowed(latest) && cpudl.is_earlier(deadline, latest));
+    let Some(fastest) = all().filter(free).max_by_key(place) else {
+        return latest_of(shared, root, |cpu| cpudl.earliest(cpu)).filter(later);
     };
     let any_fits = all().any(|cpu| free(&cpu) && fits(shared, task, cpu));
     let good = |cpu: &CpuId| if any_fits { free(cpu) && fits(shared, task, *cpu) } else { *cpu == fastest };
@@ -224,7 +226,7 @@ fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> Option<CpuId> {
     latest_of(shared, root, |cpu| Some(shared.dl.cpudl.earliest(cpu).unwrap_or(NONE)))
 }
 
-/// The CPU with the latest deadline of those of a root domain that are online and have one.
+/// The CPU with the latest deadline of those of a root domain that are online and for which `deadline` has one.
 #[cold]
 fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId) -> Option<u64>) -> Option<CpuId> {
     let span = shared.root_span(root);
