@@ -26,7 +26,7 @@ mod sink;
 pub use event::{CPU_IDLE_EXIT, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
 pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
-pub use names::{stopper_pid, task_pid};
+pub use names::{is_stopper, stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
 pub use sink::{
     CpusetInfo, Digest, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo, Totals,

@@ -33,6 +33,12 @@ pub const fn task_pid(task: TaskId) -> i32 {
     if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
 }
 
+/// Whether a thread of that name is a CPU's stopper (`migration/N`). In a simulated machine it is the scheduler's own: nobody's wakeup brings
+/// it, and it is in no group.
+pub fn is_stopper(comm: impl AsRef<[u8]>) -> bool {
+    comm.as_ref().starts_with(b"migration/")
+}
+
 /// The pid a trace gives to the stopper thread (`migration/N`) of `cpu`: 4,000,000 + N.
 ///
 /// ```

@@ -56,7 +56,7 @@ impl GroupUse {
         }
         let book = &mut self.books[task as usize];
         if *book == 0 {
-            *book = if world.comm(task).starts_with("migration/") {
+            *book = if world.is_stopper(task) {
                 NONE
             } else {
                 self.tasks.push(Task { group: world.cgroups.of(task), ..Task::default() });

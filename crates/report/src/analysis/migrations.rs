@@ -112,7 +112,7 @@ impl Migrations {
         let span = world.state(task);
         let waking = self.cpus[step.cpu as usize].waking == Some(task);
         let stopper = match step.by {
-            On::Task(by) => world.comm(by).starts_with("migration/"),
+            On::Task(by) => world.is_stopper(by),
             On::Idle | On::Unknown => false,
         };
         let cause = match span.state {

@@ -521,9 +521,9 @@ impl World {
         self.set_cpu(at, cpu, next);
     }
 
-    /// Whether it is a stopper thread (`migration/N`): in a simulated machine it is the scheduler's own, and nobody's wakeup brings it.
-    fn is_stopper(&self, task: u32) -> bool {
-        self.tasks[task as usize].comms.last().is_some_and(|comm| comm.starts_with(b"migration/"))
+    /// Whether it is a stopper thread.
+    pub(crate) fn is_stopper(&self, task: u32) -> bool {
+        self.tasks[task as usize].comms.last().is_some_and(vruntime_trace::is_stopper)
     }
 
     fn wake(&mut self, at: i64, task: u32, target: Option<u32>, placing: bool) {

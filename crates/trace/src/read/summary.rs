@@ -432,8 +432,7 @@ impl TaskSummary {
     /// It has come onto a CPU.
     fn came(&mut self) {
         self.switches += 1;
-        // The stopper of a simulated machine is the scheduler's own: nobody's wakeup brings it.
-        let is_stopper = self.comms.last().is_some_and(|comm| comm.starts_with(b"migration/"));
+        let is_stopper = self.comms.last().is_some_and(crate::is_stopper);
         self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
         (self.ready, self.charged_from) = (None, None);
     }

@@ -669,7 +669,7 @@ impl Lives {
                 }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
                 // The stopper is left out of the replay, whoever woke it.
-                self.counts.unwoken += u64::from(!first && !this.comm.starts_with("migration/"));
+                self.counts.unwoken += u64::from(!first && !super::is_stopper(&this.comm));
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
             // Neither can be: it has left any other CPU, and who is gone is another.

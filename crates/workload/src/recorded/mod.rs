@@ -399,3 +399,8 @@ impl Recorder {
         Recorded { ticks, ..programs::build(self.lives, duration_ns, busy_ns, charges, &self.how) }
     }
 }
+
+/// Whether a thread of that name is a CPU's stopper. It is left out of the workload: the simulated machine has its own.
+fn is_stopper(comm: &str) -> bool {
+    comm.starts_with("migration/")
+}

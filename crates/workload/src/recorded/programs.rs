@@ -22,11 +22,12 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges, how: &How) -> Recorded {
     let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
     // The simulated machine has stoppers of its own, and they do the migrations of the replay.
-    let left_out = |comm: &str| comm.starts_with("migration/");
     let kept: Vec<bool> = threads
         .iter()
         .enumerate()
-        .map(|(index, thread)| !thread.stretches.is_empty() && !left_out(&thread.comm) && !how.without.contains(&index))
+        .map(|(index, thread)| {
+            !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
+        })
         .collect();
     let endless: Vec<bool> = threads
         .iter()
@@ -129,7 +130,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
                 repeat: Repeat::Times(1),
             });
         } else {
-            counts.left_out += u64::from(left_out(&thread.comm));
+            counts.left_out += u64::from(super::is_stopper(&thread.comm));
         }
         told.push(Thread {
             pid: thread.pid,
