@@ -68,50 +68,23 @@ impl CpuMask {
     }
 
     /// The CPUs, ascending.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        self.words.iter().enumerate().flat_map(|(index, &word)| {
-            let mut rest = word;
-            core::iter::from_fn(move || {
-                (rest != 0).then(|| {
-                    let bit = rest.trailing_zeros();
-                    rest &= rest - 1;
-                    CpuId(index as u32 * 64 + bit)
-                })
-            })
-        })
+        self.iter_from(CpuId(0))
     }
 
     /// The CPUs, ascending from `start` and wrapping around once: the order in which the kernel searches, so that not
     /// every search ends at the lowest CPU.
+    #[inline]
     pub fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
-        let begin = start.index() / 64;
-        let words = self.words.len();
-        let bit = start.0 % 64;
-        (0..=words).flat_map(move |step| {
-            let mut rest = 0;
-            let mut base = 0;
-            if words > 0 {
-                let index = (begin + step) % words;
-                base = index as u32 * 64;
-                rest = self.words[index];
-                if begin < words {
-                    if step == 0 {
-                        rest &= u64::MAX << bit;
-                    } else if step == words {
-                        rest &= !(u64::MAX << bit);
-                    }
-                } else if step == words {
-                    rest = 0;
-                }
-            }
-            core::iter::from_fn(move || {
-                (rest != 0).then(|| {
-                    let bit = rest.trailing_zeros();
-                    rest &= rest - 1;
-                    CpuId(base + bit)
-                })
-            })
-        })
+        let words = &self.words[..];
+        // What the first word has before `start` comes last.
+        let before = !(u64::MAX << (start.0 % 64));
+        let index = start.index() / 64;
+        match words.get(index) {
+            Some(word) => Cpus { words, index, rest: word & !before, left: words.len(), last: before },
+            None => Cpus { words, index: words.len().saturating_sub(1), rest: 0, left: words.len(), last: u64::MAX },
+        }
     }
 
     /// Whether the sets share a CPU.
@@ -128,6 +101,34 @@ impl CpuMask {
     /// An empty set with room for `count` CPUs.
     pub fn with_capacity(count: usize) -> Self {
         Self { words: vec![0; count.div_ceil(64)] }
+    }
+}
+
+/// The CPUs of some words, beginning anywhere and going round.
+#[derive(Clone, Debug)]
+struct Cpus<'a> {
+    words: &'a [u64],
+    /// The word that is being looked at, and what is left of it.
+    index: usize,
+    rest: u64,
+    /// How many words there are still to come, and which bits of the last one count.
+    left: usize,
+    last: u64,
+}
+
+impl Iterator for Cpus<'_> {
+    type Item = CpuId;
+
+    #[inline]
+    fn next(&mut self) -> Option<CpuId> {
+        while self.rest == 0 {
+            self.left = self.left.checked_sub(1)?;
+            self.index = if self.index + 1 < self.words.len() { self.index + 1 } else { 0 };
+            self.rest = self.words[self.index] & if self.left == 0 { self.last } else { u64::MAX };
+        }
+        let bit = self.rest.trailing_zeros();
+        self.rest &= self.rest - 1;
+        Some(CpuId(self.index as u32 * 64 + bit))
     }
 }
 
@@ -222,7 +223,8 @@ mod tests {
         assert_eq!(from(6), [63, 64, 130, 1, 5]);
         assert_eq!(from(64), [64, 130, 1, 5, 63]);
         assert_eq!(from(131), [1, 5, 63, 64, 130]);
-        assert_eq!(from(5000), [1, 5, 63, 64, 130]);
+        assert_eq!(from(300), [1, 5, 63, 64, 130], "beyond its end");
+        assert_eq!(CpuMask::new().iter_from(CpuId(3)).count(), 0);
         assert_eq!(mask.iter().count(), mask.count());
     }
 }

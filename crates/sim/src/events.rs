@@ -73,23 +73,27 @@ impl Tournament {
         self.lines[self.leaves..].iter().flat_map(|line| line.0)
     }
 
-    /// Writes the key of a place, and what follows from it on the lines above.
+    /// Writes the key of a place, and what follows from it on the lines above. A line is looked through only if its least has become
+    /// later: an earlier key is the least by itself, and what was not the least and is not now changes nothing.
     #[inline]
     fn set(&mut self, place: usize, key: u128) {
         let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);
         loop {
+            let (above, at) = if line == 0 { (0, 0) } else { ((line - 1) / ARITY, (line - 1) % ARITY) };
+            let known = if line == 0 { self.first } else { self.lines[above].0[at] };
             let this = &mut self.lines[line];
-            this.0[place] = key;
-            key = this.least();
+            let before = core::mem::replace(&mut this.0[place], key);
+            if key >= known {
+                if before != known {
+                    return;
+                }
+                key = this.least();
+            }
             if line == 0 {
                 self.first = key;
                 return;
             }
-            (line, place) = ((line - 1) / ARITY, (line - 1) % ARITY);
-            // The line above knew this least already: nothing changes from here on.
-            if self.lines[line].0[place] == key {
-                return;
-            }
+            (line, place) = (above, at);
         }
     }
 }

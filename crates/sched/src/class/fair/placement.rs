@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::{ROOT, Se};
 use super::{Discipline, Fair};
-use crate::balance::Balancer;
 use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
 use crate::balance::stats::{GroupStats, GroupType};
 use crate::balance::sums::Sums;
+use crate::balance::{Balancer, LlcShared};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -285,13 +285,30 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
         }
     }
     let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
-    let near = cluster.into_iter().flat_map(|cluster| cluster.iter_from(start));
-    let far = llc.span.iter_from(start).filter(|&cpu| cluster.is_none_or(|cluster| !cluster.contains(cpu)));
-    let cpus = near.chain(far).filter(|&cpu| allowed(cpu));
+    let Some(cluster) = cluster else {
+        let cpus = llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
+        return search_idle_cpu(shared, llc_shared, cpus, &allowed, start, has_idle_core, budget);
+    };
+    let far = llc.span.iter_from(start).filter(|&cpu| !cluster.contains(cpu));
+    let cpus = cluster.iter_from(start).chain(far).filter(|&cpu| allowed(cpu));
+    search_idle_cpu(shared, llc_shared, cpus, &allowed, start, has_idle_core, budget)
+}
+
+/// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of those.
+#[inline]
+fn search_idle_cpu<D: Discipline, T: Tunables>(
+    shared: &Shared<Fair<D, T>>,
+    llc: &LlcShared,
+    cpus: impl Iterator<Item = CpuId>,
+    allowed: &impl Fn(CpuId) -> bool,
+    start: CpuId,
+    has_idle_core: bool,
+    budget: usize,
+) -> Option<CpuId> {
     if has_idle_core {
-        return search_idle_core(shared, cpus, &allowed, start)
+        return search_idle_core(shared, cpus, allowed, start)
             .or_else(|other| {
-                llc_shared.has_idle_cores.store(false, Relaxed);
+                llc.has_idle_cores.store(false, Relaxed);
                 other.ok_or(())
             })
             .ok();
