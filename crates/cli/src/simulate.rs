@@ -13,10 +13,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat};
 use vruntime_sim::{Config, Outcome, Progress};
-use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter};
+use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Sink};
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
+use crate::apart::Observer;
 use crate::benchmarks::{self, Output};
 use crate::rtapp_log::RtAppLog;
 use crate::{interrupt, located};
@@ -87,14 +88,15 @@ impl From<Failure> for miette::Report {
 /// end early and the others are over before they begin.
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     let meter = Meter::new(jobs.len());
-    let done = parallel(jobs, |index, job| one(job, &mut |progress| meter.update(index, progress)));
+    let spare = cpus() > jobs.len();
+    let done = parallel(jobs, |index, job| one(job, spare, &mut |progress| meter.update(index, progress)));
     meter.bar.finish_and_clear();
     done
 }
 
 /// Works on all jobs, on as many threads as there are CPUs, and returns what comes of them in their order.
 pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+    let threads = cpus().min(jobs.len());
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<R>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let work = || {
@@ -117,7 +119,22 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) ->
     done.into_iter().flatten().collect()
 }
 
-fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> {
+/// How many threads can run at once here.
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Does one job; where CPUs are to `spare`, with its observers on threads of their own.
+fn one(job: &Job<'_>, spare: bool, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> {
+    thread::scope(|scope| one_in(scope, job, spare, watch))
+}
+
+fn one_in<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    job: &Job<'_>,
+    spare: bool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Done, Failure> {
     let cpus = job.config.machine.topology.nr_cpus();
     let traces = job.traces.as_deref();
     let perfetto = traces.map(|folder| create(folder, "trace.perfetto-trace")).transpose().map_err(Failure::Output)?;
@@ -133,24 +150,38 @@ fn one(job: &Job<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> 
             .into_diagnostic()
             .wrap_err_with(|| format!("cannot write logs in {}", folder.display()))
     });
-    let mut sink = (
+    let mut perfetto = perfetto.map(|file| Observer::new(scope, PerfettoWriter::with_options(file, &options), spare));
+    let mut ftrace = ftrace.map(|file| {
+        let writer = FtraceWriter::new(file, cpus as u32).with_kernel(&job.kernel);
+        let writer = job.identities.iter().cloned().fold(writer, FtraceWriter::with_identities);
+        Observer::new(scope, writer, spare)
+    });
+    let watchers = (
         (Digest::default(), job.config.debug_at.map(SchedStat::new)),
         Collector::new(cpus),
-        perfetto.map(|file| PerfettoWriter::with_options(file, &options)),
-        ftrace.map(|file| {
-            let writer = FtraceWriter::new(file, cpus as u32).with_kernel(&job.kernel);
-            job.identities.iter().cloned().fold(writer, FtraceWriter::with_identities)
-        }),
         log.transpose().map_err(Failure::Output)?,
         (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
     );
+    let wants_loops = watchers.wants_loops();
+    let mut watchers = Observer::new(scope, watchers, spare);
+    let mut sink = Relay::new(wants_loops, |batch| {
+        let batch = Arc::new(batch);
+        watchers.hear(&batch);
+        if let Some(perfetto) = &mut perfetto {
+            perfetto.hear(&batch);
+        }
+        if let Some(ftrace) = &mut ftrace {
+            ftrace.hear(&batch);
+        }
+    });
     let mut watch = |progress| {
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let outcome =
         vruntime_sim::run_watched(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
-    let ((digest, stat), collector, perfetto, ftrace, log, (detector, analyses)) = sink;
+    let ((digest, stat), collector, log, (detector, analyses)) = watchers.end();
+    let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
@@ -223,5 +254,48 @@ impl Meter {
         let sum = self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
         self.bar.set_position(sum);
         self.bar.set_message(format!("{:.1} s simulated", progress.now as f64 / 1e9));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vruntime_sim::{MachineSpec, parse_topology};
+    use vruntime_workload::program::{Op, Phase, Task};
+
+    use super::*;
+
+    /// Where its observers are makes no difference to what a run leaves behind.
+    #[test]
+    fn observers_on_threads_of_their_own_see_the_same() -> Result<(), Box<dyn std::error::Error>> {
+        let program = Phase::forever(vec![Op::Run { work: 100_000 }, Op::Sleep { time: 200_000 }]);
+        let workload = Workload { tasks: vec![Task::new("t", [program]); 9], ..Workload::default() };
+        let spec = MachineSpec::new(parse_topology("2")?);
+        let config = Config { duration: Some(1_000_000_000), ..Config::new(vruntime_sched::kernel("6.12")?, spec) };
+        let leaves = |spare| {
+            let folder = tempfile::tempdir()?;
+            let job = Job {
+                workload: &workload,
+                config: config.clone(),
+                traces: Some(folder.path().to_owned()),
+                rtapp_log: Some((folder.path().to_owned(), Global::default())),
+                detect: true,
+                analyse: None,
+                overview: false,
+                kernel: "6.12".to_owned(),
+                identities: None,
+            };
+            let done = one(&job, spare, &mut |_| ()).map_err(miette::Report::from)?;
+            let mut files = Vec::new();
+            for entry in fs::read_dir(folder.path())? {
+                let path = entry?.path();
+                files.push((path.file_name().map(ToOwned::to_owned), fs::read(path)?));
+            }
+            files.sort();
+            Ok::<_, Box<dyn std::error::Error>>((format!("{:?} {:x}", done.results, done.digest), files))
+        };
+        let (here, apart) = (leaves(false)?, leaves(true)?);
+        assert!(here.1.len() > 2 && here.1.iter().all(|(_, bytes)| bytes.len() > 1000));
+        assert!(here == apart);
+        Ok(())
     }
 }

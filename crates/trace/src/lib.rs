@@ -21,6 +21,7 @@ mod names;
 mod output;
 pub mod perfetto;
 pub mod read;
+mod relay;
 mod sink;
 
 pub use event::{CPU_IDLE_EXIT, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
@@ -28,6 +29,7 @@ pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
 pub use names::{is_stopper, stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
+pub use relay::{Batch, Relay};
 pub use sink::{
     CpusetInfo, Digest, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo, Totals,
 };

@@ -1,0 +1,57 @@
+//! Observers of a run, on threads of their own where CPUs are to spare. They are told in batches, in order, so what comes of it is the same; and
+//! a batch after the other is quicker even on one thread, for a CPU's caches have no room for the simulator and all its observers.
+
+use std::panic;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use vruntime_trace::{Batch, Sink};
+
+/// So many batches may wait for an observer: then the run waits, so that memory does not grow.
+const BACKLOG: usize = 32;
+
+/// An observer, wherever it is.
+pub(crate) enum Observer<'scope, S> {
+    /// With the run.
+    Here(S),
+    /// On its own thread, which gives it back in the end.
+    Apart(SyncSender<Arc<Batch>>, ScopedJoinHandle<'scope, S>),
+}
+
+impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
+    /// `sink`, on a thread of its own if it is to be `apart`.
+    pub(crate) fn new(scope: &'scope Scope<'scope, '_>, mut sink: S, apart: bool) -> Self {
+        if !apart {
+            return Self::Here(sink);
+        }
+        let (sender, batches) = mpsc::sync_channel::<Arc<Batch>>(BACKLOG);
+        let thread = scope.spawn(move || {
+            for batch in batches {
+                batch.tell(&mut sink);
+            }
+            sink
+        });
+        Self::Apart(sender, thread)
+    }
+
+    pub(crate) fn hear(&mut self, batch: &Arc<Batch>) {
+        match self {
+            Self::Here(sink) => batch.tell(sink),
+            // It only fails if the thread has panicked, and that is heard of in the end.
+            Self::Apart(sender, _) => drop(sender.send(Arc::clone(batch))),
+        }
+    }
+
+    /// The observer, when it has heard everything.
+    pub(crate) fn end(self) -> S {
+        match self {
+            Self::Here(sink) => sink,
+            Self::Apart(sender, thread) => {
+                // That is all.
+                drop(sender);
+                thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+            }
+        }
+    }
+}
