@@ -296,6 +296,55 @@ fn leaving_a_throttled_group_is_the_end_of_waiting() {
     assert_eq!(turns[..2], [(0, 12, 0), (60, 112, 0)]);
 }
 
+/// A period timer that went off in vain stays where it was set to: who comes back before that gets the rest of a period first, and no period
+/// of his own.
+#[test]
+fn a_timer_that_stopped_keeps_its_beat_for_one_period() {
+    let run = |ms| Op::Run { work: ms * MS };
+    let mut job = once("job", vec![run(5), Op::Sleep { time: 145 * MS }, run(30)]);
+    job.settings = Settings { policy: Some(fifo(9)), group: Some(1), ..Settings::default() };
+    let workload = grouped(vec![job.clone()], vec![group("/g", 0, rt(20, 100))]);
+    for kernel in KERNELS {
+        let turns = turns(&workload, &lasting(kernel, "1", 1000));
+        assert_eq!(turns, [(0, 5, 0), (150, 172, 0), (200, 208, 0)], "{kernel}");
+    }
+    // After a whole period it begins anew.
+    job.phases = vec![phase(vec![run(5), Op::Sleep { time: 245 * MS }, run(30)], Repeat::Times(1))].into();
+    let workload = grouped(vec![job], vec![group("/g", 0, rt(20, 100))]);
+    assert_eq!(turns(&workload, &lasting("6.1", "1", 1000)), [(0, 5, 0), (250, 272, 0), (350, 358, 0)]);
+}
+
+/// The end of a period does not charge who runs: what he has run since the last tick counts in the new one.
+#[test]
+fn what_ran_since_the_tick_belongs_to_the_new_period() {
+    let run = |ms| Op::Run { work: ms * MS };
+    let mut job = once("job", vec![run(1), Op::Sleep { time: 79 * MS }, run(60)]);
+    job.settings = Settings { policy: Some(fifo(9)), group: Some(1), ..Settings::default() };
+    let workload = grouped(vec![job], vec![group("/g", 0, rt(19, 98))]);
+    for kernel in KERNELS {
+        let turns = turns(&workload, &lasting(kernel, "1", 1000));
+        assert_eq!(turns[..3], [(0, 1, 0), (80, 116, 0), (196, 216, 0)], "{kernel}");
+    }
+}
+
+/// The task of a throttled group makes its CPU overloaded in all kernels, beside another real-time task: whoever comes there pushes it to a
+/// CPU on which its group still has runtime.
+#[test]
+fn tasks_of_throttled_groups_are_pushed() {
+    let beat = |name: &str, cpu: u32, start: u64| {
+        let ops = vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 95 * MS }];
+        let mut task = starting(pinned(task(name, vec![phase(ops, Repeat::Forever)]), &[cpu]), start * MS);
+        task.settings.policy = Some(fifo(90));
+        task
+    };
+    let tasks = vec![hog("inner", fifo(50), 1), beat("outer0", 0, 40), beat("outer1", 1, 75)];
+    let workload = grouped(tasks, vec![group("/g", 0, rt(20, 100))]);
+    for kernel in KERNELS {
+        let cpu_ms = results(&workload, &lasting(kernel, "2", 3000)).tasks[0].account.cpu_ns / MS;
+        assert!((1150..1250).contains(&cpu_ms), "{kernel}: {cpu_ms} ms, twice 20 of 100");
+    }
+}
+
 /// CPU time of each group, those below included, by CPU and period of the group.
 struct Shares {
     parents: Vec<Option<usize>>,

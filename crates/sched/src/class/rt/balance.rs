@@ -29,7 +29,8 @@ pub(crate) enum Callback {
 /// never moved (0 times in 130 replenishments), 6.12 moved it at nearly every one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overload {
-    /// Up to 6.6: it has two of the class or more, and somebody waits who may go. One that waits for another class stays.
+    /// Up to 6.6: it has two of the class or more, and somebody waits who may go. One that waits for another class stays. Those of throttled
+    /// groups count, and may go.
     Several,
     /// From 6.7 on: somebody waits who may go.
     Waiting,

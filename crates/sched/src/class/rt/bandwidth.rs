@@ -65,8 +65,9 @@ impl RtBandwidth {
         share.then(|| self.lending.get_or_init(new))
     }
 
-    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any multiple of the period,
-    /// or begins now.
+    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any multiple of the period;
+    /// without that it begins now, unless the period is not over in which the timer went off in vain and stopped: what it was set to then
+    /// still holds (`hrtimer_forward`).
     ///
     /// From 6.1 on it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
     pub(super) fn start<P: Policy>(
@@ -83,6 +84,7 @@ impl RtBandwidth {
         let now = rq.clock.now();
         let unseen = self.unseen.load(Relaxed) && self.unseen.swap(false, Relaxed);
         let ends = match phase {
+            None if self.ends.load(Relaxed) > now => self.ends.load(Relaxed),
             None if unseen && shared.config.balancer >= Balancer::V6_1 => now,
             None => now + period,
             Some(phase) => now + period - (now + period - phase % period) % period,
@@ -108,13 +110,12 @@ impl RtBandwidth {
 
     /// The timer has done its work: when it is to go off next, if it is needed.
     pub(super) fn next(&self, overrun: u64, period: u64, needed: bool) -> Option<u64> {
-        if !needed {
-            self.active.store(false, Relaxed);
-            return None;
-        }
         let ends = self.ends.load(Relaxed) + overrun * period;
         self.ends.store(ends, Relaxed);
-        Some(ends)
+        if !needed {
+            self.active.store(false, Relaxed);
+        }
+        needed.then_some(ends)
     }
 
     /// A CPU neither lends nor borrows from now on, for it is offline; each has `runtime`.
@@ -278,8 +279,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             if rq.rt.nr_running > 0 || rq.rt.rt_time > 0 {
+                // Who runs is not charged: what he has run since the tick counts in the new period.
                 rq.update_clock(self.now);
-                super::update_curr(&mut rq, shared);
                 needed |= replenish(&mut rq, shared, runtime, overrun);
                 settle(&mut rq, shared, self.host);
             }

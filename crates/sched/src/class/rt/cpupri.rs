@@ -105,7 +105,7 @@ impl Cpupri {
     /// Whether a CPU has tasks for others.
     #[inline]
     pub(super) fn offers(&self, rt: &RtRq) -> bool {
-        rt.pushable != 0 && self.overload.offers(rt.nr_running)
+        rt.pushable != 0 && self.overload.offers(rt.nr_total)
     }
 
     /// Whether what is published of a CPU is what is there.

@@ -537,8 +537,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             let this = rq.rt.groups.as_ref().and_then(|groups| groups.rq(group));
             if this.is_some_and(|this| this.time > 0 || this.nr_running() > 0) {
+                // As in the machine's own period, who runs is not charged.
                 rq.update_clock(self.now);
-                super::update_curr(&mut rq, shared);
                 needed |= replenish(&mut rq, shared, group, overrun);
                 settle(&mut rq, shared, self.host);
             }

@@ -87,8 +87,10 @@ pub struct RtRq {
     queues: Option<Box<Queues>>,
     /// Which queues have pushable tasks, a bit each.
     pushable: u128,
-    /// Tasks of the class, the running one included, throttled or not.
+    /// Tasks of the class, the running one included, throttled or not; with groups without those of throttled ones.
     nr_running: u32,
+    /// The same, with those of throttled groups (`rt_nr_total`).
+    nr_total: u32,
     /// How often a task became pushable.
     pushed: u64,
     /// The class has used up what it may have of this CPU: nobody of it runs until the period ends.
@@ -215,6 +217,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
             rq.nr_running += 1;
         }
     }
+    rq.rt.nr_total += 1;
     rq.tasks[index].on_rq = true;
     rq.tasks[index].state = TaskState::Runnable;
     rq.higher = true;
@@ -238,6 +241,7 @@ pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32)
             rq.nr_running -= 1;
         }
     }
+    rq.rt.nr_total -= 1;
     rq.tasks[index].on_rq = false;
     shared.rt.publish(rq.cpu, &rq.rt);
 }
@@ -497,7 +501,8 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     }
     let of_class = |(_, task): &(u32, &Task<P>)| task.kind == ClassKind::Rt && task.on_rq;
     let queued = rq.tasks.iter().filter(of_class).count() as u32;
-    if listed != queued || (rq.rt.groups.is_none() && queued != rq.rt.nr_running) {
+    let counted = queued == rq.rt.nr_total && (rq.rt.groups.is_some() || queued == rq.rt.nr_running);
+    if listed != queued || !counted {
         return wrong("real-time tasks queued, listed and counted are not as many");
     }
     let waits =
