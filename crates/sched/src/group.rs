@@ -111,8 +111,8 @@ impl TaskGroup {
         self.pool.get()
     }
 
-    /// Its pool, made if need be for `id`, which it is.
-    pub(crate) fn pool_or_new(&self, kind: Throttle, id: GroupId) -> &Mutex<Pool> {
-        self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(kind, id))))
+    /// Its pool, made if need be for `id`, which it is, with that phase of its periods.
+    pub(crate) fn pool_or_new(&self, kind: Throttle, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
+        self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(kind, id, phase))))
     }
 }

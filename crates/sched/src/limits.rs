@@ -21,7 +21,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if group == GroupId::ROOT || (limit.is_none() && shared.group(group).pool().is_none()) {
             return;
         }
-        let pool = shared.group(group).pool_or_new(shared.config.throttle, group);
+        let pool = shared.group(group).pool_or_new(shared.config.throttle, group, shared.config.cfs_period_phase_ns);
         let arm = pool.lock().set(limit, self.now);
         if arm.is_some() {
             self.host.arm(Timer::GroupPeriod(group), arm);

@@ -109,6 +109,10 @@ pub struct Config<T> {
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
     /// been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
+    /// When the periods of limits on fair groups begin, on a machine that has been up for a while, nanoseconds: up to 6.3 those of all groups
+    /// so long after any multiple of the period; since then each group's somewhere else, of which this is the dice. `None`: with the run; since
+    /// 6.4 where the group's number says.
+    pub cfs_period_phase_ns: Option<u64>,
     /// How cpusets behave.
     pub cpusets: Rules,
     /// CPUs that are isolated from the beginning (`isolcpus=domain,...`), not all.
@@ -138,6 +142,7 @@ impl Config<Knobs> {
             preemption: Preemption::Eager,
             grub: kernel.grub,
             rt_period_phase_ns: None,
+            cfs_period_phase_ns: None,
             cpusets: kernel.cpusets,
             isolated: CpuMask::new(),
             energy: None,
@@ -165,6 +170,7 @@ impl Config<Knobs> {
             preemption: self.preemption,
             grub: self.grub,
             rt_period_phase_ns: self.rt_period_phase_ns,
+            cfs_period_phase_ns: self.cfs_period_phase_ns,
             cpusets: self.cpusets,
             isolated: self.isolated,
             energy: self.energy,

@@ -209,6 +209,8 @@ where
         // while: when a workload begins a period is under way.
         let period = scheduler.tunables.rt_period_ns;
         scheduler.rt_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0x3c6e_f372_fe94_f82b).below(period));
+        // Periods of limits are counted from the machine's start or from the group's, not from the workload's.
+        scheduler.cfs_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0xa54f_f53a_5f1d_36f1).below(1 << 40));
     }
     let limited = |change: &Change| matches!(change.what, Changed::Group { to: GroupChange { rt: Some(_), .. }, .. });
     let limits_rt = workload.groups.iter().any(|group| group.rt.is_some()) || workload.changes.iter().any(limited);

@@ -6,6 +6,7 @@ use core::num::NonZeroI32;
 
 use super::bandwidth::Local;
 use super::leaves::Leaves;
+use super::load::TG_UPDATE_NS;
 use super::pelt::Avg;
 use super::quiet::Quiet;
 use super::timeline::{Ticket, Timeline};
@@ -193,6 +194,7 @@ pub struct CfsRq {
 
     /// What it has added to the group's load average.
     pub(crate) tg_load_avg_contrib: u64,
+    /// When that was; at first long ago, so that it does so at once.
     pub(crate) last_tg_update: u64,
     /// Its load as a part of the root's (`h_load`), and in which tick it was computed: when that began, and 1.
     pub(crate) h_load: u64,
@@ -234,7 +236,7 @@ impl CfsRq {
             avg: Avg::default(),
             removed: Removed::default(),
             tg_load_avg_contrib: 0,
-            last_tg_update: 0,
+            last_tg_update: TG_UPDATE_NS.wrapping_neg(),
             propagate: false,
             prop_runnable_sum: 0,
             h_load: 0,

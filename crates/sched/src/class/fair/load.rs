@@ -14,7 +14,7 @@ use crate::tunables::Tunables;
 use crate::weight::{self, MIN_SHARES};
 
 /// A group's load average is passed on to the other CPUs at most this often, nanoseconds.
-const TG_UPDATE_NS: u64 = 1_000_000;
+pub(super) const TG_UPDATE_NS: u64 = 1_000_000;
 
 /// A change of a task's utilisation below this, 1 %, is noise to its estimate.
 const UTIL_EST_MARGIN: u64 = 1024 / 100;

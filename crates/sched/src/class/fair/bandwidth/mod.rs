@@ -113,12 +113,16 @@ impl Local {
     }
 }
 
-/// A pool for `group`. Since 6.4 periods of different groups do not begin at the same instant: the kernel throws dice for
-/// the first, here the group's number decides.
-pub(crate) fn new_pool(kind: Throttle, group: GroupId) -> Pool {
+/// A pool for `group`, with [`cfs_period_phase_ns`](crate::shared::Config::cfs_period_phase_ns). Since 6.4 periods of different groups do not
+/// begin at the same instant: the kernel throws dice for each group, here its number decides.
+pub(crate) fn new_pool(kind: Throttle, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-    let spread = (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32;
-    Pool::new(if kind == Throttle::V6_1 { 0 } else { spread })
+    Pool::new(match (kind, phase) {
+        (Throttle::V6_1, phase) => phase.unwrap_or(0),
+        (_, None) => (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32,
+        // Up to 18 minutes: far more than any period.
+        (_, Some(phase)) => (phase ^ u64::from(group.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24,
+    })
 }
 
 /// Calls from the hot paths: each is a look at one flag of a CPU that has no group with a limit.

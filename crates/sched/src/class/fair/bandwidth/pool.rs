@@ -152,6 +152,8 @@ pub(crate) struct Pool {
     /// Nobody has taken anything since the period began.
     idle: bool,
     period_active: bool,
+    /// Where the beat of periods is, before the timer has run at all.
+    phase: Option<u64>,
     /// When the period ends; while the timer does not run, what the beat of periods is counted from.
     expires: u64,
     slack_started: bool,
@@ -161,15 +163,16 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Without a limit. Periods will begin `offset` after a multiple of their length.
-    pub(crate) fn new(offset: u64) -> Self {
+    /// Without a limit. Periods will begin `phase` after a multiple of their length.
+    pub(crate) fn new(phase: u64) -> Self {
         Self {
             limit: None,
             runtime: 0,
             runtime_snap: 0,
             idle: false,
             period_active: false,
-            expires: offset,
+            phase: Some(phase),
+            expires: 0,
             slack_started: false,
             waiting: Vec::new(),
             stat: BandwidthStat::default(),
@@ -208,6 +211,9 @@ impl Pool {
             return None;
         }
         self.period_active = true;
+        if let Some(phase) = self.phase.take() {
+            self.expires = phase % limit.period;
+        }
         self.forward(now, limit.period);
         Some(self.expires)
     }

@@ -1,0 +1,68 @@
+//! Groups of the fair class: what holds from the first moment of a run, and where the periods of limits begin.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, Running};
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+fn groups(max: Option<Bandwidth>) -> Vec<Group> {
+    let group = |path: &str| Group { path: path.to_owned(), parent: Some(0), max, ..Group::default() };
+    vec![Group { path: "/".to_owned(), ..Group::default() }, group("/a"), group("/b")]
+}
+
+fn of_group(mut task: Task, group: usize) -> Task {
+    task.settings.group = Some(group);
+    task
+}
+
+/// When a task of `/b` came to a CPU, nanoseconds since `start`: alone in its group on CPU 0 beside four of `/a` on four CPUs.
+fn turns_of_b(kernel: &str, start: u64) -> Vec<u64> {
+    let hog = |name: &str| starting(once(name, vec![Op::Run { work: 1000 * MS }]), start);
+    let mut tasks = vec![of_group(hog("a"), 1); 4];
+    tasks.push(of_group(pinned(hog("b"), &[0]), 2));
+    let workload = Workload { groups: groups(None), ..workload(tasks) };
+    let mut log = Log::default();
+    simulate(&workload, &Config { duration: Some(start + 40 * MS), ..exact(kernel, "4") }, &mut log).unwrap();
+    let b = log.of("b");
+    let turn = |at, event| match event {
+        Event::Switch { next: Running::Task(task), .. } if task == b => Some(at - start),
+        _ => None,
+    };
+    log.pick(turn)
+}
+
+/// Since 6.7 a group's load is passed on to other CPUs once in a millisecond; of a new group at once, in the first millisecond of a run as
+/// in any other.
+#[test]
+fn the_first_millisecond_is_as_any_other() {
+    for kernel in ["6.1", "6.12", "6.18"] {
+        assert_eq!(turns_of_b(kernel, 0), turns_of_b(kernel, 100 * MS), "{kernel}");
+    }
+}
+
+/// How long one request of 30 ms takes in a group that has 20 of 100 ms.
+fn request(kernel: &str, period: u64, seed: u64) -> u64 {
+    let max = Bandwidth { quota: period / 5, period, burst: 0 };
+    let task = of_group(once("request", vec![Op::Run { work: period * 3 / 10 }]), 1);
+    let workload = Workload { groups: groups(Some(max)), ..workload(vec![task]) };
+    let mut log = Log::default();
+    simulate(&workload, &Config { seed, ..exact(kernel, "1") }, &mut log).unwrap();
+    log.exit("request").unwrap()
+}
+
+/// Periods do not begin with the workload: the timer keeps the beat of the machine's start, or of the group's. What is left of the first one
+/// decides whether a request waits for one more, not at all, or for a moment.
+#[test]
+fn a_request_comes_at_any_moment_of_a_period() {
+    for (kernel, period) in [("3.10", 100 * MS), ("6.1", 100 * MS), ("6.12", 100 * MS), ("6.18", 100 * MS)] {
+        let mut times: Vec<u64> = (1..=40).map(|seed| request(kernel, period, seed) * 100 / period).collect();
+        times.sort_unstable();
+        // Percents of a period: seven tenths of all wait, up to eight tenths of a period, each as likely.
+        assert!(times[0] < 36 && times[39] > 95 && times[39] < 125, "{kernel}: {times:?}");
+        assert!((48..92).contains(&times[20]), "{kernel}: {times:?}");
+    }
+    // Without a seed they begin with the run up to 6.3: nobody has to wait longer.
+    assert!(request("6.1", 100 * MS, 0) > 106 * MS);
+}
