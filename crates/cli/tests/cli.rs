@@ -117,14 +117,18 @@ fn the_scheduler_can_be_looked_at() {
         (
             "6.1",
             "sysctl_sched_idle_min_granularity .MIN_vruntime .min_vruntime .util_est_enqueued tree-key",
-            "slice eligible",
+            "slice eligible group-path",
         ),
         (
             "6.6",
             "base_slice .left_vruntime .min_vruntime .h_nr_running .throttle_count",
             "left_deadline latency .h_nr_queued",
         ),
-        ("6.12", ".left_deadline .min_vruntime .idle_h_nr_running .throttled", "zero_vruntime util_est_enqueued"),
+        (
+            "6.12",
+            ".left_deadline .zero_vruntime .nr_running .h_nr_runnable .h_nr_queued .h_nr_delayed .idle_h_nr_running .throttled",
+            "min_vruntime .h_nr_running util_est_enqueued",
+        ),
         ("6.18", ".zero_vruntime .h_nr_runnable .h_nr_queued .h_nr_idle .throttled", "min_vruntime .h_nr_running"),
     ] {
         let text = well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms"]);
