@@ -1,8 +1,10 @@
-# What can be made here. Each target sets up what it needs by itself, on a machine that has only Rust (rustup or
-# Debian's), Python and apt; the network is needed for crates.io alone.
+# What can be made here. Each target sets up what it needs by itself, on a machine that has Rust 1.88 or later (rustup; Debian 12's
+# is too old) and apt. What is missing is installed with apt, with sudo if need be: gcc and libc6-dev, rustfmt and clippy (by rustup
+# where there is one); for `make test` also rt-app and Chromium, and where there is a nightly toolchain g++ and cargo-fuzz. The
+# network is needed for these and for crates.io.
 #
 #   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; leaves demo-out/
-#   make test    everything CI checks: formatting, clippy, documentation, all tests, the fuzzers' corpus
+#   make test    formatting, clippy, documentation, all tests, the fuzzers' corpus; CI (.ci/run) runs this and then the demo
 #   make bench   the benchmarks
 #   make pgo     target/pgo/vruntime: the command, built for speed from a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
@@ -24,7 +26,7 @@ help:
 # A linker is all that Rust itself does not bring; formatter and linter are rustup components or Debian packages.
 setup:
 	@command -v cc >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y gcc libc6-dev; }
-	@$(CARGO) --version >/dev/null || { echo "Rust is needed: https://rustup.rs, or apt-get install cargo"; exit 1; }
+	@$(CARGO) --version >/dev/null || { echo "Rust 1.88 or later is needed: https://rustup.rs"; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt || $(SUDO) apt-get install -y rustfmt
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy || $(SUDO) apt-get install -y rust-clippy
 

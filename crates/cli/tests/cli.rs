@@ -117,14 +117,18 @@ fn the_scheduler_can_be_looked_at() {
         (
             "6.1",
             "sysctl_sched_idle_min_granularity .MIN_vruntime .min_vruntime .util_est_enqueued tree-key",
-            "slice eligible",
+            "slice eligible group-path",
         ),
         (
             "6.6",
             "base_slice .left_vruntime .min_vruntime .h_nr_running .throttle_count",
             "left_deadline latency .h_nr_queued",
         ),
-        ("6.12", ".left_deadline .min_vruntime .idle_h_nr_running .throttled", "zero_vruntime util_est_enqueued"),
+        (
+            "6.12",
+            ".left_deadline .zero_vruntime .nr_running .h_nr_runnable .h_nr_queued .h_nr_delayed .idle_h_nr_running .throttled",
+            "min_vruntime .h_nr_running util_est_enqueued",
+        ),
         ("6.18", ".zero_vruntime .h_nr_runnable .h_nr_queued .h_nr_idle .throttled", "min_vruntime .h_nr_running"),
     ] {
         let text = well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms"]);
@@ -257,7 +261,7 @@ fn kernels_before_groups() {
     assert!(old.contains("no features to switch") && !old.contains("RUN_TO_PARITY"), "{old}");
     let first = well(&["kernels", "--features", "2.6.23"]);
     assert!(first.contains("SLEEPER_LOAD_AVG") && first.contains("sched_granularity_ns"), "{first}");
-    assert!(!first.contains("fair_server"), "{first}");
+    assert!(!first.contains("fair_server") && first.contains("sched_wakeup_granularity_ns"), "{first}");
 }
 
 #[test]
@@ -360,6 +364,15 @@ fn features_are_told_with_the_kernels_that_have_them() {
     assert!(all.contains("GENTLE_FAIR_SLEEPERS") && all.contains("3.10 to 6.1 "), "{all}");
     let one = well(&["kernels", "--features", "6.12"]);
     assert!(one.contains("RUN_TO_PARITY") && !one.contains("GENTLE_FAIR_SLEEPERS"), "{one}");
+    // Each tunable once, though it can be set by the name of its sysctl, too.
+    for kernel in ["3.10", "3.12", "3.17", "3.18", "6.1"] {
+        let listed = well(&["kernels", "--features", kernel]);
+        assert!(
+            listed.contains("\nwakeup_granularity_ns ") && !listed.contains("sched_wakeup_granularity_ns"),
+            "{listed}"
+        );
+        assert!(!listed.contains("2.6.23:"), "{listed}");
+    }
     let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "1ms", "--feature"];
     let note = |feature| text(&vruntime(&[&run[..], &[feature]].concat()).stderr);
     assert!(note("NO_GENTLE_FAIR_SLEEPERS").contains("Linux 6.12 has no GENTLE_FAIR_SLEEPERS: 3.10 to 6.1 do"));

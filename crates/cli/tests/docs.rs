@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
+#[path = "docs/replayed.rs"]
+mod replayed;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 

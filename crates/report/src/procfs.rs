@@ -118,8 +118,8 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
         " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
          switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path"
     } else {
-        " S            task   PID         tree-key  switches  prio        wait-time         sum-exec        sum-sleep       \
-         sum-block  node   group-id  group-path"
+        // The kernel names none of the columns behind the third time, and the line below ends with the names.
+        " S            task   PID         tree-key  switches  prio     wait-time             sum-exec        sum-sleep"
     };
     let _ = writeln!(text, "\nrunnable tasks:\n{head}\n{}", "-".repeat(head.len()));
     for task in &cpu.tasks {
@@ -151,16 +151,9 @@ fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDe
             ("right_vruntime", right),
             ("spread", spread),
         ],
-        Names::V6_12 => &[
-            ("left_deadline", left_deadline),
-            ("left_vruntime", left),
-            ("min_vruntime", cfs.min_vruntime),
-            ("avg_vruntime", cfs.avg_vruntime),
-            ("right_vruntime", right),
-            ("spread", spread),
-        ],
-        // The origin of the sums is moved along with the average; where the simulator has it concerns nobody.
-        Names::V6_18 => &[
+        // The origin of the sums is moved along with the average; where the simulator has it concerns nobody. Stable releases of
+        // 6.12 have it, too (6.12.117).
+        Names::V6_12 | Names::V6_18 => &[
             ("left_deadline", left_deadline),
             ("left_vruntime", left),
             ("zero_vruntime", cfs.avg_vruntime),
@@ -178,17 +171,24 @@ fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsD
     of_time(text, names, cfs, first);
     let (nr, queued) = (u64::from(cfs.nr_queued), u64::from(cfs.h_nr_queued));
     let (idle, h_idle) = (u64::from(cfs.nr_idle), u64::from(cfs.h_nr_idle));
+    let runnable = u64::from(cfs.h_nr_runnable);
     let counts: &[(&str, u64)] = match names {
         Names::Early | Names::V3 => &[("nr_running", nr)],
-        Names::V6_1 | Names::V6_6 | Names::V6_12 => {
+        Names::V6_1 | Names::V6_6 => {
             &[("nr_running", nr), ("h_nr_running", queued), ("idle_nr_running", idle), ("idle_h_nr_running", h_idle)]
         }
-        Names::V6_18 => &[
-            ("nr_queued", nr),
-            ("h_nr_runnable", u64::from(cfs.h_nr_runnable)),
+        // As in 6.12.117; the release of 6.12 counted as 6.6 does.
+        Names::V6_12 => &[
+            ("nr_running", nr),
+            ("h_nr_runnable", runnable),
             ("h_nr_queued", queued),
-            ("h_nr_idle", h_idle),
+            ("h_nr_delayed", queued.saturating_sub(runnable)),
+            ("idle_nr_running", idle),
+            ("idle_h_nr_running", h_idle),
         ],
+        Names::V6_18 => {
+            &[("nr_queued", nr), ("h_nr_runnable", runnable), ("h_nr_queued", queued), ("h_nr_idle", h_idle)]
+        }
     };
     for &(name, value) in counts {
         line(text, name, value);
@@ -250,7 +250,7 @@ fn row(names: Names, cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &
     let name: String = printable(stat.task_name(task.id)).chars().take(15).collect();
     if names < Names::V6_6 {
         return format!(
-            "{}{name:>16} {:>5} {} {:>9} {:>5} {} {} {} {}   0      {}        {path}",
+            "{}{name:>16} {:>5} {} {:>9} {:>5} {} {} {} {} 0 {} {path}",
             state(cpu, task),
             task_pid(task.id),
             wide(se.vruntime),

@@ -182,8 +182,8 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// vruntime of the last entity in the tree.
     pub right_vruntime: Option<i64>,
-    /// Where the queue's virtual time is (`min_vruntime`): the least vruntime of what is queued, CFS: that never goes back. 6.18 has the
-    /// average instead (`zero_vruntime`, which follows it).
+    /// Where the queue's virtual time is (`min_vruntime`): the least vruntime of what is queued, CFS: that never goes back. 6.12 and 6.18 have
+    /// the average instead (`zero_vruntime`, which follows it).
     pub min_vruntime: i64,
     /// The weighted average; CFS keeps none and shows `min_vruntime`.
     pub avg_vruntime: i64,

@@ -489,7 +489,7 @@ fn bad_parameters_name_their_limit() {
 }
 
 /// From 6.12 on the fair server: under a real-time hog fair tasks get 50 ms a second, first when only just enough is left of the
-/// first second, then at the beginning of each.
+/// first second, then at the same place of each: without costs nobody runs after the tick that ends a turn.
 #[test]
 fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);

@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use vruntime_report::grid;
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
-use vruntime_sched::kernels::{TUNABLES, has_feature};
+use vruntime_sched::kernels::has_feature;
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
@@ -68,17 +68,17 @@ fn features(name: &str) -> miette::Result<String> {
 fn tunables(kernel: &Kernel) -> String {
     let sizes = [1, 2, 4, 8, 64];
     let knobs = sizes.map(|cpus| kernel.tunables(cpus, 250));
-    let names = || TUNABLES.iter().filter(|(name, _)| kernel.has_tunable(name));
+    let names = || kernel.own_tunables();
     let values = |name: &str| knobs.each_ref().map(|knobs| value(knobs, name).to_string());
     let grows = |name: &str| values(name).iter().any(|other| *other != values(name)[0]);
     let lines = names().map(|(name, what)| {
         let value = if grows(name) { "below".to_owned() } else { values(name)[0].clone() };
-        vec![(*name).to_owned(), value, (*what).to_owned()]
+        vec![name.to_owned(), value, what.to_owned()]
     });
     let mut text = grid(&["tunable (--set)", "value", "what"], 3, lines);
     let lines: Vec<Vec<String>> = names()
         .filter(|(name, _)| grows(name))
-        .map(|(name, _)| [vec![(*name).to_owned()], values(name).to_vec()].concat())
+        .map(|(name, _)| [vec![name.to_owned()], values(name).to_vec()].concat())
         .collect();
     if !lines.is_empty() {
         let head = sizes.map(|cpus| if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") });

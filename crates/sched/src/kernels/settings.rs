@@ -135,6 +135,19 @@ impl Kernel {
         SYSCTLS.iter().find(|(sysctl, _)| *sysctl == name).map_or(name, |(_, file)| file)
     }
 
+    /// The kernel's tunables, as rows of [`TUNABLES`]: each once, under the name that [`set`](Self::set) has it by.
+    ///
+    /// ```
+    /// let kernel = vruntime_sched::kernel("6.1").unwrap();
+    /// let names: Vec<&str> = kernel.own_tunables().map(|(name, _)| name).collect();
+    /// assert!(names.contains(&"wakeup_granularity_ns"));
+    /// // Its sysctl, which the first CFS has as a tunable of its own.
+    /// assert!(kernel.has_tunable("sched_wakeup_granularity_ns") && !names.contains(&"sched_wakeup_granularity_ns"));
+    /// ```
+    pub fn own_tunables(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        TUNABLES.iter().copied().filter(|(name, _)| has(self.name, self.policy, self.rt_limit, name))
+    }
+
     /// Whether the kernel has a tunable, by its kernel name.
     pub fn has_tunable(&self, name: &str) -> bool {
         let name = self.tunable_name(name);

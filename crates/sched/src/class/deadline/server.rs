@@ -4,7 +4,9 @@
 //! It is *deferred*: it becomes active when the fair class has tasks, but then first waits until it could only just have its
 //! runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off its runtime; if
 //! that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve, and real-time tasks
-//! lose nothing otherwise. Once it had to run, it does so at the beginning of each period, as long as the starvation lasts.
+//! lose nothing otherwise. Once it had to run, its period begins there, and it runs at the beginning of each as long as the starvation lasts. What
+//! a fair task still runs after the tick that throttled the server counts as got without it: then a new period begins with its deferral, and the
+//! next turn comes 950 ms after the end of the last.
 //!
 //! When the last fair task has gone nothing happens until it is the server's turn, which finds nobody and stops (as its stable releases do,
 //! 6.12.117).
@@ -206,7 +208,8 @@ mod tests {
         rq.server_timer(&env(ms))
     }
 
-    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the beginning of each period.
+    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the beginning of each period of its own, which
+    /// begin at 950 ms.
     #[test]
     fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
         let mut rq = cpu();

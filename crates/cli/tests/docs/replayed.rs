@@ -1,0 +1,177 @@
+//! The figures of docs/replay.md that are no lines of the command's: they are computed again and looked for on the page.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use super::{root, skip};
+
+fn well(arguments: &[&str]) -> Vec<u8> {
+    let output = Command::cargo_bin("vruntime").expect("cargo has built it").args(arguments).output().expect("it runs");
+    // 2: traces that are compared are not alike.
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 2)), "{arguments:?}: {told}");
+    output.stdout
+}
+
+fn replayed(trace: &str, seed: u32, more: &[&str]) -> Value {
+    let seed = seed.to_string();
+    let run = ["replay", trace, "--costs", "vm", "--as-recorded", "--json", "--seed", &seed];
+    serde_json::from_slice(&well(&[&run[..], more].concat())).expect("it prints JSON")
+}
+
+/// How much of the recording `diff` finds in the replay in the same order, as the page writes it.
+fn alike(trace: &str, more: &[&str]) -> [String; 2] {
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("a name in UTF-8");
+    well(&[&["replay", trace, "--costs", "vm", "--as-recorded", "--out", out], more].concat());
+    let text = folder.path().join("replayed/trace.txt");
+    let told = well(&["diff", trace, text.to_str().expect("a name in UTF-8"), "--json"]);
+    let cpus: Value = serde_json::from_slice(&told).expect("it prints JSON");
+    [0, 1].map(|cpu| {
+        let events = cpus[cpu]["events"].as_array().expect("of both").iter().filter_map(Value::as_f64);
+        format!("{:.0} %", cpus[cpu]["alike"].as_f64().expect("a count") * 100.0 / events.fold(1.0, f64::max))
+    })
+}
+
+/// Tasks by name without the number, in the order of the table, and what `run` ("recorded", "replayed") has of them.
+fn of_tasks(json: &Value, run: &str, field: &str) -> Vec<(String, f64)> {
+    let tasks = json["tasks"].as_array().expect("a table of tasks").iter();
+    let name =
+        |task: &Value| task["name"].as_str().and_then(|name| name.rsplit_once('-')).map(|(name, _)| name.to_owned());
+    tasks.filter_map(|task| Some((name(task)?, task[run][field].as_f64()?))).collect()
+}
+
+fn shares(json: &Value) -> Vec<(String, f64)> {
+    let all = json["duration_ns"]["replayed"].as_f64().expect("a length");
+    of_tasks(json, "replayed", "cpu_ns").into_iter().map(|(name, ns)| (name, 100.0 * ns / all)).collect()
+}
+
+fn range(values: &[f64], digits: usize) -> String {
+    let [least, most] = [f64::min, f64::max].map(|pick| values.iter().copied().reduce(pick).expect("there are some"));
+    let [least, most] = [least, most].map(|value| format!("{value:.digits$}"));
+    if least == most { least } else { format!("{least} to {most}") }
+}
+
+/// What is not on the page.
+#[derive(Default)]
+struct Page {
+    text: String,
+    stale: Vec<String>,
+}
+
+impl Page {
+    fn open() -> Self {
+        let text = std::fs::read_to_string(root().join("docs/replay.md")).expect("a document is text");
+        Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), stale: Vec::new() }
+    }
+
+    fn has(&mut self, figures: String) {
+        if !self.text.contains(&figures) {
+            self.stale.push(figures);
+        }
+    }
+
+    fn check(self) {
+        assert!(self.stale.is_empty(), "docs/replay.md does not say:\n{}", self.stale.join("\n"));
+    }
+}
+
+#[test]
+fn figures_of_groups() {
+    let mut page = Page::open();
+    let data = root().join("crates/cli/tests/data");
+    let [trace, cgroups] = ["groups.pftrace", "groups-cgroups.txt"].map(|file| data.join(file).display().to_string());
+    let with: &[&str] = &["--cgroups", &cgroups];
+    for (more, first, all) in
+        [(with, Some("with `--cgroups`, seed 1"), "seeds 1 to 5"), (&[], None, "without, seeds 1 to 5")]
+    {
+        let mut seen: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for seed in 1..=5 {
+            for (name, share) in shares(&replayed(&trace, seed, more)) {
+                seen.entry(name).or_default().push(share);
+            }
+        }
+        let row = |head: &str, what: fn(&[f64]) -> String| {
+            let columns = ["web1", "web2", "job1", "job2", "capped", "mover"].map(|name| what(&seen[name]));
+            format!("| {head} | {} |", columns.join(" | "))
+        };
+        page.has(row(all, |shares| range(shares, 1)));
+        if let Some(first) = first {
+            page.has(row(first, |shares| format!("{:.1}", shares[0])));
+        }
+    }
+    let [plain, grouped] = [&[][..], with].map(|more| alike(&trace, more).join(" and "));
+    page.has(format!("groups.pftrace`: {plain}; with its `--cgroups` {grouped})"));
+    page.check();
+}
+
+#[test]
+fn figures_of_nice_and_mix() {
+    let [nice, mix] =
+        ["nice", "mix"].map(|which| root().join(format!("../shared/traces/own-618-2cpu-{which}.script.txt")));
+    if ![&nice, &mix].into_iter().all(|path: &PathBuf| path.exists()) {
+        skip::skip("there is no ../shared/traces/own-618-2cpu-*.script.txt");
+        return;
+    }
+    let [nice, mix] = [nice, mix].map(|path| path.display().to_string());
+    let mut page = Page::open();
+    let [a, b] = alike(&nice, &[]);
+    let [plain, grouped] = [&[][..], &["--autogroup"]].map(|more| alike(&mix, more).join(" and "));
+    page.has(format!("nice {a} on CPU 0 and {b} on CPU 1, mix {plain} (with `--autogroup` {grouped})"));
+    let list = |all: &[(String, f64)], digits: usize, count: usize| {
+        all[..count].iter().map(|(_, value)| format!("{value:.digits$}")).collect::<Vec<_>>().join(", ")
+    };
+    for (trace, more, tasks) in [(&nice, &[][..], 4), (&mix, &["--autogroup"], 6)] {
+        let json = replayed(trace, 1, more);
+        page.has(format!("| {} |", list(&shares(&json), 2, tasks)));
+        page.has(format!("| {} |", list(&of_tasks(&json, "replayed", "switches"), 0, tasks)));
+        if tasks == 6 {
+            // Of those that sleep, in ms.
+            for field in ["wakeup_latency_p50_ns", "wakeup_latency_p99_ns"] {
+                let all = of_tasks(&json, "replayed", field).into_iter().skip(2).map(|(name, ns)| (name, ns / 1e6));
+                page.has(format!("| {} |", list(&all.collect::<Vec<_>>(), 2, 4)));
+            }
+        }
+    }
+    // Cells within 2 % of CPU time, 20 % or 100 us of latencies; and ranges.
+    let (mut cells, mut seen) = (Vec::new(), BTreeMap::<(&str, String), Vec<f64>>::new());
+    for seed in 1..=10 {
+        let json = replayed(&mix, seed, &["--autogroup"]);
+        let mut within = 0.0;
+        for (field, part, least) in
+            [("cpu_ns", 0.02, 0.0), ("wakeup_latency_p50_ns", 0.2, 1e5), ("wakeup_latency_p99_ns", 0.2, 1e5)]
+        {
+            let [recorded, replayed] = ["recorded", "replayed"].map(|run| of_tasks(&json, run, field));
+            for ((name, there), (_, here)) in recorded.into_iter().zip(replayed).take(6) {
+                let spins = name.starts_with("spin");
+                if !(spins && field != "cpu_ns") && (here - there).abs() <= f64::max(part * there, least) {
+                    within += 1.0;
+                }
+                seen.entry((field, name)).or_default().push(here);
+            }
+        }
+        cells.push(within);
+    }
+    cells.sort_by(f64::total_cmp);
+    let mean = cells.iter().sum::<f64>() / 10.0;
+    page.has(format!("| {}, {}, {} | {mean:.1} |", cells[0], f64::midpoint(cells[4], cells[5]), cells[9]));
+    // CPU time of 3 s, latencies in ms.
+    for (head, name, field, unit, digits) in [
+        ("spin_n0, CPU %", "spin_n0", "cpu_ns", 3e7, 1),
+        ("each peri, CPU %", "peri", "cpu_ns", 3e7, 1),
+        ("each slp, CPU %", "slp", "cpu_ns", 3e7, 1),
+        ("each peri, p50, ms", "peri", "wakeup_latency_p50_ns", 1e6, 2),
+        ("each peri, p99, ms", "peri", "wakeup_latency_p99_ns", 1e6, 2),
+    ] {
+        let values: Vec<f64> = seen[&(field, name.to_owned())].iter().map(|value| value / unit).collect();
+        let range = range(&values, digits);
+        let row = page.text.split_once(&format!("| {head} | ")).map_or("", |(_, rest)| rest);
+        if row.split(" |").nth(4).map(str::trim) != Some(&range) {
+            page.stale.push(format!("{head}: replays {range}"));
+        }
+    }
+    page.check();
+}
