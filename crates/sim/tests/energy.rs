@@ -4,7 +4,7 @@ mod support;
 
 use support::*;
 use vruntime_sched::energy::{EnergyError, EnergyModel, PerfDomain, PerfState};
-use vruntime_sched::event::Event;
+use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::CpuId;
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, Governor};
 use vruntime_sim::{Config, Error, Outcome};
@@ -183,4 +183,71 @@ fn a_model_of_another_machine_is_refused() {
     config.machine.energy.as_mut().unwrap().domains[1].cpus.pop();
     let refused = simulate(&workload(vec![once("t", vec![run(1)])]), &config, &mut NoSink).unwrap_err();
     assert!(matches!(refused, Error::Energy(EnergyError::NotOnce { cpu: 5 })), "{refused}");
+}
+
+/// From `at` on a task may run on these CPUs.
+fn moved(at: u64, task: usize, cpus: &[u32]) -> Change {
+    let Task { settings, .. } = pinned(self::task("", Vec::new()), cpus);
+    Change { at, what: Changed::Tasks { tasks: vec![task], settings, nice: None } }
+}
+
+fn capped(mut task: Task, max: u32) -> Task {
+    task.settings.util_max = Some(max);
+    task
+}
+
+fn with_changes(tasks: Vec<Task>, changes: Vec<Change>, config: &Config) -> Log {
+    let mut log = Log::default();
+    simulate(&Workload { changes, ..workload(tasks) }, config, &mut log).unwrap();
+    log
+}
+
+/// Only who uses nothing stays where it was without a look at energy; not who may use no more than that.
+#[test]
+fn who_is_capped_at_nothing_moves_all_the_same() {
+    for kernel in KERNELS {
+        let work = task("bg", vec![phase(vec![run(500), sleep(10_000)], Repeat::Forever)]);
+        let tasks = vec![capped(pinned(work, &[4]), 0)];
+        let log = with_changes(tasks, vec![moved(500 * MS, 0, &[0, 1, 2, 3, 4, 5])], &juno(kernel));
+        assert!(cpus_from(&log, "bg", 600 * MS).iter().all(|&cpu| cpu < 4), "{kernel}");
+    }
+}
+
+/// Beside a task without a cap the capped one would not be held down either; and the kernel thinks so of the idle CPUs that follow in that
+/// domain, too.
+#[test]
+fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
+    for kernel in KERNELS {
+        let free = task("free", vec![phase(vec![run(700), sleep(2_500)], Repeat::Forever)]);
+        let heavy = || task("capped", vec![phase(vec![run(5_000), sleep(2_000)], Repeat::Forever)]);
+        let goes = |free: Vec<Task>| {
+            let tasks = [vec![capped(pinned(heavy(), &[0, 1, 4, 5]), 300)], free].concat();
+            cpus_from(&with_changes(tasks, Vec::new(), &juno(kernel)), "capped", 200 * MS)
+        };
+        assert!(goes(Vec::new()).iter().all(|&cpu| cpu < 4), "{kernel}");
+        assert!(goes(vec![pinned(free.clone(), &[0])]).iter().any(|&cpu| cpu >= 4), "{kernel}");
+        assert!(
+            goes(vec![pinned(free, &[1])]).iter().all(|&cpu| cpu < 4),
+            "{kernel}: one that comes after it does not count"
+        );
+    }
+}
+
+/// A capped task comes to a CPU that is too small for what it uses: its clamps are counted first, until 6.12 did that afterwards.
+#[test]
+fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
+    for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", true)] {
+        let heavy = task("capped", vec![phase(vec![run(5_000), sleep(1_000)], Repeat::Forever)]);
+        let tasks = vec![capped(pinned(heavy, &[1]), 300)];
+        let alone = with_changes(tasks.clone(), Vec::new(), &juno(kernel));
+        let asleep = alone.pick(|at, event| match event {
+            Event::Switch { prev_state: PrevState::Sleeping, .. } if at > 900 * MS => Some(at + 500 * US),
+            _ => None,
+        })[0];
+        let log =
+            with_changes(tasks, vec![moved(asleep, 0, &[0])], &Config { duration: Some(1100 * MS), ..juno(kernel) });
+        assert_eq!(cpus_from(&log, "capped", 1010 * MS), [0], "{kernel}");
+        let raised = overutilized(&log).iter().any(|&(at, on)| on && at > asleep);
+        assert_eq!(raised, after, "{kernel}");
+    }
 }

@@ -12,6 +12,7 @@ pub mod fair;
 pub mod o1;
 pub mod rt;
 
+use crate::balance::Balancer;
 use crate::ids::CpuId;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
@@ -44,6 +45,11 @@ impl ClassKind {
 /// Queues a task of class `kind` that is on `rq` but not queued, and counts it.
 #[inline]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
+    // Until tasks could be queued asleep, their clamps counted before the class looked at the CPU's utilisation.
+    let clamps_first = shared.config.balancer < Balancer::V6_12;
+    if clamps_first {
+        uclamp::inc(rq, shared, kind, index);
+    }
     match kind {
         ClassKind::Fair => {
             // Before: a policy that holds it back takes it off the count again.
@@ -55,7 +61,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
         ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
     }
-    if !moves_delayed(rq, index, why) {
+    if !clamps_first && !moves_delayed(rq, index, why) {
         uclamp::inc(rq, shared, kind, index);
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     let used = shared.uclamp_used();
     let clamps = if used { uclamp::effective(shared, &rq.tasks[task]) } else { Clamps::NONE };
     let wakee = Wakee { prev, util_avg: avg.util_avg, util_est: u64::from(avg.util_est), clamps };
-    if clamps.apply(wakee.util()) == 0 {
+    if wakee.util() == 0 && clamps.min == 0 {
         return Some(prev);
     }
     let view = View { shared, energy, wakee: &wakee };
@@ -176,8 +176,13 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
         // The part of it that is there and in this root domain.
         let cpus = || pd.cpus.iter().copied().filter(|&cpu| shared.is_online(cpu) && shared.same_root(cpu, on));
         let (mut here, mut spacious): (Option<Candidate>, Option<Candidate>) = (None, None);
+        // Those of the last CPU in use count for the idle ones after it, too: the kernel sets them once a domain.
+        let mut clamps = wakee.clamps;
         for cpu in cpus().filter(|&cpu| domain.span.contains(cpu) && rq.tasks[task].allowed(cpu)) {
-            let Some(candidate) = view.candidate(cpu) else { continue };
+            if view.has_clamps(cpu) {
+                clamps = view.clamps(cpu);
+            }
+            let Some(candidate) = view.candidate(cpu, clamps) else { continue };
             if cpu == prev {
                 here = Some(candidate);
             } else if spacious.is_none_or(|best| (candidate.fit, candidate.spare) > (best.fit, best.spare)) {
@@ -243,19 +248,24 @@ impl<P: Policy> View<'_, P> {
         util.max(expected).min(u64::from(published.capacity()))
     }
 
-    /// Whether the task could go there, and what it would leave.
-    fn candidate(&self, cpu: CpuId) -> Option<Candidate> {
+    /// Whether the task could go there, with these clamps, and what it would leave.
+    fn candidate(&self, cpu: CpuId, clamps: Clamps) -> Option<Candidate> {
         let published = self.shared.cpu(cpu);
         let util = self.util(cpu, Some(cpu), false);
-        let fit = util_fits_cpu(util, self.clamps(cpu), published.capacity(), published.capacity_of());
+        let fit = util_fits_cpu(util, clamps, published.capacity(), published.capacity_of());
         let spare = u64::from(published.capacity_of()).saturating_sub(util);
         (fit != Fit::No).then_some(Candidate { cpu, fit, spare })
+    }
+
+    /// Whether tasks of a CPU have a say in its clamps.
+    fn has_clamps(&self, cpu: CpuId) -> bool {
+        self.shared.uclamp_used() && self.shared.cpu(cpu).nr_running() > 0
     }
 
     /// The clamps of a CPU with the task on it.
     fn clamps(&self, cpu: CpuId) -> Clamps {
         let own = self.wakee.clamps;
-        if !self.shared.uclamp_used() || self.shared.cpu(cpu).nr_running() == 0 {
+        if !self.has_clamps(cpu) {
             return own;
         }
         let there = self.energy.of(cpu).clamps();
