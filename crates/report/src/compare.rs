@@ -133,7 +133,9 @@ impl Comparison {
     }
 
     fn change(&self, row: &Row<'_>, other: usize) -> String {
-        let Some((base, other)) = row.pair(other) else { return String::new() };
+        // Counts of runs of unequal length are no change of anything.
+        let comparable = !(self.unfinished && row.metric.is_sum());
+        let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
             let points = format!("{:+.2} pp", other.mean - base.mean);
             if ["+0.00 pp", "-0.00 pp"].contains(&points.as_str()) { "0 pp".to_owned() } else { points }

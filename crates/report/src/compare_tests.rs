@@ -275,7 +275,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     let sentence = comparison.sentence().replace('\n', " ");
     assert!(
         sentence.starts_with(
-            "What stands out: the time for which CPUs were throttled of group `/all/web` is 5.00 times as high with b as with a \
+            "What stands out: the time for which CPUs were throttled, summed over them, of group `/all/web` is 5.00 times as high with b as with a \
              (25.00 % of the time against 5.00 % of the time)"
         ),
         "{sentence}"
@@ -307,7 +307,7 @@ fn data_has_every_figure_of_every_group() {
     assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(25.0)]), "no limit throttles nobody");
     assert_eq!(of("/all", "throttled"), None, "there is none in any");
     assert!(of("/empty", "share").is_some());
-    assert!(comparison.sentence().contains("throttled of"), "{}", comparison.sentence());
+    assert!(comparison.sentence().contains("throttled, summed over them, of"), "{}", comparison.sentence());
 }
 
 /// As a change they would be: 0 % higher.
@@ -370,4 +370,44 @@ fn lateness_is_of_what_there_is_enough_of() {
     assert_eq!(class.late(), class.sleep_return);
     class.sleep_return = None;
     assert_eq!(class.late(), None);
+}
+
+/// A run in which `web` is `often` late, and now and then `rarely` late, microseconds, and moves so many times.
+fn mixed(label: &str, often: u64, rarely: u64, moves: u64) -> Variant {
+    let mut c = Collector::new(2);
+    c.task(TaskId(0), &TaskInfo { name: "web", class: "web", ..TaskInfo::default() });
+    c.event(0, CpuId(0), &Event::Fork { parent: None, child: TaskId(0) });
+    let next = Running::Task(TaskId(0));
+    c.event(0, CpuId(0), &Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next });
+    for at in 0..200 {
+        let late = if at % 20 == 0 { rarely } else { often } * 1000;
+        c.event(5 + at, CpuId(0), &Event::SleepReturn { task: TaskId(0), late });
+    }
+    let (task, from, to, cause) = (TaskId(0), CpuId(0), CpuId(0), vruntime_trace::MigrateCause::Periodic);
+    for at in 0..moves {
+        c.event(300 + at, CpuId(0), &Event::Migrate { task, from, to, cause });
+    }
+    c.finish(1_000_000_000);
+    Variant { label: label.to_owned(), runs: vec![c.into_results()] }
+}
+
+#[test]
+fn a_median_that_falls_does_not_hide_a_tail_that_grows() {
+    let text = Comparison::new(vec![mixed("a", 3000, 6000, 0), mixed("b", 80, 16_000, 0)]).unwrap().sentence();
+    let text = text.replace('\n', " ");
+    assert!(text.contains("the median lateness after a sleep or wakeup of `web` is 37"), "{text}");
+    assert!(text.contains(", while the 99th percentile of lateness after a sleep or wakeup is 2."), "{text}");
+    assert_eq!(text.matches("`web`").count(), 1, "{text}");
+    let both = Comparison::new(vec![mixed("a", 3000, 16_000, 0), mixed("b", 80, 6000, 0)]).unwrap().sentence();
+    assert!(!both.contains("while"), "{both}");
+}
+
+#[test]
+fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
+    let comparison = || Comparison::new(vec![mixed("a", 3000, 6000, 100), mixed("b", 80, 6000, 60)]).unwrap();
+    let migrations = |table: String| table.lines().find(|line| line.contains("migrations")).map(str::to_owned).unwrap();
+    assert!(migrations(comparison().whole_table()).contains("-40.0 %"));
+    let stopped = comparison().unfinished().whole_table();
+    assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
+    assert!(stopped.lines().any(|line| line.contains("late p50") && line.contains('%')), "{stopped}");
 }

@@ -4,6 +4,11 @@ use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
+/// What three sleeps were like, the next three need not be.
+pub(crate) const SEVERAL: u64 = 20;
+/// Of fewer the 99th percentile is the worst.
+pub(crate) const HUNDRED: u64 = 100;
+
 /// What is told of a distribution of times, in nanoseconds.
 ///
 /// Percentiles are read from a histogram with two significant digits (within 1 % of the true value, exact below

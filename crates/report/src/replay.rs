@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::latency::{Latency, Recorder};
+use crate::latency::{HUNDRED, Latency, Recorder, SEVERAL};
 use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
 use crate::results::TaskResult;
@@ -200,8 +200,10 @@ impl ReplayCheck {
             text.push_str(&change);
         }
         let waits = self.large().filter_map(|task| {
-            let (before, behind) = (task.replayed.wakeup?.p99_ns, task.what_if?.wakeup?.p99_ns);
-            Some((before.abs_diff(behind), before, behind, task))
+            let (before, behind) = (task.replayed.wakeup?, task.what_if?.wakeup?);
+            let enough = before.count.min(behind.count) >= HUNDRED;
+            let (before, behind) = (before.p99_ns, behind.p99_ns);
+            enough.then_some((before.abs_diff(behind), before, behind, task))
         });
         if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by).filter(|(by, ..)| *by > 0) {
             let (before, behind) = (time(before as f64), time(behind as f64));
@@ -242,15 +244,17 @@ impl ReplayCheck {
         (before > 0).then(|| sum(|task| task.replayed.switches) as f64 / before as f64 - 1.0)
     }
 
-    /// Of the large tasks with wakeups those whose p50 and p99 are both within 20 % or 100 us, and all.
+    /// Of the large tasks with 20 wakeups or more those whose p50 and, from 100 on, p99 are within 20 % or 100 us, and all.
     pub fn latencies_within(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
         let pairs: Vec<bool> = self
             .large()
             .filter_map(|task| {
-                let recorded = task.recorded.wakeup?;
+                // The percentiles of a few wakeups are no measure.
+                let recorded = task.recorded.wakeup.filter(|recorded| recorded.count >= SEVERAL)?;
                 Some(task.replayed.wakeup.is_some_and(|replayed| {
-                    near(recorded.p50_ns, replayed.p50_ns) && near(recorded.p99_ns, replayed.p99_ns)
+                    near(recorded.p50_ns, replayed.p50_ns)
+                        && (recorded.count < HUNDRED || near(recorded.p99_ns, replayed.p99_ns))
                 }))
             })
             .collect();
@@ -322,7 +326,7 @@ impl ReplayCheck {
             (false, false) => "trust a what-if only for what is much larger than these differences",
         };
         let latencies = match of {
-            0 => "no wakeup can be compared".to_owned(),
+            0 => "no task has enough wakeups to compare their latency".to_owned(),
             _ => format!("p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {of} tasks"),
         };
         let names = by_name.map_or_else(String::new, |(off, name)| {
@@ -450,6 +454,30 @@ mod tests {
             bad.summary()
         );
         assert!(ReplayCheck::default().summary().contains("too short"));
+    }
+
+    /// Of three wakeups the percentiles say nothing, of twenty the median, of a hundred the 99th.
+    #[test]
+    fn few_wakeups_are_no_measure() {
+        let with = |recorded: &[u64], replayed: &[u64]| {
+            let mut check = check(400_000_000, 100);
+            let web = &mut check.tasks[1];
+            web.recorded.wakeup = latency_of(recorded);
+            web.replayed.wakeup = latency_of(replayed);
+            web.what_if = Some(ReplayMeasure { wakeup: latency_of(&vec![9_000_000; replayed.len()]), ..web.replayed });
+            check
+        };
+        let tail = |count: usize, worst: u64| [vec![10_000; count - 1], vec![worst]].concat();
+        let few = with(&tail(19, 10_000), &tail(19, 5_000_000));
+        assert_eq!(few.latencies_within(), (0, 0));
+        assert!(few.summary().contains("no task has enough wakeups"), "{}", few.summary());
+        assert!(!few.what_if_sentence().unwrap().contains("p99"));
+        assert_eq!(with(&tail(20, 10_000), &tail(20, 5_000_000)).latencies_within(), (1, 1));
+        assert!(!with(&tail(99, 1), &tail(99, 1)).what_if_sentence().unwrap().contains("p99"));
+        let many =
+            with(&[tail(60, 10_000), tail(60, 10_000)].concat(), &[tail(60, 5_000_000), tail(60, 5_000_000)].concat());
+        assert_eq!(many.latencies_within(), (0, 1));
+        assert!(many.what_if_sentence().unwrap().contains("p99"));
     }
 
     /// Small tasks may have nearly all switches.

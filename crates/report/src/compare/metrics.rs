@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{count, percent, three, time};
 
@@ -23,6 +24,13 @@ pub(super) struct Metric {
     pub(super) samples: fn(&ClassResult) -> u64,
     /// Of fewer, in all runs of a variant, no sentence is made.
     pub(super) least: u64,
+}
+
+impl Metric {
+    /// Whether it grows with the length of the run.
+    pub(super) fn is_sum(&self) -> bool {
+        matches!(self.unit, "count" | "J") || self.key == IDLE_WAITS
+    }
 }
 
 /// Whose figure it is, and how it is read.
@@ -85,11 +93,6 @@ impl Metric {
         }
     }
 }
-
-/// What three sleeps were like, the next three need not be.
-const SEVERAL: u64 = 20;
-/// Of fewer the 99th percentile is the worst.
-const HUNDRED: u64 = 100;
 
 /// The largest change of each family gets a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -274,7 +277,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     ),
     of_groups(
         // Summed over CPUs.
-        ("throttled %", "time for which CPUs were throttled", "throttled", "% of the time"),
+        ("throttled %", "time for which CPUs were throttled, summed over them,", "throttled", "% of the time"),
         Family::Limits,
         |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
         percentage,

@@ -100,8 +100,9 @@ impl Comparison {
         }
         let mut known = BTreeSet::new();
         let groups = self.variants.iter().flat_map(|variant| variant.runs[0].groups.iter().skip(1));
-        for path in groups.map(|group| group.path.as_str()).filter(|path| known.insert(*path)) {
-            let name = format!("group {}", elided(&printable(path)));
+        let paths: Vec<&str> = groups.map(|group| group.path.as_str()).filter(|path| known.insert(*path)).collect();
+        for (path, name) in paths.iter().copied().zip(short_names(&paths)) {
+            let name = format!("group {name}");
             // What no limit did is nothing to tell.
             let limited = self.groups_at(path).any(|group| group.limit.is_some());
             let metrics = OF_GROUPS.iter().filter(|metric| limited || metric.family != Family::Limits);
@@ -228,9 +229,39 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     groups.map(|(_, group)| group.path.as_str()).collect()
 }
 
+/// So many characters of a path are shown.
+const MOST: usize = 30;
+
+/// What groups are called in a table: their paths, each with its middle left out where it is long, and no two alike.
+fn short_names(paths: &[&str]) -> Vec<String> {
+    let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
+    let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();
+    let mut namesakes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, name) in short.iter().enumerate() {
+        namesakes.entry(name).or_default().push(index);
+    }
+    let mut names = short.clone();
+    for alike in namesakes.values().filter(|alike| alike.len() > 1) {
+        let from = differ_from(&alike.iter().map(|&index| whole[index].as_str()).collect::<Vec<_>>());
+        let told: Vec<String> = alike.iter().map(|&index| elided_at(&whole[index], from)).collect();
+        let distinct = told.iter().collect::<BTreeSet<_>>().len() == told.len();
+        for (&index, told) in alike.iter().zip(told) {
+            // They differ in several places: then all of it.
+            names[index] = if distinct { told } else { whole[index].clone() };
+        }
+    }
+    names
+}
+
+/// The first character in which one of the paths is not as the others.
+fn differ_from(paths: &[&str]) -> usize {
+    let Some((first, others)) = paths.split_first() else { return 0 };
+    let alike = |other: &&str| first.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    others.iter().map(alike).min().unwrap_or(0)
+}
+
 /// A path whose middle is left out where it is long: its beginning tells where it is, its end what it is.
 fn elided(path: &str) -> String {
-    const MOST: usize = 30;
     const END: usize = 19;
     let length = path.chars().count();
     if length <= MOST {
@@ -239,4 +270,41 @@ fn elided(path: &str) -> String {
     let start: String = path.chars().take(MOST - 1 - END).collect();
     let end: String = path.chars().skip(length - END).collect();
     format!("{start}…{end}")
+}
+
+/// A long path as what stands around the character `from`, in which it differs from others, and its end.
+fn elided_at(path: &str, from: usize) -> String {
+    const BEFORE: usize = 4;
+    const THERE: usize = 12;
+    let end: String = path.chars().skip(path.chars().count() - (MOST - 2 - THERE)).collect();
+    let there: String = path.chars().skip(from.saturating_sub(BEFORE)).take(THERE).collect();
+    format!("…{there}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_groups_have_one_name() {
+        let pod =
+            |of: &str, container: &str| format!("/kubepods.slice/kubepods-pod{of}-aaaa-bbbb.slice/{container}.scope");
+        let paths =
+            [pod("11111111", "frontend"), pod("22222222", "frontend"), pod("22222222", "other"), "/web".to_owned()];
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let names = short_names(&paths);
+        assert_eq!(names[..2], ["…-pod11111111…e/frontend.scope", "…-pod22222222…e/frontend.scope"]);
+        assert_eq!(names[2..], ["/kubepods.…b.slice/other.scope", "/web"]);
+        assert!(names.iter().all(|name| name.chars().count() <= MOST + 4));
+        // Two pairs of one name that differ in different places.
+        let many: Vec<String> = ["1", "2"]
+            .iter()
+            .flat_map(|a| {
+                ["1", "2"].map(|b| pod(&format!("{a}{}", "0".repeat(20)), &format!("{b}-of-a-long-name-in-the-end")))
+            })
+            .collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let names = short_names(&many);
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4, "{names:?}");
+    }
 }

@@ -17,6 +17,15 @@ struct Standout<'a> {
     other: Spread,
 }
 
+impl Standout<'_> {
+    fn is_rise(&self) -> bool {
+        self.other.mean > self.base.mean
+    }
+}
+
+/// A change rests on too few samples for a sentence.
+struct TooFew;
+
 impl Comparison {
     /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
     /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
@@ -53,6 +62,9 @@ impl Comparison {
                 text.push_str("; ");
             }
             text.push_str(&self.words(standout));
+            if let Some(counter) = self.counter(&rows, standout) {
+                text.extend([", while ", &self.words_alone(&counter)]);
+            }
             if index == 0 {
                 if self.repeats() > 1 {
                     text.extend([", beyond the spread of ", &self.repeats().to_string(), " repeats"]);
@@ -73,22 +85,17 @@ impl Comparison {
         let mut few = false;
         for row in rows {
             for variant in 1..self.variants.len() {
-                let Some((base, other)) = row.pair(variant) else { continue };
-                let Some((from, to)) = certain(base, other) else { continue };
-                let floor = row.metric.floor;
-                if !row.metric.matters(from, to) {
-                    continue;
-                }
-                if !row.is_of_enough(variant) {
-                    few = true;
-                    continue;
-                }
-                let score = ((to + floor) / (from + floor)).ln().abs();
+                let standout = match self.change_of(row, variant) {
+                    Ok(Some(standout)) => standout,
+                    Ok(None) => continue,
+                    Err(TooFew) => {
+                        few = true;
+                        continue;
+                    }
+                };
                 let family = row.metric.family;
-                let weighs = self.weighs(row);
-                let standout = Standout { weighs, score, row, variant, base, other };
                 match best.iter_mut().find(|(known, _)| *known == family) {
-                    Some((_, known)) if (known.weighs, known.score) >= (weighs, score) => {}
+                    Some((_, known)) if (known.weighs, known.score) >= (standout.weighs, standout.score) => {}
                     Some((_, known)) => *known = standout,
                     None => best.push((family, standout)),
                 }
@@ -99,7 +106,40 @@ impl Comparison {
         (best, few)
     }
 
+    /// What goes the other way of the same tasks and of the same kind: a median that falls says nothing of a tail that grows.
+    fn counter<'a>(&self, rows: &'a [Row<'a>], standout: &Standout<'_>) -> Option<Standout<'a>> {
+        let (whose, family) = (standout.row.subject, standout.row.metric.family);
+        let same = rows.iter().filter(|row| row.subject == whose && row.metric.family == family);
+        let changes = same.filter_map(|row| self.change_of(row, standout.variant).ok()?);
+        let counters = changes.filter(|change| change.is_rise() != standout.is_rise());
+        counters.max_by(|a, b| a.score.total_cmp(&b.score))
+    }
+
+    /// The change that a row shows, if it is beyond the spread and matters; an error if it rests on too few samples.
+    fn change_of<'a>(&self, row: &'a Row<'a>, variant: usize) -> Result<Option<Standout<'a>>, TooFew> {
+        let Some((base, other)) = row.pair(variant) else { return Ok(None) };
+        let Some((from, to)) = certain(base, other) else { return Ok(None) };
+        if !row.metric.matters(from, to) {
+            return Ok(None);
+        }
+        if !row.is_of_enough(variant) {
+            return Err(TooFew);
+        }
+        let floor = row.metric.floor;
+        let score = ((to + floor) / (from + floor)).ln().abs();
+        Ok(Some(Standout { weighs: self.weighs(row), score, row, variant, base, other }))
+    }
+
     fn words(&self, standout: &Standout<'_>) -> String {
+        self.told(standout, true)
+    }
+
+    /// As [`Self::words`], where whose it is and with what is known.
+    fn words_alone(&self, standout: &Standout<'_>) -> String {
+        self.told(standout, false)
+    }
+
+    fn told(&self, standout: &Standout<'_>, whole: bool) -> String {
         let Standout { row, variant, base, other, .. } = standout;
         let of = row.base().map_or(0, |(of, _)| of);
         let (with, than) = (&self.variants[*variant].label, &self.variants[of].label);
@@ -116,13 +156,12 @@ impl Comparison {
             _ if other.mean == 0.0 => ("0".to_owned(), "but not"),
             ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
         };
-        format!(
-            "the {} of {} is {size} with {with} {link} with {than} ({} against {})",
-            row.metric.phrase,
-            whose(row.subject),
-            format(other),
-            format(base),
-        )
+        let (phrase, figures) = (row.metric.phrase, format!("({} against {})", format(other), format(base)));
+        if whole {
+            format!("the {phrase} of {} is {size} with {with} {link} with {than} {figures}", whose(row.subject))
+        } else {
+            format!("the {phrase} is {size} {figures}")
+        }
     }
 }
 
