@@ -101,7 +101,7 @@ fn a_trace_in_another_format() {
     well(&["trace", "convert", &out("a.txt"), &out("b.pftrace")], b"");
     assert_eq!(count(&out("b.pftrace")), count("perf.data"));
     let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
-    assert_eq!(text.lines().count(), 175);
+    assert_eq!(text.lines().count(), 176);
     // The machine is as large as it was, and every event has its process.
     let event = "a-7     (    5) [001] d..2. 1.000000: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
     let large = format!("# entries-in-buffer/entries-written: 1/1   #P:8\n{event}");
@@ -136,6 +136,35 @@ fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {
         let path = well(&["trace", "analyse", &out(to), "critical-path:a"], b"");
         assert!(path.contains("sleeps until an interrupt"), "{path}");
     }
+}
+
+/// Under which kernel a trace was recorded is kept, or it is told that it is not.
+#[test]
+fn a_converted_trace_is_replayed_under_its_own_kernel() {
+    let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let release = |file: &str| -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&well(&["trace", "info", file, "--json"], b"")).unwrap()["release"]
+            .take()
+    };
+    well(&["run", "-", "--kernel", "6.1", "--out", &out("new")], scenario.as_bytes());
+    well(&["run", "-", "--kernel", "3.18", "--out", &out("old")], scenario.as_bytes());
+    for (from, to) in [("new/trace.txt", "a.txt"), ("a.txt", "b.pftrace"), ("b.pftrace", "c.txt")] {
+        well(&["trace", "convert", &out(from), &out(to)], b"");
+        assert_eq!(release(&out(to)), "6.1.0-vruntime", "{to}");
+    }
+    let replay = well(&["replay", &out("c.txt")], b"");
+    assert!(replay.contains("replayed as recorded under 6.1 "), "{replay}");
+    for (from, to) in [("trace-v6.dat", "d.txt"), ("perf.data", "e.pftrace")] {
+        well(&["trace", "convert", from, &out(to)], b"");
+        assert_eq!(release(&out(to)), release(from), "{to}");
+    }
+    // Perfetto would misread the states of older kernels.
+    let old = vruntime(&["trace", "convert", &out("old/trace.txt"), &out("f.pftrace")], b"");
+    let told = String::from_utf8_lossy(&old.stderr);
+    assert!(told.contains("the release of its kernel, 3.18.0-vruntime, is not in"), "{told}");
+    assert_eq!(release(&out("f.pftrace")), serde_json::Value::Null);
 }
 
 #[test]
