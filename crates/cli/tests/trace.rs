@@ -123,6 +123,36 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
+/// Of several tasks of one name it is told which one the path is of, and who asks for none gets names that there are.
+#[test]
+fn a_critical_path_is_of_the_task_that_is_said() {
+    let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"web\"\ninstance = 2\nrun = \"1ms\"\nsleep = \"3ms\"\n\
+        [[task]]\nname = \"batch\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    let switch = |at: u32, prev: &str, next: &str| {
+        format!("x-1 [000] 1.{at:06}: sched_switch: {prev} prev_prio=120 prev_state=S ==> {next} next_prio=120\n")
+    };
+    let (first, second) =
+        (["prev_comm=a prev_pid=7", "next_comm=a next_pid=7"], ["prev_comm=a prev_pid=8", "next_comm=a next_pid=8"]);
+    let trace = [switch(1, first[0], second[1]), switch(2, second[0], first[1])].concat();
+    let told = |arguments: &[&str], input: &str| {
+        let output = vruntime(arguments, input.as_bytes());
+        String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ")
+    };
+    let note = told(&["trace", "analyse", "-", "critical-path:a"], &trace);
+    assert_eq!(note, "note: 2 tasks are called `a`; the critical path is that of a-7, others are a-8");
+    assert_eq!(told(&["trace", "analyse", "-", "critical-path:a-8"], &trace), "");
+    // A class is the name that a scenario has for them.
+    let run = told(&["run", "-", "--analyse", "critical-path:web"], scenario);
+    assert!(run.starts_with("note: 2 tasks are called `web`; the critical path is that of web-"), "{run}");
+    assert!(run.contains("web-0-1000") && run.contains("web-1-1001"), "{run}");
+    let nobody = told(&["run", "-", "--analyse", "critical-path:db"], scenario);
+    assert!(
+        nobody.contains("no task with the name or pid `db`") && nobody.contains("there are batch, web"),
+        "{nobody}"
+    );
+    assert!(!nobody.contains("trace info"), "{nobody}");
+}
+
 /// A run's traces have no flags but those that are kept, so nothing is to be told.
 #[test]
 fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {

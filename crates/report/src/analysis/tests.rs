@@ -229,7 +229,8 @@ fn a_critical_path_goes_through_those_who_woke() {
     assert_eq!(tables[1].rows.len(), 4, "{}", tables[1].json());
     let all: u64 = rows.as_array().unwrap().iter().map(|row| row["total_ns"].as_u64().unwrap()).sum();
     assert_eq!(all, 10_000_000, "every instant is given to somebody, once");
-    assert!(analyses.has_task("a") && analyses.has_task("7") && !analyses.has_task("x"));
+    assert_eq!(["a", "7", "a-7", "x"].map(|name| analyses.tasks_called(name).len()), [1, 1, 1, 0]);
+    assert_eq!(analyses.critical_task().as_deref(), Some("a-7"));
 }
 
 #[test]
