@@ -123,6 +123,27 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
+/// Perfetto refuses files with events of CPUs from 1024 on: whoever writes one without them says so.
+#[test]
+fn what_a_perfetto_trace_does_not_have_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let notes = |command: &str, cpu: u32| {
+        let scenario = format!(
+            "machine = \"1100\"\nduration = \"5ms\"\nkernel = [\"6.1\", \"6.12\"]\n\
+             [[task]]\nname = \"a\"\ncpus = \"{cpu}\"\nrun = \"1ms\"\nsleep = \"1ms\"\n"
+        );
+        let output = vruntime(&[command, "-", "--out", &out], scenario.as_bytes());
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for command in ["run", "compare"] {
+        let told = notes(command, 1090);
+        assert!(told.contains("events of CPUs from 1024 on are not in trace.perfetto-trace"), "{command}: {told}");
+        assert!(!notes(command, 1000).contains("1024"), "{command}");
+    }
+}
+
 /// Of several tasks of one name it is told which one the path is of, and who asks for none gets names that there are.
 #[test]
 fn a_critical_path_is_of_the_task_that_is_said() {
