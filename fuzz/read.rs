@@ -14,6 +14,7 @@ pub fn to_the_end(mut events: impl Events) {
         text.record(&record);
         perfetto.record(&record);
     }
+    summary.end();
     let _ = needs(&summary, events.notes());
     let _ = (summary.counts(), summary.tasks().len(), summary.clock().span_ns());
     assert!(text.finish_writing().is_ok() && perfetto.finish_writing().is_ok());

@@ -162,7 +162,8 @@ pub(crate) enum Command {
         after_long_help = "Examples:\n  \
             vruntime real video.json --duration 10s\n  \
             vruntime real shop.toml --duration 10s --repeat 3 --json\n  \
-            sudo vruntime real shop.toml --duration 10s --out real-out && vruntime replay real-out/trace.txt"
+            sudo vruntime real shop.toml --duration 10s --out real-out\n  \
+            vruntime replay real-out/trace.txt --cgroups real-out/cgroups.txt"
     )]
     Real(Real),
     /// Run what a recorded trace did again: as it was recorded, and under another kernel or on another machine

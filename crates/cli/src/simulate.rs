@@ -178,10 +178,11 @@ fn one_in<'scope>(
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let outcome =
+    let mut outcome =
         vruntime_sim::run_watched(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
     let ((digest, stat), collector, log, (detector, analyses)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
+    outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
     written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
@@ -204,6 +205,16 @@ fn one_in<'scope>(
         seed: job.config.seed,
         stat,
         analyses: analyses.map(Arc::new),
+    })
+}
+
+/// What of a run is in its text trace only.
+fn left_out(events: u64) -> Option<String> {
+    (events > 0).then(|| {
+        format!(
+            "{events} events of CPUs from 1024 on are not in trace.perfetto-trace, for Perfetto refuses files that have any; \
+             trace.txt has them"
+        )
     })
 }
 

@@ -51,6 +51,37 @@ fn a_workload_runs_for_real() {
     assert!(json["observed"][0].get("digest").is_none(), "no two are alike");
 }
 
+/// A replay of what the kernel recorded knows the kernel and the groups that were made.
+#[test]
+fn what_was_recorded_is_replayed_with_its_groups() {
+    let folder = folder();
+    let text = "duration = \"300ms\"\n[groups.\"/app\"]\nmax = \"10000 50000\"\n[groups.\"/other\"]\n\
+                [[task]]\nname = \"server\"\ngroup = \"/app\"\nrun = \"1ms\"\n\
+                [[task]]\nname = \"noise\"\ngroup = \"/other\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    fs::write(folder.path().join("g.toml"), text).unwrap();
+    let (well, out, err) = vruntime(folder.path(), &["real", "g.toml", "--out", "out"]);
+    assert!(well, "{err}");
+    if err.contains("no trace") || err.contains("groups, their weights and limits are left out") {
+        skip::skip("tracing and cgroups need root and a kernel that lets us");
+        return;
+    }
+    let next = out.lines().find_map(|line| line.split_once(": vruntime ")).unwrap_or_else(|| panic!("{out}{err}")).1;
+    let next: Vec<&str> = next.split(' ').chain(["--json"]).collect();
+    assert_eq!(next, ["replay", "out/trace.txt", "--cgroups", "out/cgroups.txt", "--json"]);
+    let (well, out, err) = vruntime(folder.path(), &next);
+    assert!(well, "{err}");
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let group =
+        json["groups"].as_array().into_iter().flatten().find(|group| {
+            group["path"].as_str().is_some_and(|path| path.contains("/vruntime-") && path.ends_with("/app"))
+        });
+    let cpu_ns = group.and_then(|group| group["recorded_cpu_ns"].as_f64()).unwrap_or_else(|| panic!("{out}"));
+    assert!((1e6..1.2e8).contains(&cpu_ns), "a fifth of a CPU: {cpu_ns}");
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let (_, out, _) = vruntime(folder.path(), &["trace", "info", "out/trace.txt"]);
+    assert!(out.contains(&format!("kernel  {}", release.trim())), "{out}");
+}
+
 #[test]
 fn what_cannot_run_is_told_with_what_to_do() {
     let folder = folder();

@@ -101,7 +101,7 @@ fn a_trace_in_another_format() {
     well(&["trace", "convert", &out("a.txt"), &out("b.pftrace")], b"");
     assert_eq!(count(&out("b.pftrace")), count("perf.data"));
     let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
-    assert_eq!(text.lines().count(), 175);
+    assert_eq!(text.lines().count(), 176);
     // The machine is as large as it was, and every event has its process.
     let event = "a-7     (    5) [001] d..2. 1.000000: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
     let large = format!("# entries-in-buffer/entries-written: 1/1   #P:8\n{event}");
@@ -123,6 +123,57 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
+/// Perfetto refuses files with events of CPUs from 1024 on: whoever writes one without them says so.
+#[test]
+fn what_a_perfetto_trace_does_not_have_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let notes = |command: &str, cpu: u32| {
+        let scenario = format!(
+            "machine = \"1100\"\nduration = \"5ms\"\nkernel = [\"6.1\", \"6.12\"]\n\
+             [[task]]\nname = \"a\"\ncpus = \"{cpu}\"\nrun = \"1ms\"\nsleep = \"1ms\"\n"
+        );
+        let output = vruntime(&[command, "-", "--out", &out], scenario.as_bytes());
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for command in ["run", "compare"] {
+        let told = notes(command, 1090);
+        assert!(told.contains("events of CPUs from 1024 on are not in trace.perfetto-trace"), "{command}: {told}");
+        assert!(!notes(command, 1000).contains("1024"), "{command}");
+    }
+}
+
+/// Of several tasks of one name it is told which one the path is of, and who asks for none gets names that there are.
+#[test]
+fn a_critical_path_is_of_the_task_that_is_said() {
+    let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"web\"\ninstance = 2\nrun = \"1ms\"\nsleep = \"3ms\"\n\
+        [[task]]\nname = \"batch\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    let switch = |at: u32, prev: &str, next: &str| {
+        format!("x-1 [000] 1.{at:06}: sched_switch: {prev} prev_prio=120 prev_state=S ==> {next} next_prio=120\n")
+    };
+    let (first, second) =
+        (["prev_comm=a prev_pid=7", "next_comm=a next_pid=7"], ["prev_comm=a prev_pid=8", "next_comm=a next_pid=8"]);
+    let trace = [switch(1, first[0], second[1]), switch(2, second[0], first[1])].concat();
+    let told = |arguments: &[&str], input: &str| {
+        let output = vruntime(arguments, input.as_bytes());
+        String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ")
+    };
+    let note = told(&["trace", "analyse", "-", "critical-path:a"], &trace);
+    assert_eq!(note, "note: 2 tasks are called `a`; the critical path is that of a-7, others are a-8");
+    assert_eq!(told(&["trace", "analyse", "-", "critical-path:a-8"], &trace), "");
+    // A class is the name that a scenario has for them.
+    let run = told(&["run", "-", "--analyse", "critical-path:web"], scenario);
+    assert!(run.starts_with("note: 2 tasks are called `web`; the critical path is that of web-"), "{run}");
+    assert!(run.contains("web-0-1000") && run.contains("web-1-1001"), "{run}");
+    let nobody = told(&["run", "-", "--analyse", "critical-path:db"], scenario);
+    assert!(
+        nobody.contains("no task with the name or pid `db`") && nobody.contains("there are batch, web"),
+        "{nobody}"
+    );
+    assert!(!nobody.contains("trace info"), "{nobody}");
+}
+
 /// A run's traces have no flags but those that are kept, so nothing is to be told.
 #[test]
 fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {
@@ -136,6 +187,35 @@ fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {
         let path = well(&["trace", "analyse", &out(to), "critical-path:a"], b"");
         assert!(path.contains("sleeps until an interrupt"), "{path}");
     }
+}
+
+/// Under which kernel a trace was recorded is kept, or it is told that it is not.
+#[test]
+fn a_converted_trace_is_replayed_under_its_own_kernel() {
+    let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let release = |file: &str| -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&well(&["trace", "info", file, "--json"], b"")).unwrap()["release"]
+            .take()
+    };
+    well(&["run", "-", "--kernel", "6.1", "--out", &out("new")], scenario.as_bytes());
+    well(&["run", "-", "--kernel", "3.18", "--out", &out("old")], scenario.as_bytes());
+    for (from, to) in [("new/trace.txt", "a.txt"), ("a.txt", "b.pftrace"), ("b.pftrace", "c.txt")] {
+        well(&["trace", "convert", &out(from), &out(to)], b"");
+        assert_eq!(release(&out(to)), "6.1.0-vruntime", "{to}");
+    }
+    let replay = well(&["replay", &out("c.txt")], b"");
+    assert!(replay.contains("replayed as recorded under 6.1 "), "{replay}");
+    for (from, to) in [("trace-v6.dat", "d.txt"), ("perf.data", "e.pftrace")] {
+        well(&["trace", "convert", from, &out(to)], b"");
+        assert_eq!(release(&out(to)), release(from), "{to}");
+    }
+    // Perfetto would misread the states of older kernels.
+    let old = vruntime(&["trace", "convert", &out("old/trace.txt"), &out("f.pftrace")], b"");
+    let told = String::from_utf8_lossy(&old.stderr);
+    assert!(told.contains("the release of its kernel, 3.18.0-vruntime, is not in"), "{told}");
+    assert_eq!(release(&out("f.pftrace")), serde_json::Value::Null);
 }
 
 #[test]

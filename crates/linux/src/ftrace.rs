@@ -1,8 +1,11 @@
 //! A recording of the scheduler's events by the kernel itself, in a tracing instance of its own.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use vruntime_workload::recorded::{CGROUPS_COMMAND, Cgroups};
 
 use crate::cgroup::{is_stale, own_name};
 
@@ -16,6 +19,9 @@ const EVENTS: [&str; 7] = [
     "sched_process_fork",
     "sched_process_exit",
 ];
+/// Those it can do without, and a kernel may not have: who is moved to another group; and what tasks are charged, which says when one came that was
+/// throttled, where switches from the idle task are not recorded.
+const MORE_EVENTS: [&str; 2] = ["cgroup/cgroup_attach_task", "sched/sched_stat_runtime"];
 /// Of each CPU: at some 100 bytes an event, a few hundred thousand events.
 const BUFFER_KIB: &str = "32768";
 
@@ -55,15 +61,22 @@ impl Recording {
         for event in EVENTS {
             fs::write(file(&format!("events/sched/{event}/enable")), "1")?;
         }
+        for event in MORE_EVENTS {
+            let _enabled = fs::write(file(&format!("events/{event}/enable")), "1");
+        }
         fs::write(file("tracing_on"), "1")?;
         Ok(this)
     }
 
-    /// Ends it and leaves the text in `path`.
-    pub(crate) fn finish(self, path: &Path) -> io::Result<()> {
+    /// Ends it and leaves the text in `path`, which names the kernel as `perf script --header` does.
+    pub(crate) fn finish(self, path: &Path, release: &str) -> io::Result<()> {
         fs::write(self.instance.join("tracing_on"), "0")?;
         let mut text = fs::File::open(self.instance.join("trace"))?;
-        io::copy(&mut text, &mut fs::File::create(path)?)?;
+        let mut out = fs::File::create(path)?;
+        if !release.is_empty() {
+            writeln!(out, "# os release : {release}")?;
+        }
+        io::copy(&mut text, &mut out)?;
         Ok(())
     }
 }
@@ -73,6 +86,26 @@ impl Drop for Recording {
         // Should it fail, the next run tries again.
         let _removed = fs::remove_dir(&self.instance);
     }
+}
+
+/// Has the machine write down which thread is in which group, and what the groups have: no event says it, and a replay wants it. It is left beside
+/// the trace.
+pub(crate) fn write_groups(trace: &Path) -> io::Result<PathBuf> {
+    let path = trace.with_file_name("cgroups.txt");
+    // What another run has left is not to be taken for this one's.
+    if let Err(error) = fs::remove_file(&path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Threads that end meanwhile are none of its business, nor is its exit status ours.
+    let mut shell = Command::new("sh");
+    shell.current_dir(folder).args(["-c", CGROUPS_COMMAND]).stdin(Stdio::null()).stdout(Stdio::null());
+    shell.stderr(Stdio::null()).status()?;
+    let understood = Cgroups::read("cgroups.txt", &fs::read(&path)?);
+    understood.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    Ok(path)
 }
 
 /// Removes what killed runs have left: an instance goes on recording until then.

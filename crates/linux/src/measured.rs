@@ -25,6 +25,8 @@ pub struct Measured {
     pub interrupted: bool,
     /// The ftrace text, if one was asked for and could be recorded.
     pub trace: Option<std::path::PathBuf>,
+    /// What the machine said of the groups when the trace began, as a replay reads it (`--cgroups`), if the workload has any.
+    pub groups_file: Option<std::path::PathBuf>,
 }
 
 /// One task.

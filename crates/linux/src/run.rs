@@ -14,7 +14,7 @@ use crate::cgroup::Cgroups;
 use crate::check;
 use crate::common::Common;
 use crate::error::Error;
-use crate::ftrace::Recording;
+use crate::ftrace::{self, Recording};
 use crate::measured::{Measured, TaskMeasured};
 use crate::objects::Objects;
 use crate::others::Look;
@@ -366,6 +366,12 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         end(&shared);
         return Err(error);
     }
+    // All tasks are where they belong, and wait.
+    let groups_file = options.trace.as_ref().filter(|_| shared.cgroups.is_some()).and_then(|trace| {
+        let written = ftrace::write_groups(trace);
+        let told = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
+        written.map_err(told).ok()
+    });
     let recording = options.trace.as_ref().and_then(|path| match Recording::start() {
         Ok(recording) => Some((recording, path.clone())),
         Err(error) => {
@@ -382,7 +388,8 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         if process == this { thread != this } else { child() }
     };
     let others = before.since(&ours);
-    let trace = recording.and_then(|(recording, path)| match recording.finish(&path) {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+    let trace = recording.and_then(|(recording, path)| match recording.finish(&path, &kernel) {
         Ok(()) => Some(path),
         Err(error) => {
             notes.push(format!("the trace could not be written: {error}"));
@@ -402,7 +409,6 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     }
     tasks.append(&mut forked);
     notes.extend(std::mem::take(&mut *locked(&shared.notes)));
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     Ok(Measured {
         elapsed_ns: over.saturating_sub(shared.start()),
         tasks,
@@ -413,6 +419,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         notes,
         interrupted,
         trace,
+        groups_file,
     })
 }
 

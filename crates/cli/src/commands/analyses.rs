@@ -1,12 +1,15 @@
 //! Analyses as they are asked for on the command line.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::str::FromStr;
 
 use miette::miette;
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
 use vruntime_trace::GroupInfo;
 use vruntime_workload::recorded::{CGROUPS_COMMAND, Cgroups};
+
+use crate::output;
 
 /// One word: `latency`, or `critical-path:TASK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +45,38 @@ pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<Anal
     Ok((if kinds.is_empty() { AnalysisKind::USUAL.to_vec() } else { kinds }, options))
 }
 
-/// Whether the task of the critical path was there.
-pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions) -> miette::Result<()> {
+/// So many names of tasks are told.
+const NAMES: usize = 16;
+
+/// So many of them, and how many more there are.
+fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMES);
+    let told = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{told} and {more} more") } else { told }
+}
+
+/// Whether the task of the critical path was there; which of several it is is told. `trace`: not of a run.
+pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Option<&Path>) -> miette::Result<()> {
+    if let (Some(wanted), Some(task)) = (&options.task, analyses.critical_task()) {
+        let mut others = analyses.tasks_called(wanted);
+        let count = others.len();
+        others.retain(|other| *other != task);
+        if count > 1 {
+            output::note(&format!(
+                "{count} tasks are called `{wanted}`; the critical path is that of {task}, others are {}",
+                some(&others)
+            ));
+        }
+    }
     match &options.task {
-        Some(task) if !analyses.has_task(task) => Err(miette!(
-            help = "`vruntime trace info TRACE --all` lists all tasks of a trace",
-            "there is no task with the name or pid `{task}`"
-        )),
+        Some(task) if analyses.tasks_called(task).is_empty() => {
+            let help = match trace {
+                Some(trace) => format!("`vruntime trace info {} --all` lists all tasks of the trace", trace.display()),
+                None => format!("there are {}", some(&analyses.task_names())),
+            };
+            Err(miette!(help = help, "there is no task with the name or pid `{task}`"))
+        }
         _ => match analyses.lacks() {
             Some((kind, why)) => {
                 let help = format!(

@@ -1,7 +1,7 @@
 //! `vruntime real`: the workload as threads of this machine's own kernel.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -24,7 +24,7 @@ use crate::rtapp_log::RtAppLog;
 use crate::{Ended, input, interrupt, located, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
-    let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt"] };
+    let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
     let places = Places::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
     places.folder("--rtapp-log", real.rtapp_log.as_deref(), &[]).check()?;
     let input = input::read_real(&real.file, real.duration, real.strict)?;
@@ -94,16 +94,15 @@ fn tell(runs: &[Measured]) {
 }
 
 fn left(folder: &std::path::Path, runs: &[Measured]) -> String {
-    let traces: Vec<&PathBuf> = runs.iter().filter_map(|run| run.trace.as_ref()).collect();
-    match traces.first() {
-        Some(trace) => format!(
-            "results are in {}; what the kernel recorded is {}: vruntime replay {}\n",
-            folder.display(),
-            trace.display(),
-            trace.display()
-        ),
-        None => format!("results are in {}\n", folder.display()),
-    }
+    let Some((run, trace)) = runs.iter().find_map(|run| Some((run, run.trace.as_ref()?))) else {
+        return format!("results are in {}\n", folder.display());
+    };
+    let groups = run.groups_file.as_ref().map(|file| format!(" --cgroups {}", file.display())).unwrap_or_default();
+    let trace = trace.display();
+    format!(
+        "results are in {}; what the kernel recorded is {trace}: vruntime replay {trace}{groups}\n",
+        folder.display()
+    )
 }
 
 fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {

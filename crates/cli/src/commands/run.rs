@@ -59,7 +59,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         input::suspect(located::too_late(&input, run.outcome.end), options.strict)?;
     }
     if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
-        check(analyses, options)?;
+        check(analyses, options, None)?;
     }
     if let Some(done) = runs.first() {
         if let Some(path) = &run.reports.html {

@@ -69,6 +69,7 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
             break;
         }
     }
+    summary.end();
     let notes = events.notes();
     let needs = read::needs(&summary, notes);
     if let Some(folder) = &arguments.tables.folder {

@@ -100,10 +100,6 @@ impl CriticalPath {
         }
     }
 
-    fn is_wanted(&self, world: &World, task: u32) -> bool {
-        self.wanted.parse() == Ok(world.pid(task)) || self.wanted == world.comm(task) || self.wanted == world.name(task)
-    }
-
     fn add(&mut self, link: Link) {
         let ns = link.end.saturating_sub(link.begin).max(0) as u64;
         if ns == 0 {
@@ -184,7 +180,8 @@ impl Analysis for CriticalPath {
     fn step(&mut self, step: &Step, world: &World) {
         let at = step.at;
         if self.target.is_none() {
-            self.target = world.changes.iter().map(|change| change.task).find(|&task| self.is_wanted(world, task));
+            self.target =
+                world.changes.iter().map(|change| change.task).find(|&task| world.is_called(task, &self.wanted));
         }
         let Some(target) = self.target else { return };
         let waker = match step.what {
@@ -223,6 +220,10 @@ impl Analysis for CriticalPath {
                 self.kept = 0;
             }
         }
+    }
+
+    fn task(&self) -> Option<u32> {
+        self.target
     }
 
     fn finish(&mut self, world: &World) {

@@ -8,10 +8,20 @@ use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// So long: a tick that charges whoever runs comes earlier, and mostly whatever happens next on a CPU that somebody has left unseen.
+/// So long: a tick that charges whoever runs comes earlier, and mostly whatever happens next on a CPU that somebody has left unseen. A guessed
+/// arrival is held so long from when it was guessed, however long ago it is taken to have been.
 const HELD_NS: u64 = 50_000_000;
 /// And so many at most.
 const MOST_HELD: usize = 1 << 14;
+
+/// A task is on a CPU since an unknown time.
+#[derive(Clone, Copy, Debug)]
+struct Guess {
+    /// Not before this one.
+    least: i64,
+    /// When it turned up.
+    made: i64,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
@@ -20,8 +30,8 @@ struct Cpu {
     since: i64,
     /// What its task was charged since then.
     charged: u64,
-    /// That time is a guess: not before this one.
-    guess: Option<i64>,
+    /// That time is a guess, until its task is charged.
+    guess: Option<Guess>,
     /// Its idle task runs there, and takes nobody.
     offline: bool,
 }
@@ -70,11 +80,11 @@ impl Gaps {
 
     /// Takes the next step, as recorded.
     pub(super) fn add(&mut self, step: Step) {
-        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_)) {
-            self.look(&step);
-        }
         if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
             self.over = self.held.len();
+        }
+        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_)) {
+            self.look(&step);
         }
         self.held.push_back(step);
     }
@@ -83,13 +93,25 @@ impl Gaps {
     pub(super) fn next(&mut self, all: bool) -> Option<Step> {
         let (first, last) = (self.held.front()?, self.held.back()?);
         let late = self.over > 0 || last.at.abs_diff(first.at) > HELD_NS || self.held.len() > MOST_HELD;
-        if self.holds && !all && !late {
+        if self.holds && !all && (!late || self.is_open(first, last.at)) {
             return None;
         }
         let step = self.held.pop_front()?;
         self.gone = if self.over > 0 { i64::MIN } else { step.at };
         self.over = self.over.saturating_sub(1);
         Some(step)
+    }
+
+    /// Whether this is an arrival that was guessed a short while ago, and may yet turn out to have been later.
+    fn is_open(&self, first: &Step, now: i64) -> bool {
+        let guess = |cpu: &Cpu| cpu.guess.filter(|_| cpu.on == first.by);
+        first.what == What::Arrives
+            && self.held.len() <= MOST_HELD
+            && self
+                .cpus
+                .get(first.cpu as usize)
+                .and_then(guess)
+                .is_some_and(|guess| guess.made.abs_diff(now) <= HELD_NS)
     }
 
     fn look(&mut self, step: &Step) {
@@ -175,7 +197,7 @@ impl Gaps {
         let since = charged_from.map_or(guessed, |from| from.max(least)).min(at);
         self.arrivals += 1;
         self.comes(since, cpu, who);
-        self.cpu(cpu).guess = charged_from.is_none().then_some(least);
+        self.cpu(cpu).guess = charged_from.is_none().then_some(Guess { least, made: at });
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
@@ -215,13 +237,14 @@ impl Gaps {
         };
         let row = self.cpu(cpu);
         row.charged = row.charged.saturating_add(ns);
-        if let Some(least) = row.guess.take() {
-            row.since = from.max(least);
+        if let Some(guess) = row.guess.take() {
+            row.since = from.max(guess.least);
             let (on, at) = (row.on, row.since);
-            let guess = |held: &Step| held.what == What::Arrives && held.cpu == cpu && held.by == on;
-            if let Some(place) = self.held.iter().rposition(guess)
+            let guessed = |held: &Step| held.what == What::Arrives && held.cpu == cpu && held.by == on;
+            if let Some(place) = self.held.iter().rposition(guessed)
                 && let Some(step) = self.held.remove(place)
             {
+                self.over -= usize::from(place < self.over);
                 self.put_in(Step { at, ..step });
             }
         }
@@ -232,6 +255,8 @@ impl Gaps {
         self.holds = true;
         let later = self.held.iter().rev().take_while(|held| held.at > step.at).count();
         let at = if self.held.len() == later { step.at.max(self.gone) } else { step.at };
-        self.held.insert(self.held.len() - later, Step { at, ..step });
+        let place = self.held.len() - later;
+        self.over += usize::from(place < self.over);
+        self.held.insert(place, Step { at, ..step });
     }
 }

@@ -37,6 +37,7 @@ mod throttling;
 mod timehist;
 mod world;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -138,7 +139,7 @@ impl FromStr for AnalysisKind {
 pub struct AnalysisOptions {
     /// A row for each task, rather than for all tasks of one name (`perf sched latency --pids`).
     pub each_task: bool,
-    /// The task of the critical path: its pid, its name, or `name-pid`.
+    /// The task of the critical path: its pid, its name, `name-pid`, or its class.
     pub task: Option<String>,
     /// The run replays a recording: its tasks have the names and pids that they had there, rather than those of the
     /// simulation.
@@ -164,6 +165,10 @@ trait Analysis: fmt::Debug + Send + Sync {
     fn finish(&mut self, _world: &World) {}
     /// What to know before trusting it: how many, and of what.
     fn note(&self) -> Option<(u64, &'static str)> {
+        None
+    }
+    /// The one task it is of, if it is of one.
+    fn task(&self) -> Option<u32> {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
@@ -287,13 +292,22 @@ impl Analyses {
         }
     }
 
-    /// Whether a task has this pid or name.
-    pub fn has_task(&self, wanted: &str) -> bool {
-        (0..self.world.tasks() as u32).any(|task| {
-            wanted.parse() == Ok(self.world.pid(task))
-                || wanted == self.world.comm(task)
-                || wanted == self.world.name(task)
-        })
+    /// The tasks that have this pid, name or class, as `name-pid`.
+    pub fn tasks_called(&self, wanted: &str) -> Vec<String> {
+        let tasks = (0..self.world.tasks() as u32).filter(|&task| self.world.is_called(task, wanted));
+        tasks.map(|task| self.world.name(task)).collect()
+    }
+
+    /// The names of all tasks, each once: those of their classes, where they have one.
+    pub fn task_names(&self) -> BTreeSet<String> {
+        let tasks = (0..self.world.tasks() as u32).filter(|&task| self.world.pid(task) != 0);
+        tasks.map(|task| self.world.class(task)).collect()
+    }
+
+    /// Of which task the critical path is, as `name-pid`: of several that are called as was asked for, the first that did anything.
+    pub fn critical_task(&self) -> Option<String> {
+        let task = self.chosen.iter().find_map(|(_, analysis)| analysis.task())?;
+        Some(self.world.name(task))
     }
 
     /// Every table of every analysis, in the order they were asked for.

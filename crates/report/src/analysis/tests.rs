@@ -229,7 +229,8 @@ fn a_critical_path_goes_through_those_who_woke() {
     assert_eq!(tables[1].rows.len(), 4, "{}", tables[1].json());
     let all: u64 = rows.as_array().unwrap().iter().map(|row| row["total_ns"].as_u64().unwrap()).sum();
     assert_eq!(all, 10_000_000, "every instant is given to somebody, once");
-    assert!(analyses.has_task("a") && analyses.has_task("7") && !analyses.has_task("x"));
+    assert_eq!(["a", "7", "a-7", "x"].map(|name| analyses.tasks_called(name).len()), [1, 1, 1, 0]);
+    assert_eq!(analyses.critical_task().as_deref(), Some("a-7"));
 }
 
 #[test]
@@ -381,6 +382,36 @@ fn who_came_unseen_ran() {
     assert_eq!((idle["total_ns"].as_u64(), idle["waits"].as_u64()), (Some(2_000_000 + 4 * 50_000), Some(5)), "{waits}");
     assert_eq!(analyses.json()["faults"]["missing_arrivals"], 5);
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
+}
+
+/// As the tasks of a throttled group: `a` waits beside an idle CPU for longer than steps are held, is back unseen, and is charged only at the
+/// next tick.
+#[test]
+fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
+    let charge =
+        |us: u64, ns: u64| format!("  a-7 [000] 0.{us:06}: sched_stat_runtime: comm=a pid=7 runtime={ns} [ns]\n");
+    let busy = |beat: u64| {
+        let mut text = switch(0, 1000, IDLE, "R", A);
+        text += &switch(0, 10_000, A, "R", IDLE);
+        // From the first gap on steps are held.
+        text += &wake("sched_waking", 1, 11_000, IDLE, B, 1);
+        for at in (12_000..99_000).step_by(beat as usize) {
+            text += &wake("sched_waking", 1, at, B, ("d", 10), 1);
+        }
+        text += &wake("sched_waking", 0, 100_000, A, C, 0);
+        text += &wake("sched_waking", 1, 101_000, B, ("d", 10), 1);
+        // It came 500 us before it did something: 9, 4 and 2 of 106 ms.
+        text += &charge(103_500, 4_000_000);
+        text += &switch(1, 104_000, B, "S", IDLE);
+        text += &charge(105_500, 2_000_000);
+        text += &switch(0, 105_500, A, "R", IDLE);
+        text += &switch(1, 107_000, IDLE, "R", B);
+        let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text);
+        assert_eq!(analyses.json()["faults"]["missing_arrivals"], 2);
+        analyses.tables()[0].json()[0]["busy"].as_f64().map(|busy| (busy * 106_000.0).round())
+    };
+    assert_eq!(busy(1000), Some(15_000.0), "others do something all the time");
+    assert_eq!(busy(80_000), Some(15_000.0), "nobody does anything for long");
 }
 
 /// Its switch away is missing: it ran for what it was charged, and who had the CPU then nobody knows.

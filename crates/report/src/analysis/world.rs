@@ -337,6 +337,14 @@ impl World {
         name.clone().unwrap_or_else(|| format!("{}-{}", self.comm(task), self.pid(task)))
     }
 
+    /// Whether a task has this pid, name or class.
+    pub(crate) fn is_called(&self, task: u32, wanted: &str) -> bool {
+        wanted.parse() == Ok(self.pid(task))
+            || wanted == self.comm(task)
+            || wanted == self.name(task)
+            || wanted == self.class(task)
+    }
+
     /// Length of all there is, nanoseconds.
     pub(crate) fn elapsed(&self) -> u64 {
         self.span.map_or(0, |(first, last)| last.saturating_sub(first).max(0) as u64)

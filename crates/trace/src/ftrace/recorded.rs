@@ -37,6 +37,7 @@ const MAX_THREADS: usize = 1 << 22;
 #[derive(Debug)]
 pub struct RecordedText<W> {
     out: Output<W>,
+    release: Option<String>,
     /// By thread.
     processes: BTreeMap<i32, Process>,
 }
@@ -61,7 +62,24 @@ impl<W: Write> RecordedText<W> {
                 buffer.push(b'\n');
             });
         }
-        Self { out, processes: BTreeMap::new() }
+        Self { out, release: None, processes: BTreeMap::new() }
+    }
+
+    /// Says in the header under which kernel it was recorded, as [`Notes::release`](crate::read::Notes::release) has it. To be called before
+    /// the first event.
+    #[must_use]
+    pub fn with_release(mut self, release: &str) -> Self {
+        self.out.write(|buffer| {
+            text(buffer, b"# os release : ", release.as_bytes());
+            buffer.push(b'\n');
+        });
+        self.release = Some(release.to_owned());
+        self
+    }
+
+    /// The release that the header says.
+    pub fn release(&self) -> Option<&str> {
+        self.release.as_deref()
     }
 
     /// Writes one event. What perf says of tasks is none: it is left out, but for the process, which the thread's own

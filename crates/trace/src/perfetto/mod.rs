@@ -532,11 +532,21 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
 /// The release in traces of older kernels, and of kernels that nobody knows: it tells how `prev_state` is written, and nothing else.
 pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
 
+/// The version in the name of a kernel, or in its release.
+fn version(kernel: &str) -> Option<(u32, u32)> {
+    let mut parts = kernel.split(['.', '-']).map(str::parse::<u32>);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+/// Whether a kernel has the states in `prev_state` as we write them.
+fn has_our_states(kernel: &str) -> bool {
+    version(kernel).is_some_and(|version| version >= (4, 14))
+}
+
 /// A `uname -r` by which Perfetto reads `prev_state` as we write it: the kernel itself, unless it is older than 4.14.
 fn release(kernel: &str) -> String {
-    let mut parts = kernel.split(['.', '-']).map(str::parse::<u32>);
-    match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (4, 14) => format!("{major}.{minor}.0-vruntime"),
+    match version(kernel) {
+        Some((major, minor)) if has_our_states(kernel) => format!("{major}.{minor}.0-vruntime"),
         _ => NO_RELEASE.to_owned(),
     }
 }

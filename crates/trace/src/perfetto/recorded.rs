@@ -12,7 +12,7 @@ use super::proto::{
     ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork,
     SchedSwitch, SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
-use super::{HARDIRQ, MAX_CPUS, NO_RELEASE};
+use super::{HARDIRQ, MAX_CPUS, NO_RELEASE, has_our_states};
 use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
 use crate::output::Output;
 
@@ -32,6 +32,7 @@ const THREADS: usize = 1000;
 #[derive(Debug)]
 pub struct RecordedPerfetto<W> {
     out: Output<W>,
+    release: Option<String>,
     bundles: Bundles,
     processes: BTreeMap<i32, Known>,
     latest: u64,
@@ -49,17 +50,31 @@ impl<W: Write> RecordedPerfetto<W> {
     /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
     /// of its own.
     pub fn new(out: W, cpus: u32) -> Self {
+        Self::with_release(out, cpus, None)
+    }
+
+    /// As [`new`](Self::new), of a trace that was recorded under this kernel ([`Notes::release`](crate::read::Notes::release)). Of one that
+    /// before 4.14 the header [says none](Self::release): Perfetto reads `prev_state` by it, and its bits were others then.
+    pub fn with_release(out: W, cpus: u32, release: Option<&str>) -> Self {
         let mut out = Output::new(out);
+        let version = "converted by vruntime";
+        // The release that stands for an unknown one names none.
+        let own = release.filter(|release| *release != NO_RELEASE && has_our_states(release)).map(str::to_owned);
         let utsname = Utsname {
             sysname: Some("Linux".to_owned()),
-            version: Some("converted by vruntime".to_owned()),
+            version: Some(release.map_or(version.to_owned(), |release| format!("{version}, recorded under {release}"))),
             // By this Perfetto reads the states as we write them.
-            release: Some(NO_RELEASE.to_owned()),
+            release: Some(own.clone().unwrap_or_else(|| NO_RELEASE.to_owned())),
             machine: None,
         };
         let info = SystemInfo { utsname: Some(utsname), num_cpus: Some(cpus).filter(|&cpus| cpus > 0) };
         write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
-        Self { out, bundles: Bundles::default(), processes: BTreeMap::new(), latest: 0, omitted: 0 }
+        Self { out, release: own, bundles: Bundles::default(), processes: BTreeMap::new(), latest: 0, omitted: 0 }
+    }
+
+    /// The release that the header says.
+    pub fn release(&self) -> Option<&str> {
+        self.release.as_deref()
     }
 
     /// Writes one event.

@@ -26,7 +26,7 @@ pub struct TaskSummary {
     pub comms: Vec<Vec<u8>>,
     /// How often it changed its name.
     pub renames: u64,
-    /// Time on a CPU between two events that say so, nanoseconds.
+    /// Time on a CPU between two events that say so, nanoseconds; of who has one when the trace is over, until then.
     pub cpu_ns: u64,
     /// How often it came onto a CPU.
     pub switches: u64,
@@ -70,6 +70,8 @@ struct Cpu {
     current: Option<(i32, i64)>,
     /// That time is a guess: not before this one.
     guess: Option<i64>,
+    /// The latest switch was from another task than had come.
+    torn: bool,
     seen: bool,
 }
 
@@ -144,9 +146,10 @@ impl Summary {
         self.finer_than_us |= record.at % 1000 != 0;
         let row = &mut self.cpus[cpu];
         row.events += 1;
-        if !row.seen {
-            row.seen = true;
-            row.current = (record.pid >= 0).then_some((record.pid, record.at));
+        if !std::mem::replace(&mut row.seen, true) {
+            let since = self.since(record);
+            let row = &mut self.cpus[cpu];
+            row.current = (record.pid >= 0).then_some((record.pid, since));
             if record.pid > 0
                 && let Some(task) = self.task(record.pid)
             {
@@ -164,6 +167,35 @@ impl Summary {
         }
         self.turns_up(cpu, record);
         self.point(cpu, record);
+    }
+
+    /// Since when whoever does the first thing on a CPU has been there: for as long as he is charged for, if that is what it says.
+    fn since(&self, record: &Record<'_>) -> i64 {
+        let began = self.clock.stretches().last().map_or(record.at, |&(began, _)| began);
+        match record.point {
+            Tracepoint::StatRuntime { task, runtime_ns, .. } if task.pid == record.pid => {
+                record.at.saturating_sub_unsigned(runtime_ns).max(began).min(record.at)
+            }
+            _ => record.at,
+        }
+    }
+
+    /// The trace is over: whoever has a CPU has run until now. To be called once, after the last event. Not so where the last that was heard
+    /// of a CPU did not fit, and in a trace without switches, nor where the clock has jumped since.
+    pub fn end(&mut self) {
+        let Some(&(began, now)) = self.clock.stretches().last() else { return };
+        if self.count_of("sched_switch") == 0 {
+            return;
+        }
+        for cpu in 0..self.cpus.len() {
+            if let Cpu { current: Some((pid, since)), torn: false, .. } = self.cpus[cpu]
+                && (began..=now).contains(&since)
+                && let Some(task) = self.task(pid)
+            {
+                task.cpu_ns = task.cpu_ns.saturating_add(now.abs_diff(since));
+            }
+            self.cpus[cpu].current = None;
+        }
     }
 
     /// The switches from the idle task are missing on some machines: who does something on a CPU that is taken to be idle has come there before,
@@ -209,7 +241,7 @@ impl Summary {
     fn point(&mut self, cpu: usize, record: &Record<'_>) {
         match record.point {
             Tracepoint::Switch { prev, prev_state, next, .. } => {
-                self.cpus[cpu].guess = None;
+                (self.cpus[cpu].guess, self.cpus[cpu].torn) = (None, false);
                 match self.cpus[cpu].current.replace((next.pid, record.at)) {
                     Some((pid, since)) if pid == prev.pid => {
                         if let Some(task) = self.task(pid) {
@@ -217,7 +249,10 @@ impl Summary {
                                 task.cpu_ns.saturating_add(u64::try_from(record.at.saturating_sub(since)).unwrap_or(0));
                         }
                     }
-                    Some(_) => self.broken_switches += 1,
+                    Some(_) => {
+                        self.broken_switches += 1;
+                        self.cpus[cpu].torn = true;
+                    }
                     None => {}
                 }
                 if prev.pid != 0
@@ -497,6 +532,34 @@ mod tests {
             summary.tasks()[0].unwoken
         };
         assert_eq!((unwoken("a"), unwoken("migration/0")), (2, 0));
+    }
+
+    /// Nobody switches before the first tick, nor after the last.
+    #[test]
+    fn who_had_a_cpu_at_the_beginning_and_at_the_end_has_that_time() {
+        let cpu_ns = |text: &str| {
+            let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
+            while let Some(record) = reader.next_record().expect("it is a trace") {
+                summary.add(&record);
+            }
+            summary.end();
+            [7, 8].map(|pid| summary.tasks().iter().find(|task| task.pid == pid).map(|task| task.cpu_ns / 1_000_000))
+        };
+        let begins = "<idle>-0 [001] 1.000000: sched_waking: comm=a pid=7 prio=120 target_cpu=001\n";
+        let charge = "a-7 [000] 1.003000: sched_stat_runtime: comm=a pid=7 runtime=4000000 [ns]\n";
+        let switch = |at: &str, prev: &str, next: &str| {
+            format!("x-1 [000] {at}: sched_switch: {prev} prev_prio=120 prev_state=R ==> {next} next_prio=120\n")
+        };
+        let leaves = switch("1.010000", "prev_comm=a prev_pid=7", "next_comm=b next_pid=8");
+        let comes = switch("1.011000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
+        let ends = "<idle>-0 [001] 1.020000: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
+        // It was charged for a millisecond before the trace, too.
+        let whole = [begins, charge, &leaves, &comes, ends].concat();
+        assert_eq!(cpu_ns(&whole), [Some(10 + 9), Some(1)]);
+        // Who switches away had not come, so whether the next is still there, nobody knows.
+        let torn = switch("1.012000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
+        assert_eq!(cpu_ns(&[begins, charge, &leaves, &comes, &torn, ends].concat()), [Some(10), Some(1)]);
+        assert_eq!(cpu_ns(&[begins, charge, ends].concat()), [Some(0), Some(0)], "it tells of no switches");
     }
 
     /// The second task of a pid has nothing of the first.

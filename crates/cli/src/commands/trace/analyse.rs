@@ -58,7 +58,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if count == 0 {
         return Err(miette!("there is no event in {}", arguments.file.display()));
     }
-    check(&analyses, &options)?;
+    check(&analyses, &options, Some(&arguments.file))?;
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }

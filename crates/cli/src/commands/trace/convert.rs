@@ -33,6 +33,14 @@ impl Writer {
         }
     }
 
+    /// The release of the kernel, as the header says it.
+    fn release(&self) -> Option<&str> {
+        match self {
+            Self::Text(writer) => writer.release(),
+            Self::Perfetto(writer) => writer.release(),
+        }
+    }
+
     /// How much the format could not say, and what.
     fn omitted(&self) -> (u64, &'static str) {
         match self {
@@ -75,6 +83,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     events.begin().map_err(|error| explain(from, &error))?;
     // The writers' word for what the trace does not say.
     let cpus = events.notes().cpus.unwrap_or(0);
+    let release = events.notes().release.clone();
     let cannot = || format!("cannot write {}", out.display());
     let file: Box<dyn Write> = if out == Path::new("-") {
         Box::new(io::stdout())
@@ -82,8 +91,16 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         Box::new(File::create(out).into_diagnostic().wrap_err_with(cannot)?)
     };
     let mut writer = match format {
-        TraceFormat::Text => Writer::Text(RecordedText::new(file, cpus)),
-        TraceFormat::Perfetto => Writer::Perfetto(Box::new(RecordedPerfetto::new(file, cpus))),
+        TraceFormat::Text => {
+            let writer = RecordedText::new(file, cpus);
+            Writer::Text(match &release {
+                Some(release) => writer.with_release(release),
+                None => writer,
+            })
+        }
+        TraceFormat::Perfetto => {
+            Writer::Perfetto(Box::new(RecordedPerfetto::with_release(file, cpus, release.as_deref())))
+        }
     };
     let (mut count, mut bare, mut flags, mut ended) = (0_u64, 0, 0, Ended::Well);
     while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
@@ -100,6 +117,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         }
     }
     let omitted = writer.omitted();
+    let written = writer.release().map(str::to_owned);
     match writer.finish() {
         Ok(()) => {}
         // A reader that went away is no error.
@@ -122,6 +140,13 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     ];
     for (count, what) in told.into_iter().filter(|&(count, _)| count > 0) {
         output::note(&format!("{what}: {}", thousands(count)));
+    }
+    // In the midst of a text it comes after the other's header.
+    if let Some(release) = notes.release.as_ref().filter(|&release| written.as_ref() != Some(release)) {
+        output::note(&format!(
+            "the release of its kernel, {release}, is not in {}: for a replay say --recorded-kernel",
+            out.display()
+        ));
     }
     if let Some(place) = notes.unterminated {
         output::note(&format!("{} ends within {place}: it may have been cut off", from.display()));
