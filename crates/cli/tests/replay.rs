@@ -142,7 +142,8 @@ fn rules_and_neighbours() {
     );
     let limited = json(&["replay", "-", "--json", "--map", &rules], text.as_bytes());
     let both = permille(&limited, "heavy-5", "what_if") + permille(&limited, "heavy-5#2", "what_if");
-    assert!(both.abs_diff(200) <= 10, "two of them share 20 %: {both}");
+    // A period is under way when the run begins, and one when it ends.
+    assert!((190..=220).contains(&both), "two of them share 20 %: {both}");
     let urgent = json(&["replay", "-", "--json", "--map", "light: policy=fifo:5"], text.as_bytes());
     assert!(permille(&urgent, "light-6", "what_if") > 940, "{urgent}");
 

@@ -106,9 +106,12 @@ impl Comparison {
         (best, few)
     }
 
-    /// What goes the other way of the same tasks and of the same kind: a median that falls says nothing of a tail that grows.
+    /// Which latency of the same tasks goes the other way: a median that falls says nothing of a tail that grows.
     fn counter<'a>(&self, rows: &'a [Row<'a>], standout: &Standout<'_>) -> Option<Standout<'a>> {
         let (whose, family) = (standout.row.subject, standout.row.metric.family);
+        if family != Family::Latency {
+            return None;
+        }
         let same = rows.iter().filter(|row| row.subject == whose && row.metric.family == family);
         let changes = same.filter_map(|row| self.change_of(row, standout.variant).ok()?);
         let counters = changes.filter(|change| change.is_rise() != standout.is_rise());
