@@ -10,6 +10,7 @@ use vruntime_sched::kernels::SettingError;
 use vruntime_sim::MachineSpec;
 use vruntime_sim::plan::{self, Error, ErrorKind, Given, Note, Overrides, Place};
 use vruntime_workload::Source;
+use vruntime_workload::program::Workload;
 
 use crate::args::Model;
 use crate::input::Input;
@@ -70,7 +71,23 @@ pub(crate) fn plan(
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
     let plan = plan::plan(input.says.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
     tell(&plan.notes);
+    tell_large_limits(&input.workload, plan.config.machine.topology.nr_cpus());
     Ok(plan)
+}
+
+/// Limits that no group can reach, for the machine has fewer CPUs: somebody may have meant percents.
+fn tell_large_limits(workload: &Workload, cpus: usize) {
+    for group in &workload.groups {
+        let Some(max) = group.max.filter(|max| u128::from(max.quota) > u128::from(max.period) * cpus as u128) else {
+            continue;
+        };
+        let limit = max.quota as f64 / max.period as f64;
+        let there = if cpus == 1 { "one".to_owned() } else { cpus.to_string() };
+        output::note(&format!(
+            "`max` of group `{}` is {limit} CPUs, and the machine has {there}: it limits nothing; half of a CPU is \"500m\"",
+            group.path
+        ));
+    }
 }
 
 /// What the options say of a run. A switch says something only when it is given.

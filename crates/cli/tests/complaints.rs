@@ -494,3 +494,27 @@ fn what_has_no_effect_on_this_machine_is_told() {
     let told = String::from_utf8(output.stderr).expect("it prints UTF-8");
     assert!(output.status.success() && told.contains("note: smt_speedup has no effect"), "{told}");
 }
+
+/// Fifty, where percents were meant, are fifty CPUs.
+#[test]
+fn a_limit_above_the_machine_is_told() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let told = |max: &str| {
+        let text = format!(
+            "duration = \"10ms\"\nmachine = \"4\"\n[groups.\"/app\"]\nmax = {max}\n[[task]]\nname = \"a\"\ngroup = \"/app\"\nrun = \"1ms\"\n"
+        );
+        let output =
+            vruntime(&["compare", &written(folder.path(), "max.toml", &text), "--kernel", "6.1", "--kernel", "6.12"]);
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let fifty = told("\"50\"");
+    assert_eq!(
+        fifty.matches("`max` of group `/app` is 50 CPUs, and the machine has 4: it limits nothing").count(),
+        1,
+        "{fifty}"
+    );
+    for at_most in ["\"4\"", "\"500m\"", "[50000, 100000]"] {
+        assert!(!told(at_most).contains("limits nothing"), "{at_most}");
+    }
+}

@@ -211,6 +211,7 @@ impl ReplayCheck {
                 format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", printable(&task.name));
             text.push_str(&change);
         }
+        text.extend(self.throttling_what_if());
         text.push('.');
         Some(text)
     }
@@ -454,6 +455,29 @@ mod tests {
             bad.summary()
         );
         assert!(ReplayCheck::default().summary().contains("too short"));
+    }
+
+    #[test]
+    fn a_limit_that_goes_is_told() {
+        let told = |before: Option<(u64, u64)>, behind: Option<(u64, u64)>| {
+            let with = |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, ..Default::default() });
+            let group = |path: &str, before, behind| ReplayGroup {
+                path: path.to_owned(),
+                recorded_ns: None,
+                replayed: with(before),
+                what_if: with(behind),
+            };
+            let mut check = check(400_000_000, 100);
+            check.groups = vec![group("/", None, None), group("/app", before, behind), group("/b", Some((1, 9)), None)];
+            let sentence = check.what_if_sentence().unwrap();
+            sentence.split_once("; /app is ").map(|(_, told)| told.to_owned())
+        };
+        let (often, rarely) = (Some((40, 5_150_000_000)), Some((4, 150_000_000)));
+        assert_eq!(told(often, None).as_deref(), Some("no longer throttled (40 times, 5.15 s before)."));
+        assert_eq!(told(often, Some((0, 0))), told(often, None));
+        assert_eq!(told(None, often).as_deref(), Some("throttled, 40 times, 5.15 s."));
+        assert_eq!(told(often, rarely).as_deref(), Some("throttled 4 times, 150 ms, instead of 40 times, 5.15 s."));
+        assert_eq!(told(often, often), None);
     }
 
     /// Of three wakeups the percentiles say nothing, of twenty the median, of a hundred the 99th.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::data::{Cell, DataTable, Kind};
+use crate::printable::printable;
 use crate::replay::ReplayCheck;
 use crate::results::{GroupResult, Results};
 use crate::table::grid;
@@ -80,6 +81,27 @@ fn throttled(measure: Measure) -> String {
 }
 
 impl ReplayCheck {
+    /// Of which group throttling changes most in the what-if, as part of a sentence; none if of none by more than a tenth.
+    pub(crate) fn throttling_what_if(&self) -> Option<String> {
+        let changes = self.groups.iter().filter_map(|group| {
+            let (before, behind) = (group.replayed?.throttled, group.what_if?.throttled);
+            let ns = |limit: Option<(u64, u64)>| limit.map_or(0, |(_, ns)| ns);
+            let by = ns(before).abs_diff(ns(behind));
+            (by > ns(before).max(ns(behind)) / 10).then_some((by, before, behind, &group.path))
+        });
+        let (_, before, behind, path) = changes.max_by_key(|(by, ..)| *by)?;
+        let told = |limit: Option<(u64, u64)>| {
+            limit.filter(|(times, _)| *times > 0).map(|(times, ns)| format!("{times} times, {}", time(ns as f64)))
+        };
+        let path = printable(path);
+        Some(match (told(before), told(behind)) {
+            (Some(before), None) => format!("; {path} is no longer throttled ({before} before)"),
+            (None, Some(behind)) => format!("; {path} is throttled, {behind}"),
+            (Some(before), Some(behind)) => format!("; {path} is throttled {behind}, instead of {before}"),
+            (None, None) => return None,
+        })
+    }
+
     /// The groups of the replay as recorded; empty if there are none.
     pub(crate) fn groups_text(&self) -> String {
         if self.groups.is_empty() {
