@@ -21,6 +21,29 @@ impl Standout<'_> {
     fn is_rise(&self) -> bool {
         self.other.mean > self.base.mean
     }
+
+    /// How large the change is, and the word that leads to what it is compared with.
+    fn size(&self) -> (String, &'static str) {
+        let (base, other) = (self.base.mean, self.other.mean);
+        match other / base {
+            _ if base == 0.0 => ("above 0".to_owned(), "but not"),
+            ratio if ratio >= 2.0 => (format!("{} times as high", three(ratio)), "as"),
+            ratio if ratio > 1.0 => (format!("{:.0} % higher", (ratio - 1.0) * 100.0), "than"),
+            ratio if ratio > 0.5 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
+            _ if other == 0.0 => ("0".to_owned(), "but not"),
+            ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
+        }
+    }
+
+    /// `280 ms against 300 ms`.
+    fn figures(&self) -> String {
+        let metric = self.row.metric;
+        let format = |spread: &Spread| {
+            let text = (metric.format)(spread.mean);
+            if metric.unit.starts_with('%') { format!("{text} {}", metric.unit) } else { text }
+        };
+        format!("{} against {}", format(&self.other), format(&self.base))
+    }
 }
 
 /// A change rests on too few samples for a sentence.
@@ -63,7 +86,8 @@ impl Comparison {
             }
             text.push_str(&self.words(standout));
             if let Some(counter) = self.counter(&rows, standout) {
-                text.extend([", while ", &self.words_alone(&counter)]);
+                let (phrase, (size, _)) = (counter.row.metric.phrase, counter.size());
+                text.extend([", while the ", phrase, " is ", &size, " (", &counter.figures(), ")"]);
             }
             if index == 0 {
                 if self.repeats() > 1 {
@@ -134,37 +158,12 @@ impl Comparison {
     }
 
     fn words(&self, standout: &Standout<'_>) -> String {
-        self.told(standout, true)
-    }
-
-    /// As [`Self::words`], where whose it is and with what is known.
-    fn words_alone(&self, standout: &Standout<'_>) -> String {
-        self.told(standout, false)
-    }
-
-    fn told(&self, standout: &Standout<'_>, whole: bool) -> String {
-        let Standout { row, variant, base, other, .. } = standout;
+        let Standout { row, variant, .. } = standout;
         let of = row.base().map_or(0, |(of, _)| of);
         let (with, than) = (&self.variants[*variant].label, &self.variants[of].label);
-        let format = |spread: &Spread| {
-            let text = (row.metric.format)(spread.mean);
-            if row.metric.unit.starts_with('%') { format!("{text} {}", row.metric.unit) } else { text }
-        };
-        let ratio = other.mean / base.mean;
-        let (size, link) = match ratio {
-            _ if base.mean == 0.0 => ("above 0".to_owned(), "but not"),
-            ratio if ratio >= 2.0 => (format!("{} times as high", three(ratio)), "as"),
-            ratio if ratio > 1.0 => (format!("{:.0} % higher", (ratio - 1.0) * 100.0), "than"),
-            ratio if ratio > 0.5 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
-            _ if other.mean == 0.0 => ("0".to_owned(), "but not"),
-            ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
-        };
-        let (phrase, figures) = (row.metric.phrase, format!("({} against {})", format(other), format(base)));
-        if whole {
-            format!("the {phrase} of {} is {size} with {with} {link} with {than} {figures}", whose(row.subject))
-        } else {
-            format!("the {phrase} is {size} {figures}")
-        }
+        let (size, link) = standout.size();
+        let (phrase, whose, figures) = (row.metric.phrase, whose(row.subject), standout.figures());
+        format!("the {phrase} of {whose} is {size} with {with} {link} with {than} ({figures})")
     }
 }
 
