@@ -65,8 +65,10 @@ fn what_was_recorded_is_replayed_with_its_groups() {
         skip::skip("tracing and cgroups need root and a kernel that lets us");
         return;
     }
-    let next = out.lines().find_map(|line| line.split_once(": vruntime ")).unwrap_or_else(|| panic!("{out}{err}")).1;
-    let next: Vec<&str> = next.split(' ').chain(["--json"]).collect();
+    // Who else had CPU time may be called `vruntime`, too.
+    let next =
+        out.lines().find_map(|line| line.split_once(": vruntime replay ")).unwrap_or_else(|| panic!("{out}{err}"));
+    let next: Vec<&str> = ["replay"].into_iter().chain(next.1.split(' ')).chain(["--json"]).collect();
     assert_eq!(next, ["replay", "out/trace.txt", "--cgroups", "out/cgroups.txt", "--json"]);
     let (well, out, err) = vruntime(folder.path(), &next);
     assert!(well, "{err}");
