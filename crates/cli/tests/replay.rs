@@ -127,6 +127,31 @@ fn what_cannot_be_replayed_says_what_is_missing() {
 }
 
 /// A group's limit and weight, copies, a real-time policy, and a neighbour from another file.
+/// What the replay rests on and the trace does not tell.
+#[test]
+fn what_nothing_tells_is_said() {
+    let notes = |arguments: &[&str], input: &[u8]| {
+        let json = json(&[&["replay", "--json"], arguments].concat(), input);
+        json["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+    };
+    let (kernel, groups) =
+        ("nothing says which kernel this was: 6.18 is taken for it", "2 task groups of which nothing says");
+    let text = spinners();
+    assert!(notes(&["-"], text.as_bytes()).contains(kernel));
+    assert!(!notes(&["-", "--recorded-kernel", "6.12"], text.as_bytes()).contains("which kernel"));
+    let folder = tempfile::tempdir().expect("there is room");
+    let scenario = "duration = \"200ms\"\nkernel = \"6.12\"\n[groups.\"/a/b\"]\nweight = 300\n[[task]]\nname = \"t\"\ngroup = \"/a/b\"\nrun = \"1ms\"\nsleep = \"1ms\"\n";
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(file("s.toml"), scenario).expect("it can be written");
+    well(&["run", &file("s.toml"), "--out", &file("out")], b"");
+    let bare = notes(&[&file("out/trace.perfetto-trace")], b"");
+    assert!(bare.contains(groups) && !bare.contains("which kernel"), "{bare}");
+    let text = notes(&[&file("out/trace.txt")], b"");
+    assert!(!text.contains("task groups of which"), "{text}");
+    let given = notes(&[GROUPS, "--cgroups", CGROUPS], b"");
+    assert!(!given.contains("task groups of which"), "{given}");
+}
+
 #[test]
 fn rules_and_neighbours() {
     let text = spinners();

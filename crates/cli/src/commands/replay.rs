@@ -147,7 +147,11 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     without_semaphores(&mut runs, &inside);
     super::tell_notes(&runs);
     let check = checked(&recorded, changed.as_ref(), &runs, cpus);
-    let told = notes(&recorded, reading.clock.jumps, as_recorded.config.tick_phase.is_some());
+    let mut told = notes(&recorded, reading.clock.jumps, as_recorded.config.tick_phase.is_some());
+    if reading.release.is_none() && arguments.recorded_kernel.is_none() {
+        told.all.insert(told.grave, unknown_kernel(&as_recorded.kernel));
+        told.grave += 1;
+    }
     let what_if = what_if.as_ref().map(|plan| (plan, &changes[..]));
     report(arguments, &as_recorded, what_if, &check, &told, reading.analyses.as_ref(), &runs)?;
     if arguments.json {
@@ -544,6 +548,11 @@ impl Notes {
     }
 }
 
+/// Which kernel it is matters to all that follows.
+fn unknown_kernel(assumed: &str) -> String {
+    format!("nothing says which kernel this was: {assumed} is taken for it; --recorded-kernel names another")
+}
+
 /// What there is to know about how the trace was read.
 pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes {
     let counts = &recorded.counts;
@@ -578,6 +587,10 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     );
     notes.tell(counts.unwoken, "sleeps were ended by no event of the trace: they keep their times");
     notes.tell(counts.ungrouped, "tasks of which nothing says in which group they were: they are in the root group");
+    notes.tell(
+        counts.bare_groups,
+        "task groups of which nothing says what they weigh and whether they have limits: each weighs 100 and has none; --cgroups tells",
+    );
     notes.grave = notes.all.len();
     let habit = |habit| recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.habit == habit).count();
     notes.all.push(format!(

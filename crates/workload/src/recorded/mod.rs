@@ -221,6 +221,8 @@ pub struct Counts {
     pub grouped: u64,
     /// Tasks of which nothing says in which group they were: they are in the root.
     pub ungrouped: u64,
+    /// Task groups of which nothing says what they weigh and whether they have limits: each has the default weight and none.
+    pub bare_groups: u64,
     /// How often one was moved to another group.
     pub moves: u64,
     /// Threads whose autogroups are told by what came with the trace.

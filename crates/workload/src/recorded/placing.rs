@@ -106,6 +106,9 @@ pub(super) fn place(
         cgroups.give(&mut groups);
     }
     workload.groups = groups.into_groups();
+    if cgroups.is_none() && marked.is_empty() {
+        counts.bare_groups = workload.groups.len().saturating_sub(1) as u64;
+    }
     stays
 }
 
