@@ -120,7 +120,7 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) ->
 }
 
 /// How many threads can run at once here.
-fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 

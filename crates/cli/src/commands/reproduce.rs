@@ -22,7 +22,7 @@ use crate::input::{self, Input};
 use crate::places::Places;
 use crate::plan::plan;
 use crate::simulate::Failure;
-use crate::{Ended, interrupt, output};
+use crate::{Ended, interrupt, output, simulate};
 
 /// The experiments, by their documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
 
 /// This machine, as far as it says what it is.
 fn machine() -> String {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cpus = simulate::cpus();
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or("a machine", |(_, name)| name.trim());

@@ -232,7 +232,8 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
 /// So many characters of a path are shown.
 const MOST: usize = 30;
 
-/// What groups are called in a table: their paths, each with its middle left out where it is long, and no two alike.
+/// What groups are called in a table: their paths, each with its middle left out where it is long, and no two alike but those that are
+/// printed alike whole.
 fn short_names(paths: &[&str]) -> Vec<String> {
     let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
     let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();
@@ -276,7 +277,7 @@ fn elided(path: &str) -> String {
 fn elided_at(path: &str, from: usize) -> String {
     const BEFORE: usize = 4;
     const THERE: usize = 12;
-    let end: String = path.chars().skip(path.chars().count() - (MOST - 2 - THERE)).collect();
+    let end: String = path.chars().skip(path.chars().count().saturating_sub(MOST - 2 - THERE)).collect();
     let there: String = path.chars().skip(from.saturating_sub(BEFORE)).take(THERE).collect();
     format!("…{there}…{end}")
 }
@@ -295,7 +296,9 @@ mod tests {
         let names = short_names(&paths);
         assert_eq!(names[..2], ["…-pod11111111…e/frontend.scope", "…-pod22222222…e/frontend.scope"]);
         assert_eq!(names[2..], ["/kubepods.…b.slice/other.scope", "/web"]);
-        assert!(names.iter().all(|name| name.chars().count() <= MOST + 4));
+        assert!(names.iter().all(|name| name.chars().count() <= MOST));
+        // Two that are written alike, short as they are.
+        assert_eq!(short_names(&["/a\u{1b}", "/a\\u{1b}"]), ["/a\\u{1b}"; 2]);
         // Two pairs of one name that differ in different places.
         let many: Vec<String> = ["1", "2"]
             .iter()
