@@ -378,6 +378,28 @@ fn tables_of_a_small_run() {
     insta::assert_snapshot!(text);
 }
 
+/// A class may be called what the row of the totals is called elsewhere.
+#[test]
+fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
+    let rows = |names: &[&str]| -> Vec<String> {
+        let mut c = Collector::new(1);
+        for (id, name) in (0..).zip(names) {
+            let running = task(&mut c, id, name, name, 0);
+            fork(&mut c, 0, CPU0, id);
+            switch(&mut c, 10, CPU0, IDLE, PrevState::Preempted, running);
+            switch(&mut c, 20, CPU0, running, PrevState::Sleeping, IDLE);
+        }
+        c.finish(1000);
+        let text = crate::results_table(&c.into_results());
+        let table = text.split("\n\n").next().unwrap_or_default();
+        // The name is apart from the figures by two blanks or more.
+        table.lines().skip(2).map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(rows(&["a", "b"]), ["a", "b", "all"]);
+    assert_eq!(rows(&["all", "b"]), ["all", "b", "all tasks"]);
+    assert_eq!(rows(&["all tasks", "all"]), ["all tasks", "all", "all tasks (2)"]);
+}
+
 /// How near the idle CPU was is told from where the task waited, not from where its group's limit awaits it.
 #[test]
 fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {

@@ -220,7 +220,7 @@ fn idle_waits(results: &Results) -> String {
     let mut rows: Vec<Vec<String>> =
         affected.take(ROWS).map(|class| row(name_of(&class.name, class.tasks), &class.account.idle_waits)).collect();
     if total > 1 {
-        rows.push(row("all".to_owned(), &results.account.idle_waits));
+        rows.push(row(of_all(results), &results.account.idle_waits));
     }
     let (least, most) = (time(conservation.least_interval_ns as f64), time(conservation.most_interval_ns as f64));
     let interval = if least == most { least } else { format!("{least} to {most}") };
@@ -235,6 +235,14 @@ fn idle_waits(results: &Results) -> String {
         text.push_str(&line);
     }
     text
+}
+
+/// What the row of all tasks is called, as no class is.
+fn of_all(results: &Results) -> String {
+    let is_taken = |name: &String| results.classes.iter().any(|class| name_of(&class.name, class.tasks) == *name);
+    let names = ["all", "all tasks"].map(str::to_owned).into_iter();
+    let numbered = (2..).map(|number: usize| format!("all tasks ({number})"));
+    names.chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 /// A class with the number of its tasks.
@@ -270,7 +278,7 @@ fn classes(results: &Results) -> String {
         .collect();
     if results.classes.len() > 1 {
         // Lateness is of different kinds from class to class, so there is none of all of them.
-        rows.push(row("all".to_owned(), results.tasks.len(), &results.account, None, None));
+        rows.push(row(of_all(results), results.tasks.len(), &results.account, None, None));
     }
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
