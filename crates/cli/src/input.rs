@@ -209,12 +209,32 @@ fn kind(extension: Option<&str>, bytes: &[u8]) -> Kind {
     }
 }
 
-/// What to say of a file whose name and first character do not agree.
+/// What to say of a file whose name and beginning do not agree.
 fn misnamed(extension: Option<&str>, bytes: &[u8]) -> Option<&'static str> {
     match (extension?, bytes.iter().find(|byte| !byte.is_ascii_whitespace())?) {
-        ("json", b'[' | b'#' | b'a'..=b'z') => Some("it looks like a scenario; their names end with .toml"),
+        ("json", _) if begins_as_toml(bytes) => Some("it looks like a scenario; their names end with .toml"),
         ("toml", b'{' | b'/') => Some("it looks like an rt-app file; their names end with .json"),
         _ => None,
+    }
+}
+
+/// Whether the first line that is no comment of TOML's is one of TOML: `[table]`, `[[table]]` or `key = value`.
+fn begins_as_toml(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let Some(line) = lines.next() else { return false };
+    let is_key = |key: &str| {
+        let letter = |c: char| c.is_ascii_alphanumeric() || "_-.\"/ ".contains(c);
+        key.starts_with(|c: char| c.is_ascii_alphabetic()) && key.chars().all(letter)
+    };
+    // These stand in lists of JSON.
+    let is_value = |key: &str| ["true", "false", "null"].contains(&key);
+    match line.strip_prefix('[') {
+        Some(table) => table
+            .trim_start_matches('[')
+            .split_once(']')
+            .is_some_and(|(key, _)| is_key(key.trim()) && !is_value(key.trim())),
+        None => line.split_once('=').is_some_and(|(key, _)| is_key(key.trim())),
     }
 }
 

@@ -431,6 +431,31 @@ fn a_name_that_does_not_fit_is_told() {
     assert!(told.contains("would be written over itself"), "{told}");
 }
 
+/// What is no scenario is not taken for one because of its first character.
+#[test]
+fn a_file_that_is_neither_says_what_it_should_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = |name: &str, text: &str| on_one_line(&fails(&["run", &written(folder.path(), name, text)]));
+    for text in ["[]\n", "[1, 2]\n", "[{\"run\": 1}]\n", "\"text\"\n", "[true]\n"] {
+        let told = told("list.json", text);
+        assert!(!told.contains("scenario; their names"), "{text}: {told}");
+        assert!(told.contains("list.json:1:1]") && told.contains("expected an object with `tasks`"), "{text}: {told}");
+        assert!(told.contains("an rt-app file is one JSON object, such as { \"tasks\" : {"), "{text}: {told}");
+    }
+    let workload = "{\"tasks\": {\"a\": {\"run\": 1}}}\n";
+    for text in [format!("# mine\n{workload}"), format!("\n  # [mine]\n#\n{workload}")] {
+        let told = told("comment.json", &text);
+        assert!(!told.contains("looks like a scenario"), "{told}");
+        assert!(told.contains("found `#`") && told.contains("comments are /* ... */, or // up to the end"), "{told}");
+    }
+    // The comment is a scenario's if what follows it is.
+    for text in ["# mine\n[scenario]\nkernel = \"6.12\"\n", "\n# mine\nkernel = \"6.12\"\n", "[[task]]\nname = \"a\"\n"]
+    {
+        let told = told("mine.json", text);
+        assert!(told.contains("it looks like a scenario; their names end with .toml"), "{text}: {told}");
+    }
+}
+
 /// Several mistakes in a file stand one below the other, each as if it were alone.
 #[test]
 fn several_errors_are_told_alike() {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::read::LEAST;
 use crate::error::{Error, Problems};
 
 pub(crate) type Span = Range<usize>;
@@ -63,7 +64,7 @@ pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
     }
     parser.skip_blank()?;
     if parser.peek().is_none() {
-        let example = "the least is { \"tasks\" : { \"name\" : { \"run\" : 1000, \"sleep\" : 9000 } } }";
+        let example = format!("the least is {LEAST}");
         return Err(parser.error(parser.last(), "the file is empty", "expected `{`").with_help(example));
     }
     let value = parser.value()?;
@@ -122,8 +123,11 @@ impl<'a> Parser<'a> {
             Some(c) => {
                 let shown = if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
                 let span = self.at..self.at + c.len_utf8();
-                self.error(span, format!("found `{shown}`"), format!("expected {expected}"))
-                    .with_help("an object is { \"key\" : value, \"key\" : value }")
+                let help = match c {
+                    '#' => "`#` begins no comment here: comments are /* ... */, or // up to the end of the line",
+                    _ => "an object is { \"key\" : value, \"key\" : value }",
+                };
+                self.error(span, format!("found `{shown}`"), format!("expected {expected}")).with_help(help)
             }
         }
     }

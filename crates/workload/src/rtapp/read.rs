@@ -10,6 +10,9 @@ use crate::suggest::did_you_mean;
 /// The longest time a file may name: 10^12 us, eleven and a half days. Sums of such times stay far below 2^64 ns.
 pub const MAX_TIME_US: i64 = 1_000_000_000_000;
 
+/// The least that is a workload.
+pub(super) const LEAST: &str = "{ \"tasks\" : { \"name\" : { \"run\" : 1000, \"sleep\" : 9000 } } }";
+
 /// What messages call the outermost value.
 pub(super) const FILE: &str = "the file";
 
@@ -36,6 +39,8 @@ pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expe
         "remove the quotes".to_owned()
     } else if let Some(event) = event {
         format!("a key that begins with `{event}` is that event: it takes {expected}")
+    } else if key == FILE {
+        format!("an rt-app file is one JSON object, such as {LEAST}; a scenario is TOML, and its name ends with .toml")
     } else {
         format!("docs/rt-app.md lists what each key takes; here it is {expected}")
     });
