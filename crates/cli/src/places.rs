@@ -177,7 +177,8 @@ fn is_device(path: &Path) -> bool {
 /// Whether a folder can be written in: it is there, or the nearest above it that is.
 fn folder(named: &Named) -> miette::Result<()> {
     let path = &named.path;
-    let wrong = |why: String| Err(miette!(help = named.another(), "cannot write in {}: {why}", path.display()));
+    let what = if path.symlink_metadata().is_ok() { "cannot write in" } else { "cannot make the folder" };
+    let wrong = |why: String| Err(miette!(help = named.another(), "{what} {}: {why}", path.display()));
     let current = Path::new(".");
     let mut above = path.ancestors().map(|part| if part.as_os_str().is_empty() { current } else { part });
     // A link to nowhere is there, and no folder can be made in its place.
@@ -191,7 +192,13 @@ fn folder(named: &Named) -> miette::Result<()> {
 /// Makes a file in a folder that is gone again at once: whether any can be made.
 fn scratch(folder: &Path) -> io::Result<()> {
     // Its name, which the error has, is nobody's business.
-    tempfile::tempfile_in(folder).map(drop).map_err(|error| error.kind().into())
+    tempfile::tempfile_in(folder).map(drop).map_err(|error| match error.kind() {
+        // The folder is there, so that this is no answer.
+        io::ErrorKind::NotFound if folder.is_dir() => {
+            io::Error::other(format!("the file system at {} takes no new files", folder.display()))
+        }
+        kind => io::Error::new(kind, format!("{kind} in {}", folder.display())),
+    })
 }
 
 /// Why a file cannot be what is there, whoever may write it.
@@ -327,8 +334,14 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         assert!(folder(&link).contains("link is no folder"));
         // Not even root makes files there.
-        assert!(folder(Path::new("/proc/vruntime")).contains("cannot write in /proc/vruntime: "));
-        assert!(file(Path::new("/proc/vruntime.html")).contains("cannot write /proc/vruntime.html: "));
+        let why = folder(Path::new("/proc/vruntime/out"));
+        let expected = "cannot make the folder /proc/vruntime/out: the file system at /proc takes no new files (name another folder with --out)";
+        assert_eq!(why, expected);
+        let why = file(Path::new("/proc/vruntime.html"));
+        assert!(
+            why.starts_with("cannot write /proc/vruntime.html: the file system at /proc takes no new files ("),
+            "{why}"
+        );
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn a_folder_that_cannot_be_written_is_told_before_the_runs() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(output.stdout), "", "nothing was run");
     let told = text(output.stderr);
-    assert!(told.contains("cannot write in") && told.contains("out"), "{told}");
+    assert!(told.contains("cannot make the folder") && told.contains("out"), "{told}");
 }
 
 #[test]
