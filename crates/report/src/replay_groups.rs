@@ -6,7 +6,7 @@ use crate::data::{Cell, DataTable, Kind};
 use crate::printable::printable;
 use crate::replay::ReplayCheck;
 use crate::results::{GroupResult, Results};
-use crate::table::grid;
+use crate::table::{fit_text, grid};
 use crate::units::{percent, time};
 
 /// What one run gave a task group, groups below it included.
@@ -75,6 +75,10 @@ fn recorded(group: &ReplayGroup, of: u64) -> String {
     group.recorded_ns.map_or_else(|| "-".to_owned(), |ns| percent(ns as f64 / of.max(1) as f64))
 }
 
+fn waited(measure: Measure) -> String {
+    measure.map_or_else(|| "-".to_owned(), |measure| time(measure.run_delay_ns as f64))
+}
+
 fn throttled(measure: Measure) -> String {
     let limit = measure.and_then(|measure| measure.throttled);
     limit.map_or_else(|| "-".to_owned(), |(times, ns)| format!("{times} x, {}", time(ns as f64)))
@@ -110,20 +114,21 @@ impl ReplayCheck {
         let of = self.elapsed_ns.1;
         let rows = self.groups.iter().filter(|group| group.replayed.is_some()).map(|group| {
             let part = |pick| share(group.replayed, pick, of).map_or_else(String::new, percent);
-            let waited = group.replayed.map_or(0, |measure| measure.run_delay_ns);
             vec![
                 group.path.clone(),
                 recorded(group, self.elapsed_ns.0),
                 part(|measure| measure.cpu_ns),
                 part(|measure| measure.entitled_ns),
-                time(waited as f64),
+                waited(group.replayed),
                 throttled(group.replayed),
             ]
         });
-        format!("\n{}", grid(&["group", "CPU %", "replay", "entitled", "waited", "throttled"], 1, rows))
+        let table = grid(&["group", "CPU %", "replay", "entitled", "waited", "throttled"], 1, rows);
+        let told = "CPU % is of the recording; replay, entitled, waited and throttled are of the replay";
+        format!("\n{table}{}\n", fit_text(told, ""))
     }
 
-    /// The groups of the replay as recorded beside those of the what-if; empty if there are none.
+    /// The groups of the replay as recorded beside those of the what-if, and what limits did in both; empty if there are none.
     pub(crate) fn groups_what_if(&self) -> String {
         if self.groups.is_empty() {
             return String::new();
@@ -137,12 +142,21 @@ impl ReplayCheck {
                 part(group.what_if, |measure| measure.cpu_ns, what_if_of),
                 part(group.replayed, |measure| measure.entitled_ns, of),
                 part(group.what_if, |measure| measure.entitled_ns, what_if_of),
-                throttled(group.replayed),
-                throttled(group.what_if),
+                waited(group.replayed),
+                waited(group.what_if),
             ]
         });
-        let head = ["group", "CPU %", "what if", "entitled", "what if", "throttled", "what if"];
-        format!("\n{}", grid(&head, 1, rows))
+        let head = ["group", "CPU %", "what if", "entitled", "what if", "waited", "what if"];
+        let mut text = format!("\n{}", grid(&head, 1, rows));
+        let has_limit = |measure: Measure| measure.is_some_and(|measure| measure.throttled.is_some());
+        let limited = self.groups.iter().filter(|group| has_limit(group.replayed) || has_limit(group.what_if));
+        let rows: Vec<Vec<String>> = limited
+            .map(|group| vec![group.path.clone(), throttled(group.replayed), throttled(group.what_if)])
+            .collect();
+        if !rows.is_empty() {
+            text.extend(["\n", &grid(&["limited group", "throttled", "what if"], 1, rows)]);
+        }
+        text
     }
 
     /// The groups as data, if there are any.

@@ -26,6 +26,30 @@ fn traces_are_compared_in_the_groups_they_were_in() {
     assert!(told.contains("none of these files is one"), "{told}");
 }
 
+/// Which of the runs a column is of is told, and how long the groups waited in both.
+#[test]
+fn the_tables_of_groups_say_which_run_they_are_of() {
+    let lift = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max"];
+    let text = well(&lift, b"");
+    let (check, what_if) = text.split_once("\nWhat if: ").expect("there is one");
+    let (_, groups) = check.split_once("\ngroup ").expect("there is a table of groups");
+    let told = "CPU % is of the recording; replay, entitled, waited and throttled are of the replay";
+    assert!(groups.lines().any(|line| line == told), "{groups}");
+    let (_, groups) = what_if.split_once("\ngroup ").expect("there is a table of groups");
+    let words: Vec<&str> = groups.lines().next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words.join(" "), "CPU % what if entitled what if waited what if", "{groups}");
+    let (_, limited) = groups.split_once("\nlimited group ").expect("there is a table of those with a limit");
+    let rows: Vec<&str> = limited.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(rows.len(), 3, "a head, a rule and the one that had a limit: {limited}");
+    assert!(
+        rows[0].split_whitespace().eq(["throttled", "what", "if"]) && rows[2].starts_with("/vr-capped"),
+        "{limited}"
+    );
+    // But for the sentence below them.
+    let is_long = |line: &str| line.chars().count() > 100 && !line.ends_with('.');
+    assert!(!what_if.lines().any(is_long), "{what_if}");
+}
+
 /// What the machine had set, which an older kernel does not know, is no reason to refuse it.
 #[test]
 fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
