@@ -46,6 +46,20 @@ fn a_place_that_never_ends_is_not_shown_to_its_end() {
     assert!(!hunk.contains("..."), "{hunk}");
 }
 
+/// Traces that part and come together again all the time are one place, which is shown no longer than any other.
+#[test]
+fn a_place_of_many_small_differences_is_not_shown_to_its_end() {
+    let turns = |of: [&'static str; 4]| -> Vec<(&str, f64)> {
+        (0..400_u32).map(|turn| (of[turn as usize % 4], 1.0 + f64::from(turn) / 1e3)).collect()
+    };
+    let (a, b) = (trace(&turns(["two", "one", "two", "one"])), trace(&turns(["two", "one", "three", "one"])));
+    let (code, text, _) = diff(&a, &b, &["--hunks", "1"]);
+    let (_, hunk) = text.split_once("of each trace):\n\n").expect("they part");
+    assert_eq!(code, Some(2));
+    assert!(hunk.lines().count() <= 50, "{} lines: {hunk}", hunk.lines().count());
+    assert!(hunk.contains(" more events of this place (--lines)"), "{hunk}");
+}
+
 fn diff(a: &str, b: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [("a.txt", a), ("b.txt", b)] {
