@@ -77,6 +77,7 @@ pub(crate) enum Command {
             vruntime run web.json\n  \
             vruntime run web.json --kernel 6.6 --feature NO_RUN_TO_PARITY --set base_slice_ns=3000000\n  \
             vruntime run scenario.toml --machine server --duration 10s --repeat 5\n  \
+            vruntime run shop.toml --map 'cgroup=/shop: max=2' --map 'batch: nice=5'\n  \
             generate-workload | vruntime run - --json > results.json\n\n\
             --out DIR leaves:\n  \
             results.json            what --json prints\n  \
@@ -98,6 +99,7 @@ pub(crate) enum Command {
             vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n  \
             vruntime compare web.json --kernel 6.12 --kernel 6.12+NO_RUN_TO_PARITY\n  \
             vruntime compare web.json --machine laptop --machine server\n  \
+            vruntime compare shop.toml --map 'cgroup=/shop/batch: weight=10'\n  \
             vruntime compare before.toml after.toml"
     )]
     Compare(Compare),
@@ -306,6 +308,10 @@ pub(crate) struct Run {
     /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` (default: the file's, else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
+    /// What if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of rules (TOML), see
+    /// docs/replay.md; can be repeated
+    #[arg(long, value_name = "RULE|FILE")]
+    pub(crate) map: Vec<String>,
     /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
     #[arg(long)]
     pub(crate) detect: bool,
@@ -379,6 +385,10 @@ pub(crate) struct Compare {
     /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them (default: the files', else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Vec<String>,
+    /// Run each file also as if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of rules
+    /// (TOML), see docs/replay.md; can be repeated
+    #[arg(long, value_name = "RULE|FILE")]
+    pub(crate) map: Vec<String>,
     /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay (default: what the
     /// trace says, or the nearest on offer; 6.18 if it says nothing)
     #[arg(long, value_name = "KERNEL")]

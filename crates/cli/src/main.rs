@@ -21,6 +21,7 @@ mod places;
 mod plan;
 mod plat_info;
 mod rtapp_log;
+mod rules;
 mod simulate;
 mod tables;
 

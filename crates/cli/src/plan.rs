@@ -76,7 +76,7 @@ pub(crate) fn plan(
 }
 
 /// Limits that no group can reach, for the machine has fewer CPUs: somebody may have meant percents.
-fn tell_large_limits(workload: &Workload, cpus: usize) {
+pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
     for group in &workload.groups {
         let Some(max) = group.max.filter(|max| u128::from(max.quota) > u128::from(max.period) * cpus as u128) else {
             continue;

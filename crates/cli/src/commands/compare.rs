@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use miette::miette;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
+use vruntime_workload::recorded::rules::Rules;
 
 use super::replay::cgroups;
 use super::traced::{Checked, Traced, fit, semaphores, snapshots, traced, without_semaphores};
@@ -13,9 +14,9 @@ use super::{LEFT, html, leave, leave_results, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
-use crate::plan::{Plan, host_words, kernels_of, machine_words, plan};
+use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
 use crate::simulate::{Done, Job};
-use crate::{Ended, input, located, output, simulate, tables};
+use crate::{Ended, input, located, output, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -24,6 +25,8 @@ struct Side<'a> {
     /// The input's, fitted to the machine if it is a trace's.
     workload: Cow<'a, Workload>,
     plan: Plan,
+    /// Whether it is what the rules of `--map` make of the file.
+    what_if: bool,
     label: String,
 }
 
@@ -32,8 +35,13 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let places = Places::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
     let read_files = || compare.files.iter().chain(&compare.cgroups);
     compare.reports.places(places.reads(read_files())).check()?;
+    let rules = rules::read(&compare.map)?;
+    if let Some(trace) = compare.files.iter().find(|file| !rules::are_none(&rules) && !input::is_workload(file)) {
+        let help = format!("vruntime replay {} --map RULE does that with a trace", trace.display());
+        return Err(miette!(help = help, "--map changes what is in a file, and {} is a trace", trace.display()));
+    }
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
-    let sides = sides(&inputs, compare)?;
+    let sides = sides(&inputs, &rules, compare)?;
     let folders = sides.iter().filter_map(|side| Some(options.out.as_ref()?.join(folder_name(&side.label))));
     folders
         .fold(Places::default().reads(read_files()), |places, folder| places.folder("--out", Some(&folder), &LEFT))
@@ -67,6 +75,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
         run.map_err(|failure| match sides.get(job / usize::from(options.repeat)) {
+            Some(side) if side.what_if => rules::report(&rules, side.input, failure),
             Some(side) => located::report(side.input, failure),
             None => failure.into(),
         })
@@ -115,7 +124,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         sides.filter_map(|(side, runs)| Some((side.label.clone(), counted(runs).next()?)))
     };
     if let Some(path) = &compare.reports.html {
-        let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
+        let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, &rules, runs)).collect();
         let page = html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>(), &checks);
         html::write(&page, path)?;
     }
@@ -129,7 +138,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     if options.json {
         output::print_json(&json);
     } else {
-        output::print(&report(&sides, &of_side, &checks, &comparison, compare));
+        output::print(&report(&sides, &rules, &of_side, &checks, &comparison, compare));
     }
     Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
 }
@@ -166,10 +175,11 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
 }
 
 /// Every combination of files, kernels and machines; the first is what the others are compared with.
-fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<'a>>> {
+fn sides<'a>(inputs: &'a [Input], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Side<'a>>> {
     let mut sides = Vec::new();
+    let ways = if rules::are_none(rules) { &[false][..] } else { &[false, true] };
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-    for (input, file) in inputs.iter().zip(file_names(&names, &compare.files)) {
+    for ((input, file), path) in inputs.iter().zip(file_names(&names, &compare.files)).zip(&compare.files) {
         let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
         if kernels.is_empty() {
             kernels = kernels_of(input).into_iter().map(Some).collect();
@@ -181,21 +191,27 @@ fn sides<'a>(inputs: &'a [Input], compare: &Compare) -> miette::Result<Vec<Side<
         if machines.is_empty() {
             machines.push(None);
         }
-        for kernel in &kernels {
-            for machine in &machines {
-                let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
-                plan.config.duration = compare.options.duration;
-                plan.config.strict = compare.options.strict;
-                let mut workload = Cow::Borrowed(&input.workload);
-                if matches!(input.says, Says::Trace(_)) {
-                    fit(workload.to_mut(), &plan.config);
-                }
-                sides.push(Side { input, file: file.clone(), workload, plan, label: String::new() });
+        let combined = kernels.iter().flat_map(|kernel| machines.iter().map(move |machine| (kernel, machine)));
+        for (&what_if, (kernel, machine)) in combined.flat_map(|both| ways.iter().map(move |way| (way, both))) {
+            let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
+            plan.config.duration = compare.options.duration;
+            plan.config.strict = compare.options.strict;
+            let mut workload = Cow::Borrowed(&input.workload);
+            if matches!(input.says, Says::Trace(_)) {
+                fit(workload.to_mut(), &plan.config);
             }
+            if what_if {
+                let cpus = plan.config.machine.topology.nr_cpus();
+                workload = Cow::Owned(rules::applied(rules, input, path)?);
+                rules.check_cpus(cpus)?;
+                tell_large_limits(&workload, cpus);
+            }
+            sides.push(Side { input, file: file.clone(), workload, plan, what_if, label: String::new() });
         }
     }
     if sides.len() < 2 {
-        let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8) or two files";
+        let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8), \
+                    two files, or a what-if (--map \'cgroup=/app: weight=200\')";
         return Err(miette!(help = help, "there is nothing to compare with"));
     }
     label(&mut sides, compare);
@@ -214,6 +230,7 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
     let host = |side: &Side<'_>| host_words(&side.plan.config.machine).unwrap_or_else(|| "no host".to_owned());
     // The files' names tell apart what they say of hosts, unless they are the same.
     let hosts = !differs(&|side| side.input.name.clone()) && differs(&host);
+    let what_ifs = differs(&|side| side.what_if.to_string());
     for (index, side) in sides.iter_mut().enumerate() {
         let mut parts = Vec::new();
         if files {
@@ -227,6 +244,9 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         }
         if hosts {
             parts.push(host(side));
+        }
+        if what_ifs {
+            parts.push(if side.what_if { "the what-if" } else { "the file" }.to_owned());
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }
@@ -273,13 +293,15 @@ fn folder_name(label: &str) -> String {
 
 fn report(
     sides: &[Side<'_>],
+    rules: &Rules,
     runs: &[&[Done]],
     checks: &[Checked<'_>],
     comparison: &Comparison,
     compare: &Compare,
 ) -> String {
     let options = &compare.options;
-    let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| what(side, runs)).collect();
+    let mut lines: Vec<String> =
+        sides.iter().zip(runs).map(|(side, runs)| fit_text(&what(side, rules, runs), "")).collect();
     if options.repeat > 1 {
         let interrupted = |run: &Done| run.outcome.interrupted;
         let seeds = if runs.iter().any(|runs| runs.iter().all(interrupted)) {
@@ -310,7 +332,7 @@ fn report(
 }
 
 /// What was run on one side.
-fn what(side: &Side<'_>, runs: &[Done]) -> String {
+fn what(side: &Side<'_>, rules: &Rules, runs: &[Done]) -> String {
     let Side { file, plan, label, .. } = side;
     let seconds = counted(runs).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
@@ -320,8 +342,12 @@ fn what(side: &Side<'_>, runs: &[Done]) -> String {
         0 => ", stopped early".to_owned(),
         _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
     };
+    let what_if = match rules.texts().collect::<Vec<&str>>().join("; ") {
+        texts if side.what_if && !texts.is_empty() => format!(", with {texts}"),
+        _ => String::new(),
+    };
     format!(
-        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}",
+        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}{what_if}",
         file,
         plan.kernel,
         machine_words(plan)

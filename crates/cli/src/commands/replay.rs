@@ -25,7 +25,7 @@ use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::plan::{Plan, machine_words, plan, series};
 use crate::simulate::{self, Done, Failure, Job};
-use crate::{Ended, input, interrupt, machine, output};
+use crate::{Ended, input, interrupt, machine, output, rules};
 
 /// Events between two looks for Ctrl-C.
 const ROUND: u64 = 1 << 16;
@@ -45,7 +45,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         .fold(Places::default(), |places, folder| places.folder("--out", Some(folder), &TRACES));
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups).chain(&arguments.beside);
     arguments.reports.places(places.reads(inputs)).check()?;
-    let rules = rules(&arguments.map)?;
+    let rules = rules::read(&arguments.map)?;
     let beside =
         arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<Vec<_>>>()?;
     let described = arguments.recorded_machine.as_deref().map(machine::parse).transpose()?;
@@ -78,8 +78,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let asks = !arguments.as_recorded
         && (arguments.kernel.is_some()
             || arguments.machine.is_some()
-            || !(rules.is_empty()
-                && rules.groups().next().is_none()
+            || !(rules::are_none(&rules)
                 && beside.is_empty()
                 && arguments.model.set.is_empty()
                 && arguments.model.feature.is_empty()));
@@ -109,12 +108,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
              names a task and all that it forks"
         ));
     }
-    for path in rules.idle_groups(&recorded.workload.groups) {
-        output::note(&format!(
-            "nobody is in the group of [groups.\"{path}\"], so that it does nothing: the trace has no such group, and no rule puts tasks there \
-             (group=\"{path}\")"
-        ));
-    }
+    rules::tell_idle_groups(&rules, &recorded.workload.groups, "trace");
     traced::fit(&mut recorded.workload, &as_recorded.config);
     // A rule that removes tasks makes other programs, with names of their own.
     let mut inside = semaphores(&recorded.workload);
@@ -400,21 +394,6 @@ fn charges(config: &Config) -> Charges {
     }
 }
 
-/// The rules of the command line: each a file, or a rule in a line.
-fn rules(map: &[String]) -> miette::Result<Rules> {
-    let mut rules = Rules::default();
-    for text in map {
-        let path = Path::new(text);
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
-            let bytes = input::contents(path, "name a file of rules, such as map.toml (docs/replay.md)")?;
-            rules.add_file(text, &bytes)?;
-        } else {
-            rules.add(text)?;
-        }
-    }
-    Ok(rules)
-}
-
 /// What `--cgroups` names.
 pub(crate) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
     let bytes = input::contents(path, "name what the script of docs/replay.md wrote")?;
@@ -641,16 +620,16 @@ fn text(
     notes: &Notes,
     check: &ReplayCheck,
 ) -> String {
-    let mut text = format!(
-        "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})\n\n{}\n",
+    let head = format!(
+        "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})",
         arguments.file.display(),
         recorded.duration_ns as f64 / 1e9,
         machine_words(as_recorded),
         as_recorded.kernel,
         as_recorded.costs,
         as_recorded.config.seed,
-        check.check_table(arguments.all),
     );
+    let mut text = format!("{}\n\n{}\n", fit_text(&head, ""), check.check_table(arguments.all));
     text.push_str(&fit_text(&check.summary(), ""));
     text.push_str("\n\nTo know:\n");
     for note in &notes.all {

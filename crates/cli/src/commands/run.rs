@@ -3,6 +3,7 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
+use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check};
@@ -12,14 +13,19 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, located, output, simulate, tables};
+use crate::{Ended, input, located, output, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
     let places = options.places().folder("--rtapp-log", run.rtapp_log.as_deref(), &[]);
     run.reports.places(places.reads([&run.file])).check()?;
-    let input = input::read(&run.file, options.duration, options.strict)?;
+    let rules = rules::read(&run.map)?;
+    let mut input = input::read(&run.file, options.duration, options.strict)?;
+    if !rules::are_none(&rules) {
+        input.workload = rules::applied(&rules, &input, &run.file)?;
+    }
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
+    rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;
     let ends = options.duration.or(input.workload.duration);
@@ -50,7 +56,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         })
         .collect();
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
-    let runs = runs.map_err(|failure| located::report(&input, failure))?;
+    let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     if let Some(folder) = &options.out {
         leave_results(folder, &input.name, &plan, &runs)?;
     }
@@ -63,7 +69,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     }
     if let Some(done) = runs.first() {
         if let Some(path) = &run.reports.html {
-            html::write(&html::run_page(&input.name, &head(&input.name, &plan, &runs), done), path)?;
+            html::write(&html::run_page(&input.name, &head(&input.name, &plan, &rules, &runs), done), path)?;
         }
         if let Some(folder) = &run.reports.tables.folder {
             let found = done.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
@@ -75,7 +81,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     } else if options.json {
         output::print_json(&runs_json(&input.name, &plan, &runs));
     } else {
-        output::print(&report(&input.name, &plan, &runs, wanted.is_some()));
+        output::print(&report(&input.name, &plan, &rules, &runs, wanted.is_some()));
         if let Some(folder) = &options.out {
             let folder = folder.display();
             let told = format!(
@@ -162,9 +168,10 @@ pub(crate) fn log_settings(input: &Input) -> Global {
     }
 }
 
-fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
+fn report(name: &str, plan: &Plan, rules: &Rules, runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
-    let mut parts = vec![head(name, plan, runs), results_table(&first.results)];
+    let head: Vec<String> = head(name, plan, rules, runs).lines().map(fitted).collect();
+    let mut parts = vec![format!("{}\n", head.join("\n")), results_table(&first.results)];
     parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|told| {
         let lines = told.lines.join("\n");
         format!("$ {}\n{lines}\n", told.command)
@@ -194,14 +201,24 @@ fn report(name: &str, plan: &Plan, runs: &[Done], analysed: bool) -> String {
     parts.join("\n")
 }
 
-/// What was run, in a line or two.
-fn head(name: &str, plan: &Plan, runs: &[Done]) -> String {
+/// A line of ours as the terminal wants it, with the blanks it begins with.
+fn fitted(line: &str) -> String {
+    let text = line.trim_start();
+    fit_text(text, &line[..line.len() - text.len()])
+}
+
+/// What was run, in a line or two, and what is not as the file has it.
+fn head(name: &str, plan: &Plan, rules: &Rules, runs: &[Done]) -> String {
     let config = &plan.config;
     let end = runs.first().map_or(0, |run| run.outcome.end);
     let default = if plan.machine_by_default { ", the default" } else { "" };
     let stopped = if runs.iter().any(|run| run.outcome.interrupted) { ", stopped early" } else { "" };
+    let mut what_if = String::new();
+    for rule in rules.texts() {
+        what_if.extend(["  what if ", rule, "\n"]);
+    }
     format!(
-        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n",
+        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n{what_if}",
         plan.kernel,
         machine_words(plan),
         config.machine.hz,

@@ -6,37 +6,114 @@ use std::sync::Arc;
 use super::super::cgroups::COMMAND;
 use super::super::{Recorded, Thread};
 use super::copies::multiply;
-use super::{Affinity, Limits, Rule, Rules, What};
+use super::{Affinity, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
 use crate::error::Error;
 use crate::groups::{DEFAULT_WEIGHT, GroupTree};
-use crate::program::{Changed, CpuMax, Cpuset, Phase, Policy, Settings, Workload};
+use crate::program::{Changed, CpuMax, Cpuset, Group, Phase, Policy, Settings, Task, Workload};
 use crate::suggest::nearest;
 
 /// So many tasks a what-if may have: as many as an rt-app file.
 const MAX_TASKS: u64 = 1 << 21;
 
+/// Of what the tasks are that rules are about.
+#[derive(Clone, Copy, Debug)]
+enum Origin<'a> {
+    Trace,
+    /// That file.
+    File(&'a str),
+}
+
 impl Rules {
     /// Which of the trace's threads are to be left out, as indices in [`Recorded::threads`]; what they woke is then woken when it was in the
     /// trace ([`super::super::Recorder::without`]).
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
-        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(threads)).collect()
+        let all = in_trace(threads);
+        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
     }
 
     /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there any more; what a rule
     /// says is checked with the `threads` that were there before.
     ///
     /// # Errors
-    /// A rule fits no thread, or names a CPU that the machine does not have, or there would be too many tasks.
+    /// A rule fits no thread and no group, or names a CPU that the machine does not have, or there would be too many tasks.
     pub fn apply(&self, recorded: &mut Recorded, threads: &[Thread], cpus: usize) -> Result<(), Error> {
-        let workload = &mut recorded.workload;
+        self.check(Origin::Trace, &in_trace(threads), &recorded.workload.groups)?;
+        self.check_cpus(cpus)?;
+        let there = in_trace(&recorded.threads);
+        let chosen: Vec<Vec<usize>> = self.rules.iter().map(|rule| rule.who.tasks(&there)).collect();
+        self.carry_out(&mut recorded.workload, &chosen)
+    }
+
+    /// What becomes of the tasks and groups of a workload that was written, in the file of that name. [`Rules::check_cpus`] is for when its
+    /// machine is known.
+    ///
+    /// # Errors
+    /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and removed.
+    pub fn apply_to(&self, workload: &mut Workload, file: &str) -> Result<(), Error> {
+        self.rules.iter().try_for_each(|rule| rule.is_for_files(file))?;
+        let all = in_file(workload);
+        self.check(Origin::File(file), &all, &workload.groups)?;
+        let chosen: Vec<Vec<usize>> = self.rules.iter().map(|rule| rule.who.tasks(&all)).collect();
+        self.carry_out(workload, &chosen)
+    }
+
+    /// Whether a machine of so many CPUs has all that the rules name.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_cpus(&self, cpus: usize) -> Result<(), Error> {
+        for rule in &self.rules {
+            let Some(Affinity(Some(list))) = &rule.what.cpus else { continue };
+            let Some(cpu) = list.iter().find(|&&cpu| cpu as usize >= cpus) else { continue };
+            let message = format!("there is no CPU {cpu}: the machine has {cpus}, 0 to {}", cpus.saturating_sub(1));
+            let error = Error::new(&rule.source, message).at(rule.span_of("cpus"), "here");
+            return Err(error.with_help("name others, or a larger machine with --machine"));
+        }
+        Ok(())
+    }
+
+    /// Whether each rule is of somebody, or of a group that is there or made by one before it.
+    fn check(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &[Group]) -> Result<(), Error> {
+        let mut paths: BTreeSet<&str> =
+            groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();
+        for rule in &self.rules {
+            let is_there = rule.who.cgroup.as_ref().is_some_and(|glob| paths.iter().any(|path| glob.is_match(path)));
+            if rule.who.tasks(all).is_empty() && !(rule.is_of_groups() && is_there) {
+                return Err(rule.of_nobody(origin, all, &paths));
+            }
+            if rule.what.group.is_none() && rule.what.limits != Limits::default() && !is_there {
+                let (message, label, help) = match origin {
+                    Origin::Trace => (
+                        "no cgroup that fits has weights and limits of its own",
+                        "the `cpu` controller is not enabled there",
+                        "put these tasks into a group: add group=/name; or name a cgroup above, in which they compete",
+                    ),
+                    Origin::File(_) => (
+                        "the root group has no weight and no limit",
+                        "no other group fits",
+                        "put these tasks into a group: add group=/name",
+                    ),
+                };
+                let error = Error::new(&rule.source, message.to_owned());
+                return Err(error.at(rule.span.clone(), label).with_help(help));
+            }
+            if let Some(path) = &rule.what.group {
+                let slashes = path.match_indices('/').map(|(at, _)| at).skip(1);
+                paths.extend(slashes.chain([path.len()]).map(|end| &path[..end]).filter(|path| *path != "/"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what was checked, with the tasks of which each rule is.
+    fn carry_out(&self, workload: &mut Workload, chosen: &[Vec<usize>]) -> Result<(), Error> {
         let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
         let mut copies = vec![1_u32; workload.tasks.len()];
         let mut placed = BTreeSet::new();
-        for rule in &self.rules {
-            rule.check(threads, cpus)?;
+        for (rule, tasks) in self.rules.iter().zip(chosen) {
             let group = rule.what.group.as_deref().map(|path| {
                 let index = groups.ensure(path);
-                limit(&mut groups, index, rule.what.limits);
+                write(&mut groups, index, rule.what.limits);
                 index
             });
             // Of groups that are there already.
@@ -44,25 +121,16 @@ impl Rules {
                 && rule.what.limits != Limits::default()
             {
                 let paths = groups.paths().into_iter().enumerate().skip(1);
-                let there: Vec<usize> = paths.filter(|(_, path)| glob.is_match(path)).map(|(index, _)| index).collect();
-                if there.is_empty() {
-                    let error =
-                        Error::new(&rule.source, "no cgroup that fits has weights and limits of its own".to_owned());
-                    return Err(error.at(rule.span.clone(), "the `cpu` controller is not enabled there").with_help(
-                        "put these tasks into a group: add group=/name; or name a cgroup above, in which they compete",
-                    ));
-                }
-                for index in there {
-                    limit(&mut groups, index, rule.what.limits);
+                for (index, _) in paths.filter(|(_, path)| glob.is_match(path)) {
+                    write(&mut groups, index, rule.what.limits);
                 }
             }
-            for index in rule.who.chosen(&recorded.threads) {
-                let Some(task) = recorded.threads[index].task else { continue };
+            for &task in tasks {
                 if rule.what.nice.is_some() || rule.what.policy.is_some() || rule.what.cpus.is_some() {
                     change(&mut workload.tasks[task], &rule.what);
                 }
-                if group.is_some() {
-                    workload.tasks[task].settings.group = group;
+                if let Some(group) = group {
+                    put(&mut workload.tasks[task], group);
                     placed.insert(task);
                 }
                 copies[task] = rule.what.copies.unwrap_or(copies[task]);
@@ -72,9 +140,9 @@ impl Rules {
                 return Err(error.at(rule.span.clone(), "with this rule").with_help("lower `copies`"));
             }
         }
-        for (path, limits) in &self.groups {
+        for (path, limits, _) in &self.groups {
             let index = groups.ensure(path);
-            limit(&mut groups, index, *limits);
+            write(&mut groups, index, *limits);
         }
         workload.groups = groups.into_groups();
         stay(workload, &placed);
@@ -84,38 +152,90 @@ impl Rules {
 }
 
 impl Rule {
-    fn check(&self, threads: &[Thread], cpus: usize) -> Result<(), Error> {
-        let error = |message: String| Error::new(&self.source, message);
-        if !self.who.chosen(threads).into_iter().any(|index| threads[index].task.is_some()) {
-            let said = &self.source.text()[self.span.clone()];
-            let names: BTreeSet<&str> = threads.iter().map(|thread| thread.comm.as_str()).collect();
-            let bare = said.trim_matches(|c: char| !c.is_alphanumeric());
-            let mut help = match nearest(bare, names.iter().copied()) {
-                Some(name) => format!("did you mean `{name}`? "),
-                None => String::new(),
-            };
-            if self.who.tgids.is_some() && threads.iter().all(|thread| thread.tgid.is_none()) {
-                help.push_str("the trace does not tell of any task which process it belongs to; ");
-            }
-            if self.who.cgroup.is_some() && threads.iter().all(|thread| thread.cgroup.is_none()) {
-                help = format!(
-                    "the trace does not tell of any task in which group it was: give --cgroups FILE, written by\n{COMMAND}\n"
-                );
-            }
-            help.push_str("`vruntime trace info TRACE --all` lists the tasks; in a name * stands for anything");
-            return Err(error("no task of the trace fits this rule".to_owned())
-                .at(self.span.clone(), "nobody")
-                .with_help(help));
+    /// Whether it says of groups what becomes of them, and nothing of the tasks in them.
+    fn is_of_groups(&self) -> bool {
+        let limits = What { limits: self.what.limits, ..What::default() };
+        self.who.names_only_cgroups() && self.what == limits
+    }
+
+    /// Whether it says nothing that only a trace has.
+    fn is_for_files(&self, file: &str) -> Result<(), Error> {
+        let ids = [("pid", &self.who.pids), ("tgid", &self.who.tgids), ("tree", &self.who.trees)];
+        let message = |key: &str| format!("`{key}` is of traces: {file} is none");
+        if let Some((key, _)) = ids.iter().find(|(_, ids)| ids.is_some()) {
+            let error =
+                Error::new(&self.source, message(key)).at(self.span_of(key), "no task has an id before it runs");
+            return Err(error.with_help("say of whom by comm=, regex= or cgroup="));
         }
-        if let Some(Affinity(Some(list))) = &self.what.cpus
-            && let Some(cpu) = list.iter().find(|&&cpu| cpu as usize >= cpus)
-        {
-            let message = format!("there is no CPU {cpu}: the machine has {cpus}, 0 to {}", cpus - 1);
-            return Err(error(message)
-                .at(self.cpus_span.clone(), "here")
-                .with_help("name others, or a larger machine with --machine"));
-        }
-        Ok(())
+        let (key, help) = match (self.what.copies.is_some(), self.what.remove) {
+            (true, _) => ("copies", "in the file, `instance` says how many there are of a task"),
+            (_, true) => ("remove", "leave the task out of the file, with what waits for it"),
+            _ => return Ok(()),
+        };
+        Err(Error::new(&self.source, message(key)).at(self.span_of(key), "not here").with_help(help))
+    }
+
+    /// That there is nobody, and no group, of whom it is.
+    fn of_nobody(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &BTreeSet<&str>) -> Error {
+        let names: BTreeSet<&str> = all.iter().map(|somebody| somebody.names[1]).collect();
+        let cgroups: BTreeSet<&str> =
+            all.iter().filter_map(|somebody| somebody.cgroup).chain(groups.iter().copied()).collect();
+        let by_group = self.who.cgroup.is_some();
+        let said = &self.source.text()[self.span.clone()];
+        let meant = if by_group {
+            nearest(said.trim_start_matches("cgroup="), cgroups.iter().copied().filter(|path| *path != "/"))
+        } else {
+            nearest(said.trim_matches(|c: char| !c.is_alphanumeric()), names.iter().copied())
+        };
+        let mut help = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+        let message = match origin {
+            Origin::Trace => {
+                if self.who.tgids.is_some() && all.iter().all(|somebody| somebody.tgid.is_none()) {
+                    help.push_str("the trace does not tell of any task which process it belongs to; ");
+                }
+                if by_group && all.iter().all(|somebody| somebody.cgroup.is_none()) {
+                    help = format!(
+                        "the trace does not tell of any task in which group it was: give --cgroups FILE, written by\n{COMMAND}\n"
+                    );
+                } else if by_group {
+                    help.extend(["the groups are ", &list(&cgroups), "; "]);
+                }
+                help.push_str("`vruntime trace info TRACE --all` lists the tasks; in a name * stands for anything");
+                "no task of the trace fits this rule".to_owned()
+            }
+            Origin::File(file) if by_group && groups.is_empty() => {
+                help.push_str("`group=/name` puts tasks into one, which is made then: 'NAME: group=/name weight=200'");
+                format!("there is no task group in {file}")
+            }
+            Origin::File(file) if by_group => {
+                help.extend(["the groups are ", &list(groups), "; in a path * stands for anything"]);
+                format!("no task group of {file} fits this rule")
+            }
+            Origin::File(file) => {
+                help.extend(["the tasks are ", &list(&names), "; in a name * stands for anything"]);
+                format!("no task of {file} fits this rule")
+            }
+        };
+        Error::new(&self.source, message).at(self.span.clone(), "nobody").with_help(help)
+    }
+}
+
+/// Names for people to choose from; of many the first.
+fn list(names: &BTreeSet<&str>) -> String {
+    const MOST: usize = 12;
+    let mut shown: Vec<String> = names.iter().take(MOST).map(|name| (*name).to_owned()).collect();
+    if names.len() > MOST {
+        shown.push(format!("{} more", names.len() - MOST));
+    }
+    shown.join(", ")
+}
+
+/// Gives a group what a rule says of it. A burst stays, as it does when `cpu.max` is written; above the quota the kernel has none.
+fn write(groups: &mut GroupTree, index: usize, limits: Limits) {
+    let burst = groups.get_mut(index).max.map_or(0, |max| max.burst);
+    limit(groups, index, limits);
+    if let (Some(_), Some(max)) = (limits.max, &mut groups.get_mut(index).max) {
+        max.burst = burst.min(max.quota);
     }
 }
 
@@ -136,14 +256,35 @@ pub(in super::super) fn limit(groups: &mut GroupTree, index: usize, limits: Limi
 
 /// Tasks that a rule has put into a group are not moved to others any more, as they were in the trace.
 fn stay(workload: &mut Workload, placed: &BTreeSet<usize>) {
-    workload.changes.retain(|change| {
-        let Changed::Tasks { tasks, settings, .. } = &change.what else { return true };
-        settings.group.is_none() || !tasks.iter().all(|task| placed.contains(task))
+    workload.changes.retain_mut(|change| {
+        let Changed::Tasks { tasks, settings, nice } = &mut change.what else { return true };
+        if settings.group.is_none() || !tasks.iter().all(|task| placed.contains(task)) {
+            return true;
+        }
+        // What else becomes of them then is not in its way.
+        settings.group = None;
+        nice.is_some() || *settings != Settings::default()
     });
 }
 
+/// Puts a task into a group, for all its phases.
+fn put(task: &mut Task, group: usize) {
+    task.settings.group = Some(group);
+    if task.phases.iter().any(|phase| phase.settings.group.is_some()) {
+        let mut phases: Vec<Phase> = task.phases.to_vec();
+        for phase in &mut phases {
+            phase.settings.group = None;
+        }
+        task.phases = Arc::from(phases);
+    }
+}
+
 /// Changes a task in all its phases.
-fn change(task: &mut crate::program::Task, what: &What) {
+fn change(task: &mut Task, what: &What) {
+    if what.nice.is_some() || what.policy.is_some() {
+        // Who says nothing begins as the system has it.
+        task.settings.policy.get_or_insert(Policy::Other { nice: 0, slice: None });
+    }
     let set = |settings: &mut Settings| {
         if let (Some(policy), true) = (what.policy, settings.policy.is_some()) {
             settings.policy = Some(policy);

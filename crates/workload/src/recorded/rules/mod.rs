@@ -17,65 +17,22 @@
 
 mod apply;
 mod copies;
+#[cfg(test)]
+mod file_tests;
 mod read;
 #[cfg(test)]
 mod tests;
 mod values;
+mod who;
 
 pub(super) use apply::{free, keep_online, limit, narrow_cpusets};
 
 use std::ops::Range;
 
-use globset::GlobMatcher;
-use regex::Regex;
-
 use super::Thread;
 use crate::error::{Error, Source};
-use crate::program::{CpuMax, Group, Policy};
-
-/// Whom a rule is about: whoever fits all that it says.
-#[derive(Clone, Debug, Default)]
-struct Who {
-    comm: Option<GlobMatcher>,
-    regex: Option<Regex>,
-    pids: Option<Vec<Range<i64>>>,
-    tgids: Option<Vec<Range<i64>>>,
-    /// These and whoever they forked, and those in turn.
-    trees: Option<Vec<Range<i64>>>,
-    cgroup: Option<GlobMatcher>,
-}
-
-impl Who {
-    /// Of which of these threads the rule is, in order.
-    fn chosen(&self, threads: &[Thread]) -> Vec<usize> {
-        let trees = self.trees.as_deref().map(|pids| below(threads, |index| among(pids, threads[index].pid)));
-        let fits = |index: &usize| self.fits(&threads[*index]) && trees.as_ref().is_none_or(|trees| trees[*index]);
-        (0..threads.len()).filter(fits).collect()
-    }
-
-    fn fits(&self, thread: &Thread) -> bool {
-        self.comm.as_ref().is_none_or(|glob| glob.is_match(&thread.comm))
-            && self.regex.as_ref().is_none_or(|regex| regex.is_match(&thread.comm))
-            && self.pids.as_deref().is_none_or(|pids| among(pids, thread.pid))
-            && self.tgids.as_deref().is_none_or(|tgids| thread.tgid.is_some_and(|tgid| among(tgids, tgid)))
-            && self.cgroup.as_ref().is_none_or(|glob| thread.cgroup.as_ref().is_some_and(|path| glob.is_match(path)))
-    }
-}
-
-fn among(ranges: &[Range<i64>], id: i32) -> bool {
-    ranges.iter().any(|range| range.contains(&i64::from(id)))
-}
-
-/// Whether each of these threads is one of those, or was forked by one that is.
-fn below(threads: &[Thread], those: impl Fn(usize) -> bool) -> Vec<bool> {
-    let mut found: Vec<bool> = Vec::with_capacity(threads.len());
-    for (index, thread) in threads.iter().enumerate() {
-        // A parent comes before its children.
-        let forked = thread.parent.and_then(|parent| found.get(parent)).is_some_and(|parent| *parent);
-        found.push(forked || those(index));
-    }
-    found
-}
+use crate::program::{CpuMax, Group, Policy, Workload};
+use who::{Somebody, Who, below, in_file, in_trace};
 
 /// What a group gets; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,19 +66,26 @@ struct Rule {
     source: Source,
     /// Where it says who.
     span: Range<usize>,
-    /// Where it says `cpus`.
-    cpus_span: Range<usize>,
-    /// Where it says `policy`.
-    policy_span: Range<usize>,
+    /// Where it says what is to be, by key.
+    spans: Vec<(String, Range<usize>)>,
     /// In a line.
     text: String,
+}
+
+impl Rule {
+    /// Where it says that, or whom it is about.
+    fn span_of(&self, key: &str) -> Range<usize> {
+        let said = self.spans.iter().find(|(said, _)| said == key);
+        said.map_or_else(|| self.span.clone(), |(_, span)| span.clone())
+    }
 }
 
 /// The rules of a what-if, in the order in which they are applied: where two say different things of a task, the later does it.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
-    groups: Vec<(String, Limits)>,
+    /// Each with its path, and as it is in a line.
+    groups: Vec<(String, Limits, String)>,
 }
 
 impl Rules {
@@ -142,31 +106,41 @@ impl Rules {
 
     /// How many tasks no rule fits, although whoever forked them has another policy, affinity or group by one: Linux would have passed that on.
     pub fn unreached(&self, threads: &[Thread]) -> usize {
-        let mut fitted = vec![false; threads.len()];
-        let mut passes_on = vec![false; threads.len()];
+        let all = in_trace(threads);
+        let mut fitted = vec![false; all.len()];
+        let mut passes_on = vec![false; all.len()];
         for rule in &self.rules {
             let What { nice, policy, cpus, group, .. } = &rule.what;
             let inherited = nice.is_some() || policy.is_some() || cpus.is_some() || group.is_some();
-            for index in rule.who.chosen(threads) {
+            for index in rule.who.chosen(&all) {
                 fitted[index] = true;
                 passes_on[index] |= inherited;
             }
         }
-        let below = below(threads, |index| passes_on[index]);
-        (0..threads.len()).filter(|&index| below[index] && !fitted[index] && threads[index].task.is_some()).count()
+        let below = below(&all, |index| passes_on[index]);
+        (0..all.len()).filter(|&index| below[index] && !fitted[index] && all[index].task.is_some()).count()
     }
 
     /// What is wrong with the policy that a thread (an index in [`Recorded::threads`](super::Recorded::threads)) gets by these rules, at the rule
     /// that gives it; none if none does.
     pub fn wrong_policy(&self, threads: &[Thread], thread: usize, message: &str, help: &str) -> Option<Error> {
-        let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(threads).contains(&thread);
+        self.wrong_policy_of(&in_trace(threads), thread, message, help)
+    }
+
+    /// As [`Rules::wrong_policy`], of a task of a workload that was written (an index in [`Workload::tasks`]).
+    pub fn wrong_policy_in(&self, workload: &Workload, task: usize, message: &str, help: &str) -> Option<Error> {
+        self.wrong_policy_of(&in_file(workload), task, message, help)
+    }
+
+    fn wrong_policy_of(&self, all: &[Somebody<'_>], index: usize, message: &str, help: &str) -> Option<Error> {
+        let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(all).contains(&index);
         let rule = self.rules.iter().rev().find(gives)?;
-        Some(rule.source.error_at(rule.policy_span.clone(), message, "asked for here", help))
+        Some(rule.source.error_at(rule.span_of("policy"), message, "asked for here", help))
     }
 
     /// The groups that have a table of their own (`[groups."/path"]`).
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.groups.iter().map(|(path, _)| path.as_str())
+        self.groups.iter().map(|(path, ..)| path.as_str())
     }
 
     /// Of [`Rules::groups`] those in which nobody is: no rule puts a task there or below, and none of the trace's groups is there.
@@ -180,8 +154,9 @@ impl Rules {
         })
     }
 
-    /// Each rule in a line.
+    /// Each rule in a line, and each group that has a table of its own.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(|rule| rule.text.as_str())
+        let rules = self.rules.iter().map(|rule| rule.text.as_str());
+        rules.chain(self.groups.iter().map(|(_, _, text)| text.as_str()))
     }
 }

@@ -49,8 +49,7 @@ impl Rules {
             what: What::default(),
             source: source.clone(),
             span: who_span.clone(),
-            cpus_span: who_span.clone(),
-            policy_span: who_span.clone(),
+            spans: Vec::new(),
             text: text.trim().to_owned(),
         };
         if words.is_empty() {
@@ -168,9 +167,8 @@ impl Rules {
             who: Who::default(),
             what: What::default(),
             source: source.clone(),
-            span: span.clone(),
-            cpus_span: span.clone(),
-            policy_span: span,
+            span,
+            spans: Vec::new(),
             text: String::new(),
         };
         let (mut who, mut what) = (Vec::new(), Vec::new());
@@ -212,6 +210,7 @@ impl Rules {
                 .with_help("write [groups.\"/path\"]"));
         };
         let mut limits = Limits::default();
+        let mut text = format!("[groups.\"{path}\"]");
         for (key, value) in table {
             let said = said(source, key, value)?;
             if !LIMITS.contains(&said.key) {
@@ -220,9 +219,10 @@ impl Rules {
                     .with_help(help));
             }
             values::limits(&mut limits, said.key, &said.value)
-                .map_err(|(why, expected)| wrong(said.span, why, expected))?;
+                .map_err(|(why, expected)| wrong(said.span.clone(), why, expected))?;
+            text.extend([" ", said.key, "=", &said.value]);
         }
-        self.groups.push((path, limits));
+        self.groups.push((path, limits, text));
         Ok(())
     }
 
@@ -267,11 +267,7 @@ impl Rule {
             let error = Error::new(&self.source, format!("unknown key `{}`", said.key));
             return Err(error.at(said.key_span.clone(), "rules have no such key").with_help(help));
         };
-        match said.key {
-            "cpus" => self.cpus_span = said.span.clone(),
-            "policy" => self.policy_span = said.span.clone(),
-            _ => {}
-        }
+        self.spans.push((said.key.to_owned(), said.span.clone()));
         result.map_err(|wrong| self.wrong(wrong, said.span.clone()))
     }
 }

@@ -1,0 +1,64 @@
+//! `--map`: rules by which tasks and groups become something else (`docs/replay.md`), of a trace or of a file.
+
+use std::path::Path;
+
+use vruntime_sim::Error;
+use vruntime_workload::program::{Group, Workload};
+use vruntime_workload::recorded::rules::Rules;
+
+use crate::input::Input;
+use crate::simulate::Failure;
+use crate::{input, located, output};
+
+/// The rules of the command line: each a file, or a rule in a line.
+pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
+    let mut rules = Rules::default();
+    for text in map {
+        let path = Path::new(text);
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+            let bytes = input::contents(path, "name a file of rules, such as map.toml (docs/replay.md)")?;
+            rules.add_file(text, &bytes)?;
+        } else {
+            rules.add(text)?;
+        }
+    }
+    Ok(rules)
+}
+
+/// Whether they say nothing.
+pub(crate) fn are_none(rules: &Rules) -> bool {
+    rules.is_empty() && rules.groups().next().is_none()
+}
+
+/// Tells of groups that rules give something, and that nobody is in.
+pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
+    for path in rules.idle_groups(groups) {
+        output::note(&format!(
+            "nobody is in the group of [groups.\"{path}\"], so that it does nothing: the {whose} has no such group, and no rule puts tasks there \
+             (group=\"{path}\")"
+        ));
+    }
+}
+
+/// What becomes of the tasks and groups of a file.
+pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Result<Workload> {
+    tell_idle_groups(rules, &input.workload.groups, "file");
+    let mut workload = input.workload.clone();
+    let name = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+    rules.apply_to(&mut workload, &name)?;
+    Ok(workload)
+}
+
+/// Why a run was not done: what the kernel refuses a task is told with the rule that gives the task its policy, if one does, and else with the
+/// place in the file.
+pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::Report {
+    if let Failure::Refused(error @ Error::Refused { task, .. }) = &failure
+        && let Some(task) = input.workload.tasks.iter().position(|known| known.name == *task)
+    {
+        let help = error.help().unwrap_or_else(|| "choose others, or another policy".to_owned());
+        if let Some(error) = rules.wrong_policy_in(&input.workload, task, &error.to_string(), &help) {
+            return error.into();
+        }
+    }
+    located::report(input, failure)
+}

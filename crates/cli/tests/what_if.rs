@@ -1,0 +1,112 @@
+//! `--map` of `vruntime run` and `compare`: what if tasks and groups of a file were something else.
+
+use std::fs;
+
+#[path = "support/mod.rs"]
+mod support;
+
+use support::{fails, json, text, vruntime, well};
+
+/// CPU time of a class of tasks in the only run, in thousandths.
+fn permille(arguments: &[&str], class: &str) -> u64 {
+    let json = json(&[arguments, &["--json"]].concat());
+    let cpu_s = json["observed"][0]["classes"][class]["cpu_s"].as_f64().expect("a number");
+    (cpu_s / json["duration_s"].as_f64().expect("a number") * 1000.0).round() as u64
+}
+
+const RUN: [&str; 2] = ["run", "groups.toml"];
+
+#[test]
+fn a_group_of_a_scenario_is_changed_from_the_command_line() {
+    let shares = |map: &[&str]| {
+        let arguments = [&RUN[..], map].concat();
+        [permille(&arguments, "gold"), permille(&arguments, "iron")]
+    };
+    let near = |shares: [u64; 2], expected: [u64; 2]| {
+        assert!(
+            shares.iter().zip(expected).all(|(share, of)| share.abs_diff(of) <= 30),
+            "{shares:?}, not {expected:?}"
+        );
+    };
+    near(shares(&[]), [750, 250]);
+    near(shares(&["--map", "cgroup=/iron: weight=300"]), [500, 500]);
+    near(shares(&["--map", "cgroup=/iron: weight=300", "--map", "cgroup=/gold: max=10ms/100ms"]), [100, 900]);
+    near(shares(&["--map", "cgroup=/*: weight=100"]), [500, 500]);
+    near(shares(&["--map", "iron: group=/new weight=600"]), [333, 667]);
+    near(shares(&["--map", "gold: policy=idle group=/iron"]), [3, 997]);
+    let folder = tempfile::tempdir().expect("there is room");
+    let rules = folder.path().join("rules.toml");
+    fs::write(&rules, "[[rule]]\ncgroup = \"/iron\"\nweight = 300\n").expect("it can be written");
+    near(shares(&["--map", rules.to_str().expect("it is UTF-8")]), [500, 500]);
+    let told = well(&[&RUN[..], &["--map", "cgroup=/iron: weight=300"]].concat());
+    assert!(told.lines().take(4).any(|line| line == "  what if cgroup=/iron: weight=300"), "{told}");
+}
+
+/// A group in which there are only groups is one, too.
+#[test]
+fn a_group_without_tasks_of_its_own_is_changed() {
+    let shop = "../../../../scenarios/limits/shop.toml";
+    let limit = |map: &[&str]| {
+        let json = json(&[&["run", shop, "--duration", "300ms", "--json"], map].concat());
+        json["observed"][0]["groups"]["shop"]["cpu_s"].as_f64().expect("a number")
+    };
+    let (before, after) = (limit(&[]), limit(&["--map", "cgroup=/shop: max=500m"]));
+    assert!(before > 0.4 && after < 0.2, "{before} s, then {after} s");
+}
+
+#[test]
+fn what_no_file_has_is_refused() {
+    let told = |rule: &str| {
+        let told = fails(&[&RUN[..], &["--map", rule]].concat());
+        told.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
+    };
+    let unknown = told("cgroup=/irn: weight=200");
+    assert!(unknown.contains("no task group of groups.toml fits this rule"), "{unknown}");
+    assert!(unknown.contains("did you mean `/iron`? the groups are /gold, /iron;"), "{unknown}");
+    let nobody = told("led: nice=3");
+    assert!(nobody.contains("no task of groups.toml fits this rule"), "{nobody}");
+    assert!(nobody.contains("the tasks are gold, iron;"), "{nobody}");
+    assert!(told("gold: cpus=0-7").contains("there is no CPU 2: the machine has 2, 0 to 1"));
+    assert!(told("tree=12: nice=3").contains("`tree` is of traces: groups.toml is none"));
+    assert!(told("gold: copies=3").contains("`instance` says how many there are"));
+    assert!(told("gold: remove").contains("leave the task out of the file"));
+    assert!(told("cgroup=/iron: wieght=200").contains("did you mean `weight`?"));
+    let none = fails(&["run", "beat.json", "--map", "cgroup=/iron: weight=200"]);
+    assert!(none.contains("there is no task group in beat.json"), "{none}");
+    // What the kernel refuses a task is the rule's doing, and told there.
+    let refused = told("gold: policy=deadline:90ms/100ms");
+    assert!(refused.contains("the rule:1:14]") && refused.contains("asked for here"), "{refused}");
+}
+
+/// A table of a group in a file of rules makes the group, and that nobody is in it is told.
+#[test]
+fn a_group_that_nobody_is_in_is_told() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let rules = folder.path().join("rules.toml");
+    fs::write(&rules, "[groups.\"/nobody\"]\nweight = 300\n").expect("it can be written");
+    let output = vruntime(&[&RUN[..], &["--map", rules.to_str().expect("it is UTF-8")]].concat());
+    assert!(output.status.success());
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("nobody is in the group of [groups.\"/nobody\"]") && told.contains("the file has no"),
+        "{told}"
+    );
+}
+
+/// Each side is run as it is and as the rules make it, and the two are compared.
+#[test]
+fn a_comparison_of_a_file_with_what_if() {
+    let what_if = ["compare", "groups.toml", "--kernel", "6.12", "--map", "cgroup=/iron: weight=300"];
+    let json = json(&[&what_if[..], &["--json"]].concat());
+    assert_eq!(json["variants"], serde_json::json!(["the file", "the what-if"]));
+    let cells = json["cells"].as_array().expect("a list");
+    let share = cells.iter().find(|cell| cell["class"] == "iron" && cell["metric"] == "share").expect("it is there");
+    let [before, after] = [0, 1].map(|side| share["values"][side]["mean"].as_f64().expect("a number"));
+    assert!((22.0..28.0).contains(&before) && (47.0..53.0).contains(&after), "{share}");
+    let told = well(&what_if);
+    let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, 0.2 s simulated, with cgroup=/iron: weight=300";
+    assert!(told.lines().any(|line| line == lead), "{told}");
+    let trace = "../../../trace/tests/data/ftrace.txt";
+    let told = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);
+    assert!(told.contains("--map changes what is in a file") && told.contains("vruntime replay"), "{told}");
+}

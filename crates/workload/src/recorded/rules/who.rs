@@ -1,0 +1,104 @@
+//! Whom a rule is about: threads of a trace, or tasks of a workload that was written.
+
+use std::ops::Range;
+
+use globset::GlobMatcher;
+use regex::Regex;
+
+use super::super::Thread;
+use crate::program::{Task, Workload};
+
+/// Whom a rule is about: whoever fits all that it says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Who {
+    pub(super) comm: Option<GlobMatcher>,
+    pub(super) regex: Option<Regex>,
+    pub(super) pids: Option<Vec<Range<i64>>>,
+    pub(super) tgids: Option<Vec<Range<i64>>>,
+    /// These and whoever they forked, and those in turn.
+    pub(super) trees: Option<Vec<Range<i64>>>,
+    pub(super) cgroup: Option<GlobMatcher>,
+}
+
+/// Somebody whom rules may be about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Somebody<'a> {
+    /// What it is called: its own name, and that of its class.
+    pub(super) names: [&'a str; 2],
+    /// Its ids, if it had any.
+    pub(super) pid: Option<i32>,
+    pub(super) tgid: Option<i32>,
+    /// Who forked it, as an index among all of them.
+    parent: Option<usize>,
+    pub(super) cgroup: Option<&'a str>,
+    /// Its index in [`Workload::tasks`], if it is one of them.
+    pub(super) task: Option<usize>,
+}
+
+/// The threads of a trace.
+pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Somebody<'a>> {
+    let somebody = |thread: &'a Thread| Somebody {
+        names: [&thread.comm; 2],
+        pid: Some(thread.pid),
+        tgid: thread.tgid,
+        parent: thread.parent,
+        cgroup: thread.cgroup.as_deref(),
+        task: thread.task,
+    };
+    threads.iter().map(somebody).collect()
+}
+
+/// The tasks of a workload that was written: they have names and groups, and no ids yet.
+pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Somebody<'a>> {
+    let somebody = |(index, task): (usize, &'a Task)| {
+        let cgroup = workload.groups.get(task.settings.group.unwrap_or(0)).map(|group| group.path.as_str());
+        let names = [task.name.as_str(), task.class.as_str()];
+        Somebody { names, pid: None, tgid: None, parent: None, cgroup, task: Some(index) }
+    };
+    workload.tasks.iter().enumerate().map(somebody).collect()
+}
+
+impl Who {
+    /// Of which of these the rule is, in order.
+    pub(super) fn chosen(&self, all: &[Somebody<'_>]) -> Vec<usize> {
+        let in_tree = |pids: &[Range<i64>], index: usize| all[index].pid.is_some_and(|pid| among(pids, pid));
+        let trees = self.trees.as_deref().map(|pids| below(all, |index| in_tree(pids, index)));
+        let fits = |index: &usize| self.fits(&all[*index]) && trees.as_ref().is_none_or(|trees| trees[*index]);
+        (0..all.len()).filter(fits).collect()
+    }
+
+    /// Their indices in [`Workload::tasks`].
+    pub(super) fn tasks(&self, all: &[Somebody<'_>]) -> Vec<usize> {
+        self.chosen(all).into_iter().filter_map(|index| all[index].task).collect()
+    }
+
+    /// Whether it names cgroups and nothing else.
+    pub(super) fn names_only_cgroups(&self) -> bool {
+        let Self { comm, regex, pids, tgids, trees, cgroup } = self;
+        cgroup.is_some() && (comm.is_none() && regex.is_none() && pids.is_none() && tgids.is_none() && trees.is_none())
+    }
+
+    fn fits(&self, somebody: &Somebody<'_>) -> bool {
+        let Somebody { names, pid, tgid, cgroup, .. } = somebody;
+        self.comm.as_ref().is_none_or(|glob| names.iter().any(|name| glob.is_match(name)))
+            && self.regex.as_ref().is_none_or(|regex| names.iter().any(|name| regex.is_match(name)))
+            && self.pids.as_deref().is_none_or(|pids| pid.is_some_and(|pid| among(pids, pid)))
+            && self.tgids.as_deref().is_none_or(|tgids| tgid.is_some_and(|tgid| among(tgids, tgid)))
+            && self.cgroup.as_ref().is_none_or(|glob| cgroup.is_some_and(|path| glob.is_match(path)))
+    }
+}
+
+fn among(ranges: &[Range<i64>], id: i32) -> bool {
+    ranges.iter().any(|range| range.contains(&i64::from(id)))
+}
+
+/// Whether each of them is one of those, or was forked by one that is.
+pub(super) fn below(all: &[Somebody<'_>], those: impl Fn(usize) -> bool) -> Vec<bool> {
+    let mut found: Vec<bool> = Vec::with_capacity(all.len());
+    for (index, somebody) in all.iter().enumerate() {
+        // A parent comes before its children.
+        let forked = somebody.parent.and_then(|parent| found.get(parent)).is_some_and(|parent| *parent);
+        found.push(forked || those(index));
+    }
+    found
+}
