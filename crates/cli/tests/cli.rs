@@ -590,19 +590,32 @@ fn names_and_numbers_in_tables_are_whole() {
 #[cfg(target_os = "linux")]
 #[test]
 fn tables_fit_the_terminal() {
-    let shell = |columns: u16| {
-        let command = Command::cargo_bin("vruntime").expect("cargo has built it");
-        let line = format!("stty cols {columns}; {} kernels --features 6.12", command.get_program().to_string_lossy());
+    let shell = |columns: u16, command: &str| {
+        let program = Command::cargo_bin("vruntime").expect("cargo has built it");
+        let program = program.get_program().to_string_lossy().into_owned();
+        let line = format!("stty cols {columns}; {program} {command} 2>/dev/null");
         let output = std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).output().ok()?;
         assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
         Some(text(&output.stdout))
     };
-    for columns in [80, 100] {
-        let Some(text) = shell(columns) else {
+    let run =
+        |scenario: &str| format!("run {} --duration 100ms", data("../../../../scenarios").join(scenario).display());
+    // A long name, limits, a long line above the table.
+    let runs = [run("demo/demo.toml"), run("limits/shop.toml"), run("wasted-cores/overload-on-wakeup.toml")];
+    let commands = [
+        ("kernels --features 6.12", "base_slice_ns"),
+        (&runs[0], "web/worker x12"),
+        (&runs[1], "/shop/web"),
+        (&runs[2], "NUMA"),
+    ];
+    for (columns, (command, has)) in
+        [80, 100].into_iter().flat_map(|columns| commands.map(|command| (columns, command)))
+    {
+        let Some(text) = shell(columns, command) else {
             skip::skip("there is no `script`");
             return;
         };
-        assert!(text.contains("base_slice_ns"), "{text}");
+        assert!(text.contains(has), "{text}");
         for line in text.lines() {
             assert!(line.trim_end().chars().count() <= usize::from(columns), "{columns}: {line}");
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::table::grid;
+use crate::table::{fit_text, grid};
 use crate::units::{count, percent, time};
 
 /// What the values of a column are.
@@ -180,7 +180,7 @@ impl DataTable {
     /// The title and the first `rows` rows for a terminal of 100 columns; what is left out is said.
     pub fn text(&self, rows: usize) -> String {
         if self.rows.is_empty() {
-            return format!("{}: none\n", self.title);
+            return format!("{}\n", fit_text(&format!("{}: none", self.title), ""));
         }
         let left = self.columns.iter().take_while(|column| column.kind == Kind::Text).count();
         let heads: Vec<&str> = self.columns.iter().map(|column| column.head.as_ref()).collect();
@@ -193,7 +193,7 @@ impl DataTable {
             0 => String::new(),
             more => format!("and {more} more (--all shows them)\n"),
         };
-        format!("{}:\n{table}{more}", self.title)
+        format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
     }
 
     /// An array with an object for each row.

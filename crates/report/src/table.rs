@@ -1,7 +1,6 @@
 //! Tables that fit a terminal; in a file or a pipe, of one line a row.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use comfy_table::{
@@ -88,22 +87,31 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     // What fits has no need to be broken, and bounds would only make the columns uneven.
     let whole = longest(head, &rows, |_, _| false, usize::MAX);
-    let all = |gap: usize| whole.iter().map(|width| width + gap).sum::<usize>() + 1 - gap;
-    let fits = |gap| width == ENDLESS || all(gap) <= usize::from(width);
-    // Columns that are near each other are read more easily than cells in several lines.
-    let left_padding = u16::from(fits(2) || !fits(1));
     let may = |column: usize, cell: &str| column > 0 || cell.chars().count() > UNBROKEN;
-    let widths = (!fits(1)).then(|| longest(head, &rows, may, UNBROKEN));
+    let broken = longest(head, &rows, may, UNBROKEN);
+    let room = usize::from(width);
+    let all = |widths: &[usize], gap: usize| widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap);
+    // Columns that are near each other are read more easily than cells in several lines, and those more easily than what is beyond the
+    // terminal's edge.
+    let ways = [(&whole, 2), (&whole, 1), (&broken, 2), (&broken, 1)];
+    let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || all(widths, gap) <= room;
+    let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
+    let (widths, gap) = ways[way];
+    // The rule goes a column beyond the last cell, if there is one.
+    let last_padding = u16::from(width == ENDLESS || all(widths, gap) < room);
     table.add_rows(rows);
+    let last = head.len().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index > 0 { left_padding } else { 0 }, 1));
+        let left_padding = if index > 0 { gap as u16 - 1 } else { 0 };
+        let right_padding = if index < last { 1 } else { last_padding };
+        column.set_padding((left_padding, right_padding));
         if index >= left {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        if let Some(widths) = &widths {
+        if way >= 2 {
             // Padding is part of a column's width.
-            let least = widths[index] + usize::from(index > 0) + 1;
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least as u16)));
+            let least = widths[index] as u16 + left_padding + right_padding;
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
     }
     let mut text = String::new();
@@ -167,10 +175,9 @@ pub fn results_table(results: &Results) -> String {
     }
     if let Some(visits) = results.h_load {
         let [updates, groups, idle] = [visits.updates, visits.groups, visits.idle].map(|value| count(value as f64));
-        let _ = writeln!(
-            text,
-            "weights of groups: computed {updates} times, visiting {groups} groups, {idle} of them idle\n"
-        );
+        let line =
+            format!("weights of groups: computed {updates} times, visiting {groups} groups, {idle} of them idle");
+        text.extend([&fit_text(&line, ""), "\n\n"]);
     }
     text.push_str(&averages(results));
     if results.account.idle_waits.count > 0 {
@@ -224,8 +231,8 @@ fn idle_waits(results: &Results) -> String {
     }
     let (least, most) = (time(conservation.least_interval_ns as f64), time(conservation.most_interval_ns as f64));
     let interval = if least == most { least } else { format!("{least} to {most}") };
-    let mut text =
-        format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:\n");
+    let title = format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:");
+    let mut text = format!("{}\n", fit_text(&title, ""));
     text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
     more(&mut text, total, "classes of tasks");
     if let Some(worst) = conservation.worst {
@@ -524,14 +531,34 @@ mod tests {
         let row = cells.map(str::to_owned).to_vec();
         let wide = grid_of(ENDLESS, &head, 1, [row.clone()]);
         let natural = wide.lines().map(|line| line.chars().count()).max().unwrap();
-        for width in natural - 8..=natural + 1 {
+        for width in natural - 9..=natural + 1 {
             let text = grid_of(width as u16, &head, 1, [row.clone()]);
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= width && text.lines().count() == 3, "{width}: {text}");
-            assert_eq!(text.contains("  45.98   34.14  "), width >= natural, "{width}: {text}");
+            // The rule alone may be a column shorter.
+            assert_eq!(text.contains("  45.98   34.14  "), width >= natural - 1, "{width}: {text}");
         }
-        let text = grid_of(natural as u16 - 9, &head, 1, [row]);
+        let text = grid_of(natural as u16 - 10, &head, 1, [row]);
         assert!(text.lines().count() > 3, "{text}");
+    }
+
+    /// A terminal of 80 columns: a head in two lines, and columns that are near each other, before anything lies beyond its edge.
+    #[test]
+    fn columns_move_together_also_where_cells_are_broken() {
+        let head =
+            ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+        let cells =
+            ["video/decoder x18", "8.59", "22.45", "54.5 us", "3.91 ms", "3.91 ms", "243", "14", "17", "16.5 ms"];
+        let text = grid_of(80, &head, 1, [cells.map(str::to_owned).to_vec()]);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("video/decoder x18"), "{text}");
+        // The rule is no longer than the table where there is no room for that.
+        for width in 20..=30 {
+            let cells = ["abcdefghij", "klmnopqrst"].map(str::to_owned).to_vec();
+            let text = grid_of(width, &["a", "b"], 1, [cells]);
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(usize::from(width).max(21)), "{width}: {text}");
+        }
     }
 
     #[test]
