@@ -50,6 +50,20 @@ fn the_tables_of_groups_say_which_run_they_are_of() {
     assert!(!what_if.lines().any(is_long), "{what_if}");
 }
 
+/// A group in which there are only groups is one, too; of one that is not there those are named that are.
+#[test]
+fn a_rule_may_be_of_a_group_without_tasks_of_its_own() {
+    let of = |rule: &'static str| ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", rule];
+    let replayed = json(&[&of("cgroup=/vr-batch: weight=1000")[..], &["--json"]].concat(), b"");
+    let groups = replayed["groups"].as_array().expect("a list");
+    let batch = groups.iter().find(|group| group["path"] == "/vr-batch").expect("it is there");
+    let cpu = |run: &str| batch[run]["cpu_ns"].as_u64().expect("a number");
+    assert!(cpu("what_if") > 2 * cpu("replayed"), "{batch}");
+    let told = fails(&of("cgroup=/vr-cap: max=max"), b"");
+    let told = told.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(told.contains("did you mean `/vr-capped`? the groups are /, /vr-batch,"), "{told}");
+}
+
 /// What the machine had set, which an older kernel does not know, is no reason to refuse it.
 #[test]
 fn clamps_and_partitions_are_left_out_under_kernels_without_them() {

@@ -180,12 +180,15 @@ impl Rule {
         let names: BTreeSet<&str> = all.iter().map(|somebody| somebody.names[1]).collect();
         let cgroups: BTreeSet<&str> =
             all.iter().filter_map(|somebody| somebody.cgroup).chain(groups.iter().copied()).collect();
-        let by_group = self.who.cgroup.is_some();
-        let said = &self.source.text()[self.span.clone()];
+        // Or the group is there, and nobody in it that fits.
+        let by_group = self.who.cgroup.as_ref().is_some_and(|glob| !cgroups.iter().any(|path| glob.is_match(path)));
+        let said = |key: &str| &self.source.text()[self.span_of(key)];
         let meant = if by_group {
-            nearest(said.trim_start_matches("cgroup="), cgroups.iter().copied().filter(|path| *path != "/"))
+            let paths = cgroups.iter().copied().filter(|path| *path != "/");
+            nearest(said("cgroup").trim_matches(['"', '\'']), paths)
         } else {
-            nearest(said.trim_matches(|c: char| !c.is_alphanumeric()), names.iter().copied())
+            let name = said("comm").trim_matches(|c: char| !c.is_alphanumeric());
+            nearest(name, names.iter().copied()).filter(|meant| *meant != name)
         };
         let mut help = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         let message = match origin {

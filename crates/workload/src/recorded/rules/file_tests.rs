@@ -136,6 +136,8 @@ fn whoever_is_put_into_a_group_stays_in_it() {
 fn what_fits_nobody_or_only_traces_is_told() {
     assert!(told(&["cgroup=/apps: weight=3"]).contains("did you mean `/app`? the groups are /app, /app/web, /other;"));
     assert!(told(&["wbe: nice=3"]).contains("did you mean `web`? the tasks are mover, web;"));
+    let nobody = told(&["comm=mover cgroup=/app/web: nice=3"]);
+    assert!(nobody.starts_with("no task of app.toml fits this rule; the tasks are mover, web;"), "{nobody}");
     assert!(told(&["pid=3: nice=3"]).starts_with("`pid` is of traces: app.toml is none"));
     assert!(told(&["web: remove"]).starts_with("`remove` is of traces"));
     assert!(told(&["cgroup=/: weight=3"]).starts_with("the root group has no weight and no limit"));
