@@ -1,4 +1,4 @@
-//! Rules applied to a trace's tasks.
+//! Rules applied: to the tasks of a trace, or to those that were written in a file.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
