@@ -19,10 +19,11 @@ use crate::{input, machine, output};
 pub(crate) use vruntime_sim::plan::{Plan, series};
 
 /// The head of the results' JSON.
-pub(crate) fn run_info(plan: &Plan, name: &str, duration_ns: u64) -> RunInfo {
+pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns: u64) -> RunInfo {
     RunInfo {
         name: name.to_owned(),
         kernel: plan.kernel.clone(),
+        changes: changes.to_vec(),
         cpus: plan.config.machine.topology.nr_cpus(),
         topology: plan.machine.clone(),
         host_cpus: plan.config.machine.host_cpus,

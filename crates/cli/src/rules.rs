@@ -6,6 +6,7 @@ use vruntime_sim::Error;
 use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
 
+use crate::args::Model;
 use crate::input::Input;
 use crate::simulate::Failure;
 use crate::{input, located, output};
@@ -28,6 +29,13 @@ pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
 /// Whether they say nothing.
 pub(crate) fn are_none(rules: &Rules) -> bool {
     rules.is_empty() && rules.groups().next().is_none()
+}
+
+/// What the command line makes different, a line each: the rules, and what it sets of the kernel.
+pub(crate) fn changes(rules: &Rules, model: &Model) -> Vec<String> {
+    let settings = model.set.iter().map(|(name, value)| format!("{name} = {value}"));
+    let features = model.feature.iter().map(|name| format!("feature {name}"));
+    rules.texts().map(str::to_owned).chain(settings).chain(features).collect()
 }
 
 /// Tells of groups that rules give something, and that nobody is in.

@@ -39,7 +39,29 @@ fn a_group_of_a_scenario_is_changed_from_the_command_line() {
     fs::write(&rules, "[[rule]]\ncgroup = \"/iron\"\nweight = 300\n").expect("it can be written");
     near(shares(&["--map", rules.to_str().expect("it is UTF-8")]), [500, 500]);
     let told = well(&[&RUN[..], &["--map", "cgroup=/iron: weight=300"]].concat());
-    assert!(told.lines().take(4).any(|line| line == "  what if cgroup=/iron: weight=300"), "{told}");
+    assert!(told.lines().take(4).any(|line| line == "  with cgroup=/iron: weight=300"), "{told}");
+}
+
+/// Whoever finds results knows what was asked for: rules, tunables and features, of the sides that they are of.
+#[test]
+fn results_say_what_was_changed() {
+    let of_kernel = ["--set", "base_slice_ns=2000000", "--feature", "NO_RUN_TO_PARITY"];
+    let told = well(&[&RUN[..], &["--kernel", "6.12"], &of_kernel].concat());
+    assert!(told.contains("\n  with base_slice_ns = 2000000\n  with feature NO_RUN_TO_PARITY\n"), "{told}");
+    assert_eq!(json(&[&RUN[..], &["--json"]].concat()).get("changes"), None, "it is as the file has it");
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("it is UTF-8");
+    let what_if = ["compare", "groups.toml", "--kernel", "6.12", "--map", "cgroup=/iron: weight=300", "--out", out];
+    let told = well(&[&what_if[..], &of_kernel].concat());
+    assert!(told.contains("with base_slice_ns = 2000000; feature NO_RUN_TO_PARITY\n"), "{told}");
+    let changes = |side: &str| {
+        let text = fs::read_to_string(folder.path().join(side).join("results.json")).expect("it is left there");
+        serde_json::from_str::<serde_json::Value>(&text).expect("it is JSON")["changes"].clone()
+    };
+    let kernel = ["base_slice_ns = 2000000", "feature NO_RUN_TO_PARITY"];
+    assert_eq!(changes("the_file"), serde_json::json!(kernel));
+    let all = [&["cgroup=/iron: weight=300"], &kernel[..]].concat();
+    assert_eq!(changes("the_what-if"), serde_json::json!(all));
 }
 
 /// A group in which there are only groups is one, too.

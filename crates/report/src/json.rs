@@ -22,6 +22,9 @@ pub struct RunInfo {
     pub name: String,
     /// The kernel's.
     pub kernel: String,
+    /// What is not as the file and the kernel have it, a line each: rules of a what-if, tunables, features.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// Number of CPUs.
     pub cpus: usize,
     /// The machine as the user wrote it.

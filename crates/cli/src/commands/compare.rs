@@ -27,6 +27,8 @@ struct Side<'a> {
     plan: Plan,
     /// Whether it is what the rules of `--map` make of the file.
     what_if: bool,
+    /// What is not as the file and the kernel have it.
+    changes: Vec<String>,
     label: String,
 }
 
@@ -114,7 +116,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     }
     if let Some(out) = &options.out {
         for (side, runs) in sides.iter().zip(&of_side) {
-            leave_results(&out.join(folder_name(&side.label)), &side.input.name, &side.plan, runs)?;
+            leave_results(&out.join(folder_name(&side.label)), &side.input.name, &side.plan, &side.changes, runs)?;
         }
         leave(out, "comparison.json", &format!("{json:#}\n"))?;
     }
@@ -124,7 +126,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         sides.filter_map(|(side, runs)| Some((side.label.clone(), counted(runs).next()?)))
     };
     if let Some(path) = &compare.reports.html {
-        let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, &rules, runs)).collect();
+        let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
         let page = html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>(), &checks);
         html::write(&page, path)?;
     }
@@ -138,7 +140,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     if options.json {
         output::print_json(&json);
     } else {
-        output::print(&report(&sides, &rules, &of_side, &checks, &comparison, compare));
+        output::print(&report(&sides, &of_side, &checks, &comparison, compare));
     }
     Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
 }
@@ -177,6 +179,7 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
 /// Every combination of files, kernels and machines; the first is what the others are compared with.
 fn sides<'a>(inputs: &'a [Input], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Side<'a>>> {
     let mut sides = Vec::new();
+    let none = Rules::default();
     let ways = if rules::are_none(rules) { &[false][..] } else { &[false, true] };
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     for ((input, file), path) in inputs.iter().zip(file_names(&names, &compare.files)).zip(&compare.files) {
@@ -206,7 +209,8 @@ fn sides<'a>(inputs: &'a [Input], rules: &Rules, compare: &Compare) -> miette::R
                 rules.check_cpus(cpus)?;
                 tell_large_limits(&workload, cpus);
             }
-            sides.push(Side { input, file: file.clone(), workload, plan, what_if, label: String::new() });
+            let changes = rules::changes(if what_if { rules } else { &none }, &compare.options.model);
+            sides.push(Side { input, file: file.clone(), workload, plan, what_if, changes, label: String::new() });
         }
     }
     if sides.len() < 2 {
@@ -293,15 +297,13 @@ fn folder_name(label: &str) -> String {
 
 fn report(
     sides: &[Side<'_>],
-    rules: &Rules,
     runs: &[&[Done]],
     checks: &[Checked<'_>],
     comparison: &Comparison,
     compare: &Compare,
 ) -> String {
     let options = &compare.options;
-    let mut lines: Vec<String> =
-        sides.iter().zip(runs).map(|(side, runs)| fit_text(&what(side, rules, runs), "")).collect();
+    let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| fit_text(&what(side, runs), "")).collect();
     if options.repeat > 1 {
         let interrupted = |run: &Done| run.outcome.interrupted;
         let seeds = if runs.iter().any(|runs| runs.iter().all(interrupted)) {
@@ -332,8 +334,8 @@ fn report(
 }
 
 /// What was run on one side.
-fn what(side: &Side<'_>, rules: &Rules, runs: &[Done]) -> String {
-    let Side { file, plan, label, .. } = side;
+fn what(side: &Side<'_>, runs: &[Done]) -> String {
+    let Side { file, plan, changes, label, .. } = side;
     let seconds = counted(runs).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
     let ended = runs.iter().filter(|run| !run.outcome.interrupted).count();
@@ -342,12 +344,9 @@ fn what(side: &Side<'_>, rules: &Rules, runs: &[Done]) -> String {
         0 => ", stopped early".to_owned(),
         _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
     };
-    let what_if = match rules.texts().collect::<Vec<&str>>().join("; ") {
-        texts if side.what_if && !texts.is_empty() => format!(", with {texts}"),
-        _ => String::new(),
-    };
+    let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
     format!(
-        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}{what_if}",
+        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}{with}",
         file,
         plan.kernel,
         machine_words(plan)

@@ -44,7 +44,9 @@ use crate::plan::{Plan, run_info};
 use crate::simulate::Done;
 
 /// Everything of a plan's runs as JSON, in the shape of the recordings.
-fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
+///
+/// [`changes`](vruntime_report::RunInfo::changes) are what is not as the file and the kernel have it.
+fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let mut json = observed_json(&run.results, run.seed, run.digest);
         if let Value::Object(fields) = &mut json {
@@ -64,7 +66,7 @@ fn runs_json(name: &str, plan: &Plan, runs: &[Done]) -> Value {
         json
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);
-    run_json(&run_info(plan, name, duration), observed.collect())
+    run_json(&run_info(plan, changes, name, duration), observed.collect())
 }
 
 /// A line a run: the seed and the digest.
@@ -86,8 +88,8 @@ fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
 pub(crate) const LEFT: [&str; 4] = ["results.json", "digest", "trace.perfetto-trace", "trace.txt"];
 
 /// Leaves what `--out` promises besides the traces, which the runs have written themselves.
-fn leave_results(folder: &Path, name: &str, plan: &Plan, runs: &[Done]) -> miette::Result<()> {
-    leave(folder, "results.json", &format!("{:#}\n", runs_json(name, plan, runs)))?;
+fn leave_results(folder: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> miette::Result<()> {
+    leave(folder, "results.json", &format!("{:#}\n", runs_json(name, plan, changes, runs)))?;
     leave(folder, "digest", &digests(runs))
 }
 

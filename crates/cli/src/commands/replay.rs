@@ -68,10 +68,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         says: reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus, autogroup),
     };
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
-    let settings = arguments.model.set.iter().map(|(name, value)| format!("{name} = {value}"));
-    let features = arguments.model.feature.iter().map(|name| format!("feature {name}"));
-    let changes: Vec<String> =
-        rules.texts().map(str::to_owned).chain(neighbours).chain(settings).chain(features).collect();
+    let changes: Vec<String> = rules::changes(&rules, &arguments.model).into_iter().chain(neighbours).collect();
     let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
     let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
     let as_recorded = plan(&input, None, Some(&machine), &model)?;

@@ -3,7 +3,6 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
-use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check};
@@ -55,10 +54,11 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             identities: None,
         })
         .collect();
+    let changes = rules::changes(&rules, &options.model);
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     if let Some(folder) = &options.out {
-        leave_results(folder, &input.name, &plan, &runs)?;
+        leave_results(folder, &input.name, &plan, &changes, &runs)?;
     }
     tell_notes(&runs);
     if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
@@ -69,7 +69,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     }
     if let Some(done) = runs.first() {
         if let Some(path) = &run.reports.html {
-            html::write(&html::run_page(&input.name, &head(&input.name, &plan, &rules, &runs), done), path)?;
+            html::write(&html::run_page(&input.name, &head(&input.name, &plan, &changes, &runs), done), path)?;
         }
         if let Some(folder) = &run.reports.tables.folder {
             let found = done.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
@@ -79,9 +79,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
         output::print(&debug(at, &run.task, done)?);
     } else if options.json {
-        output::print_json(&runs_json(&input.name, &plan, &runs));
+        output::print_json(&runs_json(&input.name, &plan, &changes, &runs));
     } else {
-        output::print(&report(&input.name, &plan, &rules, &runs, wanted.is_some()));
+        output::print(&report(&input.name, &plan, &changes, &runs, wanted.is_some()));
         if let Some(folder) = &options.out {
             let folder = folder.display();
             let told = format!(
@@ -168,9 +168,9 @@ pub(crate) fn log_settings(input: &Input) -> Global {
     }
 }
 
-fn report(name: &str, plan: &Plan, rules: &Rules, runs: &[Done], analysed: bool) -> String {
+fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
-    let head: Vec<String> = head(name, plan, rules, runs).lines().map(fitted).collect();
+    let head: Vec<String> = head(name, plan, changes, runs).lines().map(fitted).collect();
     let mut parts = vec![format!("{}\n", head.join("\n")), results_table(&first.results)];
     parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|told| {
         let lines = told.lines.join("\n");
@@ -207,18 +207,18 @@ fn fitted(line: &str) -> String {
     fit_text(text, &line[..line.len() - text.len()])
 }
 
-/// What was run, in a line or two, and what is not as the file has it.
-fn head(name: &str, plan: &Plan, rules: &Rules, runs: &[Done]) -> String {
+/// What was run, in a line or two, and what is not as the file and the kernel have it.
+fn head(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> String {
     let config = &plan.config;
     let end = runs.first().map_or(0, |run| run.outcome.end);
     let default = if plan.machine_by_default { ", the default" } else { "" };
     let stopped = if runs.iter().any(|run| run.outcome.interrupted) { ", stopped early" } else { "" };
-    let mut what_if = String::new();
-    for rule in rules.texts() {
-        what_if.extend(["  what if ", rule, "\n"]);
+    let mut with = String::new();
+    for change in changes {
+        with.extend(["  with ", change, "\n"]);
     }
     format!(
-        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n{what_if}",
+        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n{with}",
         plan.kernel,
         machine_words(plan),
         config.machine.hz,
