@@ -258,7 +258,11 @@ impl Aggregate {
                 self.value = highest.value;
                 false
             }
-            None => true,
+            // What is kept of an upper bound is the last task's, not what its bucket remembers.
+            None => {
+                self.value = value;
+                true
+            }
         }
     }
 }
@@ -398,6 +402,12 @@ mod tests {
         assert_eq!(rq.clamps(), clamps(0, 200));
         rq.inc(clamps(0, 700));
         assert_eq!(rq.clamps(), clamps(0, 700));
+        // The cap of whoever was last, even if the bucket remembers another's.
+        rq.inc(clamps(0, 690));
+        rq.dec(clamps(0, 700));
+        assert_eq!(rq.clamps(), clamps(0, 700));
+        rq.dec(clamps(0, 690));
+        assert_eq!(rq.clamps(), clamps(0, 690));
     }
 
     #[test]
