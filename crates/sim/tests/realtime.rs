@@ -400,3 +400,52 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
         }
     }
 }
+
+/// A CPU that has its stopper, which is to take somebody away who is more urgent, is not for a real-time task that wakes there, unless it is tied to
+/// it.
+#[test]
+fn who_wakes_beside_the_stopper_goes_elsewhere() {
+    for kernel in ["6.1", "6.12", "6.18"] {
+        let mut beside = 0;
+        for (sleep, tied) in
+            (55..70).flat_map(|step| [(step * 2 * MS, false), (step * 2 * MS, true)])
+        {
+            // A switch takes long enough to be met.
+            let mut config = unlimited(kernel, "3");
+            config.machine.costs.switch_ns = 3 * MS;
+            let on = |cpus: &[u32], ops| {
+                let mut phase = phase(ops, Repeat::Times(1));
+                phase.settings.cpus = Some(cpus.to_vec());
+                phase
+            };
+            let leaves = task("leaves", vec![on(&[0], vec![run(100 * MS)]), on(&[2], vec![run(20 * MS)])]);
+            let leaves = starting(with_policy(leaves, Policy::Fifo { priority: 20 }), 20 * MS);
+            let later = if tied {
+                on(&[0], vec![Op::Sleep { time: sleep }, run(MS)])
+            } else {
+                on(&[0, 1], vec![Op::Sleep { time: sleep }, run(MS)])
+            };
+            let wakes = task("wakes", vec![on(&[0], vec![run(1)]), later]);
+            let wakes = with_policy(wakes, Policy::Fifo { priority: 10 });
+            let mut log = Log::default();
+            simulate(&workload(vec![leaves, wakes]), &config, &mut log).unwrap();
+            let wakes = log.of("wakes");
+            let (mut has, mut woken_beside) = ([Running::Idle; 3], false);
+            for &(_, cpu, event) in &log.events {
+                match event {
+                    Event::Wakeup { task, .. } if task == wakes => woken_beside = has[0] == Running::Stopper,
+                    Event::Switch { next, .. } => {
+                        has[cpu.index()] = next;
+                        if next == Running::Task(wakes) && woken_beside {
+                            assert_eq!(cpu.index(), usize::from(!tied), "{kernel}, after {sleep}");
+                            beside += 1;
+                            woken_beside = false;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(beside >= 2, "{kernel}: met the stopper {beside} times");
+    }
+}

@@ -3,7 +3,7 @@
 use super::set_pushable;
 use crate::balance::Balancer;
 use crate::class::ClassKind;
-use crate::event::{Event, MigrateCause};
+use crate::event::{Event, MigrateCause, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::policy::{Enqueue, Policy};
@@ -63,13 +63,10 @@ pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) ->
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
     let task = &rq.tasks[index];
-    let contested = rq.current.is_some_and(|current| {
-        let current = &rq.tasks[current];
-        // Since 6.12 a deadline task does not count: who wakes there is pushed away afterwards.
-        let counts = current.kind == ClassKind::Rt
-            || (current.kind == ClassKind::Deadline && shared.config.balancer < Balancer::V6_12);
-        counts && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
-    });
+    // Since 6.12 a deadline task does not count: who wakes there is pushed away afterwards.
+    let counts =
+        |kind| kind == ClassKind::Rt || (kind == ClassKind::Deadline && shared.config.balancer < Balancer::V6_12);
+    let contested = is_contested(rq, shared, task, counts);
     if !contested && fits(shared, task, prev) {
         return prev;
     }
@@ -117,11 +114,16 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
     task.kind == ClassKind::Rt
         && task.rt.pushable
         && !rq.need_resched()
-        && rq.current.is_some_and(|current| {
-            let current = &rq.tasks[current];
-            current.kind < ClassKind::Fair
-                && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
-        })
+        && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
+}
+
+/// Whether who runs on `rq`, if he is of a class that counts, is as urgent as `task`, or cannot go elsewhere. The stopper passes for a real-time
+/// task that is both.
+fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, counts: impl Fn(ClassKind) -> bool) -> bool {
+    let is = |current: &Task<P>| {
+        counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
+    };
+    rq.running == Running::Stopper || rq.current.is_some_and(|current| is(&rq.tasks[current]))
 }
 
 /// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks (`need_pull_rt_task`).
