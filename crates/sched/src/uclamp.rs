@@ -253,17 +253,10 @@ impl Aggregate {
         if bucket.tasks > 0 || bucket.value < top {
             return false;
         }
-        match self.buckets.iter().rev().find(|bucket| bucket.tasks > 0) {
-            Some(highest) => {
-                self.value = highest.value;
-                false
-            }
-            // What is kept of an upper bound is the last task's, not what its bucket remembers.
-            None => {
-                self.value = value;
-                true
-            }
-        }
+        let highest = self.buckets.iter().rev().find(|bucket| bucket.tasks > 0);
+        // What is kept of an upper bound is the last task's, not what its bucket remembers.
+        self.value = highest.map_or(value, |bucket| bucket.value);
+        highest.is_none()
     }
 }
 
