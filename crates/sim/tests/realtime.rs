@@ -407,9 +407,7 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
 fn who_wakes_beside_the_stopper_goes_elsewhere() {
     for kernel in ["6.1", "6.12", "6.18"] {
         let mut beside = 0;
-        for (sleep, tied) in
-            (55..70).flat_map(|step| [(step * 2 * MS, false), (step * 2 * MS, true)])
-        {
+        for (sleep, tied) in (55..70).flat_map(|step| [(step * 2 * MS, false), (step * 2 * MS, true)]) {
             // A switch takes long enough to be met.
             let mut config = unlimited(kernel, "3");
             config.machine.costs.switch_ns = 3 * MS;
