@@ -113,6 +113,10 @@ pub trait Policy: Sized + Debug + 'static {
     /// Called only when they differ.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
+    /// The run queue is held again, after it was let go of to look for work elsewhere: the task that ran before was put meanwhile.
+    #[doc(hidden)]
+    fn looked(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+
     /// The scheduler's tick hits `task`, which is running.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
 

@@ -66,3 +66,24 @@ fn a_request_comes_at_any_moment_of_a_period() {
     // Without a seed they begin with the run up to 6.3: nobody has to wait longer.
     assert!(request("6.1", 100 * MS, 0) > 106 * MS);
 }
+
+/// A group uses up its runtime in the moment in which its last task on a CPU sleeps. The CPU looks for work before the group is throttled there:
+/// another of the group comes, and waits for the next period.
+#[test]
+fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
+    for kernel in ["3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let max = Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 };
+        let ends =
+            of_group(pinned(once("ends", vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 500 * MS }]), &[0]), 1);
+        let free = |name: &str| of_group(starting(once(name, vec![Op::Run { work: 50 * MS }]), MS / 2), 1);
+        let workload = Workload { groups: groups(Some(max)), ..workload(vec![ends, free("one"), free("other")]) };
+        let mut log = Log::default();
+        simulate(&workload, &Config { duration: Some(200 * MS), ..exact(kernel, "2") }, &mut log).unwrap();
+        let told = log.pick(|at, event| match event {
+            Event::Migrate { from, to, cause, .. } => Some(format!("{at}: {} to {}, {cause:?}", from.0, to.0)),
+            Event::Throttle { .. } => Some(format!("{at}: throttled")),
+            _ => None,
+        });
+        assert_eq!(told[..2], ["5000000: 1 to 0, NewIdle", "5000000: throttled"], "{kernel}");
+    }
+}

@@ -74,6 +74,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 self.pull_higher(cpu, pull_dl, pull_rt, was_rt);
                 rq = self.rqs.rq(cpu);
                 rq.newidle = false;
+                P::looked(&mut rq, shared);
                 stopper = wants_stopper(&rq);
             }
         }
@@ -88,6 +89,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 balancing.newidle(cpu);
                 rq = self.rqs.rq(cpu);
                 rq.newidle = false;
+                P::looked(&mut rq, shared);
                 stopper = wants_stopper(&rq);
                 if !stopper {
                     (next, kind) = class::pick(&mut rq, shared);
@@ -198,6 +200,7 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
 #[inline(never)]
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.current;
+    rq.newidle = true;
     if let Some(index) = prev {
         let task = &mut rq.tasks[index];
         task.last_ran = now;
@@ -205,6 +208,5 @@ fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
         rq.count_switch(shared, group);
         class::switch(rq, shared, None, ClassKind::Fair);
     }
-    rq.newidle = true;
     prev.is_some()
 }

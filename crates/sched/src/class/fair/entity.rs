@@ -373,6 +373,9 @@ pub struct FairRq {
     /// Some task here has, or had, a slice of its own: all others, and the groups they are in, ask for the base slice.
     pub(crate) slices: bool,
 
+    /// The group of the task that was put before its CPU looked for work elsewhere: limits from there up are to be checked after that.
+    pub(crate) unchecked: Option<u32>,
+
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
     /// Groups whose averages may not be zero.
@@ -404,6 +407,7 @@ impl FairRq {
             by_id: BTreeMap::from([(GroupId::ROOT, ROOT)]),
             leaves: Leaves::new(),
             util_est: 0,
+            unchecked: None,
             limits: false,
             slices: false,
             h_load_throttle: 0,

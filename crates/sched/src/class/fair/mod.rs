@@ -227,6 +227,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
+    fn looked(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.check_limits_left(shared);
+    }
+
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let mut se = Se::task(task);

@@ -61,7 +61,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if on_rq {
             self.update_curr(shared, cfs);
         }
-        self.check_limit(shared, cfs);
+        if self.newidle {
+            self.put_before_look(se);
+        } else {
+            self.check_limit(shared, cfs);
+        }
         let pelt = self.clock.pelt();
         let (entity, queue) = self.class.both(se);
         if on_rq {

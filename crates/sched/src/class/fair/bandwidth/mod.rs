@@ -157,6 +157,31 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
+    /// The running task is put so that its CPU can look for work elsewhere. In the kernel that comes after the look: until then a group without
+    /// runtime is not throttled here, and its tasks may be pulled, to wait until it has some.
+    #[inline]
+    pub(crate) fn put_before_look(&mut self, se: Se) {
+        if self.class.limits && se.as_task().is_some() {
+            self.class.unchecked = Some(self.class.entities[se].parent);
+        }
+    }
+
+    /// What [`Self::put_before_look`] has left undone.
+    #[inline]
+    pub(crate) fn check_limits_left(&mut self, shared: &Shared<Fair<D, T>>) {
+        if self.class.limits
+            && let Some(mut cfs) = self.class.unchecked.take()
+        {
+            loop {
+                self.check_limit(shared, cfs);
+                if cfs == ROOT {
+                    break;
+                }
+                cfs = self.class.groups[cfs].parent;
+            }
+        }
+    }
+
     /// Whether what is in a queue does not count further up.
     #[inline]
     pub(crate) fn is_off(&self, cfs: u32) -> bool {
