@@ -67,23 +67,49 @@ fn a_request_comes_at_any_moment_of_a_period() {
     assert!(request("6.1", 100 * MS, 0) > 106 * MS);
 }
 
-/// A group uses up its runtime in the moment in which its last task on a CPU sleeps. The CPU looks for work before the group is throttled there:
-/// another of the group comes, and waits for the next period.
+/// What happens in 20 ms on two CPUs: a task of a group with 10 ms of each 100 has used up what its CPU had of that in the moment in which it
+/// sleeps, after 5 ms; two others of the group, and these, are on the other CPU, and might leave it by then.
+fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
+    let max = Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 };
+    let sleeps = once("sleeps", vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 500 * MS }]);
+    let there = |name: &str| pinned(once(name, vec![Op::Run { work: 50 * MS }]), &[1]);
+    let mut tasks = vec![of_group(pinned(sleeps, &[0]), 1)];
+    tasks.extend(["one", "other"].map(|name| of_group(there(name), 1)));
+    tasks.extend(beside.iter().map(|name| there(name)));
+    let settings = Settings { cpus: Some(vec![0, 1]), ..Settings::default() };
+    let what = Changed::Tasks { tasks: (1..tasks.len()).collect(), settings, nice: None };
+    let changes = vec![Change { at: 4 * MS + MS / 2, what }];
+    let workload = Workload { groups: groups(Some(max)), changes, ..workload(tasks) };
+    let mut log = Log::default();
+    simulate(&workload, &Config { duration: Some(20 * MS), ..exact(kernel, "2") }, &mut log).unwrap();
+    log.pick(|at, event| match event {
+        Event::Migrate { task, from, to, cause, .. } => {
+            let name = &log.names[task.index()];
+            Some(format!("{at}: {name} from {} to {}, {cause:?}", from.0, to.0))
+        }
+        Event::Throttle { .. } => Some(format!("{at}: throttled")),
+        _ => None,
+    })
+}
+
+/// The CPU looks for work before the group is throttled there: another of the group comes, and waits for the next period.
 #[test]
 fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
-    for kernel in ["3.18", "6.1", "6.6", "6.12", "6.18"] {
-        let max = Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 };
-        let ends =
-            of_group(pinned(once("ends", vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 500 * MS }]), &[0]), 1);
-        let free = |name: &str| of_group(starting(once(name, vec![Op::Run { work: 50 * MS }]), MS / 2), 1);
-        let workload = Workload { groups: groups(Some(max)), ..workload(vec![ends, free("one"), free("other")]) };
-        let mut log = Log::default();
-        simulate(&workload, &Config { duration: Some(200 * MS), ..exact(kernel, "2") }, &mut log).unwrap();
-        let told = log.pick(|at, event| match event {
-            Event::Migrate { from, to, cause, .. } => Some(format!("{at}: {} to {}, {cause:?}", from.0, to.0)),
-            Event::Throttle { .. } => Some(format!("{at}: throttled")),
-            _ => None,
-        });
-        assert_eq!(told[..2], ["5000000: 1 to 0, NewIdle", "5000000: throttled"], "{kernel}");
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let told = around_a_sleep(kernel, &[]);
+        let (comes, throttled) = ("5000000: one from 1 to 0, NewIdle", "5000000: throttled");
+        assert_eq!(told, [comes, throttled, throttled], "{kernel}");
+    }
+}
+
+/// Who came, and may not run: then it looks again.
+#[test]
+fn a_cpu_that_finds_nobody_to_run_after_all_looks_again() {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let told = around_a_sleep(kernel, &["free", "too"]);
+        assert!(told.iter().any(|event| event == "5000000: one from 1 to 0, NewIdle"), "{kernel}: {told:?}");
+        // Up to 3.14 once.
+        let again = told.iter().any(|event| event == "5000000: free from 1 to 0, NewIdle");
+        assert_eq!(again, kernel != "3.10", "{kernel}: {told:?}");
     }
 }

@@ -65,14 +65,15 @@ fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Looks for work for `cpu`, which has none and [may look](may_look_newly_idle) (`newidle_balance`).
-    pub(crate) fn newidle(&mut self, cpu: CpuId) {
+    /// Looks for work for `cpu`, which has none and [may look](may_look_newly_idle) (`newidle_balance`). True if some came, and the CPU looks
+    /// again should nobody be found to run all the same.
+    pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let balancer = shared.config.balancer;
         if balancer.is_early() {
             self.rqs.rq(cpu).publish(shared);
             self.early_newidle(cpu);
-            return;
+            return false;
         }
         let domains: &Domains = &shared.domains;
         let count = domains.of(cpu).count();
@@ -117,9 +118,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.balance.max_idle_balance_cost = rq.balance.max_idle_balance_cost.max(cost);
         rq.balance.next_balance = rq.balance.next_balance.min(next_balance);
-        if pulled > 0 || rq.nr_running > 0 {
+        let came = pulled > 0 || rq.nr_running > 0;
+        if came {
             rq.balance.idle_stamp = 0;
         }
+        // Up to 3.14 (here: 3.10) it looks once.
+        came && balancer > Balancer::V3_12
     }
 
     /// Balances for every idle CPU without a tick whose time has come, and finds out when the next one's will.

@@ -80,20 +80,23 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if !stopper {
             (next, kind) = class::pick(&mut rq, shared);
-            if next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
+            // Again, if what came may not run after all: it is held back, or asleep but for its dequeue.
+            let mut looks = true;
+            while looks && next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
                 // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
                 // that, so `prev` must be off the CPU first: somebody may wake it and take it to another. The balancer publishes that.
                 left |= let_go(&mut rq, shared, self.now);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
-                balancing.newidle(cpu);
+                looks = balancing.newidle(cpu);
                 rq = self.rqs.rq(cpu);
                 rq.newidle = false;
                 P::looked(&mut rq, shared);
                 stopper = wants_stopper(&rq);
-                if !stopper {
-                    (next, kind) = class::pick(&mut rq, shared);
+                if stopper {
+                    break;
                 }
+                (next, kind) = class::pick(&mut rq, shared);
             }
         }
 
