@@ -26,11 +26,6 @@ pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
     Ok(rules)
 }
 
-/// Whether they say nothing.
-pub(crate) fn are_none(rules: &Rules) -> bool {
-    rules.is_empty() && rules.groups().next().is_none()
-}
-
 /// What the command line makes different, a line each: the rules, and what it sets of the kernel.
 pub(crate) fn changes(rules: &Rules, model: &Model) -> Vec<String> {
     let settings = model.set.iter().map(|(name, value)| format!("{name} = {value}"));

@@ -38,12 +38,13 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let read_files = || compare.files.iter().chain(&compare.cgroups);
     compare.reports.places(places.reads(read_files())).check()?;
     let rules = rules::read(&compare.map)?;
-    if let Some(trace) = compare.files.iter().find(|file| !rules::are_none(&rules) && !input::is_workload(file)) {
+    if let Some(trace) = compare.files.iter().find(|file| !rules.is_empty() && !input::is_workload(file)) {
         let help = format!("vruntime replay {} --map RULE does that with a trace", trace.display());
         return Err(miette!(help = help, "--map changes what is in a file, and {} is a trace", trace.display()));
     }
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
-    let sides = sides(&inputs, &rules, compare)?;
+    let what_ifs = what_ifs(&inputs, &rules, compare)?;
+    let sides = sides(&inputs, &what_ifs, &rules, compare)?;
     let folders = sides.iter().filter_map(|side| Some(options.out.as_ref()?.join(folder_name(&side.label))));
     folders
         .fold(Places::default().reads(read_files()), |places, folder| places.folder("--out", Some(&folder), &LEFT))
@@ -176,13 +177,25 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
     Ok(Some((inputs, traces)))
 }
 
-/// Every combination of files, kernels and machines; the first is what the others are compared with.
-fn sides<'a>(inputs: &'a [Input], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Side<'a>>> {
+/// What the rules of `--map` make of each file; nothing if there are none.
+fn what_ifs(inputs: &[Input], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Option<Workload>>> {
+    let files = inputs.iter().zip(&compare.files);
+    files.map(|(input, file)| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose()).collect()
+}
+
+/// Every combination of files, kernels and machines, each file as it is and as `what_ifs` has it; the first is what the others are compared
+/// with.
+fn sides<'a>(
+    inputs: &'a [Input],
+    what_ifs: &'a [Option<Workload>],
+    rules: &Rules,
+    compare: &Compare,
+) -> miette::Result<Vec<Side<'a>>> {
     let mut sides = Vec::new();
-    let none = Rules::default();
-    let ways = if rules::are_none(rules) { &[false][..] } else { &[false, true] };
+    let of_kernel = rules::changes(&Rules::default(), &compare.options.model);
+    let of_what_if = rules::changes(rules, &compare.options.model);
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-    for ((input, file), path) in inputs.iter().zip(file_names(&names, &compare.files)).zip(&compare.files) {
+    for ((input, file), what_if) in inputs.iter().zip(file_names(&names, &compare.files)).zip(what_ifs) {
         let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
         if kernels.is_empty() {
             kernels = kernels_of(input).into_iter().map(Some).collect();
@@ -194,28 +207,37 @@ fn sides<'a>(inputs: &'a [Input], rules: &Rules, compare: &Compare) -> miette::R
         if machines.is_empty() {
             machines.push(None);
         }
-        let combined = kernels.iter().flat_map(|kernel| machines.iter().map(move |machine| (kernel, machine)));
-        for (&what_if, (kernel, machine)) in combined.flat_map(|both| ways.iter().map(move |way| (way, both))) {
-            let mut plan = plan(input, kernel.as_deref(), *machine, &compare.options.model)?;
+        for (kernel, machine) in
+            kernels.iter().flat_map(|kernel| machines.iter().map(move |machine| (kernel, *machine)))
+        {
+            let mut plan = plan(input, kernel.as_deref(), machine, &compare.options.model)?;
             plan.config.duration = compare.options.duration;
             plan.config.strict = compare.options.strict;
+            let side = |workload, what_if: bool| Side {
+                input,
+                file: file.clone(),
+                workload,
+                plan: plan.clone(),
+                what_if,
+                changes: if what_if { of_what_if.clone() } else { of_kernel.clone() },
+                label: String::new(),
+            };
             let mut workload = Cow::Borrowed(&input.workload);
             if matches!(input.says, Says::Trace(_)) {
                 fit(workload.to_mut(), &plan.config);
             }
-            if what_if {
+            sides.push(side(workload, false));
+            if let Some(workload) = what_if {
                 let cpus = plan.config.machine.topology.nr_cpus();
-                workload = Cow::Owned(rules::applied(rules, input, path)?);
                 rules.check_cpus(cpus)?;
-                tell_large_limits(&workload, cpus);
+                tell_large_limits(workload, cpus);
+                sides.push(side(Cow::Borrowed(workload), true));
             }
-            let changes = rules::changes(if what_if { rules } else { &none }, &compare.options.model);
-            sides.push(Side { input, file: file.clone(), workload, plan, what_if, changes, label: String::new() });
         }
     }
     if sides.len() < 2 {
         let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8), \
-                    two files, or a what-if (--map \'cgroup=/app: weight=200\')";
+                    two files, or a what-if (--map 'cgroup=/app: weight=200')";
         return Err(miette!(help = help, "there is nothing to compare with"));
     }
     label(&mut sides, compare);

@@ -75,7 +75,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let asks = !arguments.as_recorded
         && (arguments.kernel.is_some()
             || arguments.machine.is_some()
-            || !(rules::are_none(&rules)
+            || !(rules.is_empty()
                 && beside.is_empty()
                 && arguments.model.set.is_empty()
                 && arguments.model.feature.is_empty()));

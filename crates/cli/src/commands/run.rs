@@ -20,7 +20,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     run.reports.places(places.reads([&run.file])).check()?;
     let rules = rules::read(&run.map)?;
     let mut input = input::read(&run.file, options.duration, options.strict)?;
-    if !rules::are_none(&rules) {
+    if !rules.is_empty() {
         input.workload = rules::applied(&rules, &input, &run.file)?;
     }
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;

@@ -94,9 +94,9 @@ impl Rules {
         self.rules.len()
     }
 
-    /// Whether there is no rule.
+    /// Whether they say nothing, of tasks or of groups.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.is_empty() && self.groups.is_empty()
     }
 
     /// Whether a rule removes tasks.
