@@ -20,7 +20,8 @@ pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
 pub(crate) const HRTICK: u32 = 3;
-pub(crate) const SOURCES_PER_CPU: u32 = 4;
+pub(crate) const SLEEPERS: u32 = 4;
+pub(crate) const SOURCES_PER_CPU: u32 = 5;
 
 /// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
@@ -41,7 +42,7 @@ pub(crate) enum Fires {
     Host,
     /// The host of a virtual machine takes a CPU away for something else, or gives it back.
     Stall,
-    /// A task's timer.
+    /// The start of a task, or the device it waits for.
     Task(u32),
 }
 
@@ -166,7 +167,7 @@ impl<S: Sink> Core<'_, S> {
     }
 
     /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers, changes
-    /// of frequency, and the tasks' timers.
+    /// of frequency, and the tasks' own.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
@@ -203,7 +204,7 @@ impl<S: Sink> Core<'_, S> {
         fixed_sources(self.cpus.len()) - 1
     }
 
-    /// The event source of a task's timer.
+    /// The event source of a task's start, and of the device it waits for.
     #[inline]
     pub(crate) fn task_source(&self, task: u32) -> Source {
         fixed_sources(self.cpus.len()) + task

@@ -31,7 +31,7 @@ use crate::cpu::NEVER;
 use crate::cpusets::Told;
 use crate::error::Error;
 use crate::frequency::Clocks;
-use crate::host::{Core, EXEC, Fires, IPI, TICK};
+use crate::host::{Core, EXEC, Fires, HRTICK, IPI, TICK};
 use crate::hypervisor::Hypervisor;
 use crate::idle::Idle;
 use crate::interpreter::Spin;
@@ -305,13 +305,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Fires::Cpu(cpu, EXEC) => self.on_exec(cpu),
             Fires::Cpu(cpu, TICK) => self.on_tick(cpu),
             Fires::Cpu(cpu, IPI) => self.on_ipi(cpu),
-            Fires::Cpu(cpu, _) => self.on_hrtick(cpu),
+            Fires::Cpu(cpu, HRTICK) => self.on_hrtick(cpu),
+            Fires::Cpu(cpu, _) => self.on_sleepers(cpu),
             Fires::Timers => self.on_timers(),
             Fires::Clocks => self.on_clocks(),
             Fires::Hotplug => self.on_hotplug(),
             Fires::Host => self.on_host(),
             Fires::Stall => self.on_stall(),
-            Fires::Task(task) => self.on_task_timer(task),
+            Fires::Task(task) => self.on_task_source(task),
         }
     }
 

@@ -4,6 +4,8 @@
 //! interrupt is programmed for the end of the slack. But whenever a timer of that CPU interrupts, the tick's too, it
 //! takes along every timer, in order of the ends of their slacks, that is due already. So tasks that are due within the slack of one
 //! another wake in one instant, one behind the other; and a sleep that is due just before a tick ends at the tick.
+//!
+//! A CPU has one device for all its tasks' timers: it is programmed for the first of them, anew whenever another becomes the first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,6 +16,8 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, Scheduler, Waker};
 use vruntime_trace::Sink;
 
+use crate::cpu::NEVER;
+use crate::host::SLEEPERS;
 use crate::machine::{Machine, sched};
 use crate::task::{Life, Task, Timeout};
 
@@ -29,32 +33,42 @@ pub(crate) struct SleepTimer {
 /// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been cancelled or armed
 /// anew since are still here.
 #[derive(Debug, Default)]
-pub(crate) struct Sleepers(BinaryHeap<Reverse<(u64, u64, u32)>>);
+pub(crate) struct Sleepers {
+    timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// The arming that the device is programmed for; 0 if it is for none.
+    programmed: u64,
+}
 
 impl Sleepers {
     fn push(&mut self, end: u64, armed: u64, task: u32, tasks: &[Task]) {
         // What is void must not pile up: a task has at most one that is not.
-        if self.0.len() > 2 * tasks.len() + 64 {
-            self.0.retain(|Reverse((_, armed, task))| tasks[*task as usize].timer.armed == *armed);
+        if self.timers.len() > 2 * tasks.len() + 64 {
+            self.timers.retain(|Reverse((_, armed, task))| tasks[*task as usize].timer.armed == *armed);
         }
-        self.0.push(Reverse((end, armed, task)));
+        self.timers.push(Reverse((end, armed, task)));
+    }
+
+    /// The first timer: the end of its slack, its arming, its task.
+    #[inline]
+    fn first(&mut self, tasks: &[Task]) -> Option<(u64, u64, u32)> {
+        while let Some(&Reverse(first @ (_, armed, task))) = self.timers.peek() {
+            if tasks[task as usize].timer.armed == armed {
+                return Some(first);
+            }
+            self.timers.pop();
+        }
+        None
     }
 
     /// The first timer, if it is due at `now`.
     #[inline]
     fn pop_due(&mut self, now: u64, tasks: &[Task]) -> Option<u32> {
-        while let Some(&Reverse((_, armed, task))) = self.0.peek() {
-            let timer = &tasks[task as usize].timer;
-            let valid = timer.armed == armed;
-            if valid && timer.due > now {
-                return None;
-            }
-            self.0.pop();
-            if valid {
-                return Some(task);
-            }
+        let (_, _, task) = self.first(tasks)?;
+        if tasks[task as usize].timer.due > now {
+            return None;
         }
-        None
+        self.timers.pop();
+        Some(task)
     }
 }
 
@@ -84,7 +98,27 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.tasks[task as usize];
         (this.timer, this.timer_cpu) = (SleepTimer { due, armed }, cpu as u32);
         self.sleepers[cpu].push(end, armed, task, &self.tasks);
-        self.arm_task(cpu, task, end);
+        if let Some(idle) = &mut self.idle {
+            idle.arm(task, cpu, end);
+        }
+        self.program(cpu);
+    }
+
+    /// The device of `cpu` interrupts for the first of the timers there.
+    #[inline]
+    fn program(&mut self, cpu: usize) {
+        let sleepers = &mut self.sleepers[cpu];
+        let (end, armed) = sleepers.first(&self.tasks).map_or((NEVER, 0), |(end, armed, _)| (end, armed));
+        if std::mem::replace(&mut sleepers.programmed, armed) == armed {
+            return;
+        }
+        let source = self.core.source(cpu, SLEEPERS);
+        if armed == 0 {
+            self.core.queue.cancel(source);
+        } else {
+            let late = self.interrupt_latency();
+            self.core.queue.arm(source, end.saturating_add(late));
+        }
     }
 
     /// A created task sleeps until `due`, on the CPU where it was made.
@@ -100,10 +134,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
         let this = &mut self.tasks[task as usize];
         (this.timer, this.timer_cpu) = (SleepTimer { due: at, armed: 0 }, cpu as u32);
-        self.arm_task(cpu, task, at);
-    }
-
-    fn arm_task(&mut self, cpu: usize, task: u32, at: u64) {
         if let Some(idle) = &mut self.idle {
             idle.arm(task, cpu, at);
         }
@@ -113,16 +143,41 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// The task is not to be woken by its timer any more.
     pub(crate) fn cancel_sleep(&mut self, task: u32) {
+        let this = &self.tasks[task as usize];
+        let (base, sleeps) = (this.timer_cpu as usize, this.timer.armed != 0);
+        self.disarm(task);
+        if sleeps {
+            self.program(base);
+        } else {
+            self.core.queue.cancel(self.core.task_source(task));
+        }
+    }
+
+    /// The task's timer has gone off, or never will.
+    #[inline]
+    fn disarm(&mut self, task: u32) {
         self.tasks[task as usize].timer.armed = 0;
         if let Some(idle) = &mut self.idle {
             idle.disarm(task);
         }
-        self.core.queue.cancel(self.core.task_source(task));
     }
 
-    /// The interrupt of a task's own timer, or of the device it waits for.
+    /// The interrupt of the device that the timers of `base` have.
     #[inline(never)]
-    pub(crate) fn on_task_timer(&mut self, task: u32) {
+    pub(crate) fn on_sleepers(&mut self, base: usize) {
+        // The timers of a CPU that has gone interrupt another.
+        let cpu = self.working(base);
+        if !self.enter_interrupt(cpu, self.core.source(base, SLEEPERS)) {
+            return;
+        }
+        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        self.take_due_of(base, cpu, false);
+        self.leave_interrupt(cpu);
+    }
+
+    /// A task starts, or the device it waits for interrupts.
+    #[inline(never)]
+    pub(crate) fn on_task_source(&mut self, task: u32) {
         let this = &self.tasks[task as usize];
         if this.life == Life::New {
             // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
@@ -131,9 +186,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.leave_interrupt(cpu);
             return;
         }
-        let (base, sleeps) = (this.timer_cpu as usize, this.timer.armed != 0);
-        // The timers of a CPU that has gone interrupt another.
-        let cpu = self.working(base);
+        let cpu = self.working(this.timer_cpu as usize);
         if !self.enter_interrupt(cpu, self.core.task_source(task)) {
             return;
         }
@@ -141,14 +194,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         // Grace periods end in the middle of a tick.
         let ns = if self.is_grace_thread(task) { costs.wakeup_ns } else { costs.timer_ns };
         self.core.charge(cpu, OverheadKind::Timer, ns);
-        if sleeps {
-            self.take_due_of(base, cpu, false);
-        } else {
-            if let Some(idle) = &mut self.idle {
-                idle.disarm(task);
-            }
-            self.expire(cpu, task);
-        }
+        self.disarm(task);
+        self.expire(cpu, task);
         self.leave_interrupt(cpu);
     }
 
@@ -172,13 +219,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// As [`Self::take_due`], of the timers of `base`.
     fn take_due_of(&mut self, base: usize, cpu: usize, mut charged: bool) {
+        let mut taken = false;
         while let Some(task) = self.sleepers[base].pop_due(self.core.now, &self.tasks) {
-            self.cancel_sleep(task);
+            self.disarm(task);
+            taken = true;
             if charged {
                 self.core.charge(cpu, OverheadKind::Timer, self.core.costs.wakeup_ns);
             }
             charged = true;
             self.expire(cpu, task);
+        }
+        if taken {
+            self.program(base);
         }
     }
 }

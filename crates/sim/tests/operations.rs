@@ -318,6 +318,27 @@ fn an_interrupt_takes_along_every_timer_that_is_due() {
     assert_eq!(lateness(vec![urgent]), [0]);
 }
 
+/// One device interrupts for all timers of a CPU: however many end at one instant, the interrupt is as late as one is.
+#[test]
+fn the_timers_of_a_cpu_share_one_device() {
+    let mut config = exact("6.12", "1");
+    config.machine.costs.irq_jitter_ns = 100 * US;
+    let mean = |sleepers: usize| {
+        let tasks = (0..sleepers).map(|index| once(&format!("t{index}"), vec![sleep(100)]));
+        let workload = workload(tasks.collect());
+        let late = |seed| {
+            let mut log = Log::default();
+            simulate(&workload, &Config { seed, ..config.clone() }, &mut log).unwrap();
+            log.sleeps("t0")[0].1
+        };
+        (0..400).map(late).sum::<u64>() / 400
+    };
+    for sleepers in [1, 20] {
+        let late = mean(sleepers);
+        assert!((80 * US..120 * US).contains(&late), "{sleepers} sleepers: {late} ns on average");
+    }
+}
+
 /// An idle task's slice is protected as any other, in 6.6 also from a waker that is owed time, has the earlier deadline and is no
 /// idle one. 6.12.117 and 6.18 end that protection: who still waits then owes time or has the later deadline.
 #[test]
