@@ -1,17 +1,47 @@
 //! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time tasks, a deadline
 //! task's own runtime. Whoever waits for one of these waits for no CPU.
 
-use std::collections::BTreeSet;
-
-use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, TaskId};
+use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 
 use crate::throttles::Throttles;
+
+/// Which limit is for a task.
+#[derive(Clone, Copy, Debug, Default)]
+enum BoundBy {
+    /// That of its group.
+    #[default]
+    Group,
+    /// The bandwidth of real-time tasks: its priority is a real-time one, its own or one it was lent.
+    Realtime,
+    /// Neither: a deadline task has its own runtime, or one it was lent.
+    Nothing,
+}
+
+impl From<SchedPolicy> for BoundBy {
+    fn from(policy: SchedPolicy) -> Self {
+        match policy {
+            SchedPolicy::Deadline => Self::Nothing,
+            policy if policy.is_rt() => Self::Realtime,
+            _ => Self::Group,
+        }
+    }
+}
+
+impl BoundBy {
+    /// By the kernel's `prio`.
+    fn of_priority(prio: i16) -> Self {
+        match prio {
+            ..0 => Self::Nothing,
+            0..=99 => Self::Realtime,
+            _ => Self::Group,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     group: u32,
-    /// Its priority is a real-time one, its own or one it was lent.
-    realtime: bool,
+    bound_by: BoundBy,
     /// A deadline task that waits for its next period: no CPU could run it.
     throttled: bool,
 }
@@ -27,7 +57,7 @@ pub(crate) enum Hold {
     Runtime,
 }
 
-/// For whom what may have changed.
+/// Whose hold an event may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Nobody,
@@ -42,8 +72,9 @@ pub(crate) struct Holds {
     tasks: Vec<Task>,
     /// Each group's parent.
     parents: Vec<Option<u32>>,
-    /// Groups that have used up their limit on a CPU.
-    throttled: BTreeSet<(u32, u32)>,
+    /// Where groups have used up their limits.
+    limits: Throttles,
+    /// Where real-time tasks are throttled.
     rt: Throttles,
     /// How many tasks are throttled by themselves.
     spent: usize,
@@ -62,9 +93,9 @@ impl Holds {
         self.parents[id.index()] = parent.map(|parent| parent.0);
     }
 
-    pub(crate) fn task(&mut self, id: TaskId, group: GroupId, realtime: bool) {
+    pub(crate) fn task(&mut self, id: TaskId, group: GroupId, policy: SchedPolicy) {
         let it = self.task_mut(id);
-        (it.group, it.realtime) = (group.0, realtime);
+        (it.group, it.bound_by) = (group.0, policy.into());
     }
 
     fn task_mut(&mut self, id: TaskId) -> &mut Task {
@@ -74,7 +105,7 @@ impl Holds {
         &mut self.tasks[id.index()]
     }
 
-    /// Takes note of an event. A task that it makes wait is to be asked for beside those for whom it changes something.
+    /// Applies an event and returns whose hold it may have changed. A task that the event makes wait is not among them: ask for it, too.
     pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {
@@ -82,11 +113,11 @@ impl Holds {
                 Changed::Nobody
             }
             Event::Throttle { group } => {
-                self.throttled.insert((cpu.0, group.0));
+                self.limits.begin(at, cpu, group);
                 Changed::On(cpu)
             }
             Event::Unthrottle { group, .. } => {
-                self.throttled.remove(&(cpu.0, group.0));
+                self.limits.end(at, cpu, group);
                 Changed::On(cpu)
             }
             Event::RtThrottle { group } => {
@@ -106,11 +137,11 @@ impl Holds {
                 Changed::Task(task)
             }
             Event::SetPolicy { task, policy, .. } => {
-                self.task_mut(task).realtime = policy.is_rt();
+                self.task_mut(task).bound_by = policy.into();
                 Changed::Task(task)
             }
             Event::PiSetprio { task, new, .. } => {
-                self.task_mut(task).realtime = (0..99).contains(&new);
+                self.task_mut(task).bound_by = BoundBy::of_priority(new);
                 Changed::Task(task)
             }
             _ => Changed::Nobody,
@@ -134,7 +165,7 @@ impl Holds {
     /// Nobody is held back.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.throttled.is_empty() && self.rt.is_empty() && self.spent == 0
+        self.limits.is_empty() && self.rt.is_empty() && self.spent == 0
     }
 
     /// Whether a task would be held back on a CPU.
@@ -152,18 +183,10 @@ impl Holds {
         if task.throttled {
             return Some(Hold::Runtime);
         }
-        if task.realtime {
-            // The limit of its group is none for it.
-            return self.rt.hold(cpu.0, task.group, parent).then_some(Hold::Realtime);
+        match task.bound_by {
+            BoundBy::Group => self.limits.holder(cpu.0, task.group, parent).map(Hold::Group),
+            BoundBy::Realtime => self.rt.holder(cpu.0, task.group, parent).map(|_| Hold::Realtime),
+            BoundBy::Nothing => None,
         }
-        let mut group = Some(task.group);
-        while let Some(at) = group {
-            if self.throttled.contains(&(cpu.0, at)) {
-                return Some(Hold::Group(at));
-            }
-            // Parents come before their children.
-            group = parent(at).filter(|&parent| parent < at);
-        }
-        None
     }
 }

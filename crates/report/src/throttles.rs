@@ -26,17 +26,22 @@ impl Throttles {
         self.0.is_empty()
     }
 
-    /// Whether the tasks of `group` are held back on `cpu`: it is throttled there, or one above it is.
-    pub(crate) fn hold(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
+    /// Which throttled group holds the tasks of `group` back on `cpu`: it itself, or the nearest above it.
+    pub(crate) fn holder(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         let mut at = Some(group).filter(|_| !self.is_empty());
         while let Some(group) = at {
             if self.0.contains_key(&(cpu, group)) {
-                return true;
+                return Some(group);
             }
             // Parents come before their children.
             at = parent(group).filter(|&parent| parent < group);
         }
-        false
+        None
+    }
+
+    /// Whether the tasks of `group` are held back on `cpu`.
+    pub(crate) fn hold(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
+        self.holder(cpu, group, parent).is_some()
     }
 
     /// Ends them all: CPU, group and how long each lasted.

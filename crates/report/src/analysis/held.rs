@@ -1,6 +1,6 @@
 //! Who is held back where: told by runs of ours, and by the marks in their text.
 
-use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, TaskId};
+use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, SchedPolicy, TaskId};
 
 use super::Analyses;
 use super::cgroups::Told;
@@ -41,7 +41,7 @@ impl World {
         let (id, known) = (TaskId(task), self.held.own.get(task as usize).copied().flatten());
         if known.is_none() {
             self.held.announce(task, id);
-            self.held.holds.task(id, GroupId(self.cgroups.of(task)), false);
+            self.held.holds.task(id, GroupId(self.cgroups.of(task)), SchedPolicy::Normal);
         }
         id
     }

@@ -101,7 +101,7 @@ impl Sink for Analyses {
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
-        self.world.held.holds.task(id, info.group, info.policy.is_rt());
+        self.world.held.holds.task(id, info.group, info.policy);
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
             self.world.held.announce(task, id);
             self.world.set_class(task, info.class);

@@ -1,4 +1,4 @@
-//! Who of those who wait waits for a CPU, and not for the end of a period: of real-time bandwidth, or of his group's limit.
+//! Which waiting tasks wait for a CPU, as opposed to the end of a period: of real-time bandwidth, or of their group's limit.
 
 use std::collections::BTreeSet;
 

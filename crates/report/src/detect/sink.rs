@@ -41,7 +41,7 @@ impl Sink for Detector {
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         let it = self.task_mut(id);
         info.name.clone_into(&mut it.name);
-        self.holds.task(id, info.group, info.policy.is_rt());
+        self.holds.task(id, info.group, info.policy);
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {

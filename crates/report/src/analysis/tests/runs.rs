@@ -117,11 +117,14 @@ fn who_is_throttled_waits_beside_no_idle_cpu() {
     }
 }
 
-/// The limit is none for real-time tasks.
+/// The limit is none for real-time and deadline tasks.
 #[test]
-fn limits_hold_no_real_time_tasks_back() {
-    for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Fifo, tell)) {
-        assert!(waits(&analyses).iter().all(|(who, _)| !who.starts_with("(throttled")), "{:?}", waits(&analyses));
+fn limits_hold_back_only_ordinary_tasks() {
+    for policy in [SchedPolicy::Fifo, SchedPolicy::Deadline] {
+        for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(policy, tell)) {
+            let waits = waits(&analyses);
+            assert!(waits.iter().all(|(who, _)| !who.starts_with("(throttled")), "{policy:?}: {waits:?}");
+        }
     }
 }
 
