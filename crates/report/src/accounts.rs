@@ -6,6 +6,7 @@ use crate::collector::DETAILED_TASKS;
 use crate::cputime::Spent;
 use crate::latency::Recorder;
 use crate::results::{Account, CpuResult, CpusetResult, LimitResult, MigrationCount};
+use crate::throttles::BoundBy;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,8 +41,7 @@ pub(crate) struct Task {
     pub(crate) rt_priority: u8,
     /// A deadline task that waits for its next period: no CPU could run it.
     pub(crate) throttled: bool,
-    /// Its priority is a real-time one, its own or one it was lent.
-    pub(crate) realtime: bool,
+    pub(crate) bound_by: BoundBy,
     pub(crate) policy: SchedPolicy,
     pub(crate) class: u32,
     pub(crate) group: u32,

@@ -24,6 +24,7 @@ use crate::results::{
     self, Account, BalanceCount, ClassResult, CpusetResult, LimitResult, MigrationCount, Results, TaskResult,
 };
 use crate::shares::Shares;
+use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
 use waits::{Bound, Holds, waits, waits_no_more};
 
@@ -438,7 +439,7 @@ impl Sink for Collector {
         task.group = info.group.0;
         task.nice = info.nice;
         (task.policy, task.rt_priority) = (info.policy, info.rt_priority);
-        task.realtime = info.policy.is_rt();
+        task.bound_by = info.policy.into();
         if info.policy == SchedPolicy::Deadline {
             task.account.deadline.get_or_insert_default();
         }
@@ -457,7 +458,7 @@ impl Sink for Collector {
             Event::Waking { .. } | Event::AffinityLost { .. } => {}
             Event::PiSetprio { task, new, .. } => {
                 self.limits_change(task);
-                self.task_mut(task).realtime = (0..99).contains(&new);
+                self.task_mut(task).bound_by = BoundBy::of_priority(new);
                 self.look_again(task);
             }
             Event::RtThrottle { group } => self.rt_throttle(at, cpu, group, true),
@@ -560,7 +561,7 @@ impl Sink for Collector {
                 self.shares.change(at, &mut self.tasks, &self.groups);
                 self.limits_change(task);
                 let it = self.task_mut(task);
-                (it.policy, it.rt_priority, it.realtime) = (policy, rt_priority, policy.is_rt());
+                (it.policy, it.rt_priority, it.bound_by) = (policy, rt_priority, policy.into());
                 if policy == SchedPolicy::Deadline {
                     it.account.deadline.get_or_insert_default();
                 }

@@ -3,40 +3,7 @@
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 
-use crate::throttles::Throttles;
-
-/// Which limit is for a task.
-#[derive(Clone, Copy, Debug, Default)]
-enum BoundBy {
-    /// That of its group.
-    #[default]
-    Group,
-    /// The bandwidth of real-time tasks: its priority is a real-time one, its own or one it was lent.
-    Realtime,
-    /// Neither: a deadline task has its own runtime, or one it was lent.
-    Nothing,
-}
-
-impl From<SchedPolicy> for BoundBy {
-    fn from(policy: SchedPolicy) -> Self {
-        match policy {
-            SchedPolicy::Deadline => Self::Nothing,
-            policy if policy.is_rt() => Self::Realtime,
-            _ => Self::Group,
-        }
-    }
-}
-
-impl BoundBy {
-    /// By the kernel's `prio`.
-    fn of_priority(prio: i16) -> Self {
-        match prio {
-            ..0 => Self::Nothing,
-            0..=99 => Self::Realtime,
-            _ => Self::Group,
-        }
-    }
-}
+use crate::throttles::{BoundBy, Throttles};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {

@@ -3,7 +3,40 @@
 
 use std::collections::BTreeMap;
 
-use vruntime_trace::{CpuId, GroupId};
+use vruntime_trace::{CpuId, GroupId, SchedPolicy};
+
+/// Which limit is for a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BoundBy {
+    /// That of its group.
+    #[default]
+    Group,
+    /// The bandwidth of real-time tasks: its priority is a real-time one, its own or one it was lent.
+    Realtime,
+    /// Neither: a deadline task has its own runtime, or one it was lent.
+    Nothing,
+}
+
+impl From<SchedPolicy> for BoundBy {
+    fn from(policy: SchedPolicy) -> Self {
+        match policy {
+            SchedPolicy::Deadline => Self::Nothing,
+            policy if policy.is_rt() => Self::Realtime,
+            _ => Self::Group,
+        }
+    }
+}
+
+impl BoundBy {
+    /// By the kernel's `prio`.
+    pub(crate) fn of_priority(prio: i16) -> Self {
+        match prio {
+            ..0 => Self::Nothing,
+            0..=99 => Self::Realtime,
+            _ => Self::Group,
+        }
+    }
+}
 
 /// The throttlings that last, of a CPU and a group: since when, nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -49,5 +82,26 @@ impl Throttles {
         std::mem::take(&mut self.0)
             .into_iter()
             .map(move |((cpu, group), since)| (cpu, group, now.saturating_sub(since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mutex lends an ordinary task a deadline or a real-time priority: its group's limit is none for it until it gives that back.
+    #[test]
+    fn what_a_task_is_lent_decides_which_limit_is_for_it() {
+        let lent = [(-1, BoundBy::Nothing), (0, BoundBy::Realtime), (98, BoundBy::Realtime), (120, BoundBy::Group)];
+        for (prio, bound_by) in lent {
+            assert_eq!(BoundBy::of_priority(prio), bound_by, "{prio}");
+        }
+        for (policy, bound_by) in [
+            (SchedPolicy::Deadline, BoundBy::Nothing),
+            (SchedPolicy::RoundRobin, BoundBy::Realtime),
+            (SchedPolicy::Batch, BoundBy::Group),
+        ] {
+            assert_eq!(BoundBy::from(policy), bound_by);
+        }
     }
 }

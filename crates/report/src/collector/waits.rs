@@ -2,25 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use vruntime_trace::{CpuId, GroupId, SchedPolicy, TaskId};
+use vruntime_trace::{CpuId, GroupId, TaskId};
 
 use super::Collector;
 use crate::accounts::{Group, State, Task};
 use crate::conservation::Conservation;
-use crate::throttles::Throttles;
+use crate::throttles::{BoundBy, Throttles};
 
 /// What of a task says which limits are for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     group: u32,
-    policy: SchedPolicy,
-    realtime: bool,
+    by: BoundBy,
 }
 
 impl From<&Task> for Bound {
     #[inline]
     fn from(task: &Task) -> Self {
-        Self { group: task.group, policy: task.policy, realtime: task.realtime }
+        Self { group: task.group, by: task.bound_by }
     }
 }
 
@@ -41,19 +40,17 @@ impl Holds {
         self.rt.is_empty() && self.limits.is_empty()
     }
 
-    /// Whether a task is held back on a CPU. The limit of its group is none for a real-time or deadline task.
+    /// Whether a task is held back on a CPU.
     #[inline]
     pub(super) fn hold(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
         if self.is_empty() {
             return false;
         }
         let task: Bound = task.into();
-        let throttles = if task.realtime {
-            &self.rt
-        } else if task.policy == SchedPolicy::Deadline {
-            return false;
-        } else {
-            &self.limits
+        let throttles = match task.by {
+            BoundBy::Group => &self.limits,
+            BoundBy::Realtime => &self.rt,
+            BoundBy::Nothing => return false,
         };
         let parent = |group: u32| groups.get(group as usize).and_then(|group| group.parent);
         !throttles.is_empty() && throttles.hold(cpu.0, task.group, parent)
