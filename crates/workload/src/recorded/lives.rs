@@ -182,6 +182,11 @@ impl Thread {
         });
     }
 
+    /// It is runnable and on no CPU.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
     /// It is on a CPU since.
     fn runs(&mut self, since: u64) {
         if let Some(stretch) = self.stretches.last_mut() {

@@ -21,6 +21,7 @@
 
 mod cgroups;
 mod clocks;
+mod endless;
 mod habits;
 mod lives;
 mod placing;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
+use super::endless::endless;
 use super::habits::{MIN_SLEEPS, Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
 use super::placing::{Allowed, Said};
@@ -29,18 +30,8 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
         })
         .collect();
-    let endless: Vec<bool> = threads
-        .iter()
-        .map(|thread| {
-            thread.stretches.last().is_some_and(|last| {
-                matches!(last.end, End::Trace | End::Exit)
-                    && last.ended - last.began >= duration_ns / 2
-                    && last.ended >= duration_ns - duration_ns / 10
-                    && last.work > 0
-            })
-        })
-        .collect();
-    let interrupted = |thread: usize| endless[thread] || !kept[thread];
+    let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
+    let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
     let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
     let mut rhythms: Vec<Rhythm> = threads
         .iter()
@@ -74,7 +65,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     let mut forked = vec![false; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         let acts = thread.stretches.iter().flat_map(|stretch| &stretch.acts);
-        for (_, act) in acts.filter(|_| kept[index] && !endless[index]) {
+        for (_, act) in acts.filter(|_| kept[index] && endless[index].is_none()) {
             if let Act::Fork(child) = *act {
                 forked[child] = true;
             }
@@ -103,7 +94,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         if numbers[index].is_some() {
             counts.confined += u64::from(confined.as_ref().is_some_and(|(_, known)| !known));
             counts.throttled += u64::from(how.cgroups.is_none() && marked.is_empty() && builder.throttled(index));
-            counts.endless += u64::from(endless[index]);
+            counts.endless += u64::from(endless[index].is_some());
             counts.deadline += u64::from(thread.stretches.iter().any(|stretch| stretch.prio < 0));
             let mut name = format!("{}-{}", thread.comm, thread.pid);
             let seen = names.entry(name.clone()).or_default();
@@ -243,7 +234,7 @@ impl Builder<'_> {
     fn phases(
         &self,
         thread: usize,
-        (endless, rounds): (bool, &[usize]),
+        (endless, rounds): (Option<usize>, &[usize]),
         numbers: &[Option<usize>],
         semaphores: &[Option<usize>],
     ) -> Vec<Phase> {
@@ -263,17 +254,16 @@ impl Builder<'_> {
                 phases.push(mem::replace(&mut current, next));
                 settings = now;
             }
-            let last = endless && index + 1 == this.stretches.len();
             self.sleep(thread, index, semaphores, &mut current.ops);
-            if last {
+            if endless == Some(index) {
                 // What it did to others while it computed was done by interrupts that hit it.
                 let mut rest = phase(phases.len() + 1, Settings::default());
                 rest.repeat = Repeat::Forever;
                 rest.ops.push(Op::Run { work: ENDLESS_NS });
                 phases.push(mem::replace(&mut current, rest));
-            } else {
-                self.work(thread, stretch, numbers, semaphores, &mut current.ops);
+                break;
             }
+            self.work(thread, stretch, numbers, semaphores, &mut current.ops);
         }
         phases.push(current);
         if !rounds.is_empty() {
@@ -318,9 +308,9 @@ impl Builder<'_> {
     }
 
     /// The rounds of every thread that goes on. Who is woken by one that does not does not, either.
-    fn going_on(&self, endless: &[bool]) -> Vec<Vec<usize>> {
+    fn going_on(&self, endless: &[Option<usize>]) -> Vec<Vec<usize>> {
         let mut goes_on: Vec<bool> =
-            (0..self.threads.len()).map(|thread| self.kept[thread] && !endless[thread]).collect();
+            (0..self.threads.len()).map(|thread| self.kept[thread] && endless[thread].is_none()).collect();
         let rounds = |thread: usize, goes_on: &[bool]| {
             if goes_on[thread] { self.rounds(thread, &|by| goes_on[by]) } else { Vec::new() }
         };

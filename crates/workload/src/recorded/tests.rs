@@ -3,6 +3,7 @@
 use super::*;
 use crate::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
 
+mod endless;
 mod habits;
 mod hotplug;
 
