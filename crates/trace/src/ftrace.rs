@@ -17,6 +17,9 @@ pub use recorded::RecordedText;
 
 use marks::Site;
 
+/// What marks the end of a run, so that what was so until then has a length.
+pub(crate) const END_OF_RUN: &str = "end of run";
+
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
@@ -24,7 +27,7 @@ use marks::Site;
 /// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
 /// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
 /// with nice 0) and each change; what becomes of deadlines; weights and limits of groups, those that they begin with and each change;
-/// what limits do ([`Mark`] reads them all). A task that is born into another group than that of who forks it is attached to it at
+/// what limits do ([`Mark`] reads them all); and at last that the run ends. A task that is born into another group than that of who forks it is attached to it at
 /// once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
 /// [`stopper_pid`](crate::stopper_pid), or a [recording's](Self::with_identities).
 ///
@@ -267,7 +270,9 @@ impl<W: Write> Sink for FtraceWriter<W> {
         }
     }
 
-    fn finish(&mut self, _at: u64) {
+    fn finish(&mut self, at: u64) {
+        // Else nobody knew how long it went on as it was.
+        self.print(at, END_OF_RUN);
         self.out.flush();
     }
 }

@@ -77,8 +77,10 @@ fn both_formats_have_the_same_events() {
         PerfettoWriter::with_options(Vec::new(), &PerfettoOptions::default()),
     );
     feed(&mut sinks, 20_000);
-    let (text, of_text, text_notes) = read(sinks.0.finish_writing().unwrap());
-    let (binary, of_binary, binary_notes) = read(sinks.1.finish_writing().unwrap());
+    let (mut text, of_text, text_notes) = read(sinks.0.finish_writing().unwrap());
+    let (mut binary, of_binary, binary_notes) = read(sinks.1.finish_writing().unwrap());
+    let ends = [text.pop().unwrap(), binary.pop().unwrap()];
+    assert!(ends[0] == ends[1] && ends[0].contains(" print "), "{ends:?}");
     assert_eq!((text_notes.kind, binary_notes.kind), (Some(Kind::TraceCmdReport), Some(Kind::Perfetto)));
     for notes in [text_notes, binary_notes] {
         assert_eq!((notes.not_understood.count, notes.malformed.count, notes.unterminated), (0, 0, None), "{notes:?}");
@@ -94,9 +96,12 @@ fn both_formats_have_the_same_events() {
         assert_eq!(text, binary);
     }
     assert_eq!(text.len(), binary.len());
-    let mut counts = of_text.counts();
-    counts.retain(|(name, _)| name != "print");
-    assert_eq!(counts, of_binary.counts());
+    let [of_text_counts, of_binary_counts] = [&of_text, &of_binary].map(|summary| {
+        let mut counts = summary.counts();
+        counts.retain(|(name, _)| name != "print");
+        counts
+    });
+    assert_eq!(of_text_counts, of_binary_counts);
     assert_eq!(of_binary.clock().unordered(), 0);
     assert!(of_binary.has_tgid() && !of_text.has_tgid());
 }
@@ -167,6 +172,7 @@ fn what_has_no_tracepoint_is_read_back() {
         (24, 0, "sched_deadline: comm=dated pid=1003 what=overrun"),
         (25, 0, "sched_deadline: comm=dated pid=1003 what=replenish"),
         (26, 0, "sched_deadline: comm=dated pid=1003 what=miss late_ns=1234"),
+        (30, 0, "end of run"),
     ];
     let expected = expected.map(|(at, cpu, text)| (at, cpu, text.to_owned()));
     assert_eq!(marks(written.clone()), expected);
@@ -205,7 +211,7 @@ fn what_has_no_tracepoint_is_read_back() {
     ];
     assert_eq!(instants, expected.map(|(at, name)| (at, name.to_owned())));
     let (lines, _, notes) = read(bytes);
-    assert_eq!((lines.len(), notes.not_understood.count, notes.malformed.count), (4, 0, 0), "four forks");
+    assert_eq!((lines.len(), notes.not_understood.count, notes.malformed.count), (5, 0, 0), "four forks and the end");
 }
 
 #[test]
@@ -214,7 +220,7 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
     feed(&mut sink, 60);
     let whole = sink.finish_writing().unwrap();
     let (all, _, _) = read(whole.clone());
-    assert_eq!(all.len(), 60);
+    assert_eq!(all.len(), 60 + 1, "the end of the run");
     let events = |bytes: Vec<u8>| -> Option<(usize, Notes)> {
         let mut events = read::from_reader(Cursor::new(bytes)).ok()?;
         let mut count = 0;
@@ -231,7 +237,7 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
     for end in 0..whole.len() {
         let Some((found, notes)) = events(whole[..end].to_vec()) else { continue };
         // Between two packets nothing tells that there were more.
-        assert!(found <= 60 && (found > 0 || notes.unterminated.is_some()), "{end}");
+        assert!(found <= 61 && (found > 0 || notes.unterminated.is_some()), "{end}");
         partly += usize::from(found > 0);
     }
     assert!(partly > 100, "{partly}");
@@ -242,9 +248,9 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
             bytes[at] ^= 1 << bit;
             let Some((found, notes)) = events(bytes) else { continue };
             read += 1;
-            assert!(found <= 61, "byte {at} bit {bit}: {found} events");
+            assert!(found <= 62, "byte {at} bit {bit}: {found} events");
             let told = notes.not_understood.count + notes.malformed.count > 0 || notes.unterminated.is_some();
-            untold += usize::from(found < 60 && !told);
+            untold += usize::from(found < 61 && !told);
         }
     }
     // A field with a number that is not known, as newer writers have them, is passed over, with the event in it: one in a hundred.

@@ -76,6 +76,7 @@ pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
         }
         Tracepoint::Print { text } => match Mark::read(text)? {
             Mark::Group(GroupInfo { path, weight, idle, max, .. }) => What::Group { path, weight, idle, max },
+            Mark::End => What::End,
             _ => return None,
         },
         Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },

@@ -5,7 +5,7 @@ use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
-use super::{group_level, push_field, push_number, push_signed, start};
+use super::{END_OF_RUN, group_level, push_field, push_number, push_signed, start};
 use crate::GroupInfo;
 use crate::names::Names;
 
@@ -121,6 +121,7 @@ impl Site<'_> {
 /// let web = GroupInfo { path: "/web", weight: 300, max: Some((50_000_000, 100_000_000)), ..GroupInfo::default() };
 /// assert_eq!(Mark::read(b"/web cpu.weight=300 cpu.max=50000 100000"), Some(Mark::Group(web)));
 /// assert_eq!(Mark::read(b"set_user_nice: comm=a b pid=7 nice=-5"), Some(Mark::Nice { pid: 7, nice: -5 }));
+/// assert_eq!(Mark::read(b"end of run"), Some(Mark::End));
 /// assert_eq!(Mark::read(b"B|1|what others write"), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,18 +175,23 @@ pub enum Mark<'a> {
         /// What it used above its quota, nanoseconds.
         burst: u64,
     },
+    /// The run ends.
+    End,
 }
 
 impl<'a> Mark<'a> {
     /// Reads a mark; none if it is not one of ours.
     pub fn read(text: &'a [u8]) -> Option<Self> {
         // Most marks of others fail here.
-        if !matches!(text.first()?, b'/' | b's' | b'c') {
+        if !matches!(text.first()?, b'/' | b's' | b'c' | b'e') {
             return None;
         }
         let text = std::str::from_utf8(text).ok()?.trim_end();
         if text.starts_with('/') {
             return GroupInfo::from_settings(text).map(Self::Group);
+        }
+        if text == END_OF_RUN {
+            return Some(Self::End);
         }
         let (what, rest) = text.split_once(": ")?;
         if what == "cpu_bandwidth" {

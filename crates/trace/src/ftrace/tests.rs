@@ -120,8 +120,9 @@ fn a_parser_of_its_own_gets_every_field_back() {
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("cpus=2"));
     let parsed: Vec<_> = lines.map(|line| parse(line).unwrap_or_else(|| panic!("unreadable: {line}"))).collect();
-    // All but LoopEnd and SleepReturn, the nice value that `batch` is born with, the weight of a group, and into which groups two are born.
-    assert_eq!(parsed.len(), 25);
+    // All but LoopEnd and SleepReturn, the nice value that `batch` is born with, the weight of a group, into which groups two are born, and
+    // the end of the run.
+    assert_eq!(parsed.len(), 26);
     assert!(parsed.is_sorted_by_key(|line| line.3));
 
     let switches: Vec<_> = parsed.iter().filter(|line| line.4 == "sched_switch").collect();
@@ -198,7 +199,8 @@ fn cpusets_that_change_are_printed() {
     text.finish(4_000_000);
     let written = String::from_utf8(text.finish_writing().unwrap()).unwrap();
     let printed: Vec<&str> = written.lines().filter(|line| line.contains("print:")).collect();
-    assert_eq!(printed.len(), 1, "{written}");
+    assert_eq!(printed.len(), 2, "{written}");
+    assert!(printed[1].contains("0.004000: print:") && printed[1].ends_with(" end of run"), "{written}");
     assert!(printed[0].ends_with("/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root"), "{written}");
 }
 

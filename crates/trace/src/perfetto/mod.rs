@@ -22,12 +22,14 @@ pub use self::recorded::RecordedPerfetto;
 use self::counters::{GroupUse, RunQueues};
 use self::packets::{Bundles, write_packet};
 use self::proto::{
-    Data, DebugAnnotation, FtraceEvent, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SystemInfo, TYPE_INSTANT,
-    TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent, Utsname,
+    Data, DebugAnnotation, FtraceEvent, FtraceEventKind, Print, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED,
+    SystemInfo, TYPE_INSTANT, TYPE_SLICE_BEGIN, TYPE_SLICE_END, Thread, ThreadDescriptor, TrackDescriptor, TrackEvent,
+    Utsname,
 };
 use self::tracks::{
     States, THREAD_TRACKS, group_change, group_use, offline, overutilized, queue_length, rt_throttles, throttles,
 };
+use crate::ftrace::END_OF_RUN;
 use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
@@ -277,6 +279,20 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
+    /// Marks the end of the run: else nobody knew how long the last slices are.
+    fn end_of_run(&mut self, at: u64) {
+        let cpu = CpuId(0);
+        if let Err(error) = self.names.admit_cpu(cpu) {
+            self.out.fail(error);
+            return;
+        }
+        let timestamp = self.cpus.iter().map(|cpu| cpu.latest).chain([at]).max();
+        let pid = Some(self.names.who(cpu, self.names.current(cpu)).pid.unsigned_abs());
+        let buf = Some(Bytes::from_static(END_OF_RUN.as_bytes()));
+        let event = Some(FtraceEventKind::Print(Print { ip: None, buf }));
+        self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp, pid, common_flags: None, event });
+    }
+
     /// Introduces `migration/N` when it first appears.
     fn introduce_stopper(&mut self, at: u64, cpu: CpuId) {
         if std::mem::replace(&mut self.cpus[cpu.index()].has_stopper, true) {
@@ -513,6 +529,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         self.rt_throttles.finish(&mut self.out, at);
         self.offline.finish(&mut self.out, at);
         self.overutilized.finish(&mut self.out, at);
+        self.end_of_run(at);
         self.bundles.flush(&mut self.out);
         self.out.flush();
     }

@@ -25,8 +25,26 @@ fn bundles(trace: &Trace) -> impl Iterator<Item = &FtraceEventBundle> {
     })
 }
 
+/// All but the mark at the end.
 fn events(trace: &Trace) -> impl Iterator<Item = (u32, &FtraceEvent)> {
+    all_events(trace).filter(|(_, event)| !matches!(event.event, Some(FtraceEventKind::Print(_))))
+}
+
+fn all_events(trace: &Trace) -> impl Iterator<Item = (u32, &FtraceEvent)> {
     bundles(trace).flat_map(|bundle| bundle.event.iter().map(|event| (bundle.cpu.unwrap_or(u32::MAX), event)))
+}
+
+/// Whoever has the CPU at the end had it until then.
+#[test]
+fn the_end_of_the_run_is_an_event() {
+    let mut writer = PerfettoWriter::new(Vec::new());
+    let next = Running::Task(TaskId(0));
+    writer.event(10, CpuId(1), &Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next });
+    writer.finish(5_000);
+    let trace = decode(writer);
+    let last = all_events(&trace).max_by_key(|(_, event)| event.timestamp);
+    let print = last.map(|(cpu, event)| (cpu, event.timestamp, matches!(event.event, Some(FtraceEventKind::Print(_)))));
+    assert_eq!(print, Some((0, Some(5_000), true)));
 }
 
 fn tracks(trace: &Trace) -> impl Iterator<Item = &TrackDescriptor> {

@@ -337,6 +337,7 @@ impl Lives {
             What::Group { path, weight, idle, max } => self.groups.push(Marked::new(at, path, weight, idle, max)),
             What::Frequency { cpu, khz } => self.clocked(cpu, khz),
             What::Online(online) => self.plugged(at, cpu, online),
+            What::End => {}
             What::Lost => {
                 self.counts.losses += 1;
                 self.forget(at, cpu);

@@ -144,6 +144,8 @@ pub enum What<'a> {
     Online(bool),
     /// Events of this CPU are missing before this point.
     Lost,
+    /// The trace goes on to here.
+    End,
 }
 
 /// Something happened.
