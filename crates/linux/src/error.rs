@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Why a workload was not run.
 #[derive(Debug)]
 pub enum Error {
@@ -52,21 +54,25 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do about it.
-    pub fn help(&self) -> &'static str {
+    /// What the user can do about it, if anything is known that helps.
+    pub fn help(&self) -> Option<&str> {
         match self {
-            Self::Impossible { .. } => "simulate it: vruntime run FILE",
-            Self::Hangs { .. } => {
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), confine them to some of the CPUs, let them sleep, or \
-                 insist with --force"
+            Self::Workload(error) => error.help(),
+            Self::Impossible { .. } => Some("simulate it: vruntime run FILE"),
+            Self::Hangs { .. } => Some(
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
+                 confine them to some of the CPUs, let them sleep, or insist with --force",
+            ),
+            Self::Crowds { .. } => Some(
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
+                 let them rest for longer or compute less, confine them to some of the CPUs, or insist with --force",
+            ),
+            Self::Endless => Some("give it a duration: in the file, or with --duration 5s"),
+            Self::TooMany { .. } => Some("let the tasks end, or fork fewer"),
+            Self::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::MFILE) => {
+                Some("raise the limit of open files: ulimit -n 65536")
             }
-            Self::Crowds { .. } => {
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), let them \
-                 rest for longer or compute less, confine them to some of the CPUs, or insist with --force"
-            }
-            Self::Endless => "give it a duration: in the file, or with --duration 5s",
-            Self::TooMany { .. } => "let the tasks end, or fork fewer",
-            Self::Workload(_) | Self::Interrupted | Self::Io { .. } => "",
+            Self::Interrupted | Self::Io { .. } => None,
         }
     }
 }
@@ -107,5 +113,20 @@ impl std::error::Error for Error {
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: Errno) -> Error {
+        Error::Io { what: "cannot make a pipe".to_owned(), path: Some("/there".into()), source: errno.into() }
+    }
+
+    #[test]
+    fn help_is_what_helps_or_none() {
+        assert_eq!(refused(Errno::MFILE).help(), Some("raise the limit of open files: ulimit -n 65536"));
+        assert_eq!((refused(Errno::PERM).help(), Error::Interrupted.help()), (None, None));
     }
 }
