@@ -91,7 +91,7 @@ fn what_cannot_run_is_told_with_what_to_do() {
     assert!(!well && err.contains("the workload never ends") && err.contains("--duration 5s"), "{err}");
 }
 
-/// Where a limit is in the way, that is told, and what to do about it.
+/// Where a limit is in the way, that is told once, and what to do about it.
 #[test]
 fn limits_are_told_with_what_to_do() {
     let folder = folder();
@@ -107,7 +107,8 @@ fn limits_are_told_with_what_to_do() {
     };
     for arguments in ["real pipes.toml", "calibrate --out m.toml"] {
         let err = with_few_files(arguments);
-        assert!(err.contains("Too many open files") && err.contains("ulimit -n"), "{err}");
+        assert_eq!(err.matches("Too many open files").count(), 1, "{err}");
+        assert!(err.contains("ulimit -n"), "{err}");
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Child {
 impl Child {
     /// Forks a process for these tasks, which gets them ready.
     pub(crate) fn begin(shared: &Arc<Shared>, tasks: &[usize]) -> Result<Self, Error> {
-        let failed = |source| Error::Io { what: "cannot make a process".to_owned(), path: None, source };
+        let failed = |cause| Error::Io { what: "cannot make a process".to_owned(), path: None, cause };
         let (report, to_parent) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let parent = rustix::process::getpid();

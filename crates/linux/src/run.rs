@@ -331,7 +331,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         processes.clear();
     }
     let across = processes.len() > 1;
-    let none = |what: &'static str| move |source| Error::Io { what: what.to_owned(), path: None, source };
+    let none = |what: &'static str| move |cause| Error::Io { what: what.to_owned(), path: None, cause };
     let objects = Objects::new(workload, across).map_err(none("cannot make the workload's pipes"))?;
     let changed = |change: &Change| matches!(change.what, Changed::Tasks { .. });
     let common = Common::new(workload.tasks.len(), begun.len(), workload.changes.iter().any(changed))
@@ -431,8 +431,8 @@ pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> 
         let spawned = thread::Builder::new().name(name).stack_size(STACK).spawn(move || this.task(template));
         match spawned {
             Ok(handle) => locked(&shared.threads).push(handle),
-            Err(source) => {
-                return Err(Error::Io { what: "cannot make a thread".to_owned(), path: None, source });
+            Err(cause) => {
+                return Err(Error::Io { what: "cannot make a thread".to_owned(), path: None, cause });
             }
         }
     }
@@ -448,8 +448,8 @@ fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> Result<()
             return Ok(());
         }
         if Child::any_is_gone(children) {
-            let source = std::io::Error::other("it ended before it began");
-            return Err(Error::Io { what: "a process could not be made ready".to_owned(), path: None, source });
+            let cause = std::io::Error::other("it ended before it began");
+            return Err(Error::Io { what: "a process could not be made ready".to_owned(), path: None, cause });
         }
         shared.common.ready.wait_for(ready, Some(&look));
     }

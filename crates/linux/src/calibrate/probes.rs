@@ -103,13 +103,13 @@ pub(super) struct Pipe(crate::objects::Pipe);
 impl Pipe {
     pub(super) fn new() -> Result<Self, Error> {
         let made = crate::objects::Pipe::new(1 << 16);
-        made.map(Self).map_err(|source| Error::Io { what: "cannot make a pipe".to_owned(), path: None, source })
+        made.map(Self).map_err(|cause| Error::Io { what: "cannot make a pipe".to_owned(), path: None, cause })
     }
 
     /// The same of a stream socket.
     pub(super) fn socket() -> Result<Self, Error> {
         let made = crate::objects::Pipe::socket();
-        made.map(Self).map_err(|source| Error::Io { what: "cannot make a socket".to_owned(), path: None, source })
+        made.map(Self).map_err(|cause| Error::Io { what: "cannot make a socket".to_owned(), path: None, cause })
     }
 
     fn write(&self, message: &[u8]) {
