@@ -110,6 +110,11 @@ fn limits_are_told_with_what_to_do() {
         assert_eq!(err.matches("Too many open files").count(), 1, "{err}");
         assert!(err.contains("ulimit -n"), "{err}");
     }
+    let text = r#"{ "tasks": { "hog": { "instance": 100000, "loop": 1, "run": 1 } } }"#;
+    fs::write(folder.path().join("many.json"), text).unwrap();
+    let (well, _, err) = vruntime(folder.path(), &["real", "many.json"]);
+    assert!(!well && err.contains("100000 threads would begin, the most is 30000"), "{err}");
+    assert!(err.contains("lower `instance`"), "{err}");
 }
 
 #[test]

@@ -48,9 +48,11 @@ pub enum Error {
     /// It neither ends by itself nor has a duration.
     #[error("the workload never ends")]
     Endless,
-    /// More threads than this would be needed.
-    #[error("the workload needs more than {limit} threads")]
+    /// More tasks than this begin with the run, each of them a thread.
+    #[error("{wanted} threads would begin, the most is {limit}")]
     TooMany {
+        /// How many begin.
+        wanted: usize,
         /// The limit.
         limit: usize,
     },
@@ -84,7 +86,7 @@ impl Error {
                  let them rest for longer or compute less, confine them to some of the CPUs, or insist with --force",
             ),
             Self::Endless => Some("give it a duration: in the file, or with --duration 5s"),
-            Self::TooMany { .. } => Some("let the tasks end, or fork fewer"),
+            Self::TooMany { .. } => Some("lower `instance`"),
             Self::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::MFILE) => {
                 Some("raise the limit of open files: ulimit -n 65536")
             }

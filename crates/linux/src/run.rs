@@ -302,7 +302,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     check::check(workload, duration, options.force)?;
     let begun: Vec<usize> = (0..workload.tasks.len()).filter(|&task| workload.tasks[task].start.is_some()).collect();
     if begun.len() > MAX_THREADS {
-        return Err(Error::TooMany { limit: MAX_THREADS });
+        return Err(Error::TooMany { wanted: begun.len(), limit: MAX_THREADS });
     }
     let mut notes = crate::clean();
     let cgroups = if wants_groups(workload) {
