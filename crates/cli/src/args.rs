@@ -139,7 +139,7 @@ pub(crate) enum Command {
     /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks, migrations
     #[cfg(target_os = "linux")]
     #[command(
-        long_about = "Measures, in about twelve seconds, what this machine's kernel takes for what the simulator charges, how much longer CPUs \
+        long_about = "Measures, in about fifteen seconds, what this machine's kernel takes for what the simulator charges, how much longer CPUs \
                       take to wake up that were idle for a while, how often CPUs that compute stand still because the host of a virtual \
                       machine runs something else, what else runs while it sleeps for five seconds, what migrations cost by \
                       working set and how late sleeps return with this process's timer slack, and reads what it \
