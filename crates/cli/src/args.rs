@@ -40,8 +40,9 @@ use crate::commands::Experiment;
         vruntime kernels                                   what there is to choose from\n  \
         vruntime fidelity                                  how true the simulator is to real kernels\n  \
         vruntime reproduce all                             published experiments, run again\n\n\
-        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something, `diff` compared traces that differ or `reproduce` did not show all it must, 130 after Ctrl-C (the run stops and \
-        prints what it has).\n\n\
+        Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something, \
+        `diff` compared traces that differ or `reproduce` did not show all it must, 130 after Ctrl-C (the run stops \
+        and prints what it has).\n\n\
         Environment: NO_COLOR switches colours off; they are only ever used on a terminal."
 )]
 pub(crate) struct Arguments {
@@ -173,8 +174,8 @@ pub(crate) enum Command {
         long_about = "Makes a program of every thread in a trace (what it worked between its sleeps, how it slept, who woke it) and \
                       runs all of them as recorded, to show how well that reproduces the trace: CPU time, switches and wakeup \
                       latency of each task, recorded and replayed. With --kernel, --machine, --map, --beside, --set or --feature it runs \
-                      them again that way, and shows what changes; the other options hold for both.\n\nTraces are of any kind that `vruntime trace info` reads; it tells what \
-                      is missing in one, and how to record it.",
+                      them again that way, and shows what changes; the other options hold for both.\n\nTraces are \
+                      of any kind that `vruntime trace info` reads; it tells what is missing in one, and how to record it.",
         after_long_help = "Examples:\n  \
             vruntime replay trace.dat\n  \
             vruntime replay perf.data --recorded-kernel 6.12 --kernel 6.1\n  \

@@ -2,8 +2,8 @@
 //! reports through a pipe what came of them.
 //!
 //! They are forked before any thread of the run is begun. What they share with each other is in memory that was mapped before
-//! ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent, whose one they are born in. If the parent is
-//! killed, the kernel kills them, too.
+//! ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent, whose one they are born in. If the
+//! parent is killed, the kernel kills them, too.
 
 mod report;
 

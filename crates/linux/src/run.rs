@@ -319,8 +319,8 @@ fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -
     all
 }
 
-/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the kernel gives them. `stopped` is asked now and then whether
-/// somebody wants it to end.
+/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the kernel gives them. `stopped`
+/// is asked now and then whether somebody wants it to end.
 ///
 /// # Errors
 /// What cannot be run ([`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`]), what had better not be ([`Error::Hangs`]), and what
