@@ -4,8 +4,13 @@
 use std::error::Error;
 use std::fmt;
 
-use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, ReportHandler, Severity, SourceCode};
+use miette::{Diagnostic, LabeledSpan, MietteDiagnostic, MietteHandlerOpts, ReportHandler, Severity, SourceCode};
 use vruntime_workload::plain;
+
+/// What is wrong, and what mends it, if anything is known that does.
+pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette::Report {
+    MietteDiagnostic { help: help.map(str::to_owned), ..MietteDiagnostic::new(wrong.to_string()) }.into()
+}
 
 /// The report as it is printed, and all that are [related](Diagnostic::related) to it below it, each as if it were alone: miette would put
 /// `Error:` on a line of its own before each of them.

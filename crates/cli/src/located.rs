@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use miette::miette;
 use vruntime_sim::{Error, Who};
 use vruntime_workload::Source;
 use vruntime_workload::scenario::Part;
 
+use crate::complaint;
 use crate::input::{Input, Says};
 use crate::simulate::Failure;
 
@@ -36,8 +36,7 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
                 help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md tell what each key takes".to_owned());
             source.error_at(span, &message, "asked for here", &help).into()
         }
-        (None, Some(help)) => miette!(help = help, "{message}"),
-        (None, None) => miette!("{message}"),
+        (None, help) => complaint::with_help(message, help.as_deref()),
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Places {
     inputs: Vec<PathBuf>,
 }
 
-/// A place, the option that names it, and what that names.
+/// A place, the option (or the argument) that names it, and what that names.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
@@ -37,7 +37,7 @@ impl Places {
         self
     }
 
-    /// The file that an option names, if it does.
+    /// The file that an option names, if it does; or an argument without one, by its word in the usage, such as `OUT`.
     pub(crate) fn file(mut self, option: &'static str, path: Option<&Path>) -> Self {
         self.files.extend(path.map(|path| Named { path: path.to_owned(), option, kind: "file" }));
         self
@@ -119,7 +119,8 @@ impl Places {
 impl Named {
     /// How it is mended.
     fn another(&self) -> String {
-        format!("name another {} with {}", self.kind, self.option)
+        let with = if self.option.starts_with("--") { "with" } else { "as" };
+        format!("name another {} {with} {}", self.kind, self.option)
     }
 }
 
@@ -145,7 +146,7 @@ impl Tables {
 }
 
 /// Whether two names are of one file that is there. Devices and pipes may be read and written.
-pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+fn is_same(one: &Path, other: &Path) -> bool {
     let there = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
     there(one).is_some_and(|one| there(other) == Some(one))
 }
@@ -306,6 +307,8 @@ mod tests {
         let why = told(places().folder("--out", Some(there.path()), &["results.json"]));
         assert!(why.ends_with("written over itself (name another folder with --out)"), "{why}");
         assert!(places().file("--html", Some(&page)).check().is_ok());
+        let why = told(places().file("OUT", Some(&input)));
+        assert!(why.ends_with("written over itself (name another file as OUT)"), "{why}");
     }
 
     #[test]

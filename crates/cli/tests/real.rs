@@ -91,6 +91,32 @@ fn what_cannot_run_is_told_with_what_to_do() {
     assert!(!well && err.contains("the workload never ends") && err.contains("--duration 5s"), "{err}");
 }
 
+/// Where a limit is in the way, that is told once, and what to do about it.
+#[test]
+fn limits_are_told_with_what_to_do() {
+    let folder = folder();
+    let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 process 10\"\n";
+    fs::write(folder.path().join("pipes.toml"), text).unwrap();
+    let program = assert_cmd::cargo::cargo_bin("vruntime");
+    let with_few_files = |arguments: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n 12; exec \"$0\" {arguments}")]).arg(&program);
+        let output = command.current_dir(folder.path()).timeout(HANGS).output().expect("it starts");
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).expect("text")
+    };
+    for arguments in ["real pipes.toml", "calibrate --out m.toml"] {
+        let err = with_few_files(arguments);
+        assert_eq!(err.matches("Too many open files").count(), 1, "{err}");
+        assert!(err.contains("ulimit -n"), "{err}");
+    }
+    let text = r#"{ "tasks": { "hog": { "instance": 100000, "loop": 1, "run": 1 } } }"#;
+    fs::write(folder.path().join("many.json"), text).unwrap();
+    let (well, _, err) = vruntime(folder.path(), &["real", "many.json"]);
+    assert!(!well && err.contains("100000 threads would begin, the most is 30000"), "{err}");
+    assert!(err.contains("lower `instance`"), "{err}");
+}
+
 #[test]
 fn a_calibrated_machine_can_be_simulated() {
     let folder = folder();

@@ -140,7 +140,8 @@ fn what_nothing_tells_is_said() {
     assert!(notes(&["-"], text.as_bytes()).contains(kernel));
     assert!(!notes(&["-", "--recorded-kernel", "6.12"], text.as_bytes()).contains("which kernel"));
     let folder = tempfile::tempdir().expect("there is room");
-    let scenario = "duration = \"200ms\"\nkernel = \"6.12\"\n[groups.\"/a/b\"]\nweight = 300\n[[task]]\nname = \"t\"\ngroup = \"/a/b\"\nrun = \"1ms\"\nsleep = \"1ms\"\n";
+    let scenario = "duration = \"200ms\"\nkernel = \"6.12\"\n[groups.\"/a/b\"]\nweight = 300\n\
+                    [[task]]\nname = \"t\"\ngroup = \"/a/b\"\nrun = \"1ms\"\nsleep = \"1ms\"\n";
     let file = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(file("s.toml"), scenario).expect("it can be written");
     well(&["run", &file("s.toml"), "--out", &file("out")], b"");
@@ -265,7 +266,8 @@ fn notes_do_not_show_how_a_replay_is_made() {
         let (prev_comm, prev_pid) = prev.split_once('-').expect("a name and a pid");
         let (next_comm, next_pid) = next.split_once('-').expect("a name and a pid");
         let what = format!(
-            "sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 prev_state={state} ==> next_comm={next_comm} next_pid={next_pid} next_prio=120"
+            "sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 prev_state={state} \
+             ==> next_comm={next_comm} next_pid={next_pid} next_prio=120"
         );
         line(at, prev, &what)
     };

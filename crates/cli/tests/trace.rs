@@ -123,6 +123,36 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
+/// What cannot be written is told before anything is read, as of any file that is named, and with the word that names this one.
+#[test]
+fn a_converted_trace_has_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (input, taken) = (path("in.txt"), path("taken.txt"));
+    well(&["trace", "convert", "perf.data", &input], b"");
+    std::fs::create_dir(&taken).unwrap();
+    let before = std::fs::read(&input).unwrap();
+    let mut refused = vec![
+        (input.clone(), "would be written over itself"),
+        (taken, "it is a folder"),
+        (path("no/where.txt"), "there is no folder"),
+    ];
+    if cfg!(target_os = "linux") {
+        refused.push(("/proc/x.txt".to_owned(), "the file system at /proc takes no new files"));
+    }
+    for (out, why) in refused {
+        let complaint = fails(&["trace", "convert", &input, &out], b"");
+        // Lines are broken where a terminal ends.
+        let complaint = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(complaint.contains(why) && complaint.contains("name another file as OUT"), "{complaint}");
+        // It is told though there is nothing to be read, either.
+        let nothing = path("nothing.txt");
+        let complaint = fails(&["trace", "convert", &nothing, &out], b"");
+        assert!(out == input || complaint.contains("as OUT"), "{complaint}");
+    }
+    assert_eq!(std::fs::read(&input).unwrap(), before, "it is left as it was");
+}
+
 /// Perfetto refuses files with events of CPUs from 1024 on: whoever writes one without them says so.
 #[test]
 fn what_a_perfetto_trace_does_not_have_is_told() {

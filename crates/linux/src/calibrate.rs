@@ -116,7 +116,7 @@ const WATCH: Duration = Duration::from_secs(5);
 /// How often `stop` is asked meanwhile.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Measures. Takes about twelve seconds on a quiet machine, a few more on a busy one. `stop` is asked between the measurements whether
+/// Measures. Takes about fifteen seconds (14.4 to 15.5 on two CPUs that others wanted, too). `stop` is asked between the measurements whether
 /// somebody wants it to end.
 ///
 /// # Errors

@@ -92,10 +92,10 @@ fn hierarchy() -> Option<(Version, PathBuf, String)> {
 }
 
 fn write(path: PathBuf, text: &str) -> Result<(), Error> {
-    fs::write(&path, text).map_err(|source| Error::Io {
+    fs::write(&path, text).map_err(|cause| Error::Io {
         what: format!("cannot write `{text}`"),
         path: Some(path),
-        source,
+        cause,
     })
 }
 
@@ -103,9 +103,9 @@ impl Cgroups {
     /// Makes a cgroup of every group; `realtime` is whether the workload has real-time tasks.
     pub(crate) fn new(groups: &[Group], realtime: bool, notes: &mut Vec<String>) -> Result<Self, Error> {
         let Some((version, mount, own)) = hierarchy() else {
-            let source =
+            let cause =
                 io::Error::new(io::ErrorKind::NotFound, "no cgroup hierarchy with the cpu controller is mounted");
-            return Err(Error::Io { what: "no groups".to_owned(), path: None, source });
+            return Err(Error::Io { what: "no groups".to_owned(), path: None, cause });
         };
         let home = mount.join(own.trim_start_matches('/'));
         // v2 wants no processes beside the groups but in the root; v1 does not mind.
@@ -114,10 +114,10 @@ impl Cgroups {
         let mut this = Self { version, home, folders: Vec::new() };
         for (index, group) in groups.iter().enumerate() {
             let folder = parent.join(if index == 0 { "" } else { group.path.trim_start_matches('/') });
-            fs::create_dir(&folder).map_err(|source| Error::Io {
+            fs::create_dir(&folder).map_err(|cause| Error::Io {
                 what: "cannot make a cgroup".to_owned(),
                 path: Some(folder.clone()),
-                source,
+                cause,
             })?;
             this.folders.push(folder.clone());
             if version == Version::V2 {

@@ -1,14 +1,18 @@
 //! Why a workload was not run.
 
-use std::fmt;
 use std::path::PathBuf;
 
-/// Why a workload was not run.
-#[derive(Debug)]
+use rustix::io::Errno;
+
+/// Why a workload was not run. The text says what is wrong, with what the kernel said, which is no [source](std::error::Error::source)
+/// besides: whoever prints a chain of errors would have it twice. [`help`](Self::help) says how to mend it.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It contradicts itself: it refers to what is not there, for example.
+    #[error("{}", .0.message())]
     Workload(vruntime_workload::Error),
     /// It has an operation that no program can ask the kernel for.
+    #[error("task `{task}` has {what}, which a program cannot ask a real kernel for")]
     Impossible {
         /// The task whose program has it.
         task: String,
@@ -16,6 +20,11 @@ pub enum Error {
         what: &'static str,
     },
     /// Real-time tasks that do not rest would have every CPU, and the kernel's real-time throttling is off.
+    #[error(
+        "{hogs} real-time tasks that go on for more than a second without a rest would have all {cpus} CPUs, and this kernel \
+         would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its \
+         fair_server on one CPU or more)"
+    )]
     Hangs {
         /// How many there are.
         hogs: usize,
@@ -23,6 +32,11 @@ pub enum Error {
         cpus: usize,
     },
     /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling is off.
+    #[error(
+        "{tasks} real-time tasks want {percent} % of a CPU between them, so that all {cpus} CPUs would have less than 5 % left, and this \
+         kernel would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on \
+         its fair_server on one CPU or more)"
+    )]
     Crowds {
         /// How many there are.
         tasks: usize,
@@ -32,80 +46,77 @@ pub enum Error {
         cpus: usize,
     },
     /// It neither ends by itself nor has a duration.
+    #[error("the workload never ends")]
     Endless,
-    /// More threads than this would be needed.
+    /// More tasks than this begin with the run, each of them a thread.
+    #[error("{wanted} threads would begin, the most is {limit}")]
     TooMany {
+        /// How many begin.
+        wanted: usize,
         /// The limit.
         limit: usize,
     },
     /// It was asked to stop.
+    #[error("interrupted")]
     Interrupted,
     /// The kernel refused something without which nothing can be run.
+    #[error("{what}{}: {cause}", path.as_ref().map(|path| format!(" ({})", path.display())).unwrap_or_default())]
     Io {
         /// What was being done.
         what: String,
         /// To which file, if it was one.
         path: Option<PathBuf>,
         /// What the kernel said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 
 impl Error {
-    /// What the user can do about it.
-    pub fn help(&self) -> &'static str {
+    /// What the user can do about it, if anything is known that helps.
+    pub fn help(&self) -> Option<&str> {
         match self {
-            Self::Impossible { .. } => "simulate it: vruntime run FILE",
-            Self::Hangs { .. } => {
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), confine them to some of the CPUs, let them sleep, or \
-                 insist with --force"
+            Self::Workload(error) => error.help(),
+            Self::Impossible { .. } => Some("simulate it: vruntime run FILE"),
+            Self::Hangs { .. } => Some(
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
+                 confine them to some of the CPUs, let them sleep, or insist with --force",
+            ),
+            Self::Crowds { .. } => Some(
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
+                 let them rest for longer or compute less, confine them to some of the CPUs, or insist with --force",
+            ),
+            Self::Endless => Some("give it a duration: in the file, or with --duration 5s"),
+            Self::TooMany { .. } => Some("lower `instance`"),
+            Self::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::MFILE) => {
+                Some("raise the limit of open files: ulimit -n 65536")
             }
-            Self::Crowds { .. } => {
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), let them \
-                 rest for longer or compute less, confine them to some of the CPUs, or insist with --force"
-            }
-            Self::Endless => "give it a duration: in the file, or with --duration 5s",
-            Self::TooMany { .. } => "let the tasks end, or fork fewer",
-            Self::Workload(_) | Self::Interrupted | Self::Io { .. } => "",
+            Self::Interrupted | Self::Io { .. } => None,
         }
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Workload(error) => f.write_str(error.message()),
-            Self::Impossible { task, what } => {
-                write!(f, "task `{task}` has {what}, which a program cannot ask a real kernel for")
-            }
-            Self::Hangs { hogs, cpus } => write!(
-                f,
-                "{hogs} real-time tasks that go on for more than a second without a rest would have all {cpus} CPUs, and this kernel \
-                 would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its \
-                 fair_server on one CPU or more)"
-            ),
-            Self::Crowds { tasks, percent, cpus } => write!(
-                f,
-                "{tasks} real-time tasks want {percent} % of a CPU between them, so that all {cpus} CPUs would have less than 5 % left, and this \
-                 kernel would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on \
-                 its fair_server on one CPU or more)"
-            ),
-            Self::Endless => f.write_str("the workload never ends"),
-            Self::TooMany { limit } => write!(f, "the workload needs more than {limit} threads"),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Io { what, path, source } => match path {
-                Some(path) => write!(f, "{what} ({}): {source}", path.display()),
-                None => write!(f, "{what}: {source}"),
-            },
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::io;
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
+    use super::*;
+
+    fn refused(errno: Errno) -> Error {
+        Error::Io { what: "cannot make a pipe".to_owned(), path: Some("/there".into()), cause: errno.into() }
+    }
+
+    #[test]
+    fn the_cause_is_told_once() {
+        let error = Error::Io { what: "no".to_owned(), path: None, cause: io::Error::other("because") };
+        assert_eq!(error.to_string(), "no: because");
+        let error = refused(Errno::PERM);
+        assert!(error.to_string().starts_with("cannot make a pipe (/there): Operation not permitted"), "{error}");
+        assert!(std::error::Error::source(&error).is_none(), "the text has it");
+    }
+
+    #[test]
+    fn help_is_what_helps_or_none() {
+        assert_eq!(refused(Errno::MFILE).help(), Some("raise the limit of open files: ulimit -n 65536"));
+        assert_eq!((refused(Errno::PERM).help(), Error::Interrupted.help()), (None, None));
     }
 }

@@ -27,7 +27,7 @@ const BUFFER_KIB: &str = "32768";
 
 /// A running recording. Its instance is removed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Recording {
+struct Recording {
     instance: PathBuf,
 }
 
@@ -44,7 +44,7 @@ fn tracefs() -> Option<PathBuf> {
 
 impl Recording {
     /// Begins to record.
-    pub(crate) fn start() -> io::Result<Self> {
+    fn start() -> io::Result<Self> {
         let none = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
@@ -69,7 +69,7 @@ impl Recording {
     }
 
     /// Ends it and leaves the text in `path`, which names the kernel as `perf script --header` does.
-    pub(crate) fn finish(self, path: &Path, release: &str) -> io::Result<()> {
+    fn finish(self, path: &Path, release: &str) -> io::Result<()> {
         fs::write(self.instance.join("tracing_on"), "0")?;
         let mut text = fs::File::open(self.instance.join("trace"))?;
         let mut out = fs::File::create(path)?;
@@ -88,9 +88,41 @@ impl Drop for Recording {
     }
 }
 
+/// What the kernel records of a run, if it is asked to and does, and which thread was in which group then.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    recording: Option<(Recording, PathBuf)>,
+    groups_file: Option<PathBuf>,
+}
+
+impl Recorded {
+    /// Begins to record, for a trace in `path` if there is to be one. `groups`: whether there are any.
+    pub(crate) fn begin(path: Option<&Path>, groups: bool, notes: &mut Vec<String>) -> Self {
+        let groups_file = path.filter(|_| groups).and_then(|path| {
+            let told = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
+            write_groups(path).map_err(told).ok()
+        });
+        let recording = path.and_then(|path| {
+            let told = |error| notes.push(format!("no trace: the kernel would not record ({error})"));
+            Some((Recording::start().map_err(told).ok()?, path.to_owned()))
+        });
+        Self { recording, groups_file }
+    }
+
+    /// Ends it: where the trace is, and where the groups are.
+    pub(crate) fn finish(self, kernel: &str, notes: &mut Vec<String>) -> (Option<PathBuf>, Option<PathBuf>) {
+        let trace = self.recording.and_then(|(recording, path)| {
+            let told = |error| notes.push(format!("the trace could not be written: {error}"));
+            recording.finish(&path, kernel).map_err(told).ok()?;
+            Some(path)
+        });
+        (trace, self.groups_file)
+    }
+}
+
 /// Has the machine write down which thread is in which group, and what the groups have: no event says it, and a replay wants it. It is left beside
 /// the trace.
-pub(crate) fn write_groups(trace: &Path) -> io::Result<PathBuf> {
+fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     let path = trace.with_file_name("cgroups.txt");
     // What another run has left is not to be taken for this one's.
     if let Err(error) = fs::remove_file(&path)

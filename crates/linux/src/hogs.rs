@@ -113,8 +113,8 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
 
 /// Whether all of `cpus` have as much to do as leaves too little for others, if what is wanted of some CPUs or others is dealt out so.
 ///
-/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those who may run there, or from others
-/// in whose stead these run elsewhere.
+/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those who may run there, or from
+/// others in whose stead these run elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();

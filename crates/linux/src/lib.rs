@@ -1,8 +1,8 @@
 //! The same workload as real threads, in real cgroups, under this machine's own kernel.
 //!
 //! [`run`] takes the [`Workload`](vruntime_workload::program::Workload) that the simulated machine takes, makes a thread of every
-//! task, in processes of their own where the workload says so, and measures what the kernel gave each: CPU time, run delay, switches and migrations from `/proc`, and how late its sleeps
-//! returned. It is how far the simulator is from the truth, on the machine of whoever asks.
+//! task, in processes of their own where the workload says so, and measures what the kernel gave each: CPU time, run delay, switches and
+//! migrations from `/proc`, and how late its sleeps returned. It is how far the simulator is from the truth, on the machine of whoever asks.
 //!
 //! Work is computation without system calls, in a loop that looks at the monotonic clock (which is read in user space) and does not
 //! count gaps in which something else ran. A thread that read its own CPU clock instead would be scheduled otherwise: the read brings

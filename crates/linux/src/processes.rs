@@ -2,8 +2,8 @@
 //! reports through a pipe what came of them.
 //!
 //! They are forked before any thread of the run is begun. What they share with each other is in memory that was mapped before
-//! ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent, whose one they are born in. If the parent is
-//! killed, the kernel kills them, too.
+//! ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent, whose one they are born in. If the
+//! parent is killed, the kernel kills them, too.
 
 mod report;
 
@@ -42,7 +42,7 @@ pub(crate) struct Child {
 impl Child {
     /// Forks a process for these tasks, which gets them ready.
     pub(crate) fn begin(shared: &Arc<Shared>, tasks: &[usize]) -> Result<Self, Error> {
-        let failed = |source| Error::Io { what: "cannot make a process".to_owned(), path: None, source };
+        let failed = |cause| Error::Io { what: "cannot make a process".to_owned(), path: None, cause };
         let (report, to_parent) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let parent = rustix::process::getpid();

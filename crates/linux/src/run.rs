@@ -14,8 +14,8 @@ use crate::cgroup::Cgroups;
 use crate::check;
 use crate::common::Common;
 use crate::error::Error;
-use crate::ftrace::{self, Recording};
-use crate::measured::{Measured, TaskMeasured};
+use crate::ftrace::Recorded;
+use crate::measured::{GroupMeasured, Measured, TaskMeasured};
 use crate::objects::Objects;
 use crate::others::Look;
 use crate::processes::{self, Child};
@@ -111,6 +111,35 @@ impl Gate {
 }
 
 impl Shared {
+    /// For so many tasks that begin with the run; `across` processes, or in this one.
+    fn new(
+        workload: &Workload,
+        options: &Options,
+        cgroups: Option<Cgroups>,
+        begun: usize,
+        across: bool,
+    ) -> Result<Self, Error> {
+        let none = |what: &'static str| move |cause| Error::Io { what: what.to_owned(), path: None, cause };
+        let objects = Objects::new(workload, across).map_err(none("cannot make the workload's pipes"))?;
+        let changed = |change: &Change| matches!(change.what, Changed::Tasks { .. });
+        let common = Common::new(workload.tasks.len(), begun, workload.changes.iter().any(changed))
+            .map_err(none("cannot map memory"))?;
+        Ok(Self {
+            workload: workload.clone(),
+            timer_slack_ns: options.timer_slack_ns,
+            threads_only: options.threads,
+            log_loops: options.log_loops,
+            objects,
+            cgroups,
+            common,
+            live: AtomicUsize::new(if across { 0 } else { begun }),
+            threads: Mutex::new(Vec::new()),
+            measured: Mutex::new(Vec::new()),
+            notes: Mutex::new(BTreeSet::new()),
+            gate: Gate::default(),
+        })
+    }
+
     /// The common start, monotonic nanoseconds.
     pub(crate) fn start(&self) -> u64 {
         self.common.start()
@@ -257,11 +286,6 @@ fn short(name: &str) -> String {
     name.bytes().filter(u8::is_ascii_graphic).take(15).map(char::from).collect()
 }
 
-/// Whether the workload has any use for cgroups.
-fn wants_groups(workload: &Workload) -> bool {
-    workload.groups.len() > 1
-}
-
 /// Whether any task is ever SCHED_FIFO or SCHED_RR.
 fn has_realtime(workload: &Workload) -> bool {
     let realtime =
@@ -277,8 +301,8 @@ fn has_realtime(workload: &Workload) -> bool {
     at_some_time || workload.changes.iter().any(changed)
 }
 
-/// The tasks that are begun, by the processes they are of.
-fn processes_of(workload: &Workload, begun: &[usize]) -> Vec<Vec<usize>> {
+/// The tasks that are begun, by the processes they are of; none if these would be too many.
+fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -> Vec<Vec<usize>> {
     let mut shared: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut all = Vec::new();
     for &task in begun {
@@ -288,11 +312,15 @@ fn processes_of(workload: &Workload, begun: &[usize]) -> Vec<Vec<usize>> {
         }
     }
     all.extend(shared.into_values());
+    if all.len() > MAX_PROCESSES {
+        notes.push(format!("tasks are threads of one process: more than {MAX_PROCESSES} processes are not made"));
+        all.clear();
+    }
     all
 }
 
-/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the kernel gives them. `stopped` is asked now and then whether
-/// somebody wants it to end.
+/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the kernel gives them. `stopped`
+/// is asked now and then whether somebody wants it to end.
 ///
 /// # Errors
 /// What cannot be run ([`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`]), what had better not be ([`Error::Hangs`]), and what
@@ -302,113 +330,27 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     check::check(workload, duration, options.force)?;
     let begun: Vec<usize> = (0..workload.tasks.len()).filter(|&task| workload.tasks[task].start.is_some()).collect();
     if begun.len() > MAX_THREADS {
-        return Err(Error::TooMany { limit: MAX_THREADS });
+        return Err(Error::TooMany { wanted: begun.len(), limit: MAX_THREADS });
     }
     let mut notes = crate::clean();
-    let cgroups = if wants_groups(workload) {
-        match Cgroups::new(&workload.groups, has_realtime(workload), &mut notes) {
-            Ok(cgroups) => Some(cgroups),
-            Err(error) => {
-                notes.push(format!("all groups, their weights and limits are left out: {error}"));
-                None
-            }
-        }
-    } else {
-        None
-    };
-    if !workload.hotplug.is_empty() {
-        notes.push("CPUs stay online: hotplug is left out".to_owned());
-    }
-    if workload.groups.iter().any(|group| group.guarantee.is_some()) {
-        notes.push("no kernel of today has guarantees: they are left out".to_owned());
-    }
-    if !workload.sessions.is_empty() {
-        notes.push("all threads are of one session: sessions are left out".to_owned());
-    }
-    let mut processes = if options.threads { Vec::new() } else { processes_of(workload, &begun) };
-    if processes.len() > MAX_PROCESSES {
-        notes.push(format!("tasks are threads of one process: more than {MAX_PROCESSES} processes are not made"));
-        processes.clear();
-    }
+    let cgroups = cgroups_of(workload, &mut notes);
+    left_out(workload, &mut notes);
+    let processes = if options.threads { Vec::new() } else { processes_of(workload, &begun, &mut notes) };
     let across = processes.len() > 1;
-    let none = |what: &'static str| move |source| Error::Io { what: what.to_owned(), path: None, source };
-    let objects = Objects::new(workload, across).map_err(none("cannot make the workload's pipes"))?;
-    let changed = |change: &Change| matches!(change.what, Changed::Tasks { .. });
-    let common = Common::new(workload.tasks.len(), begun.len(), workload.changes.iter().any(changed))
-        .map_err(none("cannot map memory"))?;
-    let shared = Arc::new(Shared {
-        workload: workload.clone(),
-        timer_slack_ns: options.timer_slack_ns,
-        threads_only: options.threads,
-        log_loops: options.log_loops,
-        objects,
-        cgroups,
-        common,
-        live: AtomicUsize::new(if across { 0 } else { begun.len() }),
-        threads: Mutex::new(Vec::new()),
-        measured: Mutex::new(Vec::new()),
-        notes: Mutex::new(BTreeSet::new()),
-        gate: Gate::default(),
-    });
-    let mut children = Vec::new();
+    let shared = Arc::new(Shared::new(workload, options, cgroups, begun.len(), across)?);
     if let Some(note) = work::prepare() {
         shared.note(note);
     }
-    let started = if across {
-        processes.iter().try_for_each(|tasks| {
-            children.push(Child::begin(&shared, tasks)?);
-            Ok(())
-        })
-    } else {
-        begin(&shared, &begun)
-    };
-    if let Err(error) = started.and_then(|()| all_ready(&shared, begun.len(), &mut children)) {
-        end(&shared);
-        return Err(error);
-    }
+    let mut children = make_ready(&shared, &begun, if across { &processes } else { &[] })?;
     // All tasks are where they belong, and wait.
-    let groups_file = options.trace.as_ref().filter(|_| shared.cgroups.is_some()).and_then(|trace| {
-        let written = ftrace::write_groups(trace);
-        let told = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
-        written.map_err(told).ok()
-    });
-    let recording = options.trace.as_ref().and_then(|path| match Recording::start() {
-        Ok(recording) => Some((recording, path.clone())),
-        Err(error) => {
-            notes.push(format!("no trace: the kernel would not record ({error})"));
-            None
-        }
-    });
+    let recorded = Recorded::begin(options.trace.as_deref(), shared.cgroups.is_some(), &mut notes);
     let before = Look::now();
     let interrupted = last(&shared, begun.len() as u64, duration, &mut children, stopped);
     let over = work::now().min(shared.end());
-    let this = std::process::id() as i32;
-    let ours = |process: i32, thread: i32| {
-        let child = || children.iter().any(|child| child.pid() == Some(process));
-        if process == this { thread != this } else { child() }
-    };
-    let others = before.since(&ours);
+    let others = before.since(&|process, thread| is_ours(&children, process, thread));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    let trace = recording.and_then(|(recording, path)| match recording.finish(&path, &kernel) {
-        Ok(()) => Some(path),
-        Err(error) => {
-            notes.push(format!("the trace could not be written: {error}"));
-            None
-        }
-    });
-    let (mut tasks, mut of_children) =
-        if across { processes::gather(children, &mut notes) } else { (parked(&shared, begun.len()), Vec::new()) };
-    tasks.sort_by_key(|task| task.template);
-    let groups = shared.cgroups.as_ref().map(|cgroups| cgroups.measure(&workload.groups)).unwrap_or_default();
-    end(&shared);
-    let mut forked = std::mem::take(&mut *locked(&shared.measured));
-    forked.append(&mut of_children);
-    if !forked.is_empty() {
-        notes
-            .push("forked threads: how long they waited for a CPU and how often they moved is not measured".to_owned());
-    }
-    tasks.append(&mut forked);
-    notes.extend(std::mem::take(&mut *locked(&shared.notes)));
+    let (trace, groups_file) = recorded.finish(&kernel, &mut notes);
+    let (tasks, groups) = gather(&shared, begun.len(), children, &mut notes);
     Ok(Measured {
         elapsed_ns: over.saturating_sub(shared.start()),
         tasks,
@@ -423,6 +365,80 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     })
 }
 
+/// The groups, where the workload has any use for them and the kernel lets us make them.
+fn cgroups_of(workload: &Workload, notes: &mut Vec<String>) -> Option<Cgroups> {
+    if workload.groups.len() <= 1 {
+        return None;
+    }
+    match Cgroups::new(&workload.groups, has_realtime(workload), notes) {
+        Ok(cgroups) => Some(cgroups),
+        Err(error) => {
+            notes.push(format!("all groups, their weights and limits are left out: {error}"));
+            None
+        }
+    }
+}
+
+/// Tells what no kernel can be asked for.
+fn left_out(workload: &Workload, notes: &mut Vec<String>) {
+    if !workload.hotplug.is_empty() {
+        notes.push("CPUs stay online: hotplug is left out".to_owned());
+    }
+    if workload.groups.iter().any(|group| group.guarantee.is_some()) {
+        notes.push("no kernel of today has guarantees: they are left out".to_owned());
+    }
+    if !workload.sessions.is_empty() {
+        notes.push("all threads are of one session: sessions are left out".to_owned());
+    }
+}
+
+/// Makes all threads, in processes of their own if there are any, and waits until they are ready to begin.
+fn make_ready(shared: &Arc<Shared>, begun: &[usize], processes: &[Vec<usize>]) -> Result<Vec<Child>, Error> {
+    let mut children = Vec::new();
+    let made = if processes.is_empty() {
+        begin(shared, begun)
+    } else {
+        processes.iter().try_for_each(|tasks| {
+            children.push(Child::begin(shared, tasks)?);
+            Ok(())
+        })
+    };
+    if let Err(error) = made.and_then(|()| all_ready(shared, begun.len(), &mut children)) {
+        end(shared);
+        return Err(error);
+    }
+    Ok(children)
+}
+
+/// Whether a thread is one of the run's.
+fn is_ours(children: &[Child], process: i32, thread: i32) -> bool {
+    let this = std::process::id() as i32;
+    if process == this { thread != this } else { children.iter().any(|child| child.pid() == Some(process)) }
+}
+
+/// What tasks and groups came to; lets all threads go, which are this process's if there are no others.
+fn gather(
+    shared: &Arc<Shared>,
+    begun: usize,
+    children: Vec<Child>,
+    notes: &mut Vec<String>,
+) -> (Vec<TaskMeasured>, Vec<GroupMeasured>) {
+    let (mut tasks, mut of_children) =
+        if children.is_empty() { (parked(shared, begun), Vec::new()) } else { processes::gather(children, notes) };
+    tasks.sort_by_key(|task| task.template);
+    let groups = shared.cgroups.as_ref().map(|cgroups| cgroups.measure(&shared.workload.groups)).unwrap_or_default();
+    end(shared);
+    let mut forked = std::mem::take(&mut *locked(&shared.measured));
+    forked.append(&mut of_children);
+    if !forked.is_empty() {
+        notes
+            .push("forked threads: how long they waited for a CPU and how often they moved is not measured".to_owned());
+    }
+    tasks.append(&mut forked);
+    notes.extend(std::mem::take(&mut *locked(&shared.notes)));
+    (tasks, groups)
+}
+
 /// Makes the threads of this process.
 pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
     for &template in begun {
@@ -431,8 +447,8 @@ pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> 
         let spawned = thread::Builder::new().name(name).stack_size(STACK).spawn(move || this.task(template));
         match spawned {
             Ok(handle) => locked(&shared.threads).push(handle),
-            Err(source) => {
-                return Err(Error::Io { what: "cannot make a thread".to_owned(), path: None, source });
+            Err(cause) => {
+                return Err(Error::Io { what: "cannot make a thread".to_owned(), path: None, cause });
             }
         }
     }
@@ -448,8 +464,8 @@ fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> Result<()
             return Ok(());
         }
         if Child::any_is_gone(children) {
-            let source = std::io::Error::other("it ended before it began");
-            return Err(Error::Io { what: "a process could not be made ready".to_owned(), path: None, source });
+            let cause = std::io::Error::other("it ended before it began");
+            return Err(Error::Io { what: "a process could not be made ready".to_owned(), path: None, cause });
         }
         shared.common.ready.wait_for(ready, Some(&look));
     }

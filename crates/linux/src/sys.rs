@@ -79,8 +79,8 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
 
 /// Forks; the child does `body` and ends with what it returns. The child's id.
 ///
-/// The child has only the calling thread. Of others, which this process may have, it lacks whatever they held: `body` must not wait for a lock that another
-/// part of the process may have had at that moment, standard output's among them. (glibc's allocator looks after its own.)
+/// The child has only the calling thread. Of others, which this process may have, it lacks whatever they held: `body` must not wait for a lock
+/// that another part of the process may have had at that moment, standard output's among them. (glibc's allocator looks after its own.)
 pub(crate) fn fork(body: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
     // SAFETY: the child goes on with a copy of this thread's stack and memory, runs `body` under the condition above, and ends without
     // running destructors or exit handlers of what it has copied.

@@ -27,9 +27,10 @@ pub(crate) const END_OF_RUN: &str = "end of run";
 /// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
 /// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
 /// with nice 0) and each change; what becomes of deadlines; weights and limits of groups, those that they begin with and each change;
-/// what limits do ([`Mark`] reads them all); and at last that the run ends. A task that is born into another group than that of who forks it is attached to it at
-/// once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
-/// [`stopper_pid`](crate::stopper_pid), or a [recording's](Self::with_identities).
+/// what limits do; and at last that the run ends ([`Mark`] reads them all). A task that is born into another group than that of who forks
+/// it is attached to it at once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to
+/// 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
+/// [recording's](Self::with_identities).
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
 /// returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
@@ -75,7 +76,8 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Says which kernel the run is of (`6.12`), in the header: a [replay](crate::read::Notes::release) goes by it. One that is no number is not said.
+    /// Says which kernel the run is of (`6.12`), in the header: a [replay](crate::read::Notes::release) goes by it. One that is no number is not
+    /// said.
     #[must_use]
     pub fn with_kernel(mut self, kernel: &str) -> Self {
         if let Some(release) = release(kernel) {

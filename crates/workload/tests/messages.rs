@@ -98,7 +98,8 @@ fn grammar_of_rtapp() {
                 "{ \"tasks\" : { \"a\" : { \"sleep\" : 99999999999999999999999 } } }",
                 "{ \"tasks\" : { \"a\" : { \"instance\" : 1e12, \"run\" : 10 } } }",
                 "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 10 },\n  \"b\" : { \"instance\" : 2000000, \"run\" : 10 } } }",
-                "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 1, \"sleep\" : 1, \"r\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10 } } } }",
+                "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 1, \"sleep\" : 1, \"r\" : 1, \"run\" : 1, \
+                 \"run\" : 1, \"run\" : 1, \"run\" : 1, \"run\" : 1, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10 } } } }",
                 "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_FIF\", \"run\" : 10 } } }",
                 "{ \"tasks\" : { \"a\" : { \"priority\" : 30, \"run\" : 10 } } }",
                 "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_RR\", \"priority\" : 0, \"run\" : 10 } } }",
@@ -182,7 +183,8 @@ fn scenarios() {
                 "[[workload]]\nmodel = \"lat_ctx -s x 2\"\n",
                 "[[workload]]\nmodel = \"wakers 3 1\"\n",
                 "[[workload]]\nmodel = \"idle-groups 3 4\"\n",
-                "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }'''\ncopies = 1000000\n[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"instance\" : 3, \"run\" : 1 } } }'''\ncopies = 700000\n",
+                "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }'''\ncopies = 1000000\n[[workload]]\n\
+                 rtapp_inline = '''{ \"tasks\" : { \"a\" : { \"instance\" : 3, \"run\" : 1 } } }'''\ncopies = 700000\n",
                 "[[workload]]\nrtapp_inline = '''{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }'''\ncopies = 1000000\ngroup = \"/{copy}/a/b/c\"\n",
                 "[[task]]\nrun = \"1ms\"\n",
                 "[[task]]\nname = \"a\"\n",

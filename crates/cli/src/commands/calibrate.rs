@@ -7,15 +7,17 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::args::Calibrate;
 use crate::places::{self, Places};
-use crate::{Ended, interrupt, machine_file, output};
+use crate::{Ended, complaint, interrupt, machine_file, output};
 
 pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
     let path = calibrate.out.clone().map_or_else(saved, Ok)?;
-    // What cannot be left is told before three seconds are spent.
+    // What cannot be left is told before anything is measured.
     Places::default().file("--out", Some(&path)).check()?;
     let calibration = match vruntime_linux::calibrate(&interrupt::asked) {
         Err(vruntime_linux::Error::Interrupted) => return Ok(Ended::Interrupted),
-        measured => measured.into_diagnostic().wrap_err("this machine could not be measured")?,
+        measured => measured
+            .map_err(|error| complaint::with_help(&error, error.help()))
+            .wrap_err("this machine could not be measured")?,
     };
     for note in calibration.notes.iter().chain(&calibration.host.notes) {
         output::note(note);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Value, json};
 use vruntime_linux::{Measured, Options, TaskMeasured};
 use vruntime_report::{
@@ -21,7 +21,7 @@ use crate::commands::run::log_settings;
 use crate::input::Input;
 use crate::places::Places;
 use crate::rtapp_log::RtAppLog;
-use crate::{Ended, input, interrupt, located, output};
+use crate::{Ended, complaint, input, interrupt, located, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
@@ -46,7 +46,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     for index in 0..real.repeat {
         let options = Options { trace: options.trace.clone().filter(|_| index == 0), ..options.clone() };
         let measured = vruntime_linux::run(&input.workload, &options, &interrupt::asked)
-            .map_err(|error| miette!(help = error.help(), "{error}"))?;
+            .map_err(|error| complaint::with_help(&error, error.help()))?;
         let interrupted = measured.interrupted;
         runs.push(measured);
         if interrupted {

@@ -540,11 +540,13 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     );
     notes.tell(
         counts.missing_arrivals,
-        "switches from the idle task to another are missing: that one is taken to have come as long before as it was charged for, or when it was woken",
+        "switches from the idle task to another are missing: that one is taken to have come as long before \
+         as it was charged for, or when it was woken",
     );
     notes.tell(
         counts.throttled,
-        "tasks waited although their own CPU was idle, as those do whose group has used up its limit (cpu.max): --cgroups says which, and the replay has the limit then",
+        "tasks waited although their own CPU was idle, as those do whose group has used up its limit (cpu.max): \
+         --cgroups says which, and the replay has the limit then",
     );
     notes.tell(
         counts.frequencies,

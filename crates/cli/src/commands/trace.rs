@@ -241,7 +241,9 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
         (
             summary.missing_arrivals(),
-            "switches from the idle task to another are missing, which is taken to have come when it was woken, or as long before as it was charged for".to_owned(),
+            "switches from the idle task to another are missing, which is taken to have come when it was woken, \
+             or as long before as it was charged for"
+                .to_owned(),
         ),
         (
             summary.broken_switches(),

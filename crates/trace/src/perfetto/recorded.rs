@@ -25,8 +25,8 @@ const THREADS: usize = 1000;
 /// the kernel's tracepoints.
 ///
 /// Left out, and [counted](Self::omitted): events that Perfetto has no message for (`sched_stat_runtime`) or whose fields nobody has read, those
-/// before time 0, and those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's bundle of events,
-/// without a count.
+/// before time 0, and those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's bundle of
+/// events, without a count.
 ///
 /// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each thread whose process is known.
 #[derive(Debug)]

@@ -161,8 +161,8 @@ impl Error {
             Self::Damaged { .. } => Some("if it was copied, copy it again; nothing can be read without its header"),
             Self::NotRead { help, .. } => Some(help),
             Self::NoEvents { .. } => Some(
-                "expected trace.dat, perf.data, a Perfetto trace, ftrace text (/sys/kernel/tracing/trace, trace-cmd report), systrace HTML, or what perf script \
-                 prints with the fields comm, tid, cpu, time, event and trace",
+                "expected trace.dat, perf.data, a Perfetto trace, ftrace text (/sys/kernel/tracing/trace, trace-cmd report), \
+                 systrace HTML, or what perf script prints with the fields comm, tid, cpu, time, event and trace",
             ),
         }
     }

@@ -12,8 +12,8 @@ use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::rtapp;
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups, and for threads' affinities. Any shell can
-/// run it, best just before the trace is recorded.
+/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups, and for threads'
+/// affinities. Any shell can run it, best just before the trace is recorded.
 ///
 /// Its lines are short, so that nobody breaks them.
 pub const COMMAND: &str = "\
@@ -527,7 +527,8 @@ mod tests {
             (10_000_000_000_000, u64::MAX, (10_000_000_000_000_000, 7_592_186_044_415_000)),
         ] {
             let cgroups = read(&format!(
-                "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:100\n/sys/fs/cgroup/a/cpu.max:{quota} 100000\n/sys/fs/cgroup/a/cpu.max.burst:{burst}\n"
+                "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:100\n\
+                 /sys/fs/cgroup/a/cpu.max:{quota} 100000\n/sys/fs/cgroup/a/cpu.max.burst:{burst}\n"
             ));
             let max = CpuMax::Limited(Bandwidth { quota: expected.0, period: 100_000_000, burst: expected.1 });
             assert_eq!(cgroups.groups["/a"].max, Some(max), "{quota} {burst}");

@@ -611,7 +611,8 @@ fn rules_know_groups() {
     assert_eq!(error.message(), "no cgroup that fits has weights and limits of its own");
 }
 
-/// Two tasks that take turns on CPU 0, of a machine with a second CPU of which the trace has nothing: had they been free to, one would have gone there.
+/// Two tasks that take turns on CPU 0, of a machine with a second CPU of which the trace has nothing: had they been free to, one would have gone
+/// there.
 #[test]
 fn a_cpu_of_which_nothing_is_told_was_idle() {
     let recorded = |cpus: usize| {

@@ -225,7 +225,8 @@ fn quotas_have_an_upper_bound() {
 #[test]
 fn a_task_in_short() {
     let scenario = read(
-        "[[task]]\nname = \"hog\"\ninstance = 3\nnice = 5\nslice = \"3ms\"\ncpus = [2, 0]\ngroup = \"/batch\"\nrun = \"1ms\"\nsleep = \"4ms\"\nloops = 9\nstart = \"1s\"\nutil_min = 5\nutil_max = 7\n",
+        "[[task]]\nname = \"hog\"\ninstance = 3\nnice = 5\nslice = \"3ms\"\ncpus = [2, 0]\ngroup = \"/batch\"\n\
+         run = \"1ms\"\nsleep = \"4ms\"\nloops = 9\nstart = \"1s\"\nutil_min = 5\nutil_max = 7\n",
     );
     let tasks = &scenario.workload.tasks;
     assert_eq!(tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["hog-0", "hog-1", "hog-2"]);

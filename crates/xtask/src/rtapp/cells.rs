@@ -50,8 +50,9 @@ impl Comparison {
             page,
             "# Does `vruntime real` do what rt-app does?\n\n\
              `{command}`, {}, Linux {} on {}. {about}\n\n\
-             A figure is the mean over the tasks of a class, from the columns of both programs' logs. It is inside if the median of `vruntime real` lies no further \
-             from the range of rt-app's own runs than that range is wide (and from {} on figures that small: times are whole microseconds).\n\n## Outside\n\n",
+             A figure is the mean over the tasks of a class, from the columns of both programs' logs. It is inside if the median of `vruntime real` lies \
+             no further from the range of rt-app's own runs than \
+             that range is wide (and from {} on figures that small: times are whole microseconds).\n\n## Outside\n\n",
             here.date,
             here.kernel,
             here.machine,

@@ -19,7 +19,7 @@ use super::Files;
 use crate::args::{Fidelity, Suite};
 use crate::commands::leave;
 use crate::commands::real::results_of;
-use crate::{interrupt, output};
+use crate::{complaint, interrupt, output};
 
 /// How much of the suite, and how often.
 struct Extent {
@@ -126,7 +126,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         let mut told = BTreeSet::new();
         for _ in 0..extent.runs {
             let measured = vruntime_linux::run(&parsed.workload, &options, &interrupt::asked)
-                .map_err(|error| miette!(help = error.help(), "{name}: {error}"))?;
+                .map_err(|error| complaint::with_help(format!("{name}: {error}"), error.help()))?;
             for note in &measured.notes {
                 if told.insert(note.clone()) {
                     output::note(&format!("{name}: {note}"));

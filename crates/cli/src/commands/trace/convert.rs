@@ -9,7 +9,7 @@ use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 
 use super::{ROUND, explain, open, thousands};
 use crate::args::{TraceConvert, TraceFormat};
-use crate::places::is_same;
+use crate::places::Places;
 use crate::{Ended, interrupt, output};
 
 /// What writes the events.
@@ -76,19 +76,18 @@ fn format(out: &Path) -> miette::Result<TraceFormat> {
 pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let TraceConvert { from, out, to } = arguments;
     let format = to.map_or_else(|| format(out), Ok)?;
-    if is_same(from, out) {
-        return Err(miette!(help = "give it another name", "{} would be written over itself", out.display()));
-    }
+    // `-` is no file.
+    let file = Some(out.as_path()).filter(|&out| out != Path::new("-"));
+    Places::default().reads([from]).file("OUT", file).check()?;
     let mut events = open(from)?;
     events.begin().map_err(|error| explain(from, &error))?;
     // The writers' word for what the trace does not say.
     let cpus = events.notes().cpus.unwrap_or(0);
     let release = events.notes().release.clone();
     let cannot = || format!("cannot write {}", out.display());
-    let file: Box<dyn Write> = if out == Path::new("-") {
-        Box::new(io::stdout())
-    } else {
-        Box::new(File::create(out).into_diagnostic().wrap_err_with(cannot)?)
+    let file: Box<dyn Write> = match file {
+        Some(out) => Box::new(File::create(out).into_diagnostic().wrap_err_with(cannot)?),
+        None => Box::new(io::stdout()),
     };
     let mut writer = match format {
         TraceFormat::Text => {

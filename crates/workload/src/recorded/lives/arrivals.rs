@@ -13,7 +13,8 @@ pub(super) struct Guess {
 }
 
 impl Lives {
-    /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen idle nor before he himself was woken.
+    /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen idle nor before he
+    /// himself was woken.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         if self.cpus[cpu].current != Current::Idle {
             return;

@@ -23,8 +23,8 @@ struct Said<'a> {
 }
 
 impl Rules {
-    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`, `tgid=`, `tree=`, `cgroup=` with a
-    /// value each, which all have to fit; WHAT is `key=value` once or more.
+    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`, `tgid=`, `tree=`, `cgroup=`
+    /// with a value each, which all have to fit; WHAT is `key=value` once or more.
     ///
     /// # Errors
     /// It is not of that form, a key is not known, or a value is none of its key's.

@@ -1,0 +1,67 @@
+//! `vruntime replay`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Model, Reports};
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The trace, or - for standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) file: PathBuf,
+    /// The kernel it was recorded under (default: what the trace says, or the nearest on offer; 6.18 if it says nothing)
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) recorded_kernel: Option<String>,
+    /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
+    pub(crate) recorded_machine: Option<String>,
+    /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a line of shell
+    /// writes it there (docs/replay.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cgroups: Option<PathBuf>,
+    /// Only replay as recorded, and check that: no what-if
+    #[arg(long, conflicts_with_all = ["kernel", "machine", "map", "beside", "set", "feature"])]
+    pub(crate) as_recorded: bool,
+    /// What if this were the kernel, such as 6.1 or 6.12+NO_RUN_TO_PARITY
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// What if this were the machine, such as "pack:2 core:4", 16 or laptop
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
+    pub(crate) machine: Option<String>,
+    /// What if these tasks were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md; can be repeated
+    #[arg(long, value_name = "RULE|FILE")]
+    pub(crate) map: Vec<String>,
+    /// What if this workload ran beside it (rt-app JSON or a scenario); can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) beside: Vec<PathBuf>,
+    /// How sleeps end: as the trace shows them to (by clocks, sleeps, other tasks), or all when they did
+    #[arg(long, value_name = "HOW", default_value = "inferred")]
+    pub(crate) wakeups: Wakeups,
+    /// Read only so much of the trace, such as 5s
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
+    pub(crate) duration: Option<u64>,
+    #[command(flatten)]
+    pub(crate) model: Model,
+    /// Leave traces of the replay and of the what-if in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Show every task
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
+}
+
+/// How the sleeps of a trace end in its replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wakeups {
+    /// By what seems to have ended them
+    Inferred,
+    /// At the times at which they ended
+    Recorded,
+}

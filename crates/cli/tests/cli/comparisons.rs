@@ -1,0 +1,57 @@
+//! `vruntime compare`.
+
+use std::fs;
+
+use crate::support::*;
+
+#[test]
+fn comparisons_tell_what_differs() {
+    let table = well(&["compare", "groups.toml", "--repeat", "2"]);
+    assert!(table.contains("6.1 ") && table.contains("6.12"), "{table}");
+    assert!(table.contains("stands out"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let machines = json(&["compare", "beat.json", "--machine", "2", "--machine", "pack:2 core:2", "--json"]);
+    assert_eq!(machines["variants"], serde_json::json!(["2", "pack:2 core:2"]));
+    let features =
+        json(&["compare", "groups.toml", "--kernel", "6.12", "--kernel", "6.12+base_slice_ns=9000000", "--json"]);
+    assert_eq!(features["variants"][1], "6.12+base_slice_ns=9000000");
+    let files = json(&["compare", "beat.json", "groups.toml", "--kernel", "6.6", "--machine", "2", "--json"]);
+    assert_eq!(files["variants"], serde_json::json!(["beat", "groups"]));
+}
+
+#[test]
+fn a_comparison_leaves_a_folder_for_each_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    well(&["compare", "groups.toml", "--out", out]);
+    for side in ["6.1", "6.12"] {
+        for file in ["results.json", "trace.perfetto-trace", "trace.txt", "digest"] {
+            assert!(folder.path().join(side).join(file).is_file(), "{side}/{file}");
+        }
+    }
+    assert!(folder.path().join("comparison.json").is_file());
+}
+
+#[test]
+fn files_of_one_name_have_columns_and_folders_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let [before, after] = ["before", "after"].map(|side| {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        let file = folder.path().join(side).join("app.toml");
+        let count = if side == "before" { 3 } else { 4 };
+        let text =
+            format!("machine = \"2\"\n[[task]]\nname = \"a\"\ninstance = {count}\nrun = \"3ms\"\nsleep = \"1ms\"\n");
+        fs::write(&file, text).unwrap();
+        file.display().to_string()
+    });
+    let out = folder.path().join("out");
+    let table =
+        well(&["compare", &before, &after, "--kernel", "6.1", "--duration", "100ms", "--out", out.to_str().unwrap()]);
+    assert!(table.contains("\nafter/app: after/app under Linux 6.1 on 2 CPUs"), "{table}");
+    let head = table.lines().find(|line| line.starts_with("tasks ")).expect("a head");
+    assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["tasks", "before/app", "after/app", "change"]);
+    assert!(table.contains("\na x3 to 4 "), "{table}");
+    assert!(out.join("before_app/digest").is_file() && out.join("after_app/digest").is_file());
+    let both = well(&["compare", &before, &after, "--kernel", "6.1", "--kernel", "6.12", "--duration", "100ms"]);
+    assert!(both.starts_with("before/app, 6.1: before/app under Linux 6.1 on 2 CPUs"), "{both}");
+}

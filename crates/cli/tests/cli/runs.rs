@@ -1,0 +1,246 @@
+//! What a run prints and leaves, and what decides how it is run.
+
+use std::fs;
+
+use assert_cmd::Command;
+
+use crate::support::*;
+
+fn digest(arguments: &[&str], run: usize) -> String {
+    json(arguments)["observed"][run]["digest"].as_str().expect("a digest is text").to_owned()
+}
+
+#[test]
+fn a_run_without_costs_or_jitter_is_what_the_file_says() {
+    let table = well(&["run", "beat.json", "--machine", "2", "--costs", "zero", "--seed", "0", "--kernel", "6.12"]);
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let run = json(&["run", "beat.json", "--machine", "2", "--costs", "zero", "--seed", "0", "--json"]);
+    assert_eq!((&run["name"], &run["kernel"], &run["cpus"]), (&"beat".into(), &"6.12".into(), &2.into()));
+    let tasks = &run["observed"][0]["tasks"];
+    assert_eq!(tasks["beat-0"]["cpu_s"], 0.02);
+    assert_eq!(tasks["beat-1"]["loops"], 10);
+    assert_eq!(tasks["hog"]["cpu_s"], 0.05);
+    assert_eq!(tasks["hog"]["run_delay_s"], 0.0);
+    assert!(tasks["hog"]["wakeup_latency_us"].is_null());
+    assert!(tasks["beat-0"]["wakeup_latency_us"]["p99"].is_number());
+}
+
+#[test]
+fn the_fields_are_those_of_the_recordings() {
+    let recording = fs::read(data("../../../../fidelity/ground-truth/linux-6.12/group-waker.json")).unwrap();
+    let recording: serde_json::Value = serde_json::from_slice(&recording).unwrap();
+    let run = json(&["run", "../../../../fidelity/ground-truth/linux-6.12/group-waker.json", "--json"]);
+    let (ours, theirs) = (&run["observed"][0]["tasks"], &recording["observed"][0]["tasks"]);
+    for (name, task) in theirs.as_object().unwrap() {
+        for (field, value) in task.as_object().unwrap() {
+            let simulated = &ours[name][field];
+            assert_eq!(simulated.is_null(), value.is_null(), "{name} {field}: {simulated} for {value}");
+            for percentile in value.as_object().into_iter().flat_map(|fields| fields.keys()) {
+                assert!(simulated[percentile].is_number(), "{name} {field} {percentile}");
+            }
+        }
+    }
+    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus", "topology", "duration_s"] {
+        assert!(!run[field].is_null(), "{field}");
+    }
+    assert_eq!((&run["hz"], &run["preempt"], &run["autogroup"]), (&250.into(), &"voluntary".into(), &true.into()));
+    assert_eq!(run["emulated"], recording["emulated"]);
+}
+
+#[test]
+fn groups_get_what_they_are_entitled_to() {
+    let run = json(&["run", "groups.toml", "--kernel", "6.12", "--json"]);
+    let groups = &run["observed"][0]["groups"];
+    let got = |group: &str, field: &str| groups[group][field].as_f64().unwrap();
+    assert!((got("gold", "entitled_s") - 0.15).abs() < 1e-6, "{groups}");
+    assert!((got("gold", "cpu_s") - 0.15).abs() < 0.005, "{groups}");
+    assert!((got("iron", "cpu_s") - 0.05).abs() < 0.005, "{groups}");
+}
+
+/// The kernel's files at an instant; looking changes nothing.
+#[test]
+fn the_scheduler_can_be_looked_at() {
+    let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "100ms"];
+    let at = |more: &[&str]| well(&[&run[..], &["--debug-at", "50ms"], more].concat());
+    let text = at(&[]);
+    insta::assert_snapshot!("debug-at", text);
+    insta::assert_snapshot!("debug-at-task", at(&["--task", "gold"]));
+    let version = |kernel: &str| {
+        let text = well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms"]);
+        text.lines().find_map(|line| line.strip_prefix("version ").map(str::to_owned)).unwrap()
+    };
+    assert_eq!(["6.1", "6.6", "6.12", "6.18"].map(version), ["15", "15", "16", "17"]);
+    // The names are the simulated kernel's.
+    for (kernel, has, not) in [
+        (
+            "3.10",
+            "sysctl_sched_latency .min_vruntime .runnable_load_avg tree-key",
+            "avg_vruntime zero_vruntime base_slice",
+        ),
+        (
+            "6.1",
+            "sysctl_sched_idle_min_granularity .MIN_vruntime .min_vruntime .util_est_enqueued tree-key",
+            "slice eligible group-path",
+        ),
+        (
+            "6.6",
+            "base_slice .left_vruntime .min_vruntime .h_nr_running .throttle_count",
+            "left_deadline latency .h_nr_queued",
+        ),
+        (
+            "6.12",
+            ".left_deadline .zero_vruntime .nr_running .h_nr_runnable .h_nr_queued .h_nr_delayed .idle_h_nr_running .throttled",
+            "min_vruntime .h_nr_running util_est_enqueued",
+        ),
+        ("6.18", ".zero_vruntime .h_nr_runnable .h_nr_queued .h_nr_idle .throttled", "min_vruntime .h_nr_running"),
+    ] {
+        let text = well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms"]);
+        assert!(has.split(' ').all(|name| text.contains(name)), "{kernel}: {text}");
+        assert!(not.split(' ').all(|name| !text.contains(name)), "{kernel}: {text}");
+    }
+    let task = |kernel| well(&["run", "groups.toml", "--kernel", kernel, "--debug-at", "50ms", "--task", "gold"]);
+    let stats = "wait_start sleep_start block_start sleep_max block_max wait_max wait_sum wait_count iowait_sum iowait_count \
+                 nr_migrations_cold nr_failed_migrations_affine nr_failed_migrations_running nr_failed_migrations_hot \
+                 nr_forced_migrations nr_wakeups nr_wakeups_sync nr_wakeups_migrate nr_wakeups_local nr_wakeups_remote \
+                 nr_wakeups_affine nr_wakeups_affine_attempts nr_wakeups_passive nr_wakeups_idle";
+    for (kernel, prefix) in [("3.10", "se.statistics."), ("6.1", ""), ("6.18", "")] {
+        let text = task(kernel);
+        let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        let printed: Vec<&str> = names.filter_map(|name| name.strip_prefix(prefix)).collect();
+        let mut wanted = stats.split(' ').peekable();
+        for name in printed {
+            wanted.next_if_eq(&name);
+        }
+        assert_eq!(wanted.next(), None, "{kernel}, in this order: {text}");
+        assert_eq!(text.contains("sum_block_runtime"), kernel != "3.10");
+    }
+    let task = task("6.1");
+    assert!(task.contains("se.avg.util_est.ewma") && !task.contains("se.slice"), "{task}");
+    let late = fails(&[&run[..], &["--debug-at", "2s"]].concat());
+    assert!(late.contains("the run ended at 0.1 s, before --debug-at 2s") && late.contains("--duration"), "{late}");
+    let unknown = fails(&[&run[..], &["--debug-at", "50ms", "--task", "silver"]].concat());
+    assert!(unknown.contains("no task `silver`") && unknown.contains("gold, iron"), "{unknown}");
+}
+
+#[test]
+fn repeats_in_parallel_are_the_runs_alone() {
+    let arguments = ["run", "beat.json", "--machine", "2", "--json"];
+    let together: Vec<&str> = arguments.iter().copied().chain(["--seed", "5", "--repeat", "4"]).collect();
+    let all = json(&together);
+    let mut seen = Vec::new();
+    for index in 0..4 {
+        let seed = (5 + index).to_string();
+        let alone: Vec<&str> = arguments.iter().copied().chain(["--seed", seed.as_str()]).collect();
+        assert_eq!(all["observed"][index]["digest"], digest(&alone, 0), "seed {seed}");
+        seen.push(digest(&alone, 0));
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "another seed is another run");
+}
+
+#[test]
+fn out_leaves_results_traces_and_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let printed = well(&["run", "beat.json", "--machine", "2", "--repeat", "2", "--out", out]);
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(!read("trace.perfetto-trace").is_empty());
+    let trace = text(&read("trace.txt"));
+    assert!(trace.starts_with("cpus=2\n") && trace.contains("sched_switch"), "{trace:.200}");
+    let digests = text(&read("digest"));
+    assert_eq!(digests.lines().count(), 2);
+    assert!(digests.lines().all(|line| printed.contains(line)), "{digests} in {printed}");
+    let results: serde_json::Value = serde_json::from_slice(&read("results.json")).unwrap();
+    assert_eq!(results["observed"].as_array().map(Vec::len), Some(2));
+    // Observing a run does not change it.
+    assert_eq!(results["observed"][0]["digest"], digest(&["run", "beat.json", "--machine", "2", "--json"], 0));
+}
+
+#[test]
+fn standard_input_is_read_for_a_dash() {
+    let mut command = Command::cargo_bin("vruntime").unwrap();
+    let input = fs::read(data("beat.json")).unwrap();
+    let output = command.args(["run", "-", "--machine", "2", "--json"]).write_stdin(input).output().unwrap();
+    let piped: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(piped["name"], "stdin");
+    assert_eq!(piped["observed"][0]["digest"], digest(&["run", "beat.json", "--machine", "2", "--json"], 0));
+}
+
+#[test]
+fn autogroups_of_a_file_can_be_switched_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sessions.toml");
+    let text = "autogroup = true\nmachine = \"1\"\nduration = \"50ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let autogroup = |more: &[&str]| json(&[&["run", &file, "--json"], more].concat())["autogroup"].clone();
+    assert_eq!(autogroup(&[]), true);
+    assert_eq!(autogroup(&["--no-autogroup"]), false);
+    assert!(fails(&["run", &file, "--autogroup", "--no-autogroup"]).contains("cannot be used with"));
+}
+
+#[test]
+fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = folder.path().join("logs");
+    let path = logs.to_str().unwrap();
+    let exact = ["--machine", "1", "--costs", "zero", "--seed", "0", "--rtapp-log", path];
+    well(&[&["run", "logged.json"], exact.as_slice()].concat());
+    let mut names: Vec<String> =
+        fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["run-child-2.log", "run-late-1.log", "run-timer-0.log"]);
+    let log = |name: &str| fs::read_to_string(logs.join(name)).unwrap();
+    insta::assert_snapshot!(
+        "rtapp-logs",
+        [log("run-timer-0.log"), log("run-late-1.log"), log("run-child-2.log")].concat()
+    );
+    let file = logs.join("run-timer-0.log");
+    let message = fails(&["run", "logged.json", "--rtapp-log", file.to_str().unwrap()]);
+    assert!(message.contains("cannot write in") && message.contains("--rtapp-log"), "{message}");
+}
+
+#[test]
+fn a_virtual_machine_is_told_with_its_host() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = |name: &str, host: &str| {
+        let text = format!(
+            "duration = \"10ms\"\n[machine]\ntopology = \"2\"\n{host}\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n"
+        );
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder"))
+            .and_then(|()| fs::write(&path, text))
+            .expect("it can be written");
+        path.display().to_string()
+    };
+    let (alone, crowded) = (file("alone/vm.toml", ""), file("crowded/vm.toml", "host_cpus = 1"));
+    assert!(well(&["run", &crowded]).starts_with("vm under Linux 6.12 on 2 CPUs on a host of 1 CPU\n"));
+    assert!(well(&["run", &alone]).starts_with("vm under Linux 6.12 on 2 CPUs\n"));
+    assert_eq!(json(&["run", &crowded, "--json"])["host_cpus"], 1);
+    assert!(json(&["run", &alone, "--json"])["host_cpus"].is_null());
+    let compared = well(&["compare", &alone, &crowded]);
+    assert!(compared.starts_with("alone/vm, no host: alone/vm under Linux 6.12 on 2 CPUs, "), "{compared}");
+    let crowded = "\ncrowded/vm, a host of 1 CPU: crowded/vm under Linux 6.12 on 2 CPUs on a host of 1 CPU, ";
+    assert!(compared.contains(crowded), "{compared}");
+}
+
+#[test]
+fn whether_tasks_are_there_before_is_told_and_can_be_chosen() {
+    let recording = "../../../../fidelity/ground-truth/linux-6.12/group-waker.json";
+    let run = |more: &[&str]| json(&[&["run", recording, "--json", "--duration", "100ms"][..], more].concat());
+    let (gated, forked) = (run(&[]), run(&["--no-gate"]));
+    assert_eq!((&gated["gate"], &forked["gate"]), (&true.into(), &false.into()));
+    assert_ne!(gated["observed"][0]["digest"], forked["observed"][0]["digest"]);
+    assert_eq!(json(&["run", "beat.json", "--machine", "2", "--json"])["gate"], false);
+    assert_eq!(json(&["run", "beat.json", "--machine", "2", "--json", "--gate"])["gate"], true);
+    assert!(text(&vruntime(&["run", "beat.json", "--gate", "--no-gate"]).stderr).contains("cannot be used with"));
+}
+
+#[test]
+fn the_kernels_files_can_be_read_in_the_last_nanosecond() {
+    let text = well(&["run", "beat.json", "--duration", "100ms", "--debug-at", "99999999ns"]);
+    assert!(text.starts_with("Sched Debug Version"), "{text}");
+    let late = fails(&["run", "beat.json", "--duration", "100ms", "--debug-at", "100ms"]);
+    assert!(late.contains("--debug-at"), "{late}");
+}
