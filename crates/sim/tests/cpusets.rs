@@ -293,3 +293,36 @@ proptest! {
         prop_assert_eq!(sinks.1.value(), again.value());
     }
 }
+
+/// How often a CPU balances goes by how many CPUs its cache has, whoever may use them (`sd_init`): three hogs of a partition of two of 64
+/// CPUs change places far more seldom than those of a machine of two.
+#[test]
+fn a_partition_balances_as_seldom_as_the_whole_cache() {
+    let moves = |cpus: &str, partition: &[u32]| {
+        let groups = match partition {
+            [] => vec![],
+            cpus => vec![group("/p", 0, cpus, Partition::Root)],
+        };
+        let tasks = (0..3).map(|number| hog(&format!("h{number}"), groups.len())).collect();
+        let mut log = Log::default();
+        simulate(&grouped(tasks, groups, vec![]), &machine("6.12", cpus, 6000), &mut log).unwrap();
+        log.pick(|_, event| matches!(event, Event::Migrate { .. }).then_some(())).len()
+    };
+    let (alone, part) = (moves("2", &[]), moves("64", &[0, 1]));
+    assert!(alone > 40 && part < alone / 4, "{alone} on a machine of its own, {part} in a partition");
+}
+
+/// How uneven nodes may be filled goes by what the partition has of them.
+#[test]
+fn a_partition_fills_its_nodes_evenly() {
+    let tasks = (0..4).map(|number| hog(&format!("h{number}"), 1)).collect();
+    let cpus = [0, 1, 2, 3, 32, 33, 34, 35];
+    let workload = grouped(tasks, vec![group("/p", 0, &cpus, Partition::Root)], vec![]);
+    let mut log = Log::default();
+    simulate(&workload, &machine("6.12", "pack:2 numa:1 core:32", 20), &mut log).unwrap();
+    let nodes = log.pick(|_, event| match event {
+        Event::WakeupNew { target, .. } => Some(target.0 / 32),
+        _ => None,
+    });
+    assert_eq!(nodes.iter().filter(|&&node| node == 1).count(), 2, "{nodes:?}");
+}

@@ -56,3 +56,35 @@ fn a_core_with_one_thread_in_use_is_left_alone() {
         assert_eq!(pushed(kernel, &[2, 1, 1], vec![freed("a", &[0]), freed("b", &[2])]), [], "{kernel}");
     }
 }
+
+/// A task that is too big for its CPU is no better off on a big one whose other thread is busy: it stays, in 6.1 as in 6.12.
+#[test]
+fn a_misfit_task_does_not_move_beside_a_busy_thread() {
+    let place = |cpu: u32| CpuPlace {
+        core: cpu / 2,
+        cluster: cpu / 2,
+        llc: 0,
+        package: 0,
+        node: 0,
+        capacity: if cpu < 4 { 1024 } else { 512 },
+    };
+    for kernel in ["6.1", "6.6", "6.12"] {
+        let mut config = Config { duration: Some(1000 * MS), ..exact(kernel, "core:8") };
+        config.machine.topology = Topology::new((0..8).map(place).collect(), None).unwrap();
+        let pinned =
+            |name: &str, cpu| pinned(task(name, vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]), &[cpu]);
+        let mut held = phase(vec![Op::Run { work: 20 * MS }], Repeat::Times(1));
+        held.settings.cpus = Some(vec![4]);
+        let mut free = phase(vec![Op::Run { work: MS }], Repeat::Forever);
+        free.settings.cpus = Some((0..8).collect());
+        let tasks = vec![pinned("a", 0), pinned("b", 2), task("misfit", vec![held, free])];
+        let mut log = Log::default();
+        simulate(&workload(tasks), &config, &mut log).unwrap();
+        let misfit = log.of("misfit");
+        let moves = log.pick(|_, event| match event {
+            Event::Migrate { task, to, .. } if task == misfit => Some(to.0),
+            _ => None,
+        });
+        assert!(moves.iter().all(|to| *to >= 4), "{kernel}: {moves:?}");
+    }
+}

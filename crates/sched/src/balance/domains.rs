@@ -8,6 +8,9 @@ use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+mod numbers;
+
+use self::numbers::Numbers;
 use super::roots::{Root, Roots};
 use super::{Balancer, LlcShared, sums};
 use crate::cpumask::CpuMask;
@@ -211,52 +214,13 @@ pub(crate) struct Domain {
     pub(crate) far: bool,
     /// Up to so many tasks in a group, a difference of two between NUMA nodes is left alone (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
+    /// How many CPUs of its level are online there but in other root domains, or isolated.
+    pub(crate) cut_off: u32,
 }
 
 /// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer moves tasks there
 /// (`node_reclaim_distance`; it is 32 on AMD's machines since 5.4, which are not told from others here).
 const RECLAIM_DISTANCE: u32 = 30;
-
-/// The numbers of a level.
-#[derive(Clone, Copy)]
-struct Numbers {
-    level: Level,
-    imbalance_pct: u64,
-    cache_nice_tries: u32,
-    /// Shortest and longest, nanoseconds.
-    interval: (u64, u64),
-    busy_factor: u64,
-}
-
-impl Numbers {
-    fn of(balancer: Balancer, level: Level, weight: u64) -> Self {
-        let cache_nice_tries = match level {
-            Level::Smt => 0,
-            Level::Cluster | Level::Mc | Level::Pkg => 1,
-            Level::Numa(_) => 2,
-        };
-        // Since 3.16 all levels are made alike; before, those within a node had numbers of their own (asm/topology.h).
-        let own = matches!(balancer, Balancer::V3_10 | Balancer::V3_12);
-        let imbalance_pct = match level {
-            Level::Smt => 110,
-            Level::Cluster | Level::Mc if !own => 117,
-            _ if balancer.is_by_load() => 125,
-            _ => 117,
-        };
-        let interval = match level {
-            Level::Smt if own => (MS, 2 * MS),
-            Level::Cluster | Level::Mc | Level::Pkg if own => (MS, 4 * MS),
-            _ => (weight * MS, 2 * weight * MS),
-        };
-        let busy_factor = match level {
-            _ if !balancer.is_by_load() => 16,
-            Level::Numa(_) => 32,
-            _ if own => 64,
-            _ => 32,
-        };
-        Self { level, imbalance_pct, cache_nice_tries, interval, busy_factor }
-    }
-}
 
 /// Every domain of the machine, and each CPU's own from the lowest up.
 #[derive(Debug)]
@@ -277,8 +241,6 @@ pub struct Domains {
     smt: bool,
     asym: bool,
 }
-
-const MS: u64 = 1_000_000;
 
 /// The span of a CPU at a level.
 type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
@@ -303,6 +265,7 @@ impl Domains {
         lost: bool,
     ) -> Self {
         let whole = roots.is_whole();
+        let online: CpuMask = roots.iter().filter(|&(_, root)| root != Root::Offline).map(|(cpu, _)| cpu).collect();
         // Of a span what is in the CPU's own root domain.
         let within =
             |cpu: CpuId, span: CpuMask| -> CpuMask { if whole { span } else { span.and(&roots.balanced_with(cpu)) } };
@@ -356,8 +319,11 @@ impl Domains {
                 let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, &all, child);
                 let own = child(cpu).filter(|_| overlaps && !features.has(Feature::OldNumaGroups));
                 let id = *known.entry((*level, span.clone(), own)).or_insert_with(|| {
-                    let numbers = Numbers::of(balancer, *level, span.count() as u64);
+                    // `sd_init` counts what the level has, before the root domain cuts it.
+                    let weight = if whole { span.count() } else { span_of(cpu).and(&online).count() };
+                    let numbers = Numbers::of(balancer, *level, weight as u64);
                     let mut domain = domain(topology, numbers, &span, cpu, &chains, &all, capacities[&roots.of(cpu)]);
+                    domain.cut_off = weight as u32 - domain.weight;
                     if overlaps {
                         domain.groups = overlapping(topology, &span, cpu, &all, child);
                         for group in &mut domain.groups {
@@ -379,7 +345,7 @@ impl Domains {
             }
         }
 
-        tolerate(topology, &mut all, &chains);
+        tolerate(topology, &roots, &mut all, &chains);
         // To the scheduler, CPUs of different root domains share nothing, and one that is offline or isolated shares with nobody.
         let llc_ids: Vec<(u32, Root, Option<CpuId>)> = roots
             .iter()
@@ -616,6 +582,7 @@ fn domain(
         serialize: matches!(numbers.level, Level::Numa(_)),
         far: matches!(numbers.level, Level::Numa(index) if topology.distances()[index as usize] > RECLAIM_DISTANCE),
         imb_numa_nr: 0,
+        cut_off: 0,
     }
 }
 
@@ -663,12 +630,15 @@ fn overlapping(
 
 /// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else as
 /// many tasks as it has caches; in proportion at the levels above the first of several nodes.
-fn tolerate(topology: &Topology, all: &mut [Domain], chains: &[Vec<u32>]) {
+fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
     for (cpu, chain) in chains.iter().enumerate() {
         let place = topology.place(CpuId(cpu as u32));
         let numa = |id: &&u32| matches!(all[**id as usize].level, Level::Numa(_));
         let Some(lowest) = chain.iter().find(numa).map(|&id| all[id as usize].weight) else { continue };
-        let count = |same: fn(&CpuPlace) -> u32| topology.cpus().iter().filter(|it| same(it) == same(place)).count();
+        // Of the same root domain: what is not there is not filled.
+        let near =
+            || topology.cpus().iter().zip(roots.iter()).filter(|(_, (_, root))| *root == roots.of(CpuId(cpu as u32)));
+        let count = |same: fn(&CpuPlace) -> u32| near().filter(|(it, _)| same(it) == same(place)).count();
         let (node, llc) = (count(|place| place.node), count(|place| place.llc));
         let caches = node / llc.max(1);
         let allowed = if caches <= 1 { node / 8 } else { caches }.max(1) as u32;

@@ -216,10 +216,11 @@ impl DomainState {
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
     // A machine that has been idle for a while, as before every recording, has found nothing to do so often that its intervals are the
     // longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms, times 16,
-    // less a tick), not 28. Of older balancers nobody has watched it.
-    let idled = shared.config.balancer >= Balancer::V6_1;
+    // less a tick), not 28. Of older balancers nobody has watched it. Domains that are built anew later begin anew (`sd_init`).
+    let begins = now == 0;
+    let idled = begins && shared.config.balancer >= Balancer::V6_1;
     let jiffies = shared.config.balancer.time(shared, now);
-    let ratio = shared.config.newidle_ratio;
+    let ratio = if begins { shared.config.newidle_ratio } else { HALF };
     let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
     let mut states: Vec<DomainState> =
         shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now, jiffies, ratio)).collect();
@@ -245,6 +246,9 @@ pub(crate) struct RqBalance {
     pub(crate) has_blocked: bool,
     dice: u64,
 }
+
+/// Every second time, of 1024.
+const HALF: u32 = 512;
 
 /// Before any was measured.
 const MIGRATION_COST_NS: u64 = 500_000;

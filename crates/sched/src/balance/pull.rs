@@ -482,10 +482,13 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
                 || this.capacity() < shared.root_max_capacity(cpu)
                 || is_reduced(this, domain.imbalance_pct));
     }
-    // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick): another cache, or a core with fewer busy threads,
-    // could take some.
+    // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick, and begins with all of the cache, so that
+    // those of other root domains count for good): another cache, or a core with fewer busy threads, could take some.
     let llc = shared.domains.llc_domain(cpu);
-    llc.is_some_and(|llc| llc.span.iter().filter(|&cpu| !shared.nohz.contains(cpu)).count() > 1)
+    llc.is_some_and(|llc| {
+        let busy = llc.span.iter().filter(|&cpu| !shared.nohz.contains(cpu)).count();
+        busy + llc.cut_off as usize > 1
+    })
 }
 
 /// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).

@@ -131,6 +131,8 @@ impl<'a> GroupStats<'a> {
         match self.kind {
             GroupType::Overloaded => self.avg_load > busiest.avg_load,
             GroupType::Imbalanced => false,
+            // Up to 6.1 the last of those that are alike.
+            GroupType::Misfit if balancer <= Balancer::V6_1 => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
             // Up to 6.1 the first of such groups, since then the last, or the first that is a core of several CPUs.
@@ -232,17 +234,17 @@ impl DomainStats<'_> {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = found.group.capacity_range(shared);
         match found.kind {
-            // This CPU is no bigger, or has enough to do, or (seen in 6.12) shares its core with somebody.
+            // This CPU is no bigger, or has enough to do, or shares its core with somebody (in 6.1.192 and 6.12.117; taken to be so in 6.6).
             GroupType::Misfit => {
                 !capacity_greater(own, most)
                     || self.local.kind != GroupType::HasSpare
-                    || (shared.config.balancer >= Balancer::V6_12 && !siblings_are_idle(shared, cpu))
+                    || (shared.config.balancer >= Balancer::V6_1 && !siblings_are_idle(shared, cpu))
             }
-            // Tasks do not compete there, and here they would be slower. That is asked of groups that compare with the
-            // busiest so far, which at first is one with room.
+            // Tasks do not compete there, and here they would be slower. Before 6.1 that is asked only of groups that compare with
+            // the busiest so far, which at first is one with room.
             GroupType::HasSpare | GroupType::FullyBusy => {
                 let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |busiest| busiest.kind);
-                found.kind == so_far && capacity_greater(least, own)
+                (shared.config.balancer >= Balancer::V6_1 || found.kind == so_far) && capacity_greater(least, own)
             }
             GroupType::SmtBalance | GroupType::Imbalanced | GroupType::Overloaded => false,
         }

@@ -1,0 +1,48 @@
+//! The numbers of a domain that its level and the kernel decide (`sd_init`).
+
+use super::Level;
+use crate::balance::Balancer;
+
+const MS: u64 = 1_000_000;
+
+/// The numbers of a level.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    pub(super) level: Level,
+    pub(super) imbalance_pct: u64,
+    pub(super) cache_nice_tries: u32,
+    /// Shortest and longest, nanoseconds.
+    pub(super) interval: (u64, u64),
+    pub(super) busy_factor: u64,
+}
+
+impl Numbers {
+    /// `weight`: how many CPUs the level has there, in whatever root domain.
+    pub(super) fn of(balancer: Balancer, level: Level, weight: u64) -> Self {
+        let cache_nice_tries = match level {
+            Level::Smt => 0,
+            Level::Cluster | Level::Mc | Level::Pkg => 1,
+            Level::Numa(_) => 2,
+        };
+        // Since 3.16 all levels are made alike; before, those within a node had numbers of their own (asm/topology.h).
+        let own = matches!(balancer, Balancer::V3_10 | Balancer::V3_12);
+        let imbalance_pct = match level {
+            Level::Smt => 110,
+            Level::Cluster | Level::Mc if !own => 117,
+            _ if balancer.is_by_load() => 125,
+            _ => 117,
+        };
+        let interval = match level {
+            Level::Smt if own => (MS, 2 * MS),
+            Level::Cluster | Level::Mc | Level::Pkg if own => (MS, 4 * MS),
+            _ => (weight * MS, 2 * weight * MS),
+        };
+        let busy_factor = match level {
+            _ if !balancer.is_by_load() => 16,
+            Level::Numa(_) => 32,
+            _ if own => 64,
+            _ => 32,
+        };
+        Self { level, imbalance_pct, cache_nice_tries, interval, busy_factor }
+    }
+}
