@@ -7,8 +7,10 @@
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::quiet::Buddy;
 use super::{Discipline, FairCpu, FairShared};
+use crate::balance::Balancer;
 use crate::features::Feature;
 use crate::policy::{Dequeue, Enqueue};
+use crate::task::TaskState;
 use crate::tunables::Tunables;
 use crate::weight;
 
@@ -323,11 +325,37 @@ impl Discipline for CfsOrder {
 
     fn migrate<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
         // A sleeper's vruntime is absolute: it becomes relative to the queue it leaves.
-        let entity = &rq.class.entities[Se::task(task)];
-        if entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == crate::task::TaskState::Sleeping {
-            let zero = rq.class.groups[entity.parent].cfs.zero;
-            let entity = &mut rq.class.entities[Se::task(task)];
+        if is_asleep(rq, task) {
+            let zero = zero_of(rq, task);
+            let entity = rq.se_mut(Se::task(task));
             entity.vruntime = entity.vruntime.wrapping_sub(zero);
         }
     }
+
+    fn leave_group<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
+        // It is not to have the sleep twice, here and where it comes to be queued (since 4.4; here: 6.1).
+        if is_asleep(rq, task) && shared.config.balancer >= Balancer::V6_1 {
+            Self::place(rq, shared, Se::task(task), Enqueue::Wakeup);
+        }
+        Self::migrate(rq, task);
+    }
+
+    fn join_group<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
+        if is_asleep(rq, task) {
+            let zero = zero_of(rq, task);
+            let entity = rq.se_mut(Se::task(task));
+            entity.vruntime = entity.vruntime.wrapping_add(zero);
+        }
+    }
+}
+
+/// Whether a task sleeps here, so that its vruntime is that of a queue it is not on.
+fn is_asleep<T: Tunables>(rq: &FairCpu<CfsOrder, T>, task: u32) -> bool {
+    let entity = rq.se(Se::task(task));
+    entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == TaskState::Sleeping
+}
+
+/// The origin of the queue a task belongs to.
+fn zero_of<T: Tunables>(rq: &FairCpu<CfsOrder, T>, task: u32) -> u64 {
+    rq.class.groups[rq.se(Se::task(task)).parent].cfs.zero
 }

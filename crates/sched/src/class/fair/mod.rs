@@ -154,6 +154,14 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     /// A sleeping task leaves for another CPU.
     #[doc(hidden)]
     fn migrate<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
+
+    /// A task that is off its queue leaves its group for another one.
+    #[doc(hidden)]
+    fn leave_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
+
+    /// It has joined that.
+    #[doc(hidden)]
+    fn join_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
 }
 
 /// Publishes what is on a CPU, which is as loaded as that.
@@ -346,17 +354,21 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
+    /// `task_change_group_fair`: what a task has used leaves its old group and joins the new one at once, and decays there while it sleeps. One that is
+    /// new, or in a higher class, has nothing to take along.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);
-        if rq.se(se).avg.last_update != 0 {
-            let old = rq.se(se).parent;
-            rq.update_load_avg(shared, se, Attach::Leave);
-            rq.propagate_up(shared, old);
+        if rq.se(se).avg.last_update == 0 {
+            join_group(rq, shared, task);
+            return;
         }
-        D::migrate(rq, task);
-        rq.class.entities[Se::task(task)].avg.last_update = 0;
+        D::leave_group(rq, shared, task);
+        rq.change_averages(shared, se, Attach::Leave);
+        rq.se_mut(se).avg.last_update = 0;
         join_group(rq, shared, task);
+        rq.change_averages(shared, se, Attach::Join);
+        D::join_group(rq, task);
     }
 
     fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
