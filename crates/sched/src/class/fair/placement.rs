@@ -376,7 +376,7 @@ struct Runs {
 }
 
 /// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do not count, but for the size of the
-/// group. `misfit`: it is too big for all of them.
+/// group. `misfit`: it is too big for all of those on which it may.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -466,7 +466,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
         let misfit = |group: &SchedGroup| {
-            domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu))
+            let fits = |&cpu: &CpuId| task.allowed(cpu) && rq.task_fits_cpu(shared, index, cpu);
+            domain.asym_capacity && !group.cpus.iter().any(fits)
         };
         let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, misfit(group), &task.affinity, without);
         // The ring of groups begins with the one it is in.
