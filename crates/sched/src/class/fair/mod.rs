@@ -147,7 +147,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64);
 
-    /// The first place of a forked task, relative to its queue.
+    /// The first place of a task that is forked here, relative to its queue, whichever that will be.
     #[doc(hidden)]
     fn fork<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
 
@@ -210,7 +210,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.catch_up_around(shared, task);
         if why == Enqueue::New {
             rq.init_task_avg(shared, task);
-            D::fork(rq, shared, task);
         }
         rq.enqueue_task(shared, task, why);
         if let Some(energy) = shared.energy()
@@ -218,6 +217,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         {
             energy_aware::look_at_utilisation(rq, shared, energy);
         }
+    }
+
+    fn forked(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        D::fork(rq, shared, task);
     }
 
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
