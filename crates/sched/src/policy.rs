@@ -135,6 +135,9 @@ pub trait Policy: Sized + Debug + 'static {
     /// Brings the running task's accounts up to the run queue's clock.
     fn update_curr(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
+    /// A new task, which lies on `rq`, is forked there: by the task that runs, if one does. It is queued, perhaps elsewhere, with [`Enqueue::New`].
+    fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+
     /// Chooses a CPU for a task that wakes from code on `on`. The task lies on `rq`, where it slept (for a fork: where its
     /// parent runs). The core makes sure the answer is allowed. By default: stay, unless another allowed CPU is less loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {

@@ -241,3 +241,14 @@ fn an_estimate_does_not_fall_for_waiting() {
         assert!(after < before, "{kernel} alone: {before}, then {after}");
     }
 }
+
+/// A new task that needs a big CPU is not kept beside one on which it may not run: only those that are allowed are asked whether it fits.
+#[test]
+fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
+    for kernel in KERNELS {
+        let mut big = pinned(once("big", vec![run(1000)]), &[0, 3]);
+        big.settings.util_min = Some(800);
+        let log = log(vec![big], kernel, "l3:2 core:2(capacity=446,1024,446,1024)", 10);
+        assert_eq!(spans(&log, "big")[0].2, 3, "{kernel}");
+    }
+}

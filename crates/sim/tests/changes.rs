@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use support::*;
 use vruntime_sched::event::Event;
 use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::task::SchedPolicy;
 use vruntime_sim::{Config, Error};
 use vruntime_trace::{Digest, GroupInfo, Sink};
 use vruntime_workload::program::*;
@@ -386,5 +387,19 @@ proptest! {
         let mut again = Digest::default();
         let _ = simulate(&workload, &config, &mut again);
         prop_assert_eq!(sinks.1.value(), again.value());
+    }
+}
+
+/// `sched_setattr` looks at the nice value only where it means something: of SCHED_IDLE, asked for again, nothing is changed.
+#[test]
+fn an_idle_task_that_is_made_idle_keeps_its_nice_value() {
+    let idle = Settings { policy: Some(Policy::Idle), ..Settings::default() };
+    let nice = Changed::Tasks { tasks: vec![0], settings: Settings::default(), nice: Some(5) };
+    let changes = vec![(10 * MS, of_task(0, idle.clone())), (20 * MS, nice), (30 * MS, of_task(0, idle))];
+    for kernel in ["3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let config = Config { duration: Some(1000 * MS), debug_at: Some(40 * MS), ..exact(kernel, "1") };
+        let seen = simulate(&grouped(vec![hog("x", 0)], changes.clone()), &config, &mut Log::default()).unwrap();
+        let task = &seen.debug.unwrap().cpus[0].tasks[0];
+        assert_eq!((task.policy, task.prio), (SchedPolicy::Idle, 125), "{kernel}");
     }
 }

@@ -3,7 +3,8 @@
 mod support;
 
 use support::*;
-use vruntime_sched::debug::{Names, Snapshot, TaskDebug};
+use vruntime_sched::debug::{CfsDebug, Names, Snapshot, TaskDebug};
+use vruntime_sched::ids::GroupId;
 use vruntime_sim::Config;
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
@@ -123,5 +124,53 @@ fn what_is_not_moved_is_counted() {
         let early = kernel.starts_with("2.6");
         assert!(early || sum(|task| task.migrations.running) > 0, "{kernel}: {tasks:?}");
         assert_eq!(sum(|task| task.migrations.affine), 0, "{kernel}");
+    }
+}
+
+/// Tasks in `/a`, beside `/b`, to which the first of them is moved at so many ms.
+fn moved(tasks: Vec<Task>, at: u64) -> Workload {
+    let group = |path: &str| Group { path: path.to_owned(), parent: Some(0), ..Group::default() };
+    let mut all = workload(tasks);
+    all.groups.extend([group("/a"), group("/b")]);
+    all.tasks.iter_mut().for_each(|task| task.settings.group = Some(1));
+    let settings = Settings { group: Some(2), ..Settings::default() };
+    all.changes = vec![Change { at: at * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: None } }];
+    all
+}
+
+fn at_group(snapshot: &Snapshot, group: u32) -> Option<&CfsDebug> {
+    snapshot.cpus[0].cfs.iter().find(|cfs| cfs.group == GroupId(group))
+}
+
+/// A sleeper that is moved to another group takes what it has used along at once (`task_change_group_fair`), and that decays there as it would have where
+/// it was.
+#[test]
+fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
+    let task = || forever("t", None, vec![Op::Run { work: 500 * MS }, Op::Sleep { time: 1000 * MS }]);
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        let moved = moved(vec![task()], 510);
+        let used = |ms: u64, group: u32| at_group(&at(&moved, kernel, ms), group).map_or(0, |cfs| cfs.avg.util_avg);
+        assert!(used(509, 1) > 700 && used(509, 2) == 0, "{kernel}");
+        assert!(used(511, 1) <= 1 && used(511, 2) > 700, "{kernel}: {} {}", used(511, 1), used(511, 2));
+        // Awake since 1500 ms, it has slept for thirty half-lives.
+        let woken = at(&moved, kernel, 1501);
+        assert!(of(&woken, 0).se.unwrap().avg.util_avg < 50, "{kernel}: {:?}", of(&woken, 0));
+    }
+}
+
+/// Under CFS a sleeper's vruntime is one of the group it is in. Of its sleep it takes along what it would have if it woke then, half a latency period (since
+/// 4.4; before, all of it).
+#[test]
+fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
+    let sleeper = forever("t", None, vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 1000 * MS }]);
+    let moved = moved(vec![sleeper, forever("hog", None, vec![Op::Run { work: MS }])], 510);
+    let credit = |kernel: &str| {
+        let snapshot = at(&moved, kernel, 600);
+        let queue = at_group(&snapshot, 2).unwrap();
+        queue.min_vruntime - of(&snapshot, 0).se.unwrap().vruntime
+    };
+    assert_eq!(credit("6.1"), 3 * MS as i64);
+    for kernel in ["3.10", "3.18"] {
+        assert!((470 * MS as i64..500 * MS as i64).contains(&credit(kernel)), "{kernel}: {}", credit(kernel));
     }
 }

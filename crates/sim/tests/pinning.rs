@@ -50,3 +50,37 @@ fn a_task_that_may_not_go_to_the_balancing_cpu_goes_to_its_neighbour() {
         assert_eq!(moves.first().map(|&(from, to, _)| (from, to)), Some((2, 1)), "{kernel}: {moves:?}");
     }
 }
+
+/// Where tasks that sleep from 4 to 10 ms, each on the CPU `slept[index]`, wake when they may run on `cpus` alone from 8 ms on; hogs have the CPUs `busy` from 6 ms.
+fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32]) -> Vec<u32> {
+    let sleeper = |(index, &cpu): (usize, &u32)| {
+        pinned(once(&format!("sleeper{index}"), vec![run(4000), sleep(6000), run(4000)]), &[cpu])
+    };
+    let hog = |&cpu: &u32| starting(pinned(once("hog", vec![run(50_000)]), &[cpu]), 6 * MS);
+    let tasks = slept.iter().enumerate().map(sleeper).chain(busy.iter().map(hog)).collect();
+    let settings = Settings { cpus: Some(cpus.to_vec()), ..Settings::default() };
+    let what = Changed::Tasks { tasks: (0..slept.len()).collect(), settings, nice: None };
+    let workload = Workload { changes: vec![Change { at: 8 * MS, what }], ..workload(tasks) };
+    let mut log = Log::default();
+    simulate(&workload, &Config { duration: Some(12 * MS), ..exact(kernel, machine) }, &mut log).unwrap();
+    log.pick(|_, event| match event {
+        Event::Wakeup { task, target } if task.index() < slept.len() => Some(target.0),
+        _ => None,
+    })
+}
+
+/// An idle CPU on which a task slept is taken without asking whether it still may run there (`select_idle_sibling`), and if it may not it goes to the
+/// first of its node that it may go to (`select_fallback_rq`), whoever is there: several to the same.
+#[test]
+fn a_sleeper_whose_cpus_were_changed_wakes_on_the_first_of_them() {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+        assert_eq!(woken(kernel, "8", &[0, 1, 2, 3], &[], &[4, 5, 6, 7]), [4, 4, 4, 4], "{kernel}");
+        let nodes = "numa:2 pack:1 core:4";
+        assert_eq!(woken(kernel, nodes, &[7], &[5], &[0, 5, 6]), [5], "{kernel}: first of its node");
+        assert_eq!(woken(kernel, nodes, &[7], &[], &[1, 2]), [1], "{kernel}: none of its node");
+    }
+    // If where it slept is busy it looks for an idle one.
+    for kernel in KERNELS {
+        assert_eq!(woken(kernel, "8", &[0], &[0, 4], &[4, 5, 6, 7]), [5], "{kernel}: not idle");
+    }
+}

@@ -146,3 +146,27 @@ fn lag_is_limited_by_the_longest_slice_of_the_queue() {
     // It had waited for 23 ms, half of them owed to it; a tick is 4 ms, and it is owed as much again in the time in which it makes up.
     assert_eq!(until, [40, 56]);
 }
+
+/// Under CFS a new task has to wait for the slice it would have on the CPU that forks it, behind that queue's first, wherever it goes (`task_fork_fair`):
+/// on an idle one that is a whole latency period, 12 ms here, and three hogs have as much each before it has its turn.
+#[test]
+fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {
+    let first = |kernel: &str, here: usize| {
+        let hogs = (0..3 + here).map(|n| pinned(once(&format!("hog{n}"), vec![run(2_000_000)]), &[u32::from(n < 3)]));
+        let child = starting(pinned(once("child", vec![run(1_000)]), &[1]), 500 * MS);
+        let mut log = Log::default();
+        let config = Config { duration: Some(700 * MS), ..exact(kernel, "2") };
+        simulate(&workload(hogs.chain([child]).collect()), &config, &mut log).unwrap();
+        let child = log.of("child");
+        let mine = |at, event| match event {
+            Event::Switch { next: Running::Task(task), .. } if task == child => Some(at - 500 * MS),
+            _ => None,
+        };
+        log.pick(mine)[0] / MS
+    };
+    for kernel in ["3.10", "3.18", "6.1"] {
+        let (idle, busy) = (first(kernel, 0), first(kernel, 3));
+        assert!((28..=48).contains(&idle), "{kernel}: {idle}");
+        assert!(busy <= 20, "{kernel}: {busy}");
+    }
+}

@@ -93,13 +93,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                         let slice = P::slice(rq, shared, index);
                         this.nice == nice && slice.is_none_or(|slice| attr.slice == Some(slice))
                     }
-                    SchedPolicy::Idle => this.nice == nice,
+                    // Its nice value means nothing, and is not looked at.
+                    SchedPolicy::Idle => true,
                     SchedPolicy::Fifo | SchedPolicy::RoundRobin => this.rt_priority == rt_priority,
                     SchedPolicy::Deadline => wanted.is_some() && this.dl.as_ref().map(|se| se.attrs) == wanted,
                 }
         };
         // "Not changing anything": it keeps its place and its request.
-        if let Some(cpu) = rq_of!(self, task).filter(|(rq, index)| changes_nothing(rq, *index)).map(|(rq, _)| rq.cpu) {
+        let unchanged = rq_of!(self, task).filter(|(rq, index)| changes_nothing(rq, *index));
+        if let Some((cpu, nice)) = unchanged.map(|(rq, index)| (rq.cpu, rq.tasks[index].nice)) {
             if !keeps_nice {
                 self.host.event(self.now, cpu, &Event::SetNice { task, nice });
             }

@@ -99,6 +99,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
 
         let kind = rq.tasks[index].kind;
+        if wake.fork && kind == ClassKind::Fair {
+            P::forked(&mut rq, self.shared, index);
+            settle(&mut rq, self.shared, self.host);
+        }
         // One that is new looks from where it was put.
         let from = if wake.fork && !self.shared.same_root(on, prev) { prev } else { on };
         // One with a single CPU to run on is not asked about.

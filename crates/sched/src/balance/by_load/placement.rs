@@ -76,13 +76,14 @@ fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, tar
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
     let idle = |cpu: CpuId| shared.cpu(cpu).is_idle();
-    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
-    if idle(target) && allowed(target) {
+    // Whether it may run on these two nobody asks here: `select_fallback_rq` does.
+    if idle(target) {
         return target;
     }
-    if prev != target && domains.share_cache(prev, target) && idle(prev) && allowed(prev) {
+    if prev != target && domains.share_cache(prev, target) && idle(prev) {
         return prev;
     }
+    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
     for position in (0..domains.of(target).count()).rev() {
         let Some(domain) = domains.at(target, position).filter(|domain| domain.share_llc) else { continue };
         let own = domains.own_group(target, position).unwrap_or(0);

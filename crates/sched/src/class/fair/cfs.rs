@@ -7,8 +7,10 @@
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::quiet::Buddy;
 use super::{Discipline, FairCpu, FairShared};
+use crate::balance::Balancer;
 use crate::features::Feature;
 use crate::policy::{Dequeue, Enqueue};
+use crate::task::TaskState;
 use crate::tunables::Tunables;
 use crate::weight;
 
@@ -42,16 +44,19 @@ fn sched_period<T: Tunables>(shared: &FairShared<CfsOrder, T>, nr: u64) -> u64 {
     if nr > nr_latency { nr * tunables.base_slice_ns() } else { tunables.latency_ns() }
 }
 
-/// The entity's part of the period, wall-clock ns.
+/// The entity's part of the period of its queue, wall-clock ns.
 fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> u64 {
+    slice_of_period(rq, shared, se, rq.se(se).parent)
+}
+
+/// The entity's part of the period of the queue `cfs`, wall-clock ns; what it is a part of is its own queue, and those above.
+fn slice_of_period<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se, cfs: u32) -> u64 {
     let features = shared.config.features;
     let tunables = &shared.config.tunables;
     let first = rq.se(se);
-    let count = if features.has(Feature::AltPeriod) {
-        rq.class.groups[ROOT].cfs.h_nr_queued
-    } else {
-        rq.class.groups[first.parent].cfs.nr_queued
-    };
+    let period_of = if features.has(Feature::AltPeriod) { ROOT } else { cfs };
+    let queue = &rq.class.groups[period_of].cfs;
+    let count = if features.has(Feature::AltPeriod) { queue.h_nr_queued } else { queue.nr_queued };
     let mut slice = sched_period(shared, u64::from(count) + u64::from(!first.on_rq));
     let mut at = se;
     loop {
@@ -63,7 +68,7 @@ fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOr
         at = parent;
     }
     if features.has(Feature::BaseSlice) {
-        let queue = &rq.class.groups[first.parent].cfs;
+        let queue = &rq.class.groups[cfs].cfs;
         let only_idle = queue.nr_queued > 0 && queue.h_nr_queued == queue.h_nr_idle;
         let least =
             if first.idle && !only_idle { tunables.idle_min_granularity_ns() } else { tunables.base_slice_ns() };
@@ -306,28 +311,56 @@ impl Discipline for CfsOrder {
         }
     }
 
+    /// `task_fork_fair`: behind its parent and, with START_DEBIT, a slice behind its parent's queue. An idle task is of the root's, which has nobody then.
     fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
-        let cfs = rq.class.entities[Se::task(task)].parent;
+        rq.catch_up(shared);
+        let cfs = rq.current.map_or(ROOT, |parent| rq.se(Se::task(parent)).parent);
         rq.update_curr(shared, cfs);
         let queue = &rq.class.groups[cfs].cfs;
         let zero = queue.zero;
         let mut vruntime = queue.curr.map_or(zero, |curr| rq.se(curr).vruntime);
         let mut start = zero;
         if shared.config.features.has(Feature::StartDebit) {
-            let slice = sched_slice(rq, shared, Se::task(task));
-            start = start.wrapping_add(weight::to_virtual(slice, rq.class.entities[Se::task(task)].weight));
+            let slice = slice_of_period(rq, shared, Se::task(task), cfs);
+            start = start.wrapping_add(weight::to_virtual(slice, rq.se(Se::task(task)).weight));
         }
         vruntime = later(vruntime, start);
-        rq.class.entities[Se::task(task)].vruntime = vruntime.wrapping_sub(zero);
+        rq.se_mut(Se::task(task)).vruntime = vruntime.wrapping_sub(zero);
     }
 
     fn migrate<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
         // A sleeper's vruntime is absolute: it becomes relative to the queue it leaves.
-        let entity = &rq.class.entities[Se::task(task)];
-        if entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == crate::task::TaskState::Sleeping {
-            let zero = rq.class.groups[entity.parent].cfs.zero;
-            let entity = &mut rq.class.entities[Se::task(task)];
+        if is_asleep(rq, task) {
+            let zero = zero_of(rq, task);
+            let entity = rq.se_mut(Se::task(task));
             entity.vruntime = entity.vruntime.wrapping_sub(zero);
         }
     }
+
+    fn leave_group<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
+        // It is not to have the sleep twice, here and where it comes to be queued (since 4.4; here: 6.1).
+        if is_asleep(rq, task) && shared.config.balancer >= Balancer::V6_1 {
+            Self::place(rq, shared, Se::task(task), Enqueue::Wakeup);
+        }
+        Self::migrate(rq, task);
+    }
+
+    fn join_group<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
+        if is_asleep(rq, task) {
+            let zero = zero_of(rq, task);
+            let entity = rq.se_mut(Se::task(task));
+            entity.vruntime = entity.vruntime.wrapping_add(zero);
+        }
+    }
+}
+
+/// Whether a task sleeps here, so that its vruntime is that of a queue it is not on.
+fn is_asleep<T: Tunables>(rq: &FairCpu<CfsOrder, T>, task: u32) -> bool {
+    let entity = rq.se(Se::task(task));
+    entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == TaskState::Sleeping
+}
+
+/// The origin of the queue a task belongs to.
+fn zero_of<T: Tunables>(rq: &FairCpu<CfsOrder, T>, task: u32) -> u64 {
+    rq.class.groups[rq.se(Se::task(task)).parent].cfs.zero
 }

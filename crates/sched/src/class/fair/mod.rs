@@ -147,13 +147,21 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64);
 
-    /// The first place of a forked task, relative to its queue.
+    /// The first place of a task that is forked here, relative to its queue, whichever that will be.
     #[doc(hidden)]
     fn fork<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
 
     /// A sleeping task leaves for another CPU.
     #[doc(hidden)]
     fn migrate<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
+
+    /// A task that is off its queue leaves its group for another one.
+    #[doc(hidden)]
+    fn leave_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
+
+    /// It has joined that.
+    #[doc(hidden)]
+    fn join_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
 }
 
 /// Publishes what is on a CPU, which is as loaded as that.
@@ -202,7 +210,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.catch_up_around(shared, task);
         if why == Enqueue::New {
             rq.init_task_avg(shared, task);
-            D::fork(rq, shared, task);
         }
         rq.enqueue_task(shared, task, why);
         if let Some(energy) = shared.energy()
@@ -210,6 +217,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         {
             energy_aware::look_at_utilisation(rq, shared, energy);
         }
+    }
+
+    fn forked(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
+        D::fork(rq, shared, task);
     }
 
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
@@ -346,17 +357,21 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
+    /// `task_change_group_fair`: what a task has used leaves its old group and joins the new one at once, and decays there while it sleeps. One that is
+    /// new, or in a higher class, has nothing to take along.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);
-        if rq.se(se).avg.last_update != 0 {
-            let old = rq.se(se).parent;
-            rq.update_load_avg(shared, se, Attach::Leave);
-            rq.propagate_up(shared, old);
+        if rq.se(se).avg.last_update == 0 {
+            join_group(rq, shared, task);
+            return;
         }
-        D::migrate(rq, task);
-        rq.class.entities[Se::task(task)].avg.last_update = 0;
+        D::leave_group(rq, shared, task);
+        rq.change_averages(shared, se, Attach::Leave);
+        rq.se_mut(se).avg.last_update = 0;
         join_group(rq, shared, task);
+        rq.change_averages(shared, se, Attach::Join);
+        D::join_group(rq, task);
     }
 
     fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {

@@ -207,7 +207,8 @@ fn idle_or_sched_idle<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, c
     cpu.is_idle() || cpu.is_sched_idle()
 }
 
-/// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before.
+/// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before. Of the first two nobody asks whether the task
+/// may run there: one whose CPUs were changed while it slept goes where `select_fallback_rq` sends it, as long as where it slept is idle.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -223,19 +224,21 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     }
     let recent = rq.tasks[task].recent_used_cpu;
     let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || rq.task_fits_cpu(shared, task, cpu));
-    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
-    if good(target) && allowed(target) {
+    if good(target) {
         return target;
     }
-    let prev_is_good = prev != target && domains.share_cache(prev, target) && good(prev) && allowed(prev);
+    let prev_is_good = prev != target && domains.share_cache(prev, target) && good(prev);
     // Since 6.7 whoever is in another cluster has to wait until this one has been searched.
     let cluster = domains.cluster(target).filter(|_| shared.config.balancer >= Balancer::V6_12);
     let is_near = |cpu: CpuId| cluster.is_none_or(|cluster| cluster.contains(cpu));
     if prev_is_good && is_near(prev) {
         return prev;
     }
-    let recent_is_good =
-        recent != prev && recent != target && domains.share_cache(recent, target) && good(recent) && allowed(recent);
+    let recent_is_good = recent != prev
+        && recent != target
+        && domains.share_cache(recent, target)
+        && good(recent)
+        && rq.tasks[task].allowed(recent);
     rq.tasks[task].recent_used_cpu = prev;
     if recent_is_good && is_near(recent) {
         return recent;
@@ -373,7 +376,7 @@ struct Runs {
 }
 
 /// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do not count, but for the size of the
-/// group. `misfit`: it is too big for all of them.
+/// group. `misfit`: it is too big for all of those on which it may.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -463,7 +466,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
         let misfit = |group: &SchedGroup| {
-            domain.asym_capacity && !group.cpus.iter().any(|&cpu| rq.task_fits_cpu(shared, index, cpu))
+            let fits = |&cpu: &CpuId| task.allowed(cpu) && rq.task_fits_cpu(shared, index, cpu);
+            domain.asym_capacity && !group.cpus.iter().any(fits)
         };
         let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, misfit(group), &task.affinity, without);
         // The ring of groups begins with the one it is in.

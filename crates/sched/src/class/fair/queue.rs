@@ -595,12 +595,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// After an entity left the averages of a queue out of order: carries that up to the root.
-    pub(crate) fn propagate_up(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
-        let mut cfs = cfs;
-        while cfs != ROOT {
-            self.update_load_avg(shared, Se::group(cfs), Attach::Keep);
+    /// A task that is not queued joins the averages of its queue, or leaves them: carries that up to the root, or to where a limit holds back.
+    pub(crate) fn change_averages(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
+        self.update_load_avg(shared, se, attach);
+        let mut cfs = self.se(se).parent;
+        while cfs != ROOT && !self.is_off(cfs) {
             self.list_leaf(cfs);
+            self.update_load_avg(shared, Se::group(cfs), Attach::Keep);
             cfs = self.class.groups[cfs].parent;
         }
     }
