@@ -106,3 +106,24 @@ fn a_replay_tells_what_was_run() {
     let as_recorded = json(&["replay", &trace, "--json"]);
     assert_eq!(as_recorded["runs"].as_array().map(Vec::len), Some(1));
 }
+
+/// Every table that is printed is a file, that over all seeds, too.
+#[test]
+fn what_is_printed_of_all_seeds_is_left_as_a_table() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("it is text");
+    let run = ["run", "groups.toml", "--duration", "200ms", "--machine", "2", "--tables", out];
+    let alone = well(&run);
+    assert!(!alone.contains("Over all"), "{alone}");
+    let file = folder.path().join("over_seeds.csv");
+    assert!(!file.exists());
+    let printed = well(&[&run[..], &["--repeat", "3"]].concat());
+    let printed = printed.split_once("Over all 3 seeds:").expect("it is there").1;
+    let left = fs::read_to_string(&file).expect("it is left there");
+    assert_eq!(left.lines().next(), Some("class,group,metric,unit,mean,min,max"));
+    let share = left.lines().find(|line| line.starts_with("gold,,CPU %,% of a CPU,")).expect("it has a row");
+    let left: Vec<String> =
+        share.split(',').skip(4).map(|value| format!("{:.2}", value.parse::<f64>().expect("a number"))).collect();
+    let row = printed.lines().find(|line| line.starts_with("gold")).expect("it has a row");
+    assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
+}
