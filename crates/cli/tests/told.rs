@@ -107,6 +107,24 @@ fn a_replay_tells_what_was_run() {
     assert_eq!(as_recorded["runs"].as_array().map(Vec::len), Some(1));
 }
 
+/// A recording has the names of threads, and a scenario those of its tasks: they are the same tasks.
+#[test]
+fn tasks_of_a_recording_are_those_of_the_scenario_that_made_it() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (file, trace) = traced(folder.path(), INSTANCES);
+    let compared = json(&["compare", &trace, &file, "--json"]);
+    let cells = compared["cells"].as_array().expect("an array");
+    let classes: Vec<&str> = cells
+        .iter()
+        .filter(|cell| cell["metric"] == "share")
+        .filter_map(|cell| {
+            assert!(cell["values"].as_array()?.iter().all(|value| value["mean"].as_f64() > Some(0.0)), "{cell}");
+            cell["class"].as_str()
+        })
+        .collect();
+    assert_eq!(classes, ["capped", "its-name-is-too-long-for-a-thread"]);
+}
+
 /// Every table that is printed is a file, that over all seeds, too.
 #[test]
 fn what_is_printed_of_all_seeds_is_left_as_a_table() {

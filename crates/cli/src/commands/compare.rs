@@ -9,7 +9,7 @@ use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::rules::Rules;
 
 use super::replay::cgroups;
-use super::traced::{Checked, Traced, fit, semaphores, snapshots, traced, without_semaphores};
+use super::traced::{Checked, Traced, fit, match_classes, semaphores, snapshots, traced, without_semaphores};
 use super::{LEFT, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
@@ -180,6 +180,7 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
             traces.push(trace);
         }
     }
+    match_classes(&mut inputs);
     Ok(Some((inputs, traces)))
 }
 
