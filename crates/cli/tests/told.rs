@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[path = "support/mod.rs"]
 mod support;
 
-use support::{json, well};
+use support::{json, text, vruntime, well};
 
 /// What a run says of itself: everything but what came of it.
 fn head(run: &Value) -> Value {
@@ -144,4 +144,19 @@ fn what_is_printed_of_all_seeds_is_left_as_a_table() {
         share.split(',').skip(4).map(|value| format!("{:.2}", value.parse::<f64>().expect("a number"))).collect();
     let row = printed.lines().find(|line| line.starts_with("gold")).expect("it has a row");
     assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
+}
+
+/// What was given as a negative number is told as one.
+#[test]
+fn a_negative_tunable_is_told_as_it_was_given() {
+    let how = ["--duration", "20ms", "--set", "sched_rt_runtime_us=-1"];
+    let told = well(&[&["run", "groups.toml"][..], &how].concat());
+    assert!(told.contains("\n  with sched_rt_runtime_us = -1\n"), "{told}");
+    let run = json(&[&["run", "groups.toml", "--json"][..], &how].concat());
+    assert_eq!(run["changes"], json!(["sched_rt_runtime_us = -1"]));
+    let told = well(&[&["compare", "groups.toml", "--machine", "1", "--machine", "2"][..], &how].concat());
+    assert!(told.contains(", with sched_rt_runtime_us = -1\n"), "{told}");
+    let twice = [&["run", "groups.toml"][..], &how, &["--set", "sched_rt_runtime_us=900000"]].concat();
+    let note = text(&vruntime(&twice).stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(note.contains("--set sched_rt_runtime_us=-1 has no effect"), "{note}");
 }
