@@ -91,7 +91,7 @@ fn what_is_not_measured_is_no_zero() {
     }
     null(group, &["entitled_s", "cpu.pressure"]);
     null(&group["cpu.stat"], &["user_usec", "system_usec"]);
-    assert!(group["cpu.stat"]["usage_usec"].as_u64() > Some(0) && group["nr_throttled"].as_u64() > Some(0), "{group}");
+    assert!(group["cpu.stat"]["usage_usec"].as_u64() > Some(0) && group["nr_throttled"].is_u64(), "{group}");
     assert!(group["run_delay_s"].is_f64(), "{group}");
     null(&observed["groups"]["/"], &["run_delay_s"]);
 }
