@@ -53,8 +53,12 @@ impl Places {
         self
     }
 
-    /// Whether all of it can be written.
+    /// Whether all of it can be written, and what is read be read.
     pub(crate) fn check(&self) -> miette::Result<()> {
+        if self.inputs.iter().filter(|input| *input == Path::new("-")).count() > 1 {
+            let help = "`-` can be given once: leave what comes there in a file, and name that";
+            return Err(miette!(help = help, "standard input can be read only once"));
+        }
         self.folders.iter().try_for_each(folder)?;
         self.apart()?;
         self.files.iter().try_for_each(|named| {

@@ -14,6 +14,7 @@ use vruntime_workload::program::Workload;
 
 use crate::args::Model;
 use crate::input::Input;
+use crate::rules::written;
 use crate::{input, machine, output};
 
 pub(crate) use vruntime_sim::plan::{Plan, series};
@@ -132,7 +133,7 @@ fn tell(notes: &[Note]) {
 fn option(given: &Given) -> String {
     match given {
         Given::Feature(name) => format!("--feature {name}"),
-        Given::Setting(name, value) => format!("--set {name}={value}"),
+        Given::Setting(name, value) => format!("--set {name}={}", written(name, *value)),
         Given::PartOf { part, kernel } => format!("+{part} of --kernel {kernel}"),
         given => given.to_string(),
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use vruntime_sched::kernels::negative;
 use vruntime_sim::Error;
 use vruntime_workload::program::{Group, Workload};
 use vruntime_workload::recorded::rules::Rules;
@@ -28,9 +29,16 @@ pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
 
 /// What the command line makes different, a line each: the rules, and what it sets of the kernel.
 pub(crate) fn changes(rules: &Rules, model: &Model) -> Vec<String> {
-    let settings = model.set.iter().map(|(name, value)| format!("{name} = {value}"));
+    let settings = model.set.iter().map(|(name, value)| format!("{name} = {}", written(name, *value)));
     let features = model.feature.iter().map(|name| format!("feature {name}"));
     rules.texts().map(str::to_owned).chain(settings).chain(features).collect()
+}
+
+/// The value of a tunable as people write it: negative where it stands for such a number.
+pub(crate) fn written(name: &str, value: u64) -> String {
+    let signed = value.cast_signed();
+    let is_negative = signed < 0 && negative(name, signed) == Some(value);
+    if is_negative { signed.to_string() } else { value.to_string() }
 }
 
 /// Tells of groups that rules give something, and that nobody is in.

@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
+use assert_cmd::Command;
 use support::*;
 
 /// What a command says of input it cannot use that comes from a file without line breaks.
@@ -542,4 +543,19 @@ fn a_limit_above_the_machine_is_told() {
     for at_most in ["\"4\"", "\"500m\"", "[50000, 100000]"] {
         assert!(!told(at_most).contains("limits nothing"), "{at_most}");
     }
+}
+
+/// What has come from standard input once is not there again.
+#[test]
+fn standard_input_is_read_once() {
+    for arguments in [&["compare", "-", "-"][..], &["replay", "-", "--beside", "-"], &["diff", "-", "-"]] {
+        let told = on_one_line(&fails(arguments));
+        assert!(told.contains("standard input can be read only once"), "{arguments:?}: {told}");
+        assert!(told.contains("help: `-` can be given once"), "{arguments:?}: {told}");
+    }
+    // Two kernels are two runs of one file.
+    let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
+    let arguments = ["compare", "-", "--kernel", "6.1", "--kernel", "6.12", "--duration", "10ms"];
+    let workload = fs::read(data("beat.json")).expect("it is there");
+    command.args(arguments).write_stdin(workload).assert().success();
 }

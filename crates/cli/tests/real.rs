@@ -51,6 +51,51 @@ fn a_workload_runs_for_real() {
     assert!(json["observed"][0].get("digest").is_none(), "no two are alike");
 }
 
+/// A 0 would say that there was none.
+#[test]
+fn what_is_not_measured_is_no_zero() {
+    let folder = folder();
+    let text = "duration = \"200ms\"\n[groups.\"/app\"]\nmax = \"10000 50000\"\n\
+                [[task]]\nname = \"server\"\ngroup = \"/app\"\nrun = \"1ms\"\n\
+                [[workload]]\nrtapp = \"f.json\"\n";
+    let forks = r#"{ "tasks" : { "child" : { "instance" : 0, "loop" : 3, "run" : 1000 },
+        "noise" : { "loop" : -1, "run" : 1000, "fork" : "child", "sleep" : 20000 } } }"#;
+    fs::write(folder.path().join("f.json"), forks).unwrap();
+    fs::write(folder.path().join("g.toml"), text).unwrap();
+    let (well, out, err) = vruntime(folder.path(), &["real", "g.toml", "--json"]);
+    assert!(well, "{err}");
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let observed = &json["observed"][0];
+    let null = |value: &Value, keys: &[&str]| {
+        for key in keys {
+            assert_eq!(value.get(*key), Some(&Value::Null), "{key}: {value}");
+        }
+    };
+    for kind in ["tasks", "classes"] {
+        for (name, task) in observed[kind].as_object().unwrap() {
+            assert!(task["cpu_s"].as_f64() > Some(0.0), "{name}: {task}");
+            null(task, &["user_s", "system_s", "idle_waits", "wakeup_to_run_us"]);
+            // Of who ends by himself nobody reads it.
+            if name.starts_with("child") {
+                null(task, &["run_delay_s", "sleeping_s", "nr_migrations"]);
+            } else {
+                assert!(task["run_delay_s"].is_f64() && task["nr_migrations"].is_u64(), "{name}: {task}");
+            }
+        }
+    }
+    null(&observed["classes"]["server"], &["migrations"]);
+    let group = &observed["groups"]["app"];
+    if group.is_null() {
+        skip::skip("cgroups need root and a kernel that lets us");
+        return;
+    }
+    null(group, &["entitled_s", "cpu.pressure"]);
+    null(&group["cpu.stat"], &["user_usec", "system_usec"]);
+    assert!(group["cpu.stat"]["usage_usec"].as_u64() > Some(0) && group["nr_throttled"].is_u64(), "{group}");
+    assert!(group["run_delay_s"].is_f64(), "{group}");
+    null(&observed["groups"]["/"], &["run_delay_s"]);
+}
+
 /// A replay of what the kernel recorded knows the kernel and the groups that were made.
 #[test]
 fn what_was_recorded_is_replayed_with_its_groups() {

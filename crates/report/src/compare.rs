@@ -274,6 +274,36 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
+/// What [`spread_table`] shows as data, with what that leaves out: CPU time and waits of groups that a class has, too, and waits beside idle
+/// CPUs where there were none.
+pub fn spread_data(runs: &[Results]) -> DataTable {
+    let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
+    let columns = [
+        ("class", "Tasks", Kind::Text),
+        ("group", "Group", Kind::Text),
+        ("metric", "Metric", Kind::Text),
+        ("unit", "Unit", Kind::Text),
+        ("mean", "Mean", Kind::Number),
+        ("min", "Least", Kind::Number),
+        ("max", "Most", Kind::Number),
+    ];
+    let mut table = DataTable::new("over_seeds", "Over all seeds", &columns);
+    for row in all.rows() {
+        let (class, group) = columns_of(row.subject);
+        let spread = row.cells[0];
+        table.push(vec![
+            class.into(),
+            group.into(),
+            row.metric.name.into(),
+            row.metric.unit.into(),
+            spread.map(|spread| spread.mean).into(),
+            spread.map(|spread| spread.min).into(),
+            spread.map(|spread| spread.max).into(),
+        ]);
+    }
+    table
+}
+
 /// In data: the class, and the group; of the machine neither.
 fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
     match subject {

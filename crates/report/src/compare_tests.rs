@@ -370,6 +370,15 @@ fn lateness_is_of_what_there_is_enough_of() {
     assert_eq!(class.late(), class.sleep_return);
     class.sleep_return = None;
     assert_eq!(class.late(), None);
+    // In tables of data, too.
+    let mut run = run(300, 1000);
+    (run.classes[0].wakeup_latency, run.classes[0].sleep_return) = (latency(&vec![800; 346]), latency(&[53_000]));
+    (run.tasks[0].wakeup_latency, run.tasks[0].sleep_return) = (latency(&vec![800; 346]), latency(&[53_000]));
+    let tables = run.tables();
+    for table in &tables[..2] {
+        let column = table.columns.iter().position(|column| column.key == "late_max_ns").expect("it is there");
+        assert_eq!(table.rows[0][column], Cell::Int(800), "{}", table.name);
+    }
 }
 
 /// A run in which `web` is `often` late, and now and then `rarely` late, microseconds, and moves so many times.

@@ -3,7 +3,7 @@
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
 use crate::page::{Bar, Bars};
-use crate::results::{Account, ClassResult, Results};
+use crate::results::{Account, ClassResult, Results, late};
 use crate::units::percent;
 
 pub(crate) type Head = (&'static str, &'static str, Kind);
@@ -49,10 +49,10 @@ fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Re
     ]
 }
 
-/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has any, else the same.
+/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has enough of them, else the same.
 fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
     let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
-    let late = sleep_return.or(wakeup);
+    let late = late(wakeup, sleep_return);
     vec![
         pick(wakeup, |latency| latency.p50_ns),
         pick(wakeup, |latency| latency.p99_ns),

@@ -192,9 +192,14 @@ impl ClassResult {
     /// How late its tasks are: what a program sees whose sleeps are timed, else the wait that follows its wakeups. Few timed sleeps among many
     /// wakeups, timeouts that have nearly never come, are no measure of it.
     pub fn late(&self) -> Option<Latency> {
-        let few = |sleeps: &Latency| self.wakeup_latency.is_some_and(|wakeups| sleeps.count < wakeups.count / 10);
-        self.sleep_return.filter(|sleeps| !few(sleeps)).or(self.wakeup_latency)
+        late(self.wakeup_latency, self.sleep_return)
     }
+}
+
+/// The rule of [`ClassResult::late`].
+pub(crate) fn late(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Option<Latency> {
+    let few = |sleeps: &Latency| wakeup.is_some_and(|wakeups| sleeps.count < wakeups.count / 10);
+    sleep_return.filter(|sleeps| !few(sleeps)).or(wakeup)
 }
 
 impl Results {

@@ -9,8 +9,8 @@ use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::rules::Rules;
 
 use super::replay::cgroups;
-use super::traced::{Checked, Traced, fit, semaphores, snapshots, traced, without_semaphores};
-use super::{LEFT, html, leave, leave_results, tell_notes};
+use super::traced::{Checked, Traced, fit, match_classes, semaphores, snapshots, traced, without_semaphores};
+use super::{LEFT, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
@@ -20,6 +20,7 @@ use crate::{Ended, input, located, output, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
+    path: &'a Path,
     /// What tells its file from the others: its name, or more of its path.
     file: String,
     /// The input's, fitted to the machine if it is a trace's.
@@ -108,6 +109,11 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let mut json = comparison.json();
     let interrupted = runs.iter().any(|run| run.outcome.interrupted);
     if let serde_json::Value::Object(fields) = &mut json {
+        let ran = sides
+            .iter()
+            .zip(&of_side)
+            .map(|(side, runs)| ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs));
+        fields.insert("runs".to_owned(), ran.collect());
         if !checks.is_empty() {
             fields.insert("replays".to_owned(), checks.iter().map(Checked::json).collect());
         }
@@ -174,6 +180,7 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
             traces.push(trace);
         }
     }
+    match_classes(&mut inputs);
     Ok(Some((inputs, traces)))
 }
 
@@ -189,13 +196,16 @@ fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Option<Workload>],
     rules: &Rules,
-    compare: &Compare,
+    compare: &'a Compare,
 ) -> miette::Result<Vec<Side<'a>>> {
     let mut sides = Vec::new();
     let of_kernel = rules::changes(&Rules::default(), &compare.options.model);
     let of_what_if = rules::changes(rules, &compare.options.model);
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-    for ((input, file), what_if) in inputs.iter().zip(file_names(&names, &compare.files)).zip(what_ifs) {
+    let paths = compare.files.iter().map(PathBuf::as_path);
+    for (((input, path), file), what_if) in
+        inputs.iter().zip(paths).zip(file_names(&names, &compare.files)).zip(what_ifs)
+    {
         let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
         if kernels.is_empty() {
             kernels = kernels_of(input).into_iter().map(Some).collect();
@@ -215,6 +225,7 @@ fn sides<'a>(
             plan.config.strict = compare.options.strict;
             let side = |workload, what_if: bool| Side {
                 input,
+                path,
                 file: file.clone(),
                 workload,
                 plan: plan.clone(),

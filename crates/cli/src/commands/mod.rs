@@ -69,6 +69,22 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
     run_json(&run_info(plan, changes, name, duration), observed.collect())
 }
 
+/// What was run and not what came of it: `label` as a comparison or a replay calls it, and else as [`runs_json`] has it, in `observed` who
+/// each run was.
+fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
+    let observed = runs.iter().map(|run| {
+        let digest = format!("{:016x}", run.digest);
+        json!({"seed": run.seed, "digest": digest, "notes": run.outcome.notes, "interrupted": run.outcome.interrupted})
+    });
+    let duration = runs.first().map_or(0, |run| run.outcome.end);
+    let mut json = run_json(&run_info(plan, changes, name, duration), observed.collect());
+    if let Value::Object(fields) = &mut json {
+        fields.insert("label".to_owned(), label.into());
+        fields.insert("file".to_owned(), file.display().to_string().into());
+    }
+    json
+}
+
 /// A line a run: the seed and the digest.
 fn digests(runs: &[Done]) -> String {
     let lines = runs.iter().map(|run| format!("seed {} digest {:016x}", run.seed, run.digest));

@@ -1,20 +1,21 @@
 //! `vruntime real`: the workload as threads of this machine's own kernel.
 
+mod json;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
 use miette::{IntoDiagnostic, WrapErr};
-use serde_json::{Value, json};
 use vruntime_linux::{Measured, Options, TaskMeasured};
 use vruntime_report::{
-    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, RunInfo, TaskResult, latency_of,
-    measured_table, observed_json, run_json,
+    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, latency_of, measured_table,
 };
 use vruntime_trace::SchedPolicy;
 use vruntime_workload::program::Workload;
 use vruntime_workload::resident::Resident;
 
+use self::json::json_of;
 use super::leave;
 use crate::args::Real;
 use crate::commands::run::log_settings;
@@ -137,40 +138,7 @@ fn besides(others: &[Resident]) -> String {
     format!("besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}\n")
 }
 
-fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
-    let observed = runs.iter().zip(results).map(|(run, results)| {
-        let mut json = observed_json(results, 0, 0);
-        if let Value::Object(fields) = &mut json {
-            // Nothing here is repeatable, and the kernel does not tell what CPUs did.
-            for absent in ["seed", "digest", "cpus", "machine"] {
-                fields.remove(absent);
-            }
-            fields.insert("others".to_owned(), json!(run.others));
-            fields.insert("notes".to_owned(), json!(run.notes));
-            fields.insert("interrupted".to_owned(), json!(run.interrupted));
-        }
-        json
-    });
-    let first = runs.first();
-    let info = RunInfo {
-        name: name.to_owned(),
-        kernel: first.map(|run| run.kernel.clone()).unwrap_or_default(),
-        cpus: first.map_or(0, |run| run.cpus),
-        topology: "host".to_owned(),
-        duration_s: first.map_or(0, |run| run.elapsed_ns) as f64 / 1e9,
-        gate: true,
-        ..RunInfo::default()
-    };
-    let mut json = run_json(&info, observed.collect());
-    if let Value::Object(fields) = &mut json {
-        for absent in ["hz", "preempt", "autogroup", "costs", "emulated"] {
-            fields.remove(absent);
-        }
-    }
-    json
-}
-
-/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0.
+/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0, of which [`json`] makes null.
 pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
     let mut results = Results { elapsed_ns: measured.elapsed_ns, ..Results::default() };
     let mut late: Vec<Vec<u64>> = Vec::new();

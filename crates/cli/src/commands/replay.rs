@@ -17,6 +17,7 @@ use vruntime_workload::recorded::rules::Rules;
 use vruntime_workload::recorded::{self, Cgroups, Charges, Event, Recorded, Recorder, Thread};
 
 use super::identities::identities;
+use super::ran_json;
 use super::replayed::{Clock, MAX_CPUS, what};
 use super::trace::{explain, open};
 use super::traced::{self, semaphores, without_semaphores};
@@ -153,6 +154,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
                 "digests".to_owned(),
                 json!(runs.iter().map(|run| format!("{:016x}", run.digest)).collect::<Vec<_>>()),
             );
+            fields.insert("runs".to_owned(), ran(arguments, &as_recorded, what_if, &runs));
         }
         output::print_json(&json);
     } else {
@@ -169,6 +171,21 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// What was run: the replay as recorded, and the what-if if there is one.
+fn ran(
+    arguments: &Replay,
+    as_recorded: &Plan,
+    what_if: Option<(&Plan, &[String])>,
+    runs: &[Done],
+) -> serde_json::Value {
+    let plans = [("replayed", as_recorded, &[][..])];
+    let plans = plans.into_iter().chain(what_if.map(|(plan, changes)| ("what_if", plan, changes)));
+    let file = &arguments.file;
+    let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace");
+    let each = plans.zip(runs.chunks(1));
+    each.map(|((label, plan, changes), run)| ran_json(label, file, name, plan, changes, run)).collect()
 }
 
 /// Writes what is asked for in files.

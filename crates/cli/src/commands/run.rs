@@ -2,7 +2,9 @@
 
 use miette::miette;
 use std::fmt::Write as _;
-use vruntime_report::{fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_table};
+use vruntime_report::{
+    Results, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data, spread_table,
+};
 use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check};
@@ -73,7 +75,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         }
         if let Some(folder) = &run.reports.tables.folder {
             let found = done.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
-            tables::write(folder, run.reports.tables.format, "", &[done.results.tables(), found].concat())?;
+            let over_seeds = over_seeds(&runs).map(|ended| spread_data(&ended));
+            let all = [done.results.tables(), found, over_seeds.into_iter().collect()].concat();
+            tables::write(folder, run.reports.tables.format, "", &all)?;
         }
     }
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
@@ -180,18 +184,16 @@ fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: 
         parts.push(format!("({more} more benchmarks: --json has what each prints)\n"));
     }
     if runs.len() > 1 {
-        // After Ctrl-C some have come to their end and some have not.
-        let ended: Vec<_> = runs.iter().filter(|run| !run.outcome.interrupted).map(|run| run.results.clone()).collect();
-        if ended.len() == runs.len() {
+        let over_seeds = over_seeds(runs);
+        let ended = over_seeds.as_ref().map_or(0, Vec::len);
+        if ended == runs.len() {
             parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
         } else {
-            let (ended, all) = (ended.len(), runs.len());
+            let all = runs.len();
             parts
                 .push(format!("Above: seed {}. Over the {ended} of {all} seeds that came to their end:\n", first.seed));
         }
-        if !ended.is_empty() {
-            parts.push(spread_table(&ended));
-        }
+        parts.extend(over_seeds.map(|ended| spread_table(&ended)));
     }
     parts.extend(runs.iter().filter_map(detections));
     if let Some(analyses) = first.analyses.as_ref().filter(|_| analysed) {
@@ -199,6 +201,14 @@ fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: 
     }
     parts.push(digests(runs));
     parts.join("\n")
+}
+
+/// The results of those of several runs that have come to their end, which after Ctrl-C some have and some have not; none if none has, or
+/// there is only one run.
+fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
+    let ended = runs.iter().filter(|run| !run.outcome.interrupted).map(|run| run.results.clone());
+    let ended: Vec<Results> = ended.collect();
+    (runs.len() > 1 && !ended.is_empty()).then_some(ended)
 }
 
 /// A line of ours as the terminal wants it, with the blanks it begins with.

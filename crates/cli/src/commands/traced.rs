@@ -1,5 +1,6 @@
 //! A trace beside workloads and other traces, for `vruntime compare`; and the check that every replay begins with.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
@@ -12,7 +13,7 @@ use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
 
 use super::replay::{checked, finish, notes, nothing_ran, read};
 use crate::args::Model;
-use crate::input::Input;
+use crate::input::{Input, Says};
 use crate::output;
 use crate::plan::{Plan, machine_words, plan};
 use crate::simulate::{Done, Job};
@@ -139,6 +140,31 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
             Err(miette!(help = help, "{} times --cgroups for {traces} traces", each.len()))
         }
     }
+}
+
+/// Calls tasks of traces by the class that one of the other files gives a task of their name: a recording has the names of threads (`web-0`,
+/// as `vruntime real` calls them), and their first 15 characters.
+pub(crate) fn match_classes(inputs: &mut [Input]) {
+    let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
+    let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for task in inputs.iter().filter(|input| !is_trace(input)).flat_map(|input| &input.workload.tasks) {
+        let class = classes.entry(comm(&task.name)).or_insert_with(|| Some(task.class.clone()));
+        // Two classes have tasks that are called alike: nobody knows which it is.
+        if class.as_ref().is_some_and(|class| *class != task.class) {
+            *class = None;
+        }
+    }
+    for task in inputs.iter_mut().filter(|input| is_trace(input)).flat_map(|input| &mut input.workload.tasks) {
+        if let Some(Some(class)) = classes.get(&task.class) {
+            task.class.clone_from(class);
+        }
+    }
+}
+
+/// What a kernel keeps of a thread's name.
+fn comm(name: &str) -> String {
+    let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= 15).last();
+    name[..end.unwrap_or(0)].to_owned()
 }
 
 /// The names of those of a trace's program.

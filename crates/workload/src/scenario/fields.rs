@@ -96,13 +96,30 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// Tells of every key that nobody asked for.
     pub(super) fn finish(self) {
         let Some(table) = self.table else { return };
-        for (key, _) in table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
+        for (key, value) in table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref();
-            let help = did_you_mean(name, self.asked.iter().copied());
+            let help = self.of_a_file(name, value).unwrap_or_else(|| did_you_mean(name, self.asked.iter().copied()));
             let label = format!("{} has no such key", self.place);
             let error = self.problems.new_error(key.span(), format!("unknown key `{name}`"), label).with_help(help);
             self.problems.error(error);
         }
+    }
+
+    /// What to write for a key in quotes that has the name of a file of cgroups, such as `"cpu.uclamp.min"`: dots in quotes lead to no table.
+    fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
+        let asked = |key: &str| self.asked.contains(&key);
+        let bare = ["cpu.", "cpuset."].iter().find_map(|controller| name.strip_prefix(controller)).unwrap_or(name);
+        if asked(bare) {
+            return Some(format!("here it is `{bare}`"));
+        }
+        let (table, key) = bare.split_once('.')?;
+        if table != "uclamp" {
+            // cpu.max.burst is no part of `max`.
+            return asked(key).then(|| format!("here it is `{key}`"));
+        }
+        let text = self.problems.source.text().get(value.span());
+        let value = text.filter(|text| text.len() <= 40 && !text.contains('\n')).unwrap_or("...");
+        asked(table).then(|| format!("write it without quotes: {bare} = {value}"))
     }
 
     /// Tells that `key` is something else than `expected`.

@@ -17,6 +17,12 @@ pub(super) const NONE: Clamps = Clamps { min: 0, max: SCALE as u32 };
 /// What a group says, beside what it had before; none if it says nothing, or it is wrong, which has been told then.
 pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> Option<Clamps> {
     let value = fields.get("uclamp")?;
+    if !matches!(value.get_ref(), DeValue::Table(_)) {
+        let message = format!("`uclamp` of group `{path}` is {}", super::fields::noun(value.get_ref()));
+        let help = "write uclamp.min = \"25.00\" or uclamp.max = \"50.00\", or both";
+        fields.bad(value.span(), message, "expected what is clamped", help);
+        return None;
+    }
     let mut inner = Fields::new(fields.problems, format!("`uclamp` of group `{path}`"), value);
     let mut clamp = |key, otherwise| match inner.get(key) {
         None => Some(otherwise),

@@ -1,5 +1,7 @@
 use super::*;
 
+const MS: u64 = 1_000_000;
+
 fn machine(packages: u32, cores: u32, threads: u32) -> Topology {
     let place = |cpu: u32| CpuPlace {
         core: cpu / threads,

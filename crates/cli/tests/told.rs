@@ -1,0 +1,162 @@
+//! What the JSON and the tables of `run`, `compare` and `replay` tell of what was run.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+#[path = "support/mod.rs"]
+mod support;
+
+use support::{json, text, vruntime, well};
+
+/// What a run says of itself: everything but what came of it.
+fn head(run: &Value) -> Value {
+    let mut head = run.clone();
+    let fields = head.as_object_mut().expect("an object");
+    for other in ["label", "file", "observed"] {
+        fields.remove(other);
+    }
+    head
+}
+
+/// Seeds and digests of a run.
+fn seeds(run: &Value) -> Vec<(Value, Value)> {
+    let observed = run["observed"].as_array().expect("an array");
+    observed.iter().map(|run| (run["seed"].clone(), run["digest"].clone())).collect()
+}
+
+/// A comparison has of each variant what `run --json` would say.
+#[test]
+fn a_comparison_tells_what_was_run() {
+    let how = [
+        "--kernel",
+        "6.12",
+        "--duration",
+        "70ms",
+        "--hz",
+        "1000",
+        "--seed",
+        "3",
+        "--costs",
+        "vm",
+        "--set",
+        "base_slice_ns=5000000",
+    ];
+    let map = ["--map", "iron: nice=1"];
+    let variants = [&["compare", "groups.toml", "--machine", "2", "--machine", "4", "--repeat", "2"][..], &how, &map];
+    let compared = json(&[&variants.concat()[..], &["--json"]].concat());
+    let runs = compared["runs"].as_array().expect("there are some");
+    let labels: Vec<&Value> = runs.iter().map(|run| &run["label"]).collect();
+    assert_eq!(json!(labels), compared["variants"]);
+    assert_eq!(runs.len(), 4);
+    for (run, machine, map) in [(&runs[0], "2", &[][..]), (&runs[1], "2", &map), (&runs[3], "4", &map)] {
+        let alone = [&["run", "groups.toml", "--machine", machine, "--repeat", "2", "--json"][..], &how, map];
+        let alone = json(&alone.concat());
+        assert_eq!(head(run), head(&alone));
+        assert_eq!(seeds(run), seeds(&alone));
+        assert_eq!((&run["hz"], &run["costs"], &run["duration_s"]), (&json!(1000), &json!("vm"), &json!(0.07)));
+        assert_eq!(run["file"], "groups.toml");
+    }
+    assert_eq!(runs[0]["changes"], json!(["base_slice_ns = 5000000"]));
+    assert_eq!(runs[1]["changes"], json!(["iron: nice=1", "base_slice_ns = 5000000"]));
+    // Each figure has its unit.
+    let cells = compared["cells"].as_array().expect("an array");
+    assert!(!cells.is_empty() && cells.iter().all(|cell| cell["unit"].as_str().is_some_and(|unit| !unit.is_empty())));
+}
+
+/// Runs a scenario, and gives the path of its trace.
+fn traced(folder: &Path, scenario: &str) -> (String, String) {
+    let (file, out) = (folder.join("app.toml"), folder.join("out"));
+    fs::write(&file, scenario).expect("it can be written");
+    let path = |path: &Path| path.to_str().expect("it is text").to_owned();
+    well(&["run", &path(&file), "--machine", "2", "--kernel", "6.18", "--out", &path(&out)]);
+    (path(&file), path(&out.join("trace.txt")))
+}
+
+const INSTANCES: &str = r#"duration = "100ms"
+[[task]]
+name = "capped"
+instance = 2
+run = "1ms"
+sleep = "1ms"
+[[task]]
+name = "its-name-is-too-long-for-a-thread"
+run = "1ms"
+sleep = "3ms"
+"#;
+
+#[test]
+fn a_replay_tells_what_was_run() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (_, trace) = traced(folder.path(), INSTANCES);
+    let what_if = ["--kernel", "6.1", "--machine", "4", "--map", "capped-0: nice=5", "--set", "nr_migrate=8"];
+    let replayed = json(&[&["replay", &trace, "--seed", "7", "--json"][..], &what_if].concat());
+    let runs = replayed["runs"].as_array().expect("there are some");
+    assert_eq!(runs.len(), 2);
+    let labelled = |run: &Value| [&run["label"], &run["kernel"], &run["topology"], &run["name"]].map(Value::clone);
+    assert_eq!(labelled(&runs[0]), ["replayed", "6.18", "2", "trace"]);
+    assert_eq!(labelled(&runs[1]), ["what_if", "6.1", "4", "trace"]);
+    assert_eq!(runs[0].get("changes"), None);
+    assert_eq!(runs[1]["changes"], json!(["capped-0: nice=5", "nr_migrate = 8"]));
+    for (run, digest) in runs.iter().zip(replayed["digests"].as_array().expect("an array")) {
+        assert_eq!(seeds(run), [(json!(7), digest.clone())]);
+        assert_eq!((&run["file"], &run["hz"], &run["costs"]), (&json!(trace), &json!(250), &json!("default")));
+    }
+    let as_recorded = json(&["replay", &trace, "--json"]);
+    assert_eq!(as_recorded["runs"].as_array().map(Vec::len), Some(1));
+}
+
+/// A recording has the names of threads, and a scenario those of its tasks: they are the same tasks.
+#[test]
+fn tasks_of_a_recording_are_those_of_the_scenario_that_made_it() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (file, trace) = traced(folder.path(), INSTANCES);
+    let compared = json(&["compare", &trace, &file, "--json"]);
+    let cells = compared["cells"].as_array().expect("an array");
+    let classes: Vec<&str> = cells
+        .iter()
+        .filter(|cell| cell["metric"] == "share")
+        .filter_map(|cell| {
+            assert!(cell["values"].as_array()?.iter().all(|value| value["mean"].as_f64() > Some(0.0)), "{cell}");
+            cell["class"].as_str()
+        })
+        .collect();
+    assert_eq!(classes, ["capped", "its-name-is-too-long-for-a-thread"]);
+}
+
+/// Every table that is printed is a file, that over all seeds, too.
+#[test]
+fn what_is_printed_of_all_seeds_is_left_as_a_table() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("it is text");
+    let run = ["run", "groups.toml", "--duration", "200ms", "--machine", "2", "--tables", out];
+    let alone = well(&run);
+    assert!(!alone.contains("Over all"), "{alone}");
+    let file = folder.path().join("over_seeds.csv");
+    assert!(!file.exists());
+    let printed = well(&[&run[..], &["--repeat", "3"]].concat());
+    let printed = printed.split_once("Over all 3 seeds:").expect("it is there").1;
+    let left = fs::read_to_string(&file).expect("it is left there");
+    assert_eq!(left.lines().next(), Some("class,group,metric,unit,mean,min,max"));
+    let share = left.lines().find(|line| line.starts_with("gold,,CPU %,% of a CPU,")).expect("it has a row");
+    let left: Vec<String> =
+        share.split(',').skip(4).map(|value| format!("{:.2}", value.parse::<f64>().expect("a number"))).collect();
+    let row = printed.lines().find(|line| line.starts_with("gold")).expect("it has a row");
+    assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
+}
+
+/// What was given as a negative number is told as one.
+#[test]
+fn a_negative_tunable_is_told_as_it_was_given() {
+    let how = ["--duration", "20ms", "--set", "sched_rt_runtime_us=-1"];
+    let told = well(&[&["run", "groups.toml"][..], &how].concat());
+    assert!(told.contains("\n  with sched_rt_runtime_us = -1\n"), "{told}");
+    let run = json(&[&["run", "groups.toml", "--json"][..], &how].concat());
+    assert_eq!(run["changes"], json!(["sched_rt_runtime_us = -1"]));
+    let told = well(&[&["compare", "groups.toml", "--machine", "1", "--machine", "2"][..], &how].concat());
+    assert!(told.contains(", with sched_rt_runtime_us = -1\n"), "{told}");
+    let twice = [&["run", "groups.toml"][..], &how, &["--set", "sched_rt_runtime_us=900000"]].concat();
+    let note = text(&vruntime(&twice).stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(note.contains("--set sched_rt_runtime_us=-1 has no effect"), "{note}");
+}
