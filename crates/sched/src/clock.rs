@@ -6,8 +6,11 @@ pub struct Clock {
     /// `rq_clock` and, as interrupts are charged to the task they hit, also `rq_clock_task`.
     now: u64,
     /// `rq_clock_pelt`: stretched by the CPU's capacity, so that the same work weighs the same on every CPU; catches
-    /// up while the CPU is idle.
+    /// up while the CPU is idle, but for what it has lost.
     pelt: u64,
+    /// How far it was behind whenever the CPU went idle that had been busy all along: at full speed it would have had no more idle time, so
+    /// that there is none to be caught up (`lost_idle_time`).
+    lost: u64,
     /// When an update was left out last.
     skipped: u64,
     /// What the CPU does at its highest frequency, of 1024.
@@ -23,7 +26,7 @@ pub(crate) const PELT_EPOCH: u64 = 1 << 20;
 impl Clock {
     /// Of a CPU of `capacity`, of 1024, at its highest frequency.
     pub(crate) fn new(capacity: u32) -> Self {
-        Self { now: 0, pelt: PELT_EPOCH, skipped: 0, capacity, freq: 1024 }
+        Self { now: 0, pelt: PELT_EPOCH, lost: 0, skipped: 0, capacity, freq: 1024 }
     }
 
     /// The CPU's frequency from now on, of 1024.
@@ -46,11 +49,31 @@ impl Clock {
         self.now = now;
         if idle || (self.capacity & self.freq) == 1024 {
             // A CPU of full capacity and frequency never falls behind; an idle one catches up at once.
-            self.pelt = if idle { now.wrapping_add(PELT_EPOCH) } else { self.pelt.wrapping_add(delta) };
+            self.pelt = if idle { self.abreast() } else { self.pelt.wrapping_add(delta) };
         } else {
             let scaled = |delta: u64, by: u32| ((u128::from(delta) * u128::from(by)) >> 10) as u64;
             self.pelt = self.pelt.wrapping_add(scaled(scaled(delta, self.capacity), self.freq));
         }
+    }
+
+    /// What [`Self::pelt`] is when it has caught up.
+    #[inline]
+    fn abreast(&self) -> u64 {
+        self.now.wrapping_add(PELT_EPOCH).wrapping_sub(self.lost)
+    }
+
+    /// Whether [`Self::pelt`] is behind.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pelt != self.abreast()
+    }
+
+    /// The CPU goes idle; `saturated` is whether it has had no idle time to lose.
+    pub(crate) fn goes_idle(&mut self, saturated: bool) {
+        if saturated {
+            self.lost = self.lost.wrapping_add(self.abreast().wrapping_sub(self.pelt));
+        }
+        self.pelt = self.abreast();
     }
 
     /// It stays where it is, though it is `now`.

@@ -243,6 +243,11 @@ pub trait Policy: Sized + Debug + 'static {
     /// Publishes how much of the CPU is used, where somebody looks at energy.
     fn publish_usage(_rq: &Rq<Self>, _shared: &Shared<Self>) {}
 
+    /// The sum of which the utilisation of the class's run queue is the average (`util_sum`).
+    fn util_sum(_rq: &Rq<Self>) -> u64 {
+        0
+    }
+
     /// Brings load averages of the whole run queue up to date, before balancing.
     fn update_blocked_averages(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 

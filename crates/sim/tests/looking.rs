@@ -174,3 +174,40 @@ fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
         assert!((470 * MS as i64..500 * MS as i64).contains(&credit(kernel)), "{kernel}: {}", credit(kernel));
     }
 }
+
+/// A slow CPU that was busy all along would have had no idle time at full speed, either: when it goes idle its averages do not decay for
+/// what its clock is behind (`lost_idle_time`).
+#[test]
+fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
+    let works =
+        |ms: u64| workload(vec![forever("t", None, vec![Op::Run { work: ms * MS }, Op::Sleep { time: 2 * MS }])]);
+    // 500 ms of work take a CPU of 512 a second; then it sleeps. Of 5 ms in 10, after which it has slept, the average is that of such a task.
+    let util = |ms: u64, at: u64| {
+        let config =
+            Config { duration: Some(2_000 * MS), debug_at: Some(at * MS), ..exact("6.12", "core:1(capacity=512)") };
+        let snapshot = simulate(&works(ms), &config, &mut NoSink).unwrap().debug.unwrap();
+        snapshot.cpus[0].cfs[0].avg.util_avg
+    };
+    assert!(util(500, 1_004) > 950, "{}", util(500, 1_004));
+    assert!((300..900).contains(&util(5, 1_000)), "{}", util(5, 1_000));
+}
+
+/// The kernel compares sums of load by their lower 32 bits: when one of 110 hogs gets another weight, which is in its first half second, the
+/// queue loses the rest for a while.
+#[test]
+fn a_great_load_is_cut_when_a_weight_changes() {
+    let least = |nice: i8| {
+        let hog = |name: String| forever(&name, None, vec![Op::Run { work: MS }]);
+        let mut whole = workload((0..110).map(|n| hog(format!("h{n}"))).collect());
+        let mut reniced = phase(vec![Op::Run { work: MS }], Repeat::Forever);
+        reniced.settings.policy = Some(Policy::Other { nice, slice: None });
+        whole.tasks[0] = task("h0", vec![phase(vec![Op::Run { work: MS }], Repeat::Times(1)), reniced]);
+        let load = |ms: u64| {
+            let config = Config { duration: Some(520 * MS), debug_at: Some(ms * MS), ..exact("6.12", "1") };
+            simulate(&whole, &config, &mut NoSink).unwrap().debug.unwrap().cpus[0].cfs[0].avg.load_avg
+        };
+        (1..=50).map(|step| load(10 * step)).min().unwrap()
+    };
+    assert!(least(0) > 100_000, "{}", least(0));
+    assert!(least(1) < 50_000, "{}", least(1));
+}

@@ -270,6 +270,16 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
     P::update_blocked_averages(rq, shared);
 }
 
+/// The CPU goes idle: the clock of the averages catches up, unless the CPU has been busy all along (`update_idle_rq_clock_pelt`).
+#[cold]
+pub(crate) fn sync_idle_clock<P: Policy>(rq: &mut Rq<P>) {
+    use fair::pelt::LOAD_AVG_MAX;
+    /// All three together are this at least where there was no idle time for as long as averages remember.
+    const SATURATED: u64 = ((LOAD_AVG_MAX - 1024) << 10) - LOAD_AVG_MAX;
+    let sum = P::util_sum(rq) + rq.rt.util_sum() + rq.dl.util_sum();
+    rq.clock.goes_idle(sum >= SATURATED);
+}
+
 impl<P: Policy> Task<P> {
     /// The class it is in now.
     #[inline]

@@ -129,6 +129,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         rq.running = running;
         if running == Running::Idle && prev != Running::Idle {
+            if rq.clock.is_behind() {
+                class::sync_idle_clock(&mut rq);
+            }
             update_idle_core(shared, cpu);
         }
         if rq.uses_dl() {

@@ -147,6 +147,10 @@ impl DlRq {
         self.avg.util_avg
     }
 
+    pub(crate) fn util_sum(&self) -> u64 {
+        self.avg.util_sum
+    }
+
     #[inline]
     pub(crate) fn has_load(&self) -> bool {
         self.avg.last_update != 0

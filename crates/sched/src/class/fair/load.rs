@@ -164,10 +164,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = &mut self.class.groups[parent].cfs;
         pelt::sub(&mut cfs.avg.util_avg, avg.util_avg);
         pelt::sub(&mut cfs.avg.util_sum, avg.util_sum);
-        cfs.avg.util_sum = cfs.avg.util_sum.max(cfs.avg.util_avg * MIN_DIVIDER);
+        cfs.avg.util_sum = not_less(cfs.avg.util_sum, cfs.avg.util_avg * MIN_DIVIDER);
         pelt::sub(&mut cfs.avg.runnable_avg, avg.runnable_avg);
         pelt::sub(&mut cfs.avg.runnable_sum, avg.runnable_sum);
-        cfs.avg.runnable_sum = cfs.avg.runnable_sum.max(cfs.avg.runnable_avg * MIN_DIVIDER);
+        cfs.avg.runnable_sum = not_less(cfs.avg.runnable_sum, cfs.avg.runnable_avg * MIN_DIVIDER);
         cfs.propagate = true;
         cfs.prop_runnable_sum -= avg.load_sum as i64;
     }
@@ -188,7 +188,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = &mut self.class.groups[parent].cfs;
         pelt::sub(&mut cfs.avg.load_avg, avg.load_avg);
         pelt::sub(&mut cfs.avg.load_sum, weight * avg.load_sum);
-        cfs.avg.load_sum = cfs.avg.load_sum.max(cfs.avg.load_avg * MIN_DIVIDER);
+        cfs.avg.load_sum = not_less(cfs.avg.load_sum, cfs.avg.load_avg * MIN_DIVIDER);
     }
 
     /// A sleeping task's averages decay to where its queue stands (`sync_entity_load_avg`).
@@ -334,14 +334,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let avg = &mut queue.avg;
         add_signed(&mut avg.util_avg, util_delta);
         add_signed(&mut avg.util_sum, new_util_sum as i64 - old_util_sum as i64);
-        avg.util_sum = avg.util_sum.max(avg.util_avg * MIN_DIVIDER);
+        avg.util_sum = not_less(avg.util_sum, avg.util_avg * MIN_DIVIDER);
         add_signed(&mut avg.runnable_avg, runnable_delta);
         add_signed(&mut avg.runnable_sum, new_runnable_sum as i64 - old_runnable.1 as i64);
-        avg.runnable_sum = avg.runnable_sum.max(avg.runnable_avg * MIN_DIVIDER);
+        avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
         if load_delta.0 != 0 {
             add_signed(&mut avg.load_avg, load_delta.0);
             add_signed(&mut avg.load_sum, load_delta.1);
-            avg.load_sum = avg.load_sum.max(avg.load_avg * MIN_DIVIDER);
+            avg.load_sum = not_less(avg.load_sum, avg.load_avg * MIN_DIVIDER);
         }
         true
     }
@@ -568,11 +568,18 @@ impl CfsRq {
 fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     pelt::sub(&mut avg.load_avg, removed.load_avg);
     pelt::sub(&mut avg.load_sum, removed.load_avg * divider);
-    avg.load_sum = avg.load_sum.max(avg.load_avg * MIN_DIVIDER);
+    avg.load_sum = not_less(avg.load_sum, avg.load_avg * MIN_DIVIDER);
     pelt::sub(&mut avg.util_avg, removed.util_avg);
     pelt::sub(&mut avg.util_sum, removed.util_avg * divider);
-    avg.util_sum = avg.util_sum.max(avg.util_avg * MIN_DIVIDER);
+    avg.util_sum = not_less(avg.util_sum, avg.util_avg * MIN_DIVIDER);
     pelt::sub(&mut avg.runnable_avg, removed.runnable_avg);
     pelt::sub(&mut avg.runnable_sum, removed.runnable_avg * divider);
-    avg.runnable_sum = avg.runnable_sum.max(avg.runnable_avg * MIN_DIVIDER);
+    avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
+}
+
+/// A sum that is not less than what its average makes likely. Kernels compare the lower 32 bits of both, and keep these (`max_t(u32, ...)`):
+/// of a queue with a load of some 91,900 or more, which is ninety tasks of nice 0, the rest is lost until the tasks' own averages restore it.
+/// That is in 6.1 and 6.12; the older ones here, which keep no such sums, have it only because their averages are these.
+fn not_less(sum: u64, likely: u64) -> u64 {
+    u64::from((sum as u32).max(likely as u32))
 }

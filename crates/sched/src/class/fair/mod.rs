@@ -425,6 +425,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.limits_online(shared);
     }
 
+    fn util_sum(rq: &Rq<Self>) -> u64 {
+        rq.class.groups[ROOT].cfs.avg.util_sum
+    }
+
     fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.catch_up(shared);
         rq.update_blocked(shared);

@@ -161,6 +161,10 @@ impl RtRq {
         if self.active == 0 { NO_RT_PRIO } else { self.active.trailing_zeros() as u8 }
     }
 
+    pub(crate) fn util_sum(&self) -> u64 {
+        self.avg.util_sum
+    }
+
     #[inline]
     pub(crate) fn has_load(&self) -> bool {
         self.avg.last_update != 0
