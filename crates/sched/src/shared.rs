@@ -11,7 +11,7 @@ mod published;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use once_cell::race::OnceBox;
 use spin::Mutex;
@@ -564,7 +564,9 @@ impl<P: Policy> Shared<P> {
 
     /// A new group inside `parent` with `shares` in the scheduler's scale.
     pub(crate) fn new_group(&self, parent: GroupId, shares: u64, idle: bool) -> GroupId {
-        let id = GroupId(self.nr_groups.fetch_add(1, Relaxed));
+        // One after the other, so that there is a group behind every id below `nr_groups`.
+        let mut cpusets = self.cpusets.lock();
+        let id = GroupId(self.nr_groups.load(Relaxed));
         let (depth, uclamp) = if id == GroupId::ROOT {
             (0, GroupUclamp::root(self.config.tunables.uclamp().system))
         } else {
@@ -577,9 +579,10 @@ impl<P: Policy> Shared<P> {
             Box::new(o1::Class::new(self.nr_cpus(), guarantee, self.config.tunables.cpu_rc().tsfactor_max))
         });
         let group = TaskGroup::new(parent, depth, shares, idle, uclamp, class);
-        self.cpusets.lock().add_group(id, parent);
+        cpusets.add_group(id, parent);
         // Nobody else has this id: the cell is empty.
         let _ = self.groups.entry(id.0, OnceBox::new).set(Box::new(group));
+        self.nr_groups.store(id.0 + 1, Release);
         id
     }
 
@@ -611,7 +614,12 @@ impl<P: Policy> Shared<P> {
 
     /// How many groups there are, the root included.
     pub fn nr_groups(&self) -> usize {
-        self.nr_groups.load(Relaxed) as usize
+        self.nr_groups.load(Acquire) as usize
+    }
+
+    /// The groups there are, the root first.
+    pub(crate) fn group_ids(&self) -> impl Iterator<Item = GroupId> + Clone + use<P> {
+        (0..self.nr_groups() as u32).map(GroupId)
     }
 
     /// How many tasks there have been.

@@ -179,7 +179,7 @@ impl GroupUclamp {
 
 /// Tells every group what its parents leave of its clamps (`cpu_util_update_eff`).
 pub(crate) fn update_groups<P: Policy>(shared: &Shared<P>) {
-    for id in (1..shared.nr_groups() as u32).map(GroupId) {
+    for id in shared.group_ids().skip(1) {
         // Parents have lower numbers than their children.
         let group = shared.group(id);
         group.uclamp.inherit(shared.group(group.parent).uclamp.holds());

@@ -549,3 +549,26 @@ fn state_may_be_shared_between_threads() {
     sync::<Shared<Cfs>>();
     send::<Shared<Eevdf>>();
 }
+
+/// Who goes through all groups while others are made finds a group behind every id.
+#[test]
+fn groups_are_made_while_others_go_through_them() {
+    let world = World::<Eevdf>::new(kernel("6.12").unwrap());
+    let made = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                for _ in 0..20_000 {
+                    world.with(|s| s.new_group(GroupId::ROOT, GroupWeight::Weight(100)));
+                }
+                made.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        threads.spawn(|| {
+            while made.load(Ordering::Relaxed) < 2 {
+                world.with(|s| s.set_group_uclamp(world.groups[1], 0, 512)).unwrap();
+            }
+        });
+    });
+    assert_eq!(world.shared.nr_groups(), 4 + 2 * 20_000);
+}

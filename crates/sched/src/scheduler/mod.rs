@@ -227,7 +227,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// If the kernel has no CPU resource controller, if the group is another one, or if it would be more than 100 % with the others.
     pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
         let shared = self.shared;
-        let groups = (0..shared.nr_groups() as u32).map(|id| shared.group(GroupId(id)));
+        let groups = shared.group_ids().map(|id| shared.group(id));
         set_guarantee(groups, shared.group(group), percent)
     }
 

@@ -339,7 +339,7 @@ pub(super) fn class_of<T: Tunables>(shared: &Shared<O1<T>>, mut group: GroupId) 
 }
 
 fn classes<T: Tunables>(shared: &Shared<O1<T>>) -> impl Iterator<Item = &Class> {
-    (0..shared.nr_groups() as u32).filter_map(|id| shared.group(GroupId(id)).cpu_rc.as_deref())
+    shared.group_ids().filter_map(|id| shared.group(id).cpu_rc.as_deref())
 }
 
 /// Guarantees a group `percent` of the machine; the root has the rest.

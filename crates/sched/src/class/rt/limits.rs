@@ -420,7 +420,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, over
 
 /// The CPU goes offline: who is there is to leave, throttled or not (`__disable_runtime`).
 pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    for group in (0..shared.nr_groups() as u32).map(GroupId) {
+    for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
             bandwidth.disable(rq.cpu, runtime, &shared.online());
         }
@@ -434,7 +434,7 @@ pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 /// The CPU is online again, and has what each has (`__enable_runtime`).
 pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
-    for group in (0..shared.nr_groups() as u32).map(GroupId) {
+    for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
             bandwidth.enable(rq.cpu, runtime);
         }
@@ -445,7 +445,7 @@ pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
 fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
     let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
     let machine = machine(shared);
-    let all = || (0..shared.nr_groups() as u32).map(GroupId);
+    let all = || shared.group_ids();
     let alone = |has: RtLimit| {
         if has.runtime.is_some_and(|runtime| runtime > has.period) {
             Err(RtLimitError::AbovePeriod(has))
