@@ -111,9 +111,10 @@ fn what_differs_sorts_by_value_and_heads_have_names() {
         let by = ["ns", "us", "ms", "s"].iter().position(|known| *known == unit).expect("its unit");
         number.parse::<f64>().expect("a number") * 1000_f64.powi(by as i32)
     };
-    let late: Vec<f64> = attributes(&dom, "data-late")[0].split(',').map(ns).collect();
+    let texts = &attributes(&dom, "data-late")[0];
+    assert!(texts.contains(" us") && texts.contains(" ms"), "of several units: {texts}");
+    let late: Vec<f64> = texts.split(',').map(ns).collect();
     assert!(late.len() > 5 && late.is_sorted_by(|a, b| a >= b), "{late:?}");
-    assert!(late[0] / late[late.len() - 1] > 1000.0, "of several units: {late:?}");
 }
 
 #[test]
@@ -507,7 +508,7 @@ fn what_is_printed_is_in_the_files() {
     assert!(left.is_empty(), "not printed: {left:?}\n{text}");
     assert!(text.contains("\nload average ") && text.contains("\nCPU pressure some avg10="), "{text}");
     assert_eq!(head("averages")[..4], ["load_1min", "load_5min", "load_15min", "some_avg10"]);
-    let wasted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/wasted-cores/missing-domains.toml");
+    let wasted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/wasted-cores/group-imbalance.toml");
     let text = well(&["run", wasted, "--tables", &out], "");
     let heads: Vec<&str> = IDLE_WAITS.iter().map(|(head, _)| *head).collect();
     let printed =

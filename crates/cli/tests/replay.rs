@@ -298,6 +298,10 @@ fn cc_is_said_to_wait(output: &Output) {
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     trace += &switch(0, "0.000001", "swapper/0-0", "R", "make-7");
+    // It sleeps once, so that it is none of those that go on for ever.
+    trace += &switch(0, "0.150000", "make-7", "S", "swapper/0-0");
+    trace += &line(0, "0.210000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
+    trace += &switch(0, "0.210001", "swapper/0-0", "R", "make-7");
     trace += &line(0, "0.400000", "make-7", "sched_waking: comm=cc pid=8 prio=120 target_cpu=000");
     trace += &switch(0, "0.400001", "make-7", "S", "cc-8");
     let output = vruntime(&["replay", "-", "--map", "cc: remove", "--costs", "vm"], trace.as_bytes());

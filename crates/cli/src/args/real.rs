@@ -31,8 +31,8 @@ pub(crate) struct Real {
     /// Leave a log for each task in this folder, as rt-app would, of the (first) run
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
-    /// Do not have the kernel record the run
-    #[arg(long, requires = "out")]
+    /// Do not have the kernel record the run: of what `--out` leaves, no trace.txt
+    #[arg(long)]
     pub(crate) no_trace: bool,
     /// Begin even what may hang the machine
     #[arg(long)]

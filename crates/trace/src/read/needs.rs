@@ -10,7 +10,8 @@ pub struct Needs {
     pub replayable: bool,
     /// What is missing, a sentence each, the worst first; empty if nothing is.
     pub missing: Vec<String>,
-    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is missing.
+    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is missing, and for a trace
+    /// of a simulated run, which nobody can record.
     pub record: Vec<String>,
 }
 
@@ -30,7 +31,10 @@ const POINTS: [(&str, &str); 10] = [
 
 /// Judges a trace that has been read to its end.
 pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
+    // A run of ours tells all that happens: what is not there did not happen, and no recorder would find it.
+    let ours = notes.release.as_deref().is_some_and(|release| release.ends_with("-vruntime"));
     let has = |name: &str| summary.count_of(name) > 0;
+    let tells = |name: &str| has(name) || ours;
     let mut missing = Vec::new();
     let mut say = |sentence: &str| missing.push(sentence.to_owned());
     // Text that was printed without them, or by something that prints others.
@@ -43,25 +47,25 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
         );
     } else if !replayable {
         say("sched_switch: nothing says who ran when, and there is nothing to replay");
-    } else if !summary.has_wakeups() {
+    } else if !summary.has_wakeups() && !ours {
         say(
             "sched_waking and sched_wakeup: how long tasks slept and how long they waited for a CPU cannot be told apart",
         );
-    } else if !has("sched_waking") {
+    } else if !tells("sched_waking") {
         say(
             "sched_waking: sched_wakeup comes from the CPU that queues the task, which need not be the one that woke it, so \
              wakers are uncertain",
         );
-    } else if !has("sched_wakeup") {
+    } else if !tells("sched_wakeup") {
         say("sched_wakeup: the CPU that wakeups chose is known only from the switches that follow");
     }
-    let has_forks = has("sched_process_fork") || has("task_newtask");
+    let has_forks = tells("sched_process_fork") || has("task_newtask");
     if !has("sched_wakeup_new") && !has_forks {
         say("sched_process_fork and sched_wakeup_new: new tasks appear from nowhere");
     } else if !has_forks {
         say("sched_process_fork: who forked a new task is not known");
     }
-    if !has("sched_process_exit") {
+    if !tells("sched_process_exit") {
         say("sched_process_exit: where a task ends, only its last switch says");
     }
     if !summary.has_nanoseconds() && summary.events() > 0 {
@@ -69,7 +73,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
             "nanoseconds: all times are whole microseconds, so events of the same one have lost their order across CPUs",
         );
     }
-    if !has("cpu_frequency") {
+    if !tells("cpu_frequency") {
         say("cpu_frequency: work is taken for time at full speed, unless frequencies were constant");
     }
     let (losses, lost) = summary.lost();
@@ -83,7 +87,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
             ),
         );
     }
-    let record = if missing.is_empty() { Vec::new() } else { commands(notes.kind) };
+    let record = if missing.is_empty() || ours { Vec::new() } else { commands(notes.kind) };
     Needs { replayable, missing, record }
 }
 
@@ -120,5 +124,22 @@ mod tests {
         }
         let needs = needs(&summary, reader.notes());
         assert!(!needs.replayable && needs.missing[0].contains("fields"), "{needs:?}");
+    }
+
+    /// Where nobody woke or ended, nothing tells that; a simulated run cannot be recorded anew.
+    #[test]
+    fn a_run_of_ours_lacks_nothing_that_happened() {
+        let switch = "hog-7 [000] 1.000001: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=hog next_pid=7 next_prio=120\n";
+        let missing = |release: &str| {
+            let text = format!("cpus=1\n# os release : {release}\n{switch}");
+            let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::default());
+            while let Some(record) = reader.next_record().unwrap() {
+                summary.add(&record);
+            }
+            let needs = needs(&summary, reader.notes());
+            (needs.missing.len(), needs.record.len())
+        };
+        assert_eq!(missing("6.12.0-vruntime"), (1, 0), "nanoseconds");
+        assert_eq!(missing("6.12.0-amd64"), (5, 1));
     }
 }
