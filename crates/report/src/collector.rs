@@ -499,8 +499,10 @@ impl Sink for Collector {
                 self.psi.migrates(at, task, to);
                 self.migrate(task, to, cause);
             }
-            Event::Balance { kind, pulled, .. } => {
-                self.balanced = Some(at);
+            Event::Balance { kind, busiest, pulled, .. } => {
+                if busiest.is_some() || pulled > 0 {
+                    self.balanced = Some(at);
+                }
                 let count: &mut BalanceCount = &mut self.cpu_mut(cpu).result.balance[kind as usize];
                 count.attempts += 1;
                 count.pulls += u64::from(pulled > 0);

@@ -582,7 +582,7 @@ fn cpu_time_in_the_words_of_proc_stat() {
     overhead(&mut c, 100, CPU0, OverheadKind::Switch, 20);
     // A tick that balances.
     overhead(&mut c, 200, CPU0, OverheadKind::Tick, 5);
-    let balance = Event::Balance { kind: BalanceKind::Busy, level: 0, busiest: None, pulled: 0 };
+    let balance = Event::Balance { kind: BalanceKind::Busy, level: 0, busiest: Some(CPU1), pulled: 0 };
     c.event(200, CPU0, &balance);
     overhead(&mut c, 200, CPU0, OverheadKind::Tick, 7);
     overhead(&mut c, 300, CPU0, OverheadKind::Migration, 30);

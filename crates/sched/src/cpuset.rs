@@ -113,7 +113,7 @@ pub enum CpusetError {
     Root,
     /// The machine does not have the CPU (EINVAL).
     NoSuchCpu {
-        /// Which.
+        /// The CPU that was asked for.
         cpu: CpuId,
         /// How many CPUs the machine has.
         nr_cpus: usize,

@@ -78,7 +78,7 @@ pub struct Snapshot {
 /// One run queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CpuDebug {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
     /// Who runs.
     pub curr: Running,
@@ -88,11 +88,11 @@ pub struct CpuDebug {
     pub nr_uninterruptible: i64,
     /// When it balances next.
     pub next_balance_jiffies: u64,
-    /// `rq_clock`.
+    /// `rq_clock`, nanoseconds.
     pub clock: u64,
-    /// How long it is idle on average.
+    /// How long it is idle on average, nanoseconds.
     pub avg_idle: u64,
-    /// The most that balancing before idleness has taken, decaying.
+    /// The most that balancing before idleness has taken, decaying, nanoseconds.
     pub max_idle_balance_cost: u64,
     /// Its queues of the fair class: a group's each, the root's first.
     pub cfs: Vec<CfsDebug>,
@@ -121,9 +121,9 @@ pub struct RtDebug {
     pub nr_running: u32,
     /// Whether the class has used up what it may have.
     pub throttled: bool,
-    /// What it has had in this period.
+    /// What it has had in this period, nanoseconds.
     pub time: u64,
-    /// What it may have.
+    /// What it may have in a period, nanoseconds.
     pub runtime: u64,
 }
 
@@ -151,17 +151,17 @@ pub struct AvgDebug {
 /// A scheduling entity of the fair class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntityDebug {
-    /// When its account was brought up to date.
+    /// When its account was brought up to date, nanoseconds.
     pub exec_start: u64,
-    /// Virtual time it has had; wraps around.
+    /// Virtual time it has had, nanoseconds at nice 0; wraps around.
     pub vruntime: i64,
-    /// Virtual deadline (EEVDF).
+    /// Virtual deadline, as `vruntime` (EEVDF).
     pub deadline: i64,
-    /// What it wants to run at a time (EEVDF).
+    /// What it wants to run at a time, nanoseconds (EEVDF).
     pub slice: u64,
     /// The slice is its own wish.
     pub custom_slice: bool,
-    /// CPU time it has had.
+    /// CPU time it has had, nanoseconds.
     pub sum_exec_runtime: u64,
     /// `load.weight`: nice 0 = 1048576.
     pub weight: u64,
@@ -218,7 +218,7 @@ pub struct CfsDebug {
 /// A task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskDebug {
-    /// Who.
+    /// The task.
     pub id: TaskId,
     /// Where in its life.
     pub state: TaskState,

@@ -55,7 +55,7 @@ pub enum EnergyError {
     },
     /// A CPU is in two domains, or in none.
     NotOnce {
-        /// Which.
+        /// That CPU.
         cpu: u32,
     },
     /// CPUs of one domain have different capacities.

@@ -128,7 +128,7 @@ pub enum Feature {
 /// What there is to say of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeatureRow {
-    /// Which.
+    /// The feature the row is of.
     pub feature: Feature,
     /// Its kernel name.
     pub name: &'static str,

@@ -79,7 +79,7 @@ pub struct KernelRow {
     pub features: Features,
     /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
     pub base_slice_ns: u64,
-    /// The balancer.
+    /// Which version of the load balancer it has.
     pub balancer: Balancer,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
@@ -354,7 +354,7 @@ pub struct Kernel {
     pub eevdf: EevdfVersion,
     /// What is switched on.
     pub features: Features,
-    /// The balancer.
+    /// Which version of the load balancer it has.
     pub balancer: Balancer,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,

@@ -20,7 +20,6 @@
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
-#![allow(unexpected_cfgs)] // `loom`, the model checker's
 
 extern crate alloc;
 

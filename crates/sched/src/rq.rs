@@ -39,7 +39,7 @@ pub(crate) enum Notice {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Rq<P: Policy> {
-    /// Which.
+    /// The CPU whose run queue this is.
     pub cpu: CpuId,
     /// Tasks that are queued, of every class, the running one included; without throttled real-time and deadline tasks, and those
     /// that a CPU limit of their group holds back.
@@ -54,11 +54,11 @@ pub struct Rq<P: Policy> {
     pub(crate) need_resched: bool,
     /// Preemption is lazy.
     lazy: bool,
-    /// That the reschedule was asked for lazily.
+    /// The reschedule that is pending is a lazy one.
     pub(crate) resched_lazily: bool,
     /// The next `schedule` goes by the clock as it is.
     pub(crate) keeps_clock: bool,
-    /// That may be: since 2.6.37 (here: 3.10).
+    /// Whether this kernel keeps the clock between a wakeup and its switch: since 2.6.37 (here: 3.10).
     may_keep_clock: bool,
     /// The policy wants to know when the running task returns to user mode.
     pub(crate) notify_resume: bool,
@@ -73,7 +73,7 @@ pub struct Rq<P: Policy> {
 
     /// Its tasks: running, queued, and those that sleep here.
     pub tasks: Arena<Task<P>>,
-    /// A task the stopper shall push to another CPU.
+    /// What the stopper is asked to do: it runs before everything else while this is set.
     pub(crate) push: Option<crate::balance::active::Push>,
 
     /// The policy's own state.

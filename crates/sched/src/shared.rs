@@ -69,15 +69,15 @@ pub enum Callers {
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Config<T> {
-    /// Numbers.
+    /// The kernel's tunables: slices, granularities, periods.
     pub tunables: T,
-    /// Switches.
+    /// The scheduler's features, on or off.
     pub features: Features,
     /// Details of EEVDF.
     pub eevdf: EevdfVersion,
     /// Who calls the scheduler.
     pub callers: Callers,
-    /// The balancer.
+    /// Which version of the load balancer.
     pub balancer: Balancer,
     /// CPU limits of groups.
     pub throttle: Throttle,
@@ -85,8 +85,8 @@ pub struct Config<T> {
     /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
     /// host says what it takes on its machine.
     pub newidle_cost_ns: u64,
-    /// How many of 1024 times a CPU that goes idle looks for work at the beginning, where that hangs on how often it has helped before
-    /// (`NI_RANDOM`): 512 after boot; 1024 and more: always.
+    /// Under `NI_RANDOM`, how often of 1024 times a CPU that goes idle looks for work at the beginning; later that follows how often it has
+    /// helped. 512 as after boot; 1024 or more: always.
     pub newidle_ratio: u32,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
@@ -109,9 +109,9 @@ pub struct Config<T> {
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
     /// been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
-    /// When the periods of limits on fair groups begin, on a machine that has been up for a while, nanoseconds: up to 6.3 those of all groups
-    /// so long after any multiple of the period; since then each group's somewhere else, of which this is the dice. `None`: with the run; since
-    /// 6.4 where the group's number says.
+    /// The phase of the periods of limits on fair groups, on a machine that has been up for a while. Up to 6.3: of all groups, nanoseconds after
+    /// any multiple of the period. From 6.4: the seed from which each group's own is drawn. `None`: they begin with the run; from 6.4 where
+    /// the group's number says.
     pub cfs_period_phase_ns: Option<u64>,
     /// How cpusets behave.
     pub cpusets: Rules,

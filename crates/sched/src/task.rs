@@ -66,7 +66,7 @@ pub enum Boost {
     Rt(u8),
     /// The parameters of a deadline task.
     Deadline {
-        /// They.
+        /// Runtime, period and deadline of who lends them.
         donor: Donor,
         /// That task's absolute deadline, nanoseconds: who has an earlier one of his own is lent nothing.
         deadline: u64,
@@ -165,7 +165,7 @@ pub struct Wakeups {
 #[repr(C)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
 pub struct Task<P: Policy> {
-    /// Who.
+    /// Its number, the same wherever it lies.
     pub id: TaskId,
     /// Its task group.
     pub group: GroupId,

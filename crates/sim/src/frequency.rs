@@ -48,7 +48,7 @@ impl Governor {
 /// CPUs that share a clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrequencyDomain {
-    /// Which.
+    /// The CPUs that share the clock.
     pub cpus: Vec<u32>,
     /// The frequencies there are (operating performance points), kilohertz, ascending. At the highest a CPU has its capacity.
     pub khz: Vec<u32>,
@@ -137,12 +137,12 @@ pub enum FrequencyError {
     },
     /// A CPU is in two domains.
     Twice {
-        /// Which.
+        /// That CPU.
         cpu: u32,
     },
     /// A CPU is in no domain.
     Missing {
-        /// Which.
+        /// That CPU.
         cpu: u32,
     },
     /// A domain has no frequency, or one of 0.

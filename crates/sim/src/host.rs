@@ -306,7 +306,8 @@ impl<S: Sink> Host for Core<'_, S> {
     fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
         match event {
             Event::Switch { .. } => self.switches += 1,
-            Event::Balance { .. } => self.searches += 1,
+            // To find everything balanced is part of what the tick or the switch takes.
+            Event::Balance { busiest, pulled, .. } => self.searches += u64::from(busiest.is_some() || *pulled > 0),
             Event::HLoad { groups, .. } => self.visits += u64::from(*groups),
             Event::AffinityLost { task } => self.is_lost(*task),
             _ => {}

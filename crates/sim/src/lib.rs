@@ -115,7 +115,7 @@ pub use vruntime_workload::scenario::Preempt;
 use hypervisor::{Hypervisor, Parts};
 use machine::Machine;
 
-/// Asked now and then how far a run has come: whether it is to go on.
+/// Called now and then with how far a run has come; `Break` stops the run.
 pub type Watch<'w> = dyn FnMut(Progress) -> ControlFlow<()> + 'w;
 
 /// Runs `workload` as `config` says, and sends every event to `sink`.

@@ -100,7 +100,7 @@ fn children_run_first() {
 
 /// One that yields all the time goes behind the others for good only with `sched_compat_yield`.
 #[test]
-fn yielding() {
+fn only_with_compat_yield_a_yielder_falls_behind() {
     let share = |compat: u64| {
         let polite = forever("polite", vec![Op::Run { work: 100 * US }, Op::Yield]);
         let mut config = for_ms(KERNEL, "1", 1000, 5000);

@@ -242,7 +242,7 @@ cpus = "0-3"
 
 /// The same of deadline tasks (`task_woken_dl`).
 #[test]
-fn so_does_a_deadline_task() {
+fn a_deadline_task_pushed_at_a_wakeup_goes_to_the_waker() {
     let text = r#"
 duration = "300ms"
 [[task]]

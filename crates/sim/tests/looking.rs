@@ -4,6 +4,7 @@ mod support;
 
 use support::*;
 use vruntime_sched::debug::{CfsDebug, Names, Snapshot, TaskDebug};
+use vruntime_sched::event::{BalanceKind, Event};
 use vruntime_sched::ids::GroupId;
 use vruntime_sim::Config;
 use vruntime_trace::NoSink;
@@ -210,4 +211,22 @@ fn a_great_load_is_cut_when_a_weight_changes() {
     };
     assert!(least(0) > 100_000, "{}", least(0));
     assert!(least(1) < 50_000, "{}", least(1));
+}
+
+/// Every look for work counts (`lb_count`), though everything is balanced, or another CPU is the one to balance (`lb_balanced`): of six hogs
+/// on two busy CPUs one each 64 ms.
+#[test]
+fn looks_that_find_everything_balanced_count() {
+    let hogs = workload((0..6).map(|n| forever(&format!("h{n}"), None, vec![Op::Run { work: MS }])).collect());
+    for kernel in ["6.1", "6.12", "6.18"] {
+        let config = Config { duration: Some(4_000 * MS), ..exact(kernel, "2") };
+        let mut log = Log::default();
+        simulate(&hogs, &config, &mut log).unwrap();
+        let looks = log.pick(|at, event| match event {
+            Event::Balance { kind: BalanceKind::Busy, busiest, .. } if at > 1_000 * MS => Some(busiest),
+            _ => None,
+        });
+        assert!((60..130).contains(&looks.len()), "{kernel}: {}", looks.len());
+        assert!(looks.iter().filter(|busiest| busiest.is_none()).count() > looks.len() / 2, "{kernel}: {looks:?}");
+    }
 }

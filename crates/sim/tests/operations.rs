@@ -28,7 +28,7 @@ fn ends(programs: &[&[Op]]) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn alone() {
+fn operations_take_their_own_time() {
     assert_eq!(ends(&[&[run(100)]]), [Some(100)]);
     assert_eq!(ends(&[&[Op::Runtime { time: 70 * US }]]), [Some(70)]);
     assert_eq!(ends(&[&[run(100), sleep(50), run(10)]]), [Some(160)]);

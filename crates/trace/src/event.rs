@@ -105,7 +105,7 @@ pub enum Tracepoint<'a> {
     },
     /// `sched_stat_runtime`: a task was charged CPU time.
     StatRuntime {
-        /// Who.
+        /// The task.
         task: Named<'a>,
         /// Nanoseconds since it was charged before.
         runtime_ns: u64,
@@ -155,7 +155,7 @@ pub enum Tracepoint<'a> {
     },
     /// `cgroup_attach_task`: a task is in another cgroup from now on.
     CgroupAttach {
-        /// Who.
+        /// The task.
         task: Named<'a>,
         /// The hierarchy: 0 of cgroup v2, otherwise as /proc/PID/cgroup numbers it.
         dst_root: i32,

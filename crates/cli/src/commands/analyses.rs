@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words() {
+    fn a_word_names_an_analysis_and_its_task() {
         assert_eq!(word("latency"), Ok(Asked { kind: AnalysisKind::Latency, task: None }));
         assert_eq!(
             word("critical-path:rustc"),

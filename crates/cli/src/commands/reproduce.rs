@@ -27,15 +27,15 @@ use crate::{Ended, interrupt, output, simulate};
 /// The experiments, by their documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Experiment {
-    /// Document 000.
+    /// Thousands of idle task groups cost what none cost.
     IdleGroups,
-    /// Document 001.
+    /// What a context switch costs.
     Ctxsw,
-    /// Document 002.
+    /// Tasks that are moved without need.
     SpuriousMigration,
-    /// Document 003.
+    /// Guarantees of 2.6.15's cpurc patches.
     Cpurc,
-    /// Document 004.
+    /// What counting switches by group costs.
     GroupSwitches,
 }
 

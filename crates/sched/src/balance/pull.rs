@@ -116,6 +116,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             // tasks that may run on two nodes two hops apart stay on one of eight for seconds (scenarios/wasted-cores/group-construction.toml),
             // which nobody has seen a real machine do or not do: here it does not.
             self.look_less_often(visit, Balanced::default());
+            self.tell(visit, None, 0);
             return Outcome { pulled: 0, go_on: false };
         }
         // CPUs from which affinity lets nobody come.
@@ -155,11 +156,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if is_balanced {
             self.found_balanced(visit, balanced);
         }
-        if busiest_seen.is_some() || pulled > 0 {
-            let event = Event::Balance { kind, level: position as u8, busiest: busiest_seen, pulled };
-            self.host.event(self.now, dst, &event);
-        }
+        self.tell(visit, busiest_seen, pulled);
         Outcome { pulled, go_on: true }
+    }
+
+    fn tell(&mut self, visit: Visit<'_>, busiest: Option<CpuId>, pulled: u32) {
+        let event = Event::Balance { kind: visit.kind, level: visit.position as u8, busiest, pulled };
+        self.host.event(self.now, visit.dst, &event);
     }
 
     /// The CPU to pull from, of those that are not excluded, and how much; none if the domain is balanced.

@@ -3,7 +3,7 @@
 //! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
 //! or from what it was lent by those that wait for it, and is kept with it ([`Task::kind`]); the core calls
 //! the class through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and idle classes need
-//! no file of their own: a CPU's stopper is a flag on its run queue that comes before everything, the idle task is what
+//! no file of their own: what a CPU's stopper is asked to do is an order on its run queue that comes before everything, the idle task is what
 //! is left when nothing else wants the CPU.
 
 pub mod cfs_2007;

@@ -44,7 +44,7 @@ pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
 }
 
 /// It is back, where it was. One whose group has no time left, and is throttled as its only task comes back, gives way at once: up to 5.3
-/// `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules it, which nobody wants repeated.
+/// `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules it: a fault that is not repeated here.
 pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, queued: bool, running: bool) {
     if queued {
         P::enqueue(rq, shared, index, Enqueue::Restore);

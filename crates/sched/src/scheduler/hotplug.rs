@@ -24,7 +24,7 @@ use crate::task::{Affinity, NIL, Task};
 pub enum HotplugError {
     /// The machine does not have it.
     NoSuchCpu {
-        /// Which.
+        /// The CPU that was asked for.
         cpu: CpuId,
         /// How many CPUs the machine has.
         nr_cpus: usize,

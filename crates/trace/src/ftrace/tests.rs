@@ -163,7 +163,7 @@ fn an_impossible_id_is_an_error_not_a_crash() {
 }
 
 #[test]
-fn numbers() {
+fn numbers_are_padded_with_zeros() {
     for (value, digits, text) in
         [(0, 1, "0"), (0, 3, "000"), (7, 3, "007"), (1234, 3, "1234"), (u64::MAX, 1, "18446744073709551615")]
     {

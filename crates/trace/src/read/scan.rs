@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn digits_end_at_the_first_other_byte_and_numbers_fit_or_are_none() {
         assert_eq!(digits(b"0123x"), Some((123, 4)));
         assert_eq!(digits(b"x"), None);
         assert_eq!(digits(b"18446744073709551615"), Some((u64::MAX, 20)));

@@ -50,7 +50,7 @@ pub struct IdleTable {
 /// `[[machine.frequency]]`: CPUs that share a clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrequencyTable {
-    /// Which.
+    /// The CPUs that share the clock.
     pub cpus: Vec<u32>,
     /// Kilohertz, ascending.
     pub khz: Vec<u32>,

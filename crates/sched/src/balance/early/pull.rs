@@ -204,10 +204,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 (false, _) => params.min_interval,
             };
         }
-        if tried.is_some() {
-            let event = Event::Balance { kind, level: position as u8, busiest: tried, pulled };
-            self.host.event(self.now, dst, &event);
-        }
+        let event = Event::Balance { kind, level: position as u8, busiest: tried, pulled };
+        self.host.event(self.now, dst, &event);
         pulled
     }
 

@@ -58,11 +58,11 @@ pub struct AdmissionError {
     pub attrs: DlAttrs,
     /// Its bandwidth, in 2^-20 CPUs.
     pub new: u64,
-    /// What the task has already and would give back.
+    /// What the task has already and would give back, likewise.
     pub old: u64,
-    /// What all admitted together have (and from 6.12 on the fair servers), `old` included.
+    /// What all admitted together have (and from 6.12 on the fair servers), `old` included, likewise.
     pub total: u64,
-    /// What there is.
+    /// What there is, likewise.
     pub cap: u64,
     /// On so many CPUs.
     pub cpus: usize,

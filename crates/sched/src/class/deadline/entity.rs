@@ -32,7 +32,7 @@ pub struct DlEntity {
     pub attrs: DlAttrs,
     /// Bandwidth (`dl_bw`), in 2^-20 CPUs.
     pub bw: u64,
-    /// Density (`dl_density`).
+    /// Density (`dl_density`): runtime per deadline, in 2^-20 CPUs.
     pub density: u64,
     /// What is left of the runtime; below 0 what was used beyond it.
     pub runtime: i64,

@@ -11,7 +11,7 @@ use crate::tunables::Tunables;
 /// Where a queued task stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1Standing {
-    /// Who.
+    /// The task this is of.
     pub task: TaskId,
     /// It is in the expired array.
     pub expired: bool,
