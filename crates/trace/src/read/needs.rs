@@ -129,7 +129,8 @@ mod tests {
     /// Where nobody woke or ended, nothing tells that; a simulated run cannot be recorded anew.
     #[test]
     fn a_run_of_ours_lacks_nothing_that_happened() {
-        let switch = "hog-7 [000] 1.000001: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=hog next_pid=7 next_prio=120\n";
+        let switch = "hog-7 [000] 1.000001: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \
+                      next_comm=hog next_pid=7 next_prio=120\n";
         let missing = |release: &str| {
             let text = format!("cpus=1\n# os release : {release}\n{switch}");
             let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::default());
