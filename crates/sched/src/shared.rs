@@ -132,7 +132,7 @@ impl Config<Knobs> {
             balancer: kernel.balancer,
             throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
-            newidle_ratio: 512,
+            newidle_ratio: crate::balance::NEWIDLE_RATIO,
             rt_limit: kernel.rt_limit,
             overload: kernel.overload,
             rt_group_sched: kernel.rt_group_sched,

@@ -1,7 +1,7 @@
 //! The event queue: two tournaments over *sources*, ordered by (time, order of arming).
 //!
 //! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to
-//! it, a task's sleep timer. In a tournament every source has a fixed place among the leaves, eight to a
+//! it, the device its sleepers share, a task's start. In a tournament every source has a fixed place among the leaves, eight to a
 //! line, and every line's least is known on the line above. Arming moves nothing: the key is written over the old one, and the way up
 //! ends at the first line whose least it does not change.
 //!

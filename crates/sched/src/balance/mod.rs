@@ -220,7 +220,7 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
     let begins = now == 0;
     let idled = begins && shared.config.balancer >= Balancer::V6_1;
     let jiffies = shared.config.balancer.time(shared, now);
-    let ratio = if begins { shared.config.newidle_ratio } else { HALF };
+    let ratio = if begins { shared.config.newidle_ratio } else { NEWIDLE_RATIO };
     let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
     let mut states: Vec<DomainState> =
         shared.domains.of(cpu).map(|(_, domain)| DomainState::new(interval(domain), now, jiffies, ratio)).collect();
@@ -247,8 +247,8 @@ pub(crate) struct RqBalance {
     dice: u64,
 }
 
-/// Every second time, of 1024.
-const HALF: u32 = 512;
+/// How often of 1024 times a CPU that goes idle looks for work in a domain that was just built: every second time (`sd_init`).
+pub(crate) const NEWIDLE_RATIO: u32 = 512;
 
 /// Before any was measured.
 const MIGRATION_COST_NS: u64 = 500_000;
