@@ -18,9 +18,9 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use vruntime_sched::class::fair::{Cfs, Eevdf};
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
     CpuMask, CpuPlace, GroupWeight, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker,

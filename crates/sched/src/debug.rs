@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use crate::balance::Balancer;
 use crate::balance::domains::Level;
 use crate::class::{ClassKind, rt};
+use crate::config::Config;
 use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
@@ -17,7 +18,7 @@ use crate::kernels::EevdfVersion;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
-use crate::shared::{Config, Shared};
+use crate::shared::Shared;
 use crate::task::SchedPolicy;
 pub use crate::task::{Migrations, TaskState, Wakeups};
 use crate::tunables::Tunables;
@@ -248,8 +249,8 @@ fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> Option<EntityDebug> {
     let task = &rq.tasks[index];
     let charged = match task.kind() {
         ClassKind::Fair => 0,
-        ClassKind::Rt if rq.current == Some(index) => rq.rt.exec_start(),
-        ClassKind::Deadline if rq.current == Some(index) => task.deadline().map_or(0, |se| se.exec_start),
+        ClassKind::Rt if rq.curr == Some(index) => rq.rt.exec_start(),
+        ClassKind::Deadline if rq.curr == Some(index) => task.deadline().map_or(0, |se| se.exec_start),
         _ if task.ran_above > 0 => task.last_ran,
         _ => 0,
     };

@@ -10,9 +10,10 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::Balancer;
+use crate::config::Config;
 use crate::cpufreq::{self, Demands};
 use crate::ids::CpuId;
-use crate::shared::{Config, RootFlags};
+use crate::shared::RootFlags;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::topology::Topology;
 use crate::tunables::Tunables;

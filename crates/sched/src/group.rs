@@ -2,6 +2,7 @@
 //! fair class.
 
 use alloc::boxed::Box;
+use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
@@ -23,6 +24,26 @@ pub enum GroupWeight {
     /// `cpu.idle`: as little as a SCHED_IDLE task, and like one it gives way to everybody.
     Idle,
 }
+
+/// Why a group's weight or limit, or whether it is idle, is not changed. Its text says how to mend it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupError {
+    /// The root group has no such files.
+    Root,
+    /// An idle group has no weight of its own (EINVAL).
+    Idle,
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Root => "the root group has no weight and no limit; write to a group below it",
+            Self::Idle => "the kernel refuses an idle group a weight (EINVAL); write 0 to its `cpu.idle` first",
+        })
+    }
+}
+
+impl core::error::Error for GroupError {}
 
 /// A task group, as all CPUs see it.
 #[derive(Debug)]

@@ -76,8 +76,8 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
             rq.cpu
         ));
     }
-    if rq.curr != rq.current.filter(|&current| rq.tasks[current].kind() == ClassKind::Fair) {
-        return Err(format!("CPU {}: {:?} runs, to the ordinary class {:?}", rq.cpu, rq.current, rq.curr));
+    if rq.curr_ordinary != rq.curr.filter(|&current| rq.tasks[current].kind() == ClassKind::Fair) {
+        return Err(format!("CPU {}: {:?} runs, to the ordinary class {:?}", rq.cpu, rq.curr, rq.curr_ordinary));
     }
     for (_, task) in rq.tasks.iter() {
         if task.kind() != ClassKind::of(task.policy, task.lent) {
@@ -92,7 +92,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
             return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));
         }
     }
-    match (rq.running, rq.current) {
+    match (rq.running, rq.curr) {
         (Running::Task(id), Some(index)) if rq.tasks[index].id == id => {}
         (Running::Idle | Running::Stopper, None) => {}
         // `schedule` let go of the run queue to look for work elsewhere: whoever ran has left the CPU, nobody follows yet.

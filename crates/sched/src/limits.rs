@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::class::fair::bandwidth::Limit;
 use crate::event::Event;
+use crate::group::GroupError;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId};
 use crate::policy::Policy;
@@ -13,13 +14,20 @@ use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Gives a group another CPU limit, or none: `cpu.max` and `cpu.max.burst`. Takes effect at once: the group begins
-    /// with a whole quota, and nothing is owed from before. The root has none.
+    /// with a whole quota, and nothing is owed from before.
     ///
     /// A policy of one's own that knows nothing of limits goes on without.
-    pub fn set_group_bandwidth(&mut self, group: GroupId, limit: Option<Limit>) {
+    ///
+    /// # Errors
+    ///
+    /// The root has none.
+    pub fn set_group_bandwidth(&mut self, group: GroupId, limit: Option<Limit>) -> Result<(), GroupError> {
         let shared = self.shared;
-        if group == GroupId::ROOT || (limit.is_none() && shared.group(group).pool().is_none()) {
-            return;
+        if group == GroupId::ROOT {
+            return Err(GroupError::Root);
+        }
+        if limit.is_none() && shared.group(group).pool().is_none() {
+            return Ok(());
         }
         let pool = shared.group(group).pool_or_new(shared.config.throttle, group, shared.config.cfs_period_phase_ns);
         let arm = pool.lock().set(limit, self.now);
@@ -32,6 +40,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::limit_changed(&mut rq, shared, group);
             settle(&mut rq, shared, self.host);
         }
+        Ok(())
     }
 
     /// `sched_cfs_period_timer`.
@@ -84,7 +93,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         rq.notify_resume = false;
-        if let Some(curr) = rq.curr {
+        if let Some(curr) = rq.curr_ordinary {
             P::return_to_user(&mut rq, self.shared, curr);
         }
         settle(&mut rq, self.shared, self.host);

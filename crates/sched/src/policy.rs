@@ -5,7 +5,7 @@
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr`]), the time ([`Rq::clock`]), and what it keeps itself
+//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]), and what it keeps itself
 //!   ([`Rq::class`]). [`Rq::listed`] has its queued tasks in the order in which they last ran, which the core keeps for it.
 //! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for what is to be seen in traces, and [`Rq::arm`].
 //! - Of the others: what they publish ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups ([`Shared::group`]) and all
@@ -82,7 +82,7 @@ pub struct Wake {
 ///
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. To have the running task
 /// rescheduled it calls [`Rq::resched`]. Tasks of the classes above (`class`) are on the run queue, too, but a policy never
-/// sees them: it is asked when none of them may run, and [`Rq::curr`] is none while one of them does. A task that leaves for
+/// sees them: it is asked when none of them may run, and [`Rq::curr_ordinary`] is none while one of them does. A task that leaves for
 /// such a class is dequeued, and comes to the policy's queue again, later, with [`Enqueue::Restore`] or, if it was asleep,
 /// [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
@@ -120,7 +120,7 @@ pub trait Policy: Sized + Debug + 'static {
     /// The scheduler's tick hits `task`, which is running.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
 
-    /// `task` was just enqueued by a wakeup while `rq.curr` runs: call [`Rq::resched`] if it should run at once.
+    /// `task` was just enqueued by a wakeup while `rq.curr_ordinary` runs: call [`Rq::resched`] if it should run at once.
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake);
 
     /// The running task gives way.

@@ -10,13 +10,14 @@ use crate::balance::{Balancer, RqBalance};
 use crate::class::deadline::{self, DlRq};
 use crate::class::rt::RtRq;
 use crate::clock::Clock;
+use crate::config::Preemption;
 use crate::event::{Event, Running};
 use crate::host::Timer;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
 use crate::policy::Policy;
-use crate::shared::{Preemption, Shared};
+use crate::shared::Shared;
 use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
 use crate::uclamp::RqUclamp;
@@ -45,9 +46,9 @@ pub struct Rq<P: Policy> {
     /// that a CPU limit of their group holds back.
     pub nr_running: u32,
     /// The running task, if it is one of the policy's.
-    pub curr: Option<u32>,
+    pub curr_ordinary: Option<u32>,
     /// The running task, of whatever class.
-    pub current: Option<u32>,
+    pub curr: Option<u32>,
     pub(crate) running: Running,
     /// Its clocks.
     pub clock: Clock,
@@ -106,8 +107,8 @@ impl<P: Policy> Rq<P> {
             tasks: Arena::default(),
             class: P::new_rq(shared, cpu),
             nr_running: 0,
+            curr_ordinary: None,
             curr: None,
-            current: None,
             rt: RtRq::default(),
             dl: DlRq::default(),
             running: Running::Idle,
@@ -143,7 +144,7 @@ impl<P: Policy> Rq<P> {
         self.resched_lazily = false;
     }
 
-    /// As [`Self::resched`], but where preemption is lazy ([`Config::preemption`](crate::shared::Config::preemption)) the CPU is not
+    /// As [`Self::resched`], but where preemption is lazy ([`Config::preemption`](crate::config::Config::preemption)) the CPU is not
     /// interrupted for it, and acts on it when it leaves the kernel next (`resched_curr_lazy`). For an ordinary task that is to give way to
     /// another.
     #[inline]
@@ -180,7 +181,7 @@ impl<P: Policy> Rq<P> {
     /// The kernel's `prio` of who has the CPU: the idle task's is that of nice 0, the stopper's that of the most urgent real-time task.
     /// None while the CPU is between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
-        match (self.current, self.running) {
+        match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
             (None, Running::Idle) => Some(SchedPolicy::Normal.prio(0, 0)),
             (None, Running::Stopper) => Some(SchedPolicy::Fifo.prio(0, 99)),

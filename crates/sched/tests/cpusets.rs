@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use vruntime_sched::class::deadline::{DlAttrs, SchedError, to_ratio};
 use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::shared::Config;
 use vruntime_sched::{
     CpuMask, CpusetError, GroupWeight, Host, HotplugError, Partition, Rq, SchedAttr, SchedPolicy, Scheduler, Shared,
     TaskAttrs, Timer, Topology, invariants, kernel,

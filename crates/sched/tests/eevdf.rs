@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::{Standing, check, standings};
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Tunables;
 use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use vruntime_sched::class::fair::{EevdfOrder, Fair};
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::CpuId;
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Defaults;
 use vruntime_sched::{CpuMask, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
 

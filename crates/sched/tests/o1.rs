@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use vruntime_sched::class::o1::{O1, O1Standing, standings};
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::invariants::check;
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Tunables;
 use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel};
 

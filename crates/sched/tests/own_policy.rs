@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Host, Policy, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology};
 use vruntime_sched::{invariants, kernel};
@@ -27,7 +27,7 @@ impl Policy for Turns {
     fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
 
     fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
-        if rq.curr != Some(task) {
+        if rq.curr_ordinary != Some(task) {
             rq.class.push_back(task);
         }
     }
@@ -38,7 +38,7 @@ impl Policy for Turns {
     }
 
     fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
-        rq.class.front().copied().or(rq.curr.filter(|&curr| rq.tasks[curr].on_rq))
+        rq.class.front().copied().or(rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq))
     }
 
     fn switch(rq: &mut Rq<Self>, _shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
@@ -124,7 +124,7 @@ impl Machine {
     fn order(&self) -> (Vec<TaskId>, TaskId) {
         let rq = &self.rqs[0];
         let id = |task: u32| rq.tasks[task].id;
-        (rq.listed().map(id).collect(), id(rq.curr.unwrap()))
+        (rq.listed().map(id).collect(), id(rq.curr_ordinary.unwrap()))
     }
 }
 
@@ -148,7 +148,7 @@ fn the_list_follows_switches_from_and_to_other_classes() {
     let urgent = SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 1, ..SchedAttr::default() };
     machine.verb(|scheduler| scheduler.set_scheduler(TaskId(0), urgent)).unwrap();
     let _ = machine.verb(|scheduler| scheduler.schedule(FIRST, PrevState::Preempted));
-    assert_eq!(machine.rqs[0].curr, None);
+    assert_eq!(machine.rqs[0].curr_ordinary, None);
     machine.verb(|scheduler| scheduler.set_scheduler(TaskId(0), SchedAttr::default())).unwrap();
     machine.turn();
     assert_eq!(machine.order(), (ids([2, 3, 0, 1]), TaskId(1)));

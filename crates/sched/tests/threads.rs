@@ -14,14 +14,14 @@ use vruntime_sched::class::deadline::{DlAttrs, SchedError};
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::class::o1::O1;
 use vruntime_sched::class::rt::{RtLimit, RtLimitError};
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::shared::Config;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpuPlace, CpusetError, GroupWeight, Host, HotplugError, Kernel, Limit, Partition, Policy, Rq, Rqs,
-    SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, invariants, kernel,
+    Boost, CpuMask, CpuPlace, CpusetError, GroupError, GroupWeight, Host, HotplugError, Kernel, Limit, Partition,
+    Policy, Rq, Rqs, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, invariants, kernel,
 };
 
 const CPUS: usize = 4;
@@ -329,9 +329,12 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
             33 => {
                 let weight = self.random.below(10_000) as u32 + 1;
                 let group = world.groups[self.random.below(3) as usize + 1];
-                match self.random.below(3) {
-                    0 => world.with(|s| s.set_group_idle(group, weight.is_multiple_of(2))),
-                    _ => world.with(|s| s.set_group_weight(group, weight)),
+                if self.random.below(3) == 0 {
+                    world.with(|s| s.set_group_idle(group, weight.is_multiple_of(2))).unwrap();
+                } else {
+                    // Another thread may just have made it idle.
+                    let set = world.with(|s| s.set_group_weight(group, weight));
+                    assert!(matches!(set, Ok(()) | Err(GroupError::Idle)), "{set:?}");
                 }
             }
             34 => {
@@ -339,7 +342,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 let limit = Limit::new(quota, 1_000_000 + self.random.below(20_000_000), self.random.below(quota));
                 let limit = (self.random.below(4) > 0).then(|| limit.unwrap());
                 let group = world.groups[self.random.below(3) as usize + 1];
-                world.with(|s| s.set_group_bandwidth(group, limit));
+                world.with(|s| s.set_group_bandwidth(group, limit)).unwrap();
             }
             41 => {
                 if self.running.task().is_some() && world.with(|s| s.exec(cpu)) {
@@ -434,7 +437,8 @@ fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
     }
     // Whoever waits for run time may run now.
     for &group in &world.groups {
-        world.with(|s| s.set_group_bandwidth(group, None));
+        let set = world.with(|s| s.set_group_bandwidth(group, None));
+        assert_eq!(set.is_ok(), group != GroupId::ROOT);
     }
     // What was asked of a CPU after its last step is still to be done; a call for one CPU may ask another.
     for round in 0.. {

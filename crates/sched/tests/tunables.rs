@@ -5,9 +5,9 @@ mod generator;
 use generator::Generator;
 use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{CfsOrder, EevdfOrder, Fair};
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::{Defaults, Knobs, Tunables};
 use vruntime_sched::{
     GroupWeight, Host, Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel,

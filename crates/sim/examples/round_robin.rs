@@ -41,7 +41,7 @@ impl Policy for RoundRobin {
     fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
 
     fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
-        if rq.curr != Some(task) {
+        if rq.curr_ordinary != Some(task) {
             rq.class.waiting.push_back(task);
         }
     }
@@ -52,7 +52,7 @@ impl Policy for RoundRobin {
     }
 
     fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
-        let running = rq.curr.filter(|&curr| rq.tasks[curr].on_rq);
+        let running = rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq);
         let goes_on = running.filter(|_| rq.class.left > 0);
         goes_on.or(rq.class.waiting.front().copied()).or(running)
     }

@@ -302,7 +302,10 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 nice: None,
             };
             self.core.sink.group(id, &info);
-            sched!(self, 0).set_group_bandwidth(id, group.max.and_then(limit));
+            if let Some(max) = group.max {
+                let set = sched!(self, 0).set_group_bandwidth(id, limit(max));
+                self.expect(id, set);
+            }
             if let Some(clamps) = group.uclamp {
                 // They are in range: that was looked at before.
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use vruntime_sched::class::rt::RtLimitError;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::{Limit, Policy, Scheduler};
+use vruntime_sched::{GroupError as Refusal, Limit, Policy, Scheduler};
 use vruntime_trace::{GroupInfo, Sink};
 use vruntime_workload::program::{Bandwidth, Changed, CpuMax, GroupChange, RtBandwidth, RtRuntime};
 
 use crate::cpu::NEVER;
-use crate::error::Error;
+use crate::error::{Error, GroupError, Who};
 use crate::machine::{GroupState, Machine, sched};
 use crate::moment::Moment;
 use crate::task::Life;
@@ -35,15 +35,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Changed::Tasks { tasks, nice, .. } => self.change_tasks(cpu, tasks, settings, *nice),
             Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt, guarantee } } => {
                 let id = self.groups[*group];
-                let state = &mut self.group_states[*group];
                 if let Some(idle) = *idle {
                     // An idle group has no weight, and an ordinary one begins with the usual.
+                    let state = &mut self.group_states[*group];
                     (state.weight, state.idle) = (100, idle);
-                    sched!(self, cpu).set_group_idle(id, idle);
+                    let set = sched!(self, cpu).set_group_idle(id, idle);
+                    self.expect(id, set);
                 }
                 if let Some(weight) = *weight {
-                    state.weight = weight;
-                    sched!(self, cpu).set_group_weight(id, weight);
+                    self.group_states[*group].weight = weight;
+                    let set = sched!(self, cpu).set_group_weight(id, weight);
+                    self.expect(id, set);
                 }
                 if let Some(clamps) = *uclamp {
                     // Their range was checked before the machine was built.
@@ -52,7 +54,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 if let Some(max) = max {
                     let bandwidth = if let CpuMax::Limited(bandwidth) = max { Some(*bandwidth) } else { None };
                     self.group_states[*group].max = bandwidth.map(|max| (max.quota, max.period));
-                    sched!(self, cpu).set_group_bandwidth(id, bandwidth.and_then(limit));
+                    let set = sched!(self, cpu).set_group_bandwidth(id, bandwidth.and_then(limit));
+                    self.expect(id, set);
                 }
                 if let Some(rt) = *rt
                     && let Err(error) = self.set_group_rt(cpu, *group, rt)
@@ -78,7 +81,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Changed::Session { session, nice } => {
                 // Without autogroup there is none: that was told.
                 let Some(&id) = self.autogroups.get(session + 1) else { return };
-                sched!(self, cpu).set_group_nice(id, *nice);
+                let set = sched!(self, cpu).set_group_nice(id, *nice);
+                self.expect(id, set);
                 let path = format!("/autogroup-{}", workload.sessions[*session].name);
                 let parent = Some(GroupId::ROOT);
                 let info = GroupInfo {
@@ -94,6 +98,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
         }
         self.leave_interrupt(cpu);
+    }
+
+    /// What a group was given was checked before the machine was built; should it be refused all the same, the run ends with that.
+    pub(crate) fn expect(&mut self, group: GroupId, set: Result<(), Refusal>) {
+        if let Err(error) = set {
+            let error = match error {
+                Refusal::Root => GroupError::Root,
+                Refusal::Idle => GroupError::IdleWeight { group: self.group_path(group) },
+            };
+            let who = Who::Change(self.core.now);
+            self.error.get_or_insert(Error::BadLimit { who, error });
+        }
     }
 
     /// Gives a group of the workload what `rt` says; what it does not say stays.

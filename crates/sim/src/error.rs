@@ -80,9 +80,12 @@ pub enum GroupError {
     /// A change of the root group.
     #[error("the root group has no weight and no limit")]
     Root,
-    /// A weight of a group that is idle and stays so.
-    #[error("the kernel refuses an idle group a weight (EINVAL)")]
-    IdleWeight,
+    /// A weight of a group that is idle by then.
+    #[error("group `{group}` is idle then, and the kernel refuses an idle group a weight (EINVAL)")]
+    IdleWeight {
+        /// The group's path.
+        group: String,
+    },
     /// A limit (`cpu.max`) that the kernel would refuse.
     #[error("{}", wrong(.0))]
     Limit(LimitError),
@@ -357,6 +360,9 @@ impl Error {
             Self::TooOld { .. } => "leave it out, or choose that kernel or a later one",
             Self::ChangeOrder { .. } => "sort them by time",
             Self::BadLimit { error: GroupError::RootLimit, .. } => "give one to a group below it",
+            Self::BadLimit { error: GroupError::IdleWeight { .. }, .. } => {
+                "give it `idle = false` before, or in the same change"
+            }
             Self::NeverEnds { .. } => "give one, or a `loop` count",
             Self::NoProgress { .. } => "add a `run` or a `sleep` to the loop, or use costs other than zero",
             Self::Stalled { .. } => "a scheduling policy must not ask for a reschedule each time it is rescheduled",

@@ -9,7 +9,7 @@
 //! The host's events are the guest's as well: one source of the guest's event queue is armed for the next of them.
 
 use vruntime_sched::class::fair::Eevdf;
-use vruntime_sched::shared::Config as SchedConfig;
+use vruntime_sched::config::Config as SchedConfig;
 use vruntime_sched::{Policy, Shared, kernel};
 use vruntime_trace::{CpuId, NoSink, Sink};
 use vruntime_workload::program::{Op, Phase, Task, Workload};

@@ -527,7 +527,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// A deadline task may not fork (`sched_fork`: EAGAIN), for its child would have what only the parent was promised; it goes on without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
         let rq = &self.rqs[cpu];
-        if rq.current.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
+        if rq.curr.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
             self.barren.insert(TaskId(parent));
             return;
         }

@@ -100,7 +100,7 @@ use std::ops::ControlFlow;
 use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::class::o1::O1;
-use vruntime_sched::shared::{Callers, Config as SchedConfig, Preemption};
+use vruntime_sched::config::{Callers, Config as SchedConfig, Preemption};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, PolicyKind, Shared};
 use vruntime_trace::Sink;

@@ -166,6 +166,8 @@ struct Compiler<'a> {
     out: Programs,
     clamps: Option<&'a str>,
     nodes: Option<&'a str>,
+    /// Of groups whose changes were checked so far, whether they are idle by then.
+    idle: BTreeMap<usize, bool>,
 }
 
 /// Checks `workload` against a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps change something
@@ -177,7 +179,8 @@ pub(crate) fn compile(
     periods: PeriodLimits,
     clamps_matter: bool,
 ) -> Result<Programs, Error> {
-    let mut compiler = Compiler { workload, cpus, costs, periods, out: Programs::default(), clamps: None, nodes: None };
+    let (out, idle) = (Programs::default(), BTreeMap::new());
+    let mut compiler = Compiler { workload, cpus, costs, periods, out, clamps: None, nodes: None, idle };
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {
             let (who, value) = (Who::Session(session.name.clone()), session.nice.into());
@@ -316,9 +319,11 @@ impl<'a> Compiler<'a> {
                 if index == 0 {
                     return Err(Error::BadLimit { who: Who::Change(change.at), error: GroupError::Root });
                 }
-                let wakes = |change: &Change| matches!(change.what, Changed::Group { group, to } if group == index && to.idle == Some(false));
-                if group.idle && to.weight.is_some() && !workload.changes.iter().any(wakes) {
-                    return Err(Error::BadLimit { who: Who::Group(group.path.clone()), error: GroupError::IdleWeight });
+                let idle = self.idle.entry(index).or_insert(group.idle);
+                *idle = to.idle.unwrap_or(*idle);
+                if to.weight.is_some() && *idle {
+                    let error = GroupError::IdleWeight { group: group.path.clone() };
+                    return Err(Error::BadLimit { who: Who::Change(change.at), error });
                 }
                 Self::group(index, &group)?;
             }

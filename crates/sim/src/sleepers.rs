@@ -76,7 +76,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// How late a sleep of the running task of `cpu` may end.
     fn slack(&self, cpu: usize) -> u64 {
         let rq = &self.rqs[cpu];
-        let urgent = rq.curr.is_none() && rq.current.is_some_and(|current| rq.tasks[current].kind() != ClassKind::Fair);
+        let urgent =
+            rq.curr_ordinary.is_none() && rq.curr.is_some_and(|current| rq.tasks[current].kind() != ClassKind::Fair);
         if urgent { 0 } else { self.timer_slack }
     }
 

@@ -132,7 +132,7 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
         return false;
     }
     env.all_pinned = false;
-    if rq.curr == Some(index) {
+    if rq.curr_ordinary == Some(index) {
         rq.tasks[index].migrations.running += 1;
         return false;
     }

@@ -315,7 +315,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         drop(rq);
         let mut rq = self.rqs.rq(busiest);
-        let may_move = rq.current.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
+        let may_move = rq.curr.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
         if may_move && rq.push.is_none() && !rq.balance.active_balance {
             rq.balance.active_balance = true;
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });

@@ -12,9 +12,10 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::domains::{Part, SchedGroup};
+use crate::config::Callers;
 use crate::ids::CpuId;
 use crate::policy::Policy;
-use crate::shared::{Callers, Published, Shared};
+use crate::shared::{Published, Shared};
 use crate::sync::AtomicU64;
 use crate::topology::Topology;
 

@@ -131,10 +131,10 @@ fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, Cl
 /// The CPU passes from `rq.current` to `next`, of class `kind` (Fair if it is none); they differ.
 #[inline]
 pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
-    let prev = rq.curr;
-    if kind == ClassKind::Fair && (prev.is_some() || rq.current.is_none()) {
+    let prev = rq.curr_ordinary;
+    if kind == ClassKind::Fair && (prev.is_some() || rq.curr.is_none()) {
         switch_ordinary(rq, shared, prev, next);
-        rq.current = next;
+        rq.curr = next;
     } else {
         switch_between_classes(rq, shared, next, kind);
     }
@@ -145,7 +145,7 @@ pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option
 #[inline]
 pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, prev: Option<u32>, next: Option<u32>) {
     P::switch(rq, shared, prev, next);
-    rq.curr = next;
+    rq.curr_ordinary = next;
     if let Some(next) = next {
         debug_assert!(rq.tasks[next].on_rq, "who runs is queued");
         rq.relist(next);
@@ -156,9 +156,9 @@ pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, pre
 #[cold]
 fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
     // Without one of the policy's own the running task is of a higher class.
-    let fair = rq.curr;
+    let fair = rq.curr_ordinary;
     if fair.is_none()
-        && let Some(prev) = rq.current
+        && let Some(prev) = rq.curr
     {
         match rq.tasks[prev].kind {
             ClassKind::Deadline => deadline::put_prev(rq, shared, prev),
@@ -169,7 +169,7 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
     if fair.is_some() || next_fair.is_some() {
         switch_ordinary(rq, shared, fair, next_fair);
     }
-    rq.current = next;
+    rq.curr = next;
     if let Some(next) = next {
         match kind {
             ClassKind::Deadline => deadline::set_next(rq, shared, next),
@@ -182,9 +182,9 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
 /// `index`, of class `kind`, was just queued while another task runs: whether that one has to give way.
 #[inline]
 pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
-    if kind == ClassKind::Fair && rq.curr.is_some() {
+    if kind == ClassKind::Fair && rq.curr_ordinary.is_some() {
         P::wakeup_preempt(rq, shared, index, wake);
-    } else if let Some(current) = rq.current {
+    } else if let Some(current) = rq.curr {
         let running = rq.tasks[current].kind;
         if kind < running {
             rq.resched();
@@ -200,7 +200,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind
 /// The scheduler's tick hits the running task.
 #[inline]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    match (rq.curr, rq.current) {
+    match (rq.curr_ordinary, rq.curr) {
         (Some(current), _) => P::tick(rq, shared, current),
         (None, Some(current)) if rq.tasks[current].kind == ClassKind::Deadline => deadline::tick(rq, shared),
         (None, Some(current)) => rt::tick(rq, shared, current),
@@ -210,7 +210,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 /// The running task gives way to its like.
 pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let Some(current) = rq.current else { return };
+    let Some(current) = rq.curr else { return };
     match rq.tasks[current].kind {
         ClassKind::Fair => P::yield_task(rq, shared),
         ClassKind::Rt => rt::requeue(rq, current, rt::End::Tail),
@@ -220,7 +220,7 @@ pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 /// Brings the running task's accounts up to the run queue's clock.
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let Some(current) = rq.current else { return };
+    let Some(current) = rq.curr else { return };
     match rq.tasks[current].kind {
         ClassKind::Fair => P::update_curr(rq, shared),
         ClassKind::Rt => rt::update_curr(rq, shared),

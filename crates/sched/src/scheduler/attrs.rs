@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::change::{Change, change_class, changed, restore, save};
+use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
 use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::balance::Balancer;
@@ -265,18 +265,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let cpu = rq.cpu;
         rq.update_clock(self.now);
         may(&rq, shared, index)?;
-        let running = rq.current == Some(index);
         let asleep = rq.tasks[index].state != TaskState::Runnable;
-        let (old, old_prio) = (rq.tasks[index].kind, rq.tasks[index].prio());
-        if rq.tasks[index].on_rq && asleep && what.class(&rq.tasks[index]) != old {
+        if rq.tasks[index].on_rq && asleep && what.class(&rq.tasks[index]) != rq.tasks[index].kind {
             // Its dequeue was delayed: it does not take that along to another class.
             deactivate(&mut rq, shared, index, Dequeue::Delayed);
         }
-        let queued = rq.tasks[index].on_rq;
-        if old == ClassKind::Fair {
+        let was = Was::of(&rq, index);
+        if was.kind == ClassKind::Fair {
             save(&mut rq, shared, index);
         }
-        if old == ClassKind::Deadline && queued {
+        if was.kind == ClassKind::Deadline && was.queued {
             deadline::dequeue(&mut rq, shared, index, Dequeue::Save);
         }
 
@@ -285,32 +283,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let this = &mut rq.tasks[index];
         let new = ClassKind::of(this.policy, this.lent);
         // Until it has left its old class it is of that.
-        this.kind = old;
-        if new == old {
-            match new {
-                ClassKind::Fair => restore(&mut rq, shared, index, queued, running),
-                ClassKind::Deadline => {
-                    if queued {
-                        deadline::enqueue(&mut rq, shared, index, Enqueue::Restore);
-                    }
-                }
-                ClassKind::Rt => {
-                    // Another group has no lists of its own, but the task is put on its list anew.
-                    if queued && ((what == Change::Group && !rt::has_groups(&rq)) || rt::has_moved(&rq, shared, index))
-                    {
-                        rt::update_curr(&mut rq, shared);
-                        rt::reprioritise(&mut rq, shared, index);
-                    }
-                }
-            }
+        this.kind = was.kind;
+        if new == was.kind {
+            stay_in_class(&mut rq, shared, index, what, was);
         } else {
-            change_class(&mut rq, shared, index, new, queued, running);
+            change_class(&mut rq, shared, index, new, was);
         }
-        if queued {
+        if was.queued {
             if !asleep {
                 uclamp::refresh(&mut rq, shared, index);
             }
-            changed(&mut rq, shared, index, what, old, old_prio);
+            changed(&mut rq, shared, index, what, was);
         }
         settle(&mut rq, shared, self.host);
         let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
@@ -367,12 +350,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         let told = affinity.clone();
         rq.update_clock(self.now);
-        let (queued, running) = (rq.tasks[index].on_rq, rq.current == Some(index));
+        let was = Was::of(&rq, index);
         // Since 4.3 an ordinary task whose CPUs change leaves its queue for a moment, which gives whoever runs a new slice, and one that is queued on 6.6
         // a new deadline.
         let all = shared.nr_cpus();
         let is_everywhere = |affinity: &Affinity| affinity.as_ref().is_none_or(|mask| mask.count() >= all);
-        let requeues = rq.tasks[index].kind == ClassKind::Fair
+        let requeues = was.kind == ClassKind::Fair
             && shared.config.balancer >= Balancer::V6_1
             && affinity != rq.tasks[index].affinity
             && !(is_everywhere(&affinity) && is_everywhere(&rq.tasks[index].affinity));
@@ -384,7 +367,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         (rq.tasks[index].affinity, rq.tasks[index].asked) = (affinity, asked);
         if requeues {
-            restore(&mut rq, shared, index, queued, running);
+            restore(&mut rq, shared, index, was);
         }
         rt::affinity_changed(&mut rq, shared, index);
         deadline::affinity_changed(&mut rq, shared, index);
@@ -398,7 +381,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 deactivate(&mut rq, shared, index, Dequeue::Delayed);
             }
             settle(&mut rq, shared, self.host);
-        } else if rq.current == Some(index) {
+        } else if rq.curr == Some(index) {
             push_running(&mut rq);
             settle(&mut rq, shared, self.host);
         } else {
@@ -416,13 +399,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq.update_clock(self.now);
             let stray = rq.tasks.iter().find(|(index, task)| {
                 let may_stay = rq.online && task.allowed(cpu);
-                task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.current != Some(*index)
+                task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.curr != Some(*index)
             });
             let stray = stray.map(|(index, _)| index);
             if !rq.online {
                 // Nor may one stay that sleeps, but whose dequeue was delayed: nobody will pick here, and find it.
                 let delayed = |(index, task): &(u32, &Task<P>)| {
-                    task.on_rq && task.state != TaskState::Runnable && rq.current != Some(*index)
+                    task.on_rq && task.state != TaskState::Runnable && rq.curr != Some(*index)
                 };
                 let delayed: Vec<u32> = rq.tasks.iter().filter(delayed).map(|(index, _)| index).collect();
                 for index in delayed {
@@ -432,7 +415,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             let Some(index) = stray else {
                 // One that began to run a moment ago is a matter for the stopper, whatever else it was asked to push.
-                let Some(current) = rq.current else { return };
+                let Some(current) = rq.curr else { return };
                 if lets_stay(&mut rq, self.shared, self.host, self.now, current) {
                     settle(&mut rq, self.shared, self.host);
                 } else if rq.push != Some(Push::Affinity)

@@ -30,6 +30,26 @@ impl Change {
     }
 }
 
+/// What a task was before something of it is changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Was {
+    /// On its queue.
+    pub(super) queued: bool,
+    /// On the CPU.
+    pub(super) running: bool,
+    /// Of this class.
+    pub(super) kind: ClassKind,
+    /// As urgent as this.
+    pub(super) prio: i16,
+}
+
+impl Was {
+    pub(super) fn of<P: Policy>(rq: &Rq<P>, index: u32) -> Self {
+        let task = &rq.tasks[index];
+        Self { queued: task.on_rq, running: rq.curr == Some(index), kind: task.kind, prio: task.prio() }
+    }
+}
+
 /// An ordinary task leaves its queue, and then the CPU if it runs, while something of it is changed. In this order: the dequeueing tells its groups'
 /// sums what they weigh, giving the CPU up does not.
 pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
@@ -37,42 +57,54 @@ pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
         P::dequeue(rq, shared, index, Dequeue::Save);
         rq.tasks[index].on_rq = false;
     }
-    if rq.current == Some(index) {
+    if rq.curr == Some(index) {
         class::switch_ordinary(rq, shared, Some(index), None);
-        rq.current = None;
+        rq.curr = None;
     }
 }
 
 /// It is back, where it was. One whose group has no time left, and is throttled as its only task comes back, gives way at once: up to 5.3
 /// `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules it: a fault that is not repeated here.
-pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, queued: bool, running: bool) {
-    if queued {
+pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
+    if was.queued {
         P::enqueue(rq, shared, index, Enqueue::Restore);
         rq.tasks[index].on_rq = true;
     }
-    if running {
+    if was.running {
         class::switch_ordinary(rq, shared, None, Some(index));
-        rq.current = Some(index);
+        rq.curr = Some(index);
         if P::throttled(rq, shared, index) {
             rq.resched();
         }
     }
 }
 
+/// A task is back in its class, which an ordinary or a deadline task has left.
+pub(super) fn stay_in_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
+    match was.kind {
+        ClassKind::Fair => restore(rq, shared, index, was),
+        ClassKind::Deadline => {
+            if was.queued {
+                deadline::enqueue(rq, shared, index, Enqueue::Restore);
+            }
+        }
+        ClassKind::Rt => {
+            // Another group has no lists of its own, but the task is put on its list anew.
+            if was.queued && ((what == Change::Group && !rt::has_groups(rq)) || rt::has_moved(rq, shared, index)) {
+                rt::update_curr(rq, shared);
+                rt::reprioritise(rq, shared, index);
+            }
+        }
+    }
+}
+
 /// A task goes from its class, which it has left if that is the ordinary one, to another.
-pub(super) fn change_class<P: Policy>(
-    rq: &mut Rq<P>,
-    shared: &Shared<P>,
-    index: u32,
-    new: ClassKind,
-    queued: bool,
-    running: bool,
-) {
+pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, new: ClassKind, was: Was) {
     // POSIX: who is lowered goes before its like.
-    let end = if rq.tasks[index].kind == ClassKind::Deadline { rt::End::Head } else { rt::End::Tail };
-    match rq.tasks[index].kind {
+    let end = if was.kind == ClassKind::Deadline { rt::End::Head } else { rt::End::Tail };
+    match was.kind {
         ClassKind::Fair => {
-            if queued {
+            if was.queued {
                 rq.finish_delayed(index);
             }
             // As if it went to another CPU, and this one were it.
@@ -86,53 +118,53 @@ pub(super) fn change_class<P: Policy>(
             }
         }
         ClassKind::Deadline => {
-            if running {
-                rq.current = None;
+            if was.running {
+                rq.curr = None;
             }
             deadline::leave(rq, shared, index, false);
-            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
+            rq.tasks[index].rejoins = !was.queued && rq.tasks[index].state == TaskState::Sleeping;
         }
         ClassKind::Rt => {
-            if queued {
+            if was.queued {
                 rt::dequeue(rq, shared, index);
             }
-            if running {
+            if was.running {
                 rt::put_prev(rq, shared, index);
-                rq.current = None;
+                rq.curr = None;
             }
-            rq.tasks[index].rejoins = !queued && rq.tasks[index].state == TaskState::Sleeping;
+            rq.tasks[index].rejoins = !was.queued && rq.tasks[index].state == TaskState::Sleeping;
         }
     }
     rq.tasks[index].kind = new;
     match new {
         ClassKind::Fair => {
-            if queued {
+            if was.queued {
                 activate(rq, shared, index, Enqueue::Restore);
             }
-            if running {
+            if was.running {
                 class::switch_ordinary(rq, shared, None, Some(index));
-                rq.current = Some(index);
+                rq.curr = Some(index);
             }
         }
         ClassKind::Deadline => {
-            if running {
-                rq.current = Some(index);
+            if was.running {
+                rq.curr = Some(index);
             }
-            if queued {
+            if was.queued {
                 deadline::enqueue(rq, shared, index, Enqueue::Restore);
             }
-            if running {
+            if was.running {
                 deadline::set_next(rq, shared, index);
             }
         }
         ClassKind::Rt => {
-            if running {
-                rq.current = Some(index);
+            if was.running {
+                rq.curr = Some(index);
             }
-            if queued {
+            if was.queued {
                 rt::enqueue(rq, shared, index, end);
             }
-            if running {
+            if was.running {
                 rt::set_next(rq, shared, index);
             }
         }
@@ -142,35 +174,29 @@ pub(super) fn change_class<P: Policy>(
 /// Something of a queued task was changed: whether somebody else should run now. A running task that is in another group is looked at again, and
 /// so is one of another class; otherwise only priorities count. In 3.x a group is changed and nothing else, and a better nice value reschedules
 /// whoever runs.
-pub(super) fn changed<P: Policy>(
-    rq: &mut Rq<P>,
-    shared: &Shared<P>,
-    index: u32,
-    what: Change,
-    old: ClassKind,
-    old_prio: i16,
-) {
+pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     let this = &rq.tasks[index];
-    let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
+    let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
     let early = shared.config.balancer < Balancer::V6_1;
     match what {
         // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no kernel looks there, we do.
         Change::Group if rq.running == Running::Idle => rq.resched(),
         Change::Group if running && !early => rq.resched(),
         Change::Group => {}
-        Change::Nice if early && (prio < old_prio || (prio > old_prio && running)) => rq.resched(),
+        Change::Nice if early && (prio < was.prio || (prio > was.prio && running)) => rq.resched(),
         Change::Nice if early => {}
-        _ if new != old || prio != old_prio || new == ClassKind::Deadline => {
-            class_changed(rq, shared, index, old, old_prio);
+        _ if new != was.kind || prio != was.prio || new == ClassKind::Deadline => {
+            class_changed(rq, shared, index, was);
         }
         _ => {}
     }
 }
 
 /// A queued task has another class or priority (`check_class_changed`).
-fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old: ClassKind, old_prio: i16) {
+fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
+    let Was { kind: old, prio: old_prio, .. } = was;
     let this = &rq.tasks[index];
-    let (new, prio, running) = (this.kind, this.prio(), rq.current == Some(index));
+    let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
     match (new, running) {
         (ClassKind::Fair, _) if old == new && P::is_alone(rq, shared) => {}
         (ClassKind::Fair, true) => {
@@ -196,7 +222,7 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, old:
             }
         }
         (ClassKind::Rt, false) => {
-            let urgent = rq.current.is_none_or(|current| prio < rq.tasks[current].prio());
+            let urgent = rq.curr.is_none_or(|current| prio < rq.tasks[current].prio());
             if urgent && (old != new || prio != old_prio) && rq.running != Running::Stopper {
                 rq.resched();
             } else if old != new {

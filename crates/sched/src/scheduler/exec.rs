@@ -22,7 +22,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
-        let Some(current) = rq.current else { return false };
+        let Some(current) = rq.curr else { return false };
         if rq.push.is_some() {
             return false;
         }
@@ -45,7 +45,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let execs = &rq.tasks[index];
         if !execs.on_rq
             || execs.state != TaskState::Runnable
-            || rq.current == Some(index)
+            || rq.curr == Some(index)
             || !execs.allowed(to)
             || !self.shared.is_online(to)
         {

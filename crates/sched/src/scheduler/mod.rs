@@ -24,7 +24,7 @@ use crate::class::rt::{self, RtTask};
 use crate::class::{self, ClassKind, deadline};
 use crate::event::Running;
 use crate::features::Feature;
-use crate::group::GroupWeight;
+use crate::group::{GroupError, GroupWeight};
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::loadavg::{self, LoadAvg};
@@ -160,7 +160,7 @@ pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index
 fn check_preempt_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
     match rq.running {
         Running::Idle => rq.resched(),
-        // Without `current` the CPU is between two tasks: it is about to pick.
+        // Without `curr` the CPU is between two tasks: it is about to pick.
         Running::Task(_) => class::wakeup_preempt(rq, shared, kind, index, wake),
         Running::Stopper => {}
     }
@@ -212,12 +212,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         group
     }
 
-    /// Gives a group another cgroup weight (1..=10000). An idle one has none: nothing changes, as the kernel refuses it.
-    pub fn set_group_weight(&mut self, group: GroupId, weight: u32) {
+    /// Gives a group another cgroup weight (1..=10000).
+    ///
+    /// # Errors
+    ///
+    /// An idle group has none, nor has the root.
+    pub fn set_group_weight(&mut self, group: GroupId, weight: u32) -> Result<(), GroupError> {
         if self.shared.group(group).idle() {
-            return;
+            return Err(GroupError::Idle);
         }
-        self.set_group_shares(group, weight::of_cgroup(weight));
+        self.set_group_shares(group, weight::of_cgroup(weight))
     }
 
     /// Guarantees a group right below the root so many percent of the machine (2.6.15-cpurc); the root's own tasks have the rest.
@@ -231,25 +235,37 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         set_guarantee(groups, shared.group(group), percent)
     }
 
-    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does; the root is neither.
-    pub fn set_group_idle(&mut self, group: GroupId, idle: bool) {
-        if group == GroupId::ROOT || self.shared.group(group).idle() == idle {
-            return;
+    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. What it is already it stays, weight
+    /// and all.
+    ///
+    /// # Errors
+    ///
+    /// The root is neither.
+    pub fn set_group_idle(&mut self, group: GroupId, idle: bool) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::Root);
+        }
+        if self.shared.group(group).idle() == idle {
+            return Ok(());
         }
         self.shared.group(group).set_idle(idle);
-        self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) });
+        self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) })
     }
 
     /// Gives a session's autogroup another nice value, -20..=19, as writing `/proc/PID/autogroup` does: it weighs as much as a
     /// task of that nice value.
-    pub fn set_group_nice(&mut self, group: GroupId, nice: i8) {
-        self.set_group_shares(group, weight::of_nice(nice));
+    ///
+    /// # Errors
+    ///
+    /// The root has none.
+    pub fn set_group_nice(&mut self, group: GroupId, nice: i8) -> Result<(), GroupError> {
+        self.set_group_shares(group, weight::of_nice(nice))
     }
 
-    /// The kernel's `sched_group_set_shares`; the root has none.
-    fn set_group_shares(&mut self, group: GroupId, shares: u64) {
+    /// The kernel's `sched_group_set_shares`.
+    fn set_group_shares(&mut self, group: GroupId, shares: u64) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
-            return;
+            return Err(GroupError::Root);
         }
         self.shared.set_group_shares(group, shares);
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
@@ -258,6 +274,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::group_weight_changed(&mut rq, self.shared, group);
             settle(&mut rq, self.shared, self.host);
         }
+        Ok(())
     }
 
     /// Makes a task, on the run queue of the CPU that forks it; but if that is not in the root domain of its group, on one that is. It
@@ -402,7 +419,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
-        if rq.curr.is_some() {
+        if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
             rq.resched();
         } else if deadline::runtime_ends(&rq).is_some() {
@@ -466,7 +483,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// How often a CPU switched away from a task of each group or of one below it, by group id, going idle included; empty unless
-    /// [`group_switches`](crate::shared::Config::group_switches) is on.
+    /// [`group_switches`](crate::config::Config::group_switches) is on.
     ///
     /// At a switch only the task's own group on that CPU counts, at any depth; who reads adds up, over the CPUs and then up
     /// the tree.

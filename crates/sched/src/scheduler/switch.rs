@@ -35,8 +35,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
         rq.switch_clock(self.now);
-        let (prev, prev_index) = (rq.running, rq.current);
-        let ordinary = rq.curr.is_some();
+        let (prev, prev_index) = (rq.running, rq.curr);
+        let ordinary = rq.curr_ordinary.is_some();
         if let Some(index) = prev_index {
             let kind = if ordinary { ClassKind::Fair } else { rq.tasks[index].kind };
             if !ordinary {
@@ -105,10 +105,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         // What was pulled meanwhile runs at once.
         rq.keeps_clock = false;
         shared.cpu(cpu).need_resched.store(false, core::sync::atomic::Ordering::Relaxed);
-        let curr = rq.current;
+        let curr = rq.curr;
         let running = match next {
             _ if stopper => Running::Stopper,
-            // Whoever has been off the CPU meanwhile is not `current`.
+            // Whoever has been off the CPU meanwhile is not `curr`.
             Some(_) if next == curr => prev,
             Some(index) => Running::Task(rq.tasks[index].id),
             None => Running::Idle,
@@ -205,7 +205,7 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
 /// `prev` leaves the CPU before it is known who follows, for the run queue is to be let go of. Whether there was one.
 #[inline(never)]
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
-    let prev = rq.current;
+    let prev = rq.curr;
     rq.newidle = true;
     if let Some(index) = prev {
         let task = &mut rq.tasks[index];

@@ -59,9 +59,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     fn wake_from(&mut self, task: TaskId, on: CpuId, mut wake: Wake, from: TaskState) -> bool {
         if !wake.fork {
             let mut waker = self.rqs.rq(on);
-            if let Some(current) = waker.current {
+            if let Some(current) = waker.curr {
                 wake.waker_flips = flips_of(&waker.tasks[current], self.now, task);
-                if wake.sync && waker.curr.is_some() {
+                if wake.sync && waker.curr_ordinary.is_some() {
                     wake.waker_load = P::task_load(&mut waker, self.shared, current);
                 }
             }
@@ -77,7 +77,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         rq.update_clock(self.now);
 
-        if rq.tasks[index].on_rq && !rq.online && rq.current != Some(index) {
+        if rq.tasks[index].on_rq && !rq.online && rq.curr != Some(index) {
             // Its dequeue was delayed, and the CPU is going: it has to leave after all.
             deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
         }
@@ -87,7 +87,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::enqueue(&mut rq, self.shared, index, Enqueue::Delayed);
             uclamp::inc(&mut rq, self.shared, ClassKind::Fair, index);
             rq.tasks[index].state = TaskState::Runnable;
-            if rq.current != Some(index) {
+            if rq.curr != Some(index) {
                 check_preempt_as(&mut rq, self.shared, ClassKind::Fair, index, wake);
                 if !wake.irq {
                     rq.keep_clock();
@@ -212,7 +212,7 @@ fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
 
 /// Remembers whom the running task wakes. Only what chooses a CPU for the woken task does: not for one that never left its queue, or has one CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
-    let Some(current) = rq.current else { return };
+    let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];
     waker.wakee_flips = flips_of(waker, now, wakee);
     if halves(waker, now) {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::deadline::{DlAttrs, Donor, SchedError};
 use vruntime_sched::class::rt::RtLimit;
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::shared::Config;
 use vruntime_sched::task::Task;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
-    Boost, CpuMask, CpusetError, GroupWeight, Host, HotplugError, Kernel, Limit, NextTask, Partition, Policy, Rq,
-    SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel,
+    Boost, CpuMask, CpusetError, GroupError, GroupWeight, Host, HotplugError, Kernel, Limit, NextTask, Partition,
+    Policy, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel,
 };
 
 use crate::calls::{Call, mask_of, policy_of, some_of};
@@ -224,11 +224,19 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             }
             Call::Weight { group, weight } => {
                 let group = self.groups[group as usize % self.groups.len()];
-                self.with(|s| s.set_group_weight(group, u32::from(weight)));
+                let refused = if self.shared.group(group).idle() {
+                    Err(GroupError::Idle)
+                } else if group == GroupId::ROOT {
+                    Err(GroupError::Root)
+                } else {
+                    Ok(())
+                };
+                assert_eq!(self.with(|s| s.set_group_weight(group, u32::from(weight))), refused);
             }
             Call::IdleGroup { group, idle } => {
                 let group = self.groups[group as usize % self.groups.len()];
-                self.with(|s| s.set_group_idle(group, idle));
+                let set = self.with(|s| s.set_group_idle(group, idle));
+                assert_eq!(set.is_ok(), group != GroupId::ROOT);
             }
             Call::Affinity { task, cpus } => {
                 let mask = mask_of(cpus, self.rqs.len());
@@ -288,11 +296,13 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 let quota = u64::from(quota_us) * 1000;
                 let limit = Limit::new(quota, u64::from(period_us) * 1000, quota * u64::from(burst) / 255).unwrap();
                 let group = self.groups[group as usize % self.groups.len()];
-                self.with(|s| s.set_group_bandwidth(group, Some(limit)));
+                let set = self.with(|s| s.set_group_bandwidth(group, Some(limit)));
+                assert_eq!(set.is_ok(), group != GroupId::ROOT);
             }
             Call::NoLimit { group } => {
                 let group = self.groups[group as usize % self.groups.len()];
-                self.with(|s| s.set_group_bandwidth(group, None));
+                let set = self.with(|s| s.set_group_bandwidth(group, None));
+                assert_eq!(set.is_ok(), group != GroupId::ROOT);
             }
             Call::RtLimit { group, runtime_us, period_us } => {
                 let group = self.groups[group as usize % self.groups.len()];

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
     BandwidthStat, GroupWeight, Host, Limit, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker,
@@ -131,7 +131,8 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
 
     pub(crate) fn limit(&mut self, group: usize, limit: Option<Limit>) {
         let group = self.groups[group % self.groups.len()];
-        self.with(|s| s.set_group_bandwidth(group, limit));
+        let set = self.with(|s| s.set_group_bandwidth(group, limit));
+        assert_eq!(set.is_ok(), group != GroupId::ROOT, "{set:?}");
         let usage = self.usage.entry(group).or_default();
         *usage = Usage { at_period: usage.total, at_change: usage.total, periods: 0, ..*usage };
         self.obey();

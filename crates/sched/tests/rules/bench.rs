@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use vruntime_sched::config::Config;
 use vruntime_sched::debug::EntityDebug;
 use vruntime_sched::event::{Event, MigrateCause, PrevState};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::check;
 use vruntime_sched::policy::Policy;
-use vruntime_sched::shared::Config;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
 

@@ -65,7 +65,7 @@ fn the_limit_of_a_new_group_holds_at_once() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str) {
         let mut machine = Machine::<P>::new(name);
         let group = machine.group;
-        machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())));
+        machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())).unwrap());
         machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
         machine.schedule(PrevState::Preempted);
         machine.pass(2 * MS);
@@ -90,7 +90,7 @@ fn a_change_is_no_way_around_a_limit() {
         // The other CPU takes what there is.
         let other = machine.with(|s| {
             let task = s.new_task(&TaskAttrs { group, ..TaskAttrs::default() }, CpuId(1));
-            s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap()));
+            s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())).unwrap();
             s.wake_new(task, CpuId(1));
             s.schedule(CpuId(1), PrevState::Preempted).next.task()
         });
@@ -269,7 +269,7 @@ fn a_new_limit_is_charged_for_what_ran_before_it() {
     machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
     machine.schedule(PrevState::Preempted);
     machine.now += 3 * MS;
-    machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(5 * MS, 100 * MS, 0).unwrap())));
+    machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(5 * MS, 100 * MS, 0).unwrap())).unwrap());
     let mut ran = 0;
     while !machine.asks(|s| s.update_curr(CPU)) {
         machine.now += MS / 4;

@@ -18,7 +18,7 @@ fn preempts<P: Policy<Tunables = Knobs>>(
 ) -> bool {
     let mut machine = Machine::<P>::new(name);
     let group = machine.group;
-    machine.with(|s| s.set_group_idle(group, idle));
+    machine.with(|s| s.set_group_idle(group, idle)).unwrap();
     let place = |there: bool| if there { group } else { GroupId::ROOT };
     let mut fork = |policy, there| {
         machine.with(|s| {

@@ -48,7 +48,7 @@ fn may_migrate<P: Policy>(
     moved: &mut Moved,
 ) -> bool {
     let now = rq.clock.now();
-    let running = rq.curr == Some(index);
+    let running = rq.curr_ordinary == Some(index);
     let task = &mut rq.tasks[index];
     if !task.allowed(attempt.dst) {
         task.migrations.affine += 1;
@@ -87,7 +87,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         to.update_clock(self.now);
         let (mut best_here, best_there) = (best_prio(&to), best_prio(&from));
         // One of the most urgent stays where it is, if not the running one then the first that is found.
-        let mut seen = from.curr.is_some_and(|curr| P::dynamic_prio(&from, curr) == best_there);
+        let mut seen = from.curr_ordinary.is_some_and(|curr| P::dynamic_prio(&from, curr) == best_there);
         let mut left = attempt.amount;
         for index in P::pull_order(&from) {
             if left == 0 || moved.count >= attempt.most {
@@ -220,7 +220,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         drop(rq);
         let mut rq = self.rqs.rq(src);
-        if !rq.current.is_some_and(|current| rq.tasks[current].allowed(dst)) {
+        if !rq.curr.is_some_and(|current| rq.tasks[current].allowed(dst)) {
             return true;
         }
         if rq.push.is_none() && !rq.balance.active_balance {

@@ -56,7 +56,7 @@ pub struct CfsRq2007 {
 impl<T: Tunables> Rq<Cfs2007<T>> {
     /// Brings the fair clock and the running task's account up to date.
     fn charge(&mut self, shared: &Shared<Cfs2007<T>>) {
-        let Some(curr) = self.curr else { return };
+        let Some(curr) = self.curr_ordinary else { return };
         let tunables = &shared.config.tunables;
         let now = self.clock.now();
         let se = &mut self.tasks[curr].class;
@@ -128,7 +128,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
     /// Puts a task in line by what it is owed. It waits from now on, unless it runs.
     fn insert(&mut self, task: u32) {
         let clock = self.class.fair_clock;
-        let waits = self.curr != Some(task);
+        let waits = self.curr_ordinary != Some(task);
         let se = &mut self.tasks[task].class;
         if waits {
             se.wait_start_fair = Some(clock);
@@ -197,7 +197,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
             Enqueue::New if shared.config.tunables.cfs_2007().child_runs_first => {
                 let parent = rq.tasks[task].class.parent;
                 let runs = |&curr: &u32| parent == Some(rq.tasks[curr].id) && rq.tasks[curr].class.ticket.is_some();
-                if let Some(parent) = rq.curr.filter(runs) {
+                if let Some(parent) = rq.curr_ordinary.filter(runs) {
                     rq.insert_child(shared, parent, task);
                     return;
                 }
@@ -210,7 +210,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
 
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
         rq.charge(shared);
-        if rq.curr != Some(task) {
+        if rq.curr_ordinary != Some(task) {
             rq.wait_ends(shared, task);
         }
         if why == Dequeue::Sleep {
@@ -255,7 +255,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
     }
 
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, _wake: Wake) {
-        let Some(curr) = rq.curr else { return };
+        let Some(curr) = rq.curr_ordinary else { return };
         let numbers = shared.config.tunables.cfs_2007();
         let batch = rq.tasks[task].policy == SchedPolicy::Batch;
         let granularity = if batch { numbers.batch_wakeup_granularity_ns } else { numbers.wakeup_granularity_ns };
@@ -265,7 +265,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
     }
 
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>) {
-        let Some(curr) = rq.curr.filter(|&curr| rq.tasks[curr].class.ticket.is_some()) else { return };
+        let Some(curr) = rq.curr_ordinary.filter(|&curr| rq.tasks[curr].class.ticket.is_some()) else { return };
         rq.charge(shared);
         rq.remove(curr);
         let last = rq.class.timeline.last().map(|last| rq.tasks[last].class.fair_key);
@@ -299,7 +299,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
 
     fn attach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         let clock = rq.class.fair_clock;
-        let parent = rq.curr.map(|curr| rq.tasks[curr].id);
+        let parent = rq.curr_ordinary.map(|curr| rq.tasks[curr].id);
         let se = &mut rq.tasks[task].class;
         se.sleep_start_fair = se.sleep_start_fair.map(|start| start.wrapping_add(clock));
         if !core::mem::replace(&mut se.born, true) {
@@ -382,7 +382,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
         if load != rq.class.load {
             return wrong("the load is not the sum of the weights");
         }
-        if rq.listed().any(|task| (rq.tasks[task].class.wait_start_fair.is_some()) && rq.curr == Some(task)) {
+        if rq.listed().any(|task| (rq.tasks[task].class.wait_start_fair.is_some()) && rq.curr_ordinary == Some(task)) {
             return wrong("the running task waits");
         }
         Ok(())

@@ -14,6 +14,7 @@ use super::verbs::entity;
 use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
 use crate::class::rt::{Callback, Limit, Overload, carry};
+use crate::config::Config;
 use crate::cpumask::AtomicCpuMask;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
@@ -21,7 +22,7 @@ use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
-use crate::shared::{Config, Shared, Table};
+use crate::shared::{Shared, Table};
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::Task;
 use crate::topology::Topology;
@@ -242,7 +243,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     let se = entity(rq, index);
     // One that never ran has its first deadline to come.
     let deadline = if se.deadline == 0 { rq.clock.now() + se.effective().deadline } else { se.deadline };
-    let contested = rq.current.is_some_and(|current| {
+    let contested = rq.curr.is_some_and(|current| {
         let running = &rq.tasks[current];
         running.kind == ClassKind::Deadline
             && (running.nr_cpus_allowed(shared.nr_cpus()) < 2 || deadline >= entity(rq, current).deadline)
@@ -264,7 +265,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
     rq.tasks[index].kind == ClassKind::Deadline
         && entity(rq, index).pushable
         && !rq.need_resched()
-        && rq.current.is_some_and(|current| {
+        && rq.curr.is_some_and(|current| {
             let running = &rq.tasks[current];
             running.kind == ClassKind::Deadline
                 && (running.nr_cpus_allowed(shared.nr_cpus()) < 2
@@ -314,7 +315,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let Some(index) = pick_pushable(&rq, |_| true) else { return false };
             let deadline = entity(&rq, index).deadline;
             // It came while the CPU was between two tasks, and its deadline is earlier than that of who runs.
-            let preempts = rq.current.is_some_and(|current| {
+            let preempts = rq.curr.is_some_and(|current| {
                 let running = &rq.tasks[current];
                 running.kind == ClassKind::Deadline
                     && deadline < entity(&rq, current).deadline
@@ -374,7 +375,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 continue;
             }
             // One that was woken a moment ago and is about to preempt stays where it is.
-            let preempts = from.current.is_none_or(|current| {
+            let preempts = from.curr.is_none_or(|current| {
                 from.tasks[current].kind != ClassKind::Deadline || deadline < entity(&from, current).deadline
             });
             if preempts {
@@ -399,6 +400,6 @@ pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, in
     if rq.tasks[index].kind != ClassKind::Deadline || !rq.tasks[index].on_rq {
         return;
     }
-    let waits = rq.current != Some(index);
+    let waits = rq.curr != Some(index);
     super::verbs::set_pushable(rq, shared, index, waits);
 }

@@ -68,7 +68,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
 /// A task is on the queue now.
 fn joined<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     rq.nr_running += 1;
-    if rq.current != Some(index) {
+    if rq.curr != Some(index) {
         set_pushable(rq, shared, index, true);
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool
     if rq.dl.server().is_some() {
         sync_server(rq, shared);
     }
-    rq.current.is_some_and(|prev| rq.tasks[prev].dl.as_ref().is_some_and(|se| !se.queued()))
+    rq.curr.is_some_and(|prev| rq.tasks[prev].dl.as_ref().is_some_and(|se| !se.queued()))
 }
 
 /// A task of the class gets the CPU.
@@ -163,7 +163,7 @@ pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 /// Charges the running task, if it is of this class, for the time it has run.
 #[inline(never)]
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let Some(current) = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline) else { return };
+    let Some(current) = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline) else { return };
     let env = env(rq, shared);
     let (charged, delta) = with(rq, current, |dl, se| {
         let delta = env.now.saturating_sub(se.exec_start);
@@ -201,7 +201,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 
 /// Brings the average of the CPU's time that the class takes up to date.
 pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>) {
-    let running = rq.current.is_some_and(|current| rq.tasks[current].kind == ClassKind::Deadline);
+    let running = rq.curr.is_some_and(|current| rq.tasks[current].kind == ClassKind::Deadline);
     update_load_as(rq, running);
 }
 
@@ -214,7 +214,7 @@ const LEAST_NS: u64 = 10_000;
 
 /// When the running task's runtime ends, if it is of this class.
 pub(crate) fn runtime_ends<P: Policy>(rq: &Rq<P>) -> Option<u64> {
-    let current = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline)?;
+    let current = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline)?;
     let se = entity(rq, current);
     (se.queued() && se.runtime > 0).then(|| se.exec_start + se.runtime.unsigned_abs().max(LEAST_NS))
 }
@@ -457,7 +457,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
         return;
     }
     joined(rq, shared, index);
-    match rq.current {
+    match rq.curr {
         Some(current) if rq.tasks[current].kind == ClassKind::Deadline && current != index => {
             wakeup_preempt(rq, shared, current, index);
         }
@@ -470,7 +470,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
 
 /// The fair server has joined the queue: whoever runs gives way, unless his deadline is earlier.
 fn server_queued<P: Policy>(rq: &mut Rq<P>) {
-    let earlier = rq.current.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline);
+    let earlier = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline);
     let server = rq.dl.server().map_or(0, |server| server.entity().deadline);
     if earlier.is_none_or(|current| server < entity(rq, current).deadline) {
         rq.resched();
@@ -482,7 +482,7 @@ fn server_queued<P: Policy>(rq: &mut Rq<P>) {
 fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));
-    let fair_runs = rq.curr.is_some();
+    let fair_runs = rq.curr_ordinary.is_some();
     if delta > 0 && fair_runs {
         let queued = rq.dl.server().is_some_and(|server| server.se.queued());
         if rq.dl.server_charge(delta, &env) != Charged::Runs && queued {
@@ -560,7 +560,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), Str
         {
             return wrong(alloc::format!("task {} is neither queued nor waits for its period: {se:?}", task.id));
         }
-        let movable = se.queued() && rq.current != Some(index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
+        let movable = se.queued() && rq.curr != Some(index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
         if movable != se.pushable {
             return wrong(alloc::format!("task {} can be pushed: {movable}, listed: {}", task.id, se.pushable));
         }

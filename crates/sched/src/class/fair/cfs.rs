@@ -314,7 +314,7 @@ impl Discipline for CfsOrder {
     /// `task_fork_fair`: behind its parent and, with START_DEBIT, a slice behind its parent's queue. An idle task is of the root's, which has nobody then.
     fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
         rq.catch_up(shared);
-        let cfs = rq.current.map_or(ROOT, |parent| rq.se(Se::task(parent)).parent);
+        let cfs = rq.curr.map_or(ROOT, |parent| rq.se(Se::task(parent)).parent);
         rq.update_curr(shared, cfs);
         let queue = &rq.class.groups[cfs].cfs;
         let zero = queue.zero;

@@ -152,13 +152,13 @@ mod tests {
 
     use super::*;
     use crate::class::fair::{Cfs, CfsOrder, EevdfOrder};
+    use crate::config::Config;
     use crate::event::{PrevState, Running};
     use crate::group::GroupWeight;
     use crate::host::{Host, Timer};
     use crate::ids::{CpuId, TaskId};
     use crate::kernels::kernel;
     use crate::scheduler::{Scheduler, Waker};
-    use crate::shared::Config;
     use crate::task::TaskAttrs;
     use crate::topology::Topology;
     use crate::tunables::Knobs;

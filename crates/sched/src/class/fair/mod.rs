@@ -271,7 +271,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>) {
-        let Some(curr) = rq.curr else { return };
+        let Some(curr) = rq.curr_ordinary else { return };
         if rq.nr_running <= 1 {
             return;
         }
@@ -283,7 +283,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn slice_left(rq: &Rq<Self>, shared: &Shared<Self>) -> Option<u64> {
-        let curr = rq.curr?;
+        let curr = rq.curr_ordinary?;
         if rq.class.groups[ROOT].cfs.h_nr_queued <= 1 {
             return None;
         }
@@ -492,7 +492,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     #[inline]
     fn wants_return(rq: &Rq<Self>) -> bool {
-        rq.class.limits && rq.curr.is_some_and(|curr| rq.class.entities[Se::task(curr)].throttle_work)
+        rq.class.limits && rq.curr_ordinary.is_some_and(|curr| rq.class.entities[Se::task(curr)].throttle_work)
     }
 
     fn return_to_user(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {

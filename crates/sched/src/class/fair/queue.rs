@@ -149,7 +149,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Charges the running task and the groups above it.
     pub(crate) fn update_curr_all(&mut self, shared: &Shared<Fair<D, T>>) {
-        let Some(curr) = self.curr else { return };
+        let Some(curr) = self.curr_ordinary else { return };
         let mut cfs = self.class.entities[Se::task(curr)].parent;
         loop {
             self.update_curr(shared, cfs);

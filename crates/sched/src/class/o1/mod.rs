@@ -273,7 +273,7 @@ impl<T: Tunables> Rq<O1<T>> {
     /// The parent of a new task, if he runs here, and goes on.
     fn waiting_parent(&self, child: u32) -> Option<u32> {
         let parent = self.tasks[child].class.parent;
-        self.curr.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
+        self.curr_ordinary.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
     }
 
     /// A new task goes where its parent is, and before him.
@@ -413,7 +413,7 @@ impl<T: Tunables> Policy for O1<T> {
 
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32> {
         let rules = rq.class.rules;
-        if let Some(prev) = rq.curr {
+        if let Some(prev) = rq.curr_ordinary {
             rq.charge(rules, prev);
         }
         if rq.class.arrays[rq.class.active].nr_active == 0 {
@@ -499,13 +499,13 @@ impl<T: Tunables> Policy for O1<T> {
         // A waker that is about to sleep is not preempted on its own CPU.
         let waits = this.sync_from.take() == Some(cpu);
         let prio = this.prio;
-        if !waits && rq.curr.is_some_and(|curr| prio < rq.tasks[curr].class.prio) {
+        if !waits && rq.curr_ordinary.is_some_and(|curr| prio < rq.tasks[curr].class.prio) {
             rq.resched();
         }
     }
 
     fn yield_task(rq: &mut Rq<Self>, _shared: &Shared<Self>) {
-        let Some(curr) = rq.curr.filter(|&curr| rq.tasks[curr].on_rq) else { return };
+        let Some(curr) = rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq) else { return };
         if rq.class.cpu_rc.is_some() {
             rq.tasks[curr].class.last_activated = Some(rq.clock.now() / rq.class.rules.tick_ns);
         }
@@ -531,7 +531,7 @@ impl<T: Tunables> Policy for O1<T> {
         this.expired &= !this.saved;
         if !core::mem::replace(&mut this.born, true) {
             this.ts_alloced = tick;
-            if let Some(parent) = rq.curr {
+            if let Some(parent) = rq.curr_ordinary {
                 rq.fork(shared, parent, task);
             }
         }

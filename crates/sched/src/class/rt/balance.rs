@@ -123,7 +123,7 @@ fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, count
     let is = |current: &Task<P>| {
         counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
     };
-    rq.running == Running::Stopper || rq.current.is_some_and(|current| is(&rq.tasks[current]))
+    rq.running == Running::Stopper || rq.curr.is_some_and(|current| is(&rq.tasks[current]))
 }
 
 /// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks (`need_pull_rt_task`).
@@ -248,7 +248,7 @@ pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, in
     if rq.tasks[index].kind != ClassKind::Rt || !rq.tasks[index].on_rq {
         return;
     }
-    let waits = rq.current != Some(index);
+    let waits = rq.curr != Some(index);
     set_pushable(rq, shared, index, waits);
     shared.rt.publish(rq.cpu, &rq.rt);
 }

@@ -153,7 +153,7 @@ fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
 }
 
 /// A task of the class becomes runnable: the period timer has to run. Its beat is the machine's
-/// ([`Config::rt_period_phase_ns`](crate::shared::Config::rt_period_phase_ns)), or begins now.
+/// ([`Config::rt_period_phase_ns`](crate::config::Config::rt_period_phase_ns)), or begins now.
 pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if runtime(shared).is_some() {
         let phase = shared.config.rt_period_phase_ns;

@@ -275,10 +275,10 @@ pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     rq.tasks[index].rt.level = urgency.level;
     start_up(rq, shared, group);
     // One that runs may have joined a throttled group, one that waits have left one.
-    if rq.current == Some(index) || (!rq.rt.holds_back(index) && is_urgent(rq, urgency.level)) {
+    if rq.curr == Some(index) || (!rq.rt.holds_back(index) && is_urgent(rq, urgency.level)) {
         rq.resched();
     }
-    set_pushable(rq, shared, index, rq.current != Some(index));
+    set_pushable(rq, shared, index, rq.curr != Some(index));
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
@@ -308,7 +308,7 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
         return;
     }
     let groups = rq.rt.groups.as_ref();
-    let mut at = rq.current.and_then(|current| groups?.group_of(current));
+    let mut at = rq.curr.and_then(|current| groups?.group_of(current));
     while let Some(group) = at {
         charge_one(rq, shared, group, delta);
         at = (group != GroupId::ROOT).then(|| shared.group(group).parent);
@@ -386,7 +386,7 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
 
 /// Whether a task of that `prio` comes before who runs.
 fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
-    match rq.current {
+    match rq.curr {
         Some(current) => i16::from(level) < rq.tasks[current].prio(),
         None => rq.running != Running::Stopper,
     }

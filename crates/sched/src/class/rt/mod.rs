@@ -225,7 +225,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     rq.tasks[index].on_rq = true;
     rq.tasks[index].state = TaskState::Runnable;
     rq.higher = true;
-    if rq.current != Some(index) {
+    if rq.curr != Some(index) {
         set_pushable(rq, shared, index, true);
     }
     shared.rt.publish(rq.cpu, &rq.rt);
@@ -305,7 +305,7 @@ pub(crate) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     let lowered = rq.tasks[index].rt_level() > rq.tasks[index].rt.level;
     set_pushable(rq, shared, index, false);
     requeue(rq, index, if lowered { End::Head } else { End::Tail });
-    set_pushable(rq, shared, index, rq.current != Some(index));
+    set_pushable(rq, shared, index, rq.curr != Some(index));
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
@@ -366,7 +366,7 @@ pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
 
 /// Whether a task of this class has the CPU.
 fn running<P: Policy>(rq: &Rq<P>) -> bool {
-    rq.current.is_some_and(|current| rq.tasks[current].kind == ClassKind::Rt)
+    rq.curr.is_some_and(|current| rq.tasks[current].kind == ClassKind::Rt)
 }
 
 /// Charges the class for the time its task has run.
@@ -379,7 +379,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let delta = now.saturating_sub(rq.rt.exec_start);
     rq.rt.exec_start = now;
     if delta > 0 {
-        if let Some(current) = rq.current {
+        if let Some(current) = rq.curr {
             rq.tasks[current].ran_above += delta;
         }
         if shared.config.rt_group_sched {
@@ -509,8 +509,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     if listed != queued || !counted {
         return wrong("real-time tasks queued, listed and counted are not as many");
     }
-    let waits =
-        |(index, task): &(u32, &Task<P>)| rq.current != Some(*index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
+    let waits = |(index, task): &(u32, &Task<P>)| rq.curr != Some(*index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
     let waiting = rq.tasks.iter().filter(of_class).filter(waits);
     let pushable: BTreeMap<_, _> = waiting.map(|(index, task)| ((task.rt_level(), task.rt.since), index)).collect();
     let bits = pushable.keys().fold(0, |bits: u128, (level, _)| bits | 1 << level);

@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
+use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::CpuId;
-use vruntime_sched::shared::Config;
 use vruntime_sched::{GroupWeight, Host, NextTask, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker};
 
 use super::script::{Call, Script, Step};

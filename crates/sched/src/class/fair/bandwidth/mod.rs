@@ -113,7 +113,7 @@ impl Local {
     }
 }
 
-/// A pool for `group`, with [`cfs_period_phase_ns`](crate::shared::Config::cfs_period_phase_ns). Since 6.4 periods of different groups do not
+/// A pool for `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4 periods of different groups do not
 /// begin at the same instant: the kernel throws dice for each group, here its number decides.
 pub(crate) fn new_pool(kind: Throttle, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
@@ -532,7 +532,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let parent = self.class.entities[Se::task(task)].parent;
         // One that slept meanwhile, in a higher class, has to get out of the kernel first.
         let stays = matches!(why, Enqueue::Move | Enqueue::Restore);
-        if stays && self.curr != Some(task) && self.class.groups[parent].cfs.in_throttled_hierarchy() {
+        if stays && self.curr_ordinary != Some(task) && self.class.groups[parent].cfs.in_throttled_hierarchy() {
             self.enter_limbo(task);
             // Whoever asked for it puts one on the count.
             self.nr_running -= 1;
