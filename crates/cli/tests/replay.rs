@@ -82,6 +82,21 @@ fn permille(json: &Value, name: &str, run: &str) -> u64 {
     task[run]["cpu_ns"].as_u64().expect("a number") * 1000 / json["duration_ns"]["recorded"].as_u64().expect("a number")
 }
 
+/// Whatever is recorded at the end: that nobody ran any more is what the trace says, too.
+#[test]
+fn a_replay_is_as_long_as_its_recording() {
+    let text = spinners() + "  <idle>-0 [001] 1.500000: cpu_idle: state=1 cpu_id=1\n";
+    let file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
+    std::fs::write(file.path(), &text).unwrap();
+    let path = file.path().to_str().expect("it is UTF-8");
+    let info: Value = serde_json::from_str(&well(&["trace", "info", path, "--json"], b"")).expect("it is JSON");
+    let replay: Value =
+        serde_json::from_str(&well(&["replay", path, "--as-recorded", "--json"], b"")).expect("it is JSON");
+    assert_eq!(info["span_ns"], 1_500_000_000);
+    assert_eq!(replay["duration_ns"]["recorded"], info["span_ns"]);
+    assert_eq!(replay["duration_ns"]["replayed"], info["span_ns"]);
+}
+
 #[test]
 fn a_replay_as_recorded_and_what_if() {
     let text = spinners();

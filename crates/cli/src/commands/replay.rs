@@ -320,11 +320,13 @@ impl Reading {
     /// Reads the file, or `duration` of it.
     fn read(&mut self, path: &Path, duration: Option<u64>) -> miette::Result<Ended> {
         let mut events = open(path)?;
+        let mut end = 0;
         while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
             let at = self.clock.time(&record);
             if duration.is_some_and(|duration| at > duration) {
                 break;
             }
+            end = end.max(at);
             self.summary.add(&record);
             if self.summary.events().is_multiple_of(ROUND) && interrupt::asked() {
                 return Ok(Ended::Interrupted);
@@ -343,6 +345,7 @@ impl Reading {
         if let Some(analyses) = &mut self.analyses {
             analyses.end();
         }
+        self.recorder.goes_on_until(end);
         let notes = events.notes();
         self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
         self.recorder.has_cpus(self.cpus.min(MAX_CPUS));

@@ -62,6 +62,11 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     {
         assert!(told.contains(part), "{part}: {told}");
     }
+    // What else was asked for is told all the same.
+    let asked = vruntime(&["trace", "analyse", "perf.data", "groups", "latency"], b"");
+    assert!(String::from_utf8_lossy(&asked.stdout).contains("Max delay"), "{asked:?}");
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("`groups` cannot be told"), "{asked:?}");
+    assert_eq!(asked.status.code(), Some(1));
     // Who is moved is known, what the groups may is not.
     let moved =
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
@@ -211,6 +216,24 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
     let ns = |row: &Value| row["cpu_ns"].as_u64().expect("a time");
     assert!(ns(own).abs_diff(ns(read)) <= 4 * missing, "{own} {read}");
     assert!(read["entitled_ns"].is_null(), "{read}");
+}
+
+/// Where there are no groups everybody is in the root, and a run's traces say that as well.
+#[test]
+fn a_run_without_groups_has_all_in_the_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let hogs = br#"{"tasks":{"hog":{"instance":3,"run":1000,"loop":-1}}}"#;
+    let run = ["run", "-", "--machine", "2", "--duration", "50ms", "--analyse", "groups,throttling", "--json"];
+    let run: Value = serde_json::from_str(&well(&[&run[..], &["--out", &out]].concat(), hogs)).expect("it is JSON");
+    let live = &run["observed"][0]["analyses"]["tables"];
+    for trace in ["trace.txt", "trace.perfetto-trace"] {
+        let read = json(&["trace", "analyse", &format!("{out}/{trace}"), "groups", "throttling", "--json"]);
+        let (live, read) = (row(live, "group_usage", "/"), row(&read["tables"], "group_usage", "/"));
+        assert_eq!(live["tasks"], read["tasks"]);
+        let ns = |row: &Value| row["cpu_ns"].as_u64().expect("a time");
+        assert!(ns(live) > 90_000_000 && ns(live).abs_diff(ns(read)) < 100_000, "{trace}: {live} {read}");
+    }
 }
 
 const SEEDS: u64 = 4;

@@ -57,8 +57,13 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
 }
 
 fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
-    // Only the traces of our runs have marks of groups, and they have them from the beginning on.
-    world.cgroups.exact |= matches!(mark, Mark::Group(_));
+    // Only the traces of our runs have such marks: those of groups from the beginning on, and one at the end. If nobody has spoken of a
+    // group until then, there was none.
+    world.cgroups.exact |= match mark {
+        Mark::Group(_) => true,
+        Mark::End => world.cgroups.intern("/").is_some() && world.cgroups.rows().len() == 1,
+        _ => false,
+    };
     Some(match *mark {
         Mark::Policy { pid, policy, rt_priority } => Told::Policy { task: world.task(pid, b"")?, policy, rt_priority },
         Mark::Nice { pid, nice } => Told::Nice { task: world.task(pid, b"")?, nice },

@@ -141,6 +141,7 @@ impl Analysis for RunQueues {
     fn tables(&self, world: &World) -> Vec<DataTable> {
         let columns = [
             ("cpu", "CPU", Kind::Count),
+            ("known", "Known", Kind::Share),
             ("busy", "Busy", Kind::Share),
             ("mean", "Mean", Kind::Number),
             ("max", "Max", Kind::Count),
@@ -151,14 +152,25 @@ impl Analysis for RunQueues {
             ("length_3", "3", Kind::Share),
             ("length_4_or_more", "4 or more", Kind::Share),
         ];
-        let mut table =
-            DataTable::new("runqueue", "Runnable tasks on each CPU, and for how much of the time", &columns);
+        let mut table = DataTable::new(
+            "runqueue",
+            "Runnable tasks on each CPU, and for how much of the time in which that is known",
+            &columns,
+        );
         for (cpu, queue) in self.queues.iter().enumerate() {
             let known: u64 = queue.times.iter().sum();
             let part = |ns: u64| if known == 0 { f64::NAN } else { ns as f64 / known as f64 };
             let busy: u64 = self.bins.rows.get(cpu).map_or(0, |row| row.iter().map(|bin| bin.busy).sum());
-            let mut row: Vec<Cell> =
-                vec![cpu.into(), part(busy).into(), part(queue.area).into(), queue.max.into(), queue.max_at.into()];
+            let all = known + queue.unknown;
+            let known = if all == 0 { f64::NAN } else { known as f64 / all as f64 };
+            let mut row: Vec<Cell> = vec![
+                cpu.into(),
+                known.into(),
+                part(busy).into(),
+                part(queue.area).into(),
+                queue.max.into(),
+                queue.max_at.into(),
+            ];
             row.extend(queue.times.iter().map(|&ns| Cell::from(part(ns))));
             table.push(row);
         }

@@ -28,8 +28,10 @@ pub struct TaskSummary {
     pub renames: u64,
     /// Time on a CPU between two events that say so, nanoseconds; of who has one when the trace is over, until then.
     pub cpu_ns: u64,
-    /// How often it came onto a CPU.
+    /// Switches away from it.
     pub switches: u64,
+    /// How often it came onto a CPU.
+    came: u64,
     /// How often it was moved to another CPU.
     pub migrations: u64,
     /// It was running when the trace, or what is left of it, began.
@@ -258,6 +260,7 @@ impl Summary {
                 if prev.pid != 0
                     && let Some(task) = self.name(prev, None)
                 {
+                    task.switches += 1;
                     task.asleep = !prev_state.is_runnable();
                     task.ready = prev_state.is_runnable().then_some(record.at);
                     task.charged_from = None;
@@ -305,7 +308,7 @@ impl Summary {
         let room = self.lives < MAX_LIVES;
         let Some(task) = self.task(pid) else { return };
         // A name alone is what perf says of tasks, and may be that of this one.
-        let lived = task.switches + task.queued + task.wakings > 0 || task.running_at_start;
+        let lived = task.came + task.queued + task.wakings > 0 || task.running_at_start;
         if std::mem::replace(&mut task.newborn, true) && !lived {
             // Both events of a fork are there.
             return;
@@ -466,7 +469,7 @@ impl Summary {
 impl TaskSummary {
     /// It has come onto a CPU.
     fn came(&mut self) {
-        self.switches += 1;
+        self.came += 1;
         let is_stopper = self.comms.last().is_some_and(crate::is_stopper);
         self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
         (self.ready, self.charged_from) = (None, None);
@@ -511,6 +514,20 @@ mod tests {
         let a = tasks.iter().find(|task| task.pid == 7).expect("it is in the trace");
         assert_eq!((a.cpu_ns, a.switches, a.unwoken), (3_900_000 + 2_000_000 + 1_500_000, 3, 0));
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
+    }
+
+    /// Switches are away from a task, as in the kernel's counts.
+    #[test]
+    fn who_still_runs_has_not_switched() {
+        let text = b"\
+  b-8 [000] 1.000000: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120
+";
+        let (mut reader, mut summary) = (TextReader::new(&text[..]), Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        let switches: BTreeMap<i32, u64> = summary.tasks().iter().map(|task| (task.pid, task.switches)).collect();
+        assert_eq!(switches, BTreeMap::from([(7, 0), (8, 1)]));
     }
 
     /// A run's own traces have no wakeup of the thread that takes a task away.

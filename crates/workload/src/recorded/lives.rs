@@ -366,6 +366,10 @@ impl Lives {
     }
 
     /// Time goes on.
+    pub(super) fn goes_on_until(&mut self, at: u64) {
+        self.pass(at.max(self.now));
+    }
+
     fn pass(&mut self, at: u64) {
         let passed = at - self.now;
         self.now = at;

@@ -371,6 +371,11 @@ impl Recorder {
         self.lives.add(event);
     }
 
+    /// The recording goes on until then, nanoseconds after its start: until there nothing more happens that is told by an [`Event`].
+    pub fn goes_on_until(&mut self, at: u64) {
+        self.lives.goes_on_until(at);
+    }
+
     /// When the machine's ticks came, if the events up to now show it: those of `sched_stat_runtime` do.
     pub fn ticks(&self) -> Option<Ticks> {
         self.ticks.ticks()

@@ -58,7 +58,11 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if count == 0 {
         return Err(miette!("there is no event in {}", arguments.file.display()));
     }
-    check(&analyses, &options, Some(&arguments.file))?;
+    let mut lacking = check(&analyses, &options, Some(&arguments.file)).err();
+    // Of several analyses what the others have found is told before.
+    if let Some(error) = lacking.take_if(|_| kinds.len() == 1) {
+        return Err(error);
+    }
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
@@ -84,5 +88,5 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
             analyses.notes().iter().for_each(|note| output::note(note));
         }
     }
-    Ok(ended)
+    lacking.map_or(Ok(ended), Err)
 }
