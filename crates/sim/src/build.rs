@@ -7,7 +7,7 @@ use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{CpuPlace, GroupWeight, Policy, Rq, Scheduler, Shared};
 use vruntime_trace::{EnergyInfo, GroupInfo, MachineInfo, Sink};
-use vruntime_workload::program::{Stop, Task, Workload};
+use vruntime_workload::program::{Changed, Stop, Task, Workload};
 use vruntime_workload::scenario::Preempt;
 
 use crate::background;
@@ -258,6 +258,9 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         self.create_groups()?;
         if config.autogroup {
             self.create_autogroups();
+            if let Some((session, group)) = unused_session(self.workload) {
+                self.notes.push(format!("session `{session}` has no effect: its tasks are in `{group}`, and autogroups are for those of the root group"));
+            }
         } else if !self.workload.sessions.is_empty() {
             self.notes.push("sessions have no effect: autogroup is off".to_owned());
         }
@@ -377,4 +380,31 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let cpu = known.filter(|&cpu| fits(cpu)).unwrap_or_else(|| beds.next(rng, fits));
         cpu.index()
     }
+}
+
+/// The first session none of whose tasks is ever in the root group, and the group one of them is in.
+fn unused_session(workload: &Workload) -> Option<(&str, &str)> {
+    const ROOT: Option<usize> = Some(0);
+    let moved: BTreeSet<usize> = workload
+        .changes
+        .iter()
+        .filter_map(|change| match &change.what {
+            Changed::Tasks { tasks, settings, .. } if settings.group == ROOT => Some(tasks),
+            _ => None,
+        })
+        .flatten()
+        .copied()
+        .collect();
+    let mut used = vec![false; workload.sessions.len()];
+    let mut elsewhere = vec![None; workload.sessions.len()];
+    for (index, task) in workload.tasks.iter().enumerate() {
+        let Some(session) = task.session else { continue };
+        let begins = task.settings.group.filter(|&group| ROOT != Some(group));
+        used[session] |=
+            begins.is_none() || moved.contains(&index) || task.phases.iter().any(|phase| phase.settings.group == ROOT);
+        elsewhere[session] = elsewhere[session].or(begins);
+    }
+    let unused = |(session, used): (usize, bool)| elsewhere[session].filter(|_| !used).map(|group| (session, group));
+    let (session, group) = used.into_iter().enumerate().find_map(unused)?;
+    Some((&workload.sessions[session].name, &workload.groups[group].path))
 }

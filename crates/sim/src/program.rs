@@ -166,6 +166,7 @@ struct Compiler<'a> {
     out: Programs,
     clamps: Option<&'a str>,
     nodes: Option<&'a str>,
+    accesses: Option<&'a str>,
     /// Of groups whose changes were checked so far, whether they are idle by then.
     idle: BTreeMap<usize, bool>,
 }
@@ -180,7 +181,8 @@ pub(crate) fn compile(
     clamps_matter: bool,
 ) -> Result<Programs, Error> {
     let (out, idle) = (Programs::default(), BTreeMap::new());
-    let mut compiler = Compiler { workload, cpus, costs, periods, out, clamps: None, nodes: None, idle };
+    let mut compiler =
+        Compiler { workload, cpus, costs, periods, out, clamps: None, nodes: None, accesses: None, idle };
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {
             let (who, value) = (Who::Session(session.name.clone()), session.nice.into());
@@ -237,6 +239,12 @@ pub(crate) fn compile(
     }
     if let Some(task) = compiler.nodes {
         let note = format!("memory binding (task `{task}`) has no effect: memory access costs the same on every node");
+        compiler.out.notes.push(note);
+    }
+    if let Some(task) = compiler.accesses {
+        let note = format!(
+            "`type` and `pattern` of `memrun` (task `{task}`) have no effect: an access costs what `size` and `stride` make it"
+        );
         compiler.out.notes.push(note);
     }
     Ok(compiler.out)
@@ -381,7 +389,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn op(&mut self, task: &Task, op: &Op) -> Result<(), Error> {
+    fn op(&mut self, task: &'a Task, op: &Op) -> Result<(), Error> {
         let workload = self.workload;
         let check = |kind, index: usize, count: usize| {
             if index < count {
@@ -436,7 +444,12 @@ impl<'a> Compiler<'a> {
                 Code::Unlock(mutex)
             }
             Op::Mem { bytes } => Code::Mem(per_kib(bytes, self.costs.mem_ns_per_kib)),
-            Op::MemRun(ref run) => Code::Mem(self.memrun(run)),
+            Op::MemRun(ref run) => {
+                if run.kind != MemRun::KIND || run.pattern != MemRun::PATTERN {
+                    self.accesses.get_or_insert(&task.name);
+                }
+                Code::Mem(self.memrun(run))
+            }
             Op::Io { bytes } => {
                 self.out.code.push(Code::Mem(per_kib(bytes, self.costs.io_ns_per_kib)));
                 Code::Device(per_kib(bytes, self.costs.io_device_ns_per_kib))

@@ -627,6 +627,48 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     assert!((980..1020).contains(&share(true)), "one of two groups: {}", share(true));
 }
 
+/// A session whose tasks are in groups has no autogroup to be in, and that is said; not of one of whose tasks one comes to the root.
+#[test]
+fn a_session_without_tasks_in_the_root_is_told() {
+    let session = Session { name: "desktop".to_owned(), nice: -5 };
+    let task_of = |name: &str, group: usize, later: Option<usize>| {
+        let later = Phase {
+            settings: Settings { group: later, ..Settings::default() },
+            ..phase(vec![run(1000)], Repeat::Times(1))
+        };
+        let mut task = task(name, vec![later]);
+        (task.session, task.settings.group) = (Some(0), Some(group));
+        task
+    };
+    let notes = |tasks: Vec<Task>| {
+        let mut workload = workload(tasks);
+        workload.groups.push(Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() });
+        workload.sessions = vec![session.clone()];
+        let config = Config { autogroup: true, duration: Some(5 * MS), ..exact("6.12", "2") };
+        simulate(&workload, &config, &mut Log::default()).unwrap().notes
+    };
+    let told =
+        ["session `desktop` has no effect: its tasks are in `/g`, and autogroups are for those of the root group"];
+    assert_eq!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(1))]), told);
+    assert!(notes(vec![task_of("a", 1, None), task_of("b", 0, None)]).is_empty());
+    assert!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(0))]).is_empty());
+}
+
+/// What a file says of a memory access that makes no difference here is told.
+#[test]
+fn kinds_and_patterns_of_memory_accesses_are_told_to_mean_nothing() {
+    let notes = |kind: &str, pattern: &str| {
+        let (kind, pattern) = (kind.to_owned(), pattern.to_owned());
+        let access = MemRun { kind, pattern, buffer: String::new(), size: 4096, count: 64, stride: 64 };
+        let workload = workload(vec![task("a", vec![phase(vec![Op::MemRun(Box::new(access))], Repeat::Times(1))])]);
+        simulate(&workload, &exact("6.12", "1"), &mut Log::default()).unwrap().notes
+    };
+    assert!(notes(MemRun::KIND, MemRun::PATTERN).is_empty());
+    for (kind, pattern) in [("read", MemRun::PATTERN), (MemRun::KIND, "random")] {
+        assert!(notes(kind, pattern)[0].contains("`pattern` of `memrun` (task `a`) have no effect"));
+    }
+}
+
 /// Two sessions with three hogs and one: each session gets what its nice value says, however many tasks it has, and a task that
 /// comes back to the root group comes back to its own session.
 #[test]

@@ -169,14 +169,14 @@ impl Merged {
 }
 
 impl Workload {
-    /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration and end are the whole's; the other's
+    /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration, end and hotplug are the whole's; the other's
     /// objects stay its own, groups of the same path are one (with what the other says of them), and whoever of its tasks has a name that is
     /// taken gets a number to it.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {
         let mut merged = Merged::new();
         let mut sessions = Vec::new();
-        let (mut changes, mut hotplug) = (Vec::new(), Vec::new());
+        let mut changes = Vec::new();
         for added in [&self, other] {
             let (first, known) = (merged.workload.tasks.len(), sessions.len());
             merged.add(added, SourceMap::default(), &Placement::default());
@@ -189,7 +189,6 @@ impl Workload {
                 let into = merged.groups.get_mut(number);
                 *into = Group { path: into.path.clone(), parent: into.parent, ..group.clone() };
             }
-            hotplug.extend(added.hotplug.iter().copied());
             changes.extend(added.changes.iter().map(|change| {
                 let mut change = change.clone();
                 match &mut change.what {
@@ -205,13 +204,12 @@ impl Workload {
                 change
             }));
         }
-        hotplug.sort_by_key(|plug| plug.at);
         changes.sort_by_key(|change| change.at);
         let Merged { workload, groups, .. } = merged;
         Self {
             groups: groups.into_groups(),
             sessions,
-            hotplug,
+            hotplug: self.hotplug,
             changes,
             duration: self.duration,
             stop: self.stop,
@@ -311,6 +309,7 @@ impl Offsets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Hotplug;
     use crate::program::{Change, GroupChange, Repeat};
 
     fn one(name: &str, group: &str, weight: u32) -> Workload {
@@ -352,6 +351,14 @@ mod tests {
         assert_eq!((both.tasks[1].session, both.sessions.len()), (Some(1), 2));
         assert!(both.kernel_threads.contains(&1));
         assert!(matches!(both.changes[1].what, Changed::Group { group: 3, .. }), "{:?}", both.changes);
+    }
+
+    /// A neighbour does not unplug the machine's CPUs.
+    #[test]
+    fn hotplug_is_of_the_first() {
+        let plug = |at| Hotplug { at, cpu: 1, online: false };
+        let with = |at| Workload { hotplug: vec![plug(at)], ..one("a", "/x", 30) };
+        assert_eq!(with(3).beside(&with(4)).hotplug, [plug(3)]);
     }
 
     /// Nobody is woken by another's queue of the same name.

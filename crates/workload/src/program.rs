@@ -564,3 +564,10 @@ pub struct MemRun {
     /// Bytes between accesses.
     pub stride: u64,
 }
+
+impl MemRun {
+    /// The kind of access if the file names none.
+    pub const KIND: &str = "write";
+    /// The pattern if the file names none.
+    pub const PATTERN: &str = "sequential";
+}

@@ -68,6 +68,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         places: SourceMap::default(),
         says: reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus, autogroup),
     };
+    for (file, _) in arguments.beside.iter().zip(&beside).filter(|(_, input)| !input.workload.hotplug.is_empty()) {
+        output::note(&format!(
+            "[[hotplug]] of {} is left out: whoever runs beside a recording has no say about its machine",
+            file.display()
+        ));
+    }
     let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
     let changes: Vec<String> = rules::changes(&rules, &arguments.model).into_iter().chain(neighbours).collect();
     let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };

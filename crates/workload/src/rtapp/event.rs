@@ -233,7 +233,7 @@ impl Context<'_> {
             Some(value) => read::name(self.problems, part, value, "a string").map(str::to_owned),
             None => Some(default.to_owned()),
         };
-        let (kind, pattern, buffer) = (text("type", "write"), text("pattern", "sequential"), text("ref", ""));
+        let (kind, pattern, buffer) = (text("type", MemRun::KIND), text("pattern", MemRun::PATTERN), text("ref", ""));
         let mut number = |part: &str| match self.part(members, part) {
             Some(value) => read::bytes(self.problems, part, value).map(Some),
             None => Some(None),
