@@ -49,7 +49,7 @@ pub(crate) fn in_one(error: &Error) -> String {
 fn help(error: &Error) -> Option<String> {
     let help = error.help()?;
     Some(match error {
-        Error::UnknownCpu { .. } | Error::NoSuchCpu { .. } | Error::Hotplug { .. } => format!("{help} with --machine"),
+        Error::NoSuchCpu { .. } | Error::Hotplug { .. } => format!("{help} with --machine"),
         Error::TooOld { .. } | Error::Nested { .. } => format!("{help} with --kernel"),
         Error::TooMany { .. } => format!("{help} with --duration"),
         Error::NoGuarantees { .. } => {
@@ -120,7 +120,7 @@ fn about(error: &Error) -> Option<About<'_>> {
         Some(About { parts, key })
     };
     match error {
-        Error::UnknownCpu { task: name, .. } => task(name, "cpus"),
+        Error::NoSuchCpu { who: Who::Task(name), .. } => task(name, "cpus"),
         Error::NoCpus { task: name, .. } => task(name, "group"),
         Error::MessageTooLong { task: name, .. } | Error::NoProgress { task: name, .. } => task(name, "steps"),
         Error::NeverEnds { task: name } => task(name, "loops"),

@@ -48,7 +48,7 @@ pub struct EnergyModel {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EnergyError {
     /// The machine has no such CPU.
-    UnknownCpu {
+    NoSuchCpu {
         /// The number given.
         cpu: u32,
         /// How many there are.
@@ -81,7 +81,7 @@ pub enum EnergyError {
 impl fmt::Display for EnergyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownCpu { cpu, cpus } => {
+            Self::NoSuchCpu { cpu, cpus } => {
                 write!(f, "the power of CPU {cpu} is given, but the machine's CPUs are 0 to {}", cpus.saturating_sub(1))
             }
             Self::NotOnce { cpu } => write!(f, "CPU {cpu} has to be in exactly one domain of the energy model"),
@@ -113,7 +113,7 @@ impl EnergyModel {
         let mut seen = alloc::vec![false; cpus];
         for domain in &self.domains {
             for &cpu in &domain.cpus {
-                let seen = seen.get_mut(cpu as usize).ok_or(EnergyError::UnknownCpu { cpu, cpus })?;
+                let seen = seen.get_mut(cpu as usize).ok_or(EnergyError::NoSuchCpu { cpu, cpus })?;
                 if core::mem::replace(seen, true) {
                     return Err(EnergyError::NotOnce { cpu });
                 }
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(check(model(&[&[0, 1]], &fine)), Ok(()));
         assert_eq!(check(model(&[&[0]], &fine)), Err(EnergyError::NotOnce { cpu: 1 }));
         assert_eq!(check(model(&[&[0, 1], &[1]], &fine)), Err(EnergyError::NotOnce { cpu: 1 }));
-        assert_eq!(check(model(&[&[0, 2]], &fine)), Err(EnergyError::UnknownCpu { cpu: 2, cpus: 2 }));
+        assert_eq!(check(model(&[&[0, 2]], &fine)), Err(EnergyError::NoSuchCpu { cpu: 2, cpus: 2 }));
         assert_eq!(check(model(&[&[0, 1]], &[])), Err(EnergyError::Frequencies { cpus: vec![0, 1] }));
         assert_eq!(check(model(&[&[0, 1]], &[(5, 1), (5, 2)])), Err(EnergyError::Frequencies { cpus: vec![0, 1] }));
         assert_eq!(check(model(&[&[0, 1]], &[(5, 0), (6, 2)])), Err(EnergyError::Power { khz: 5 }));

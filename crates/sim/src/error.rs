@@ -95,18 +95,12 @@ pub enum GroupError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A task may only run on CPUs the machine does not have.
-    #[error("task `{task}` is to run on CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}", cpus.saturating_sub(1))]
-    UnknownCpu {
-        /// Name of the task.
-        task: String,
-        /// The CPU it names.
-        cpu: u32,
-        /// How many the machine has.
-        cpus: usize,
-    },
-    /// A cpuset, or `isolated`, has a CPU the machine does not have.
-    #[error("{who} names CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}", cpus.saturating_sub(1))]
+    /// A task's affinity, a cpuset, or `isolated`, has a CPU the machine does not have.
+    #[error(
+        "{who} {} CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}",
+        if matches!(who, Who::Task(_)) { "is to run on" } else { "names" },
+        cpus.saturating_sub(1)
+    )]
     NoSuchCpu {
         /// Who names it.
         who: Who,
@@ -337,16 +331,16 @@ impl Error {
     /// How to mend it, if more than the text itself says it.
     ///
     /// ```
-    /// use vruntime_sim::Error;
+    /// use vruntime_sim::{Error, Who};
     ///
-    /// let error = Error::UnknownCpu { task: "web".to_owned(), cpu: 4, cpus: 4 };
+    /// let error = Error::NoSuchCpu { who: Who::Task("web".to_owned()), cpu: 4, cpus: 4 };
     /// assert_eq!(error.to_string(), "task `web` is to run on CPU 4, but the machine has 4 CPU(s), 0 to 3");
     /// assert_eq!(error.help().as_deref(), Some("change `cpus`, or choose a larger machine"));
     /// ```
     pub fn help(&self) -> Option<String> {
         let said = |error: &dyn fmt::Display| halves(error).1;
         let help = match self {
-            Self::UnknownCpu { .. } => "change `cpus`, or choose a larger machine",
+            Self::NoSuchCpu { who: Who::Task(_), .. } => "change `cpus`, or choose a larger machine",
             Self::NoSuchCpu { .. } => "change the list, or choose a larger machine",
             Self::NoRoot { .. } => {
                 "begin with `Group::root()`, as `Workload::default()` does, and list the others behind it"

@@ -99,7 +99,7 @@ impl Frequencies {
         let mut seen = vec![false; cpus];
         for domain in &self.domains {
             for &cpu in &domain.cpus {
-                let place = seen.get_mut(cpu as usize).ok_or(FrequencyError::UnknownCpu { cpu, cpus })?;
+                let place = seen.get_mut(cpu as usize).ok_or(FrequencyError::NoSuchCpu { cpu, cpus })?;
                 if std::mem::replace(place, true) {
                     return Err(FrequencyError::Twice { cpu });
                 }
@@ -129,7 +129,7 @@ pub enum FrequencyError {
         nearest: Option<&'static str>,
     },
     /// The machine has no such CPU.
-    UnknownCpu {
+    NoSuchCpu {
         /// The number given.
         cpu: u32,
         /// How many there are.
@@ -169,7 +169,7 @@ impl fmt::Display for FrequencyError {
                     None => write!(f, "there are performance, powersave, schedutil"),
                 }
             }
-            Self::UnknownCpu { cpu, cpus } => {
+            Self::NoSuchCpu { cpu, cpus } => {
                 write!(f, "CPU {cpu} has frequencies, but the machine's CPUs are 0 to {}", cpus.saturating_sub(1))
             }
             Self::Twice { cpu } => write!(f, "CPU {cpu} is in two frequency domains; it has one clock"),

@@ -525,7 +525,7 @@ impl<'a> Compiler<'a> {
         let mut attributes = Attributes { policy, ..Attributes::default() };
         if let Some(cpus) = &settings.cpus {
             if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu as usize >= self.cpus) {
-                return Err(Error::UnknownCpu { task: task.name.clone(), cpu, cpus: self.cpus });
+                return Err(Error::NoSuchCpu { who: Who::Task(task.name.clone()), cpu, cpus: self.cpus });
             }
             if !cpus.is_empty() {
                 attributes.affinity = Some(Arc::new(cpus.iter().map(|&cpu| vruntime_sched::ids::CpuId(cpu)).collect()));

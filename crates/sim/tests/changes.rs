@@ -213,7 +213,7 @@ fn what_the_kernel_refuses_is_refused() {
     assert!(refused(vec![(0, group(7, None))]).to_string().contains("group number 7"));
     assert_eq!(refused(vec![(5, group(1, Some(5))), (4, group(1, Some(5)))]), Error::ChangeOrder { at: 4 });
     let cpus = Settings { cpus: Some(vec![3]), ..Settings::default() };
-    assert!(matches!(refused(vec![(0, of_task(0, cpus))]), Error::UnknownCpu { cpu: 3, .. }));
+    assert!(matches!(refused(vec![(0, of_task(0, cpus))]), Error::NoSuchCpu { cpu: 3, .. }));
     let max = Bandwidth { quota: 5, period: 100 * MS, burst: 0 };
     let limit =
         Changed::Group { group: 1, to: GroupChange { max: Some(CpuMax::Limited(max)), ..GroupChange::default() } };
