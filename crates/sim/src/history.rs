@@ -3,7 +3,7 @@
 use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
 use vruntime_sched::kernels::has_feature;
-use vruntime_workload::program::{Changed, CpuMax, Group, Partition, Policy, Settings, Task, Workload};
+use vruntime_workload::program::{Changed, CpuMax, Group, GroupChange, Partition, Policy, Settings, Task, Workload};
 use vruntime_workload::scenario::Preempt;
 
 use crate::config::Config;
@@ -78,124 +78,105 @@ pub(crate) fn preemption_note(config: &Config) -> Option<String> {
 /// Refuses what the kernel does not have.
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     let kernel = &config.kernel;
-    // The groups of the CPU resource controller are classes.
-    let has_classes = has_feature(kernel.name, Feature::CpuRcScaling);
-    let ask = |novelty: &Novelty, who: &dyn Fn() -> Who| {
-        if kernel.is_at_least(novelty.version) {
-            return Ok(());
-        }
-        let Novelty { what, since, .. } = *novelty;
-        Err(Error::TooOld { who: who(), what, kernel: kernel.name, since })
-    };
-    let settings = |settings: &Settings, who: &dyn Fn() -> Who| {
-        match settings.policy {
-            Some(Policy::Batch { .. }) => ask(&BATCH, who)?,
-            Some(Policy::Idle) => ask(&IDLE, who)?,
-            Some(Policy::Deadline { reclaim, overrun, .. }) => {
-                ask(&DEADLINE, who)?;
-                if reclaim {
-                    ask(&RECLAIM, who)?;
-                }
-                if overrun {
-                    ask(&OVERRUN, who)?;
-                }
-            }
-            _ => {}
-        }
-        if settings.group.is_some_and(|group| group != 0) && !has_classes {
-            ask(&GROUPS, who)?;
-        }
-        if settings.util_min.is_some() || settings.util_max.is_some() {
-            ask(&CLAMPS, who)?;
-        }
-        Ok(())
-    };
+    let had = Had { kernel, classes: has_feature(kernel.name, Feature::CpuRcScaling) };
+    let scenario = || Who::Scenario;
     if config.strict
         && let Some(task) = ignored_slice(workload, kernel)
     {
-        ask(&SLICES, &|| Who::Task(task.to_owned()))?;
+        had.ask(true, &SLICES, &|| Who::Task(task.to_owned()))?;
     }
-    if config.autogroup {
-        ask(&AUTOGROUP, &|| Who::Scenario)?;
-    }
-    if kernel.rt_group_sched || workload.groups.first().is_some_and(|root| root.rt.is_some()) {
-        ask(&RT_GROUPS, &|| Who::Scenario)?;
-    }
-    for group in workload.groups.iter().skip(1) {
-        let who = || Who::Group(group.path.clone());
-        if has_classes {
-            if group.parent != Some(0) {
-                return Err(Error::Nested { group: group.path.clone(), kernel: kernel.name });
-            }
-            if group.weight != Group::default().weight {
-                ask(&WEIGHT, &who)?;
-            }
-            if group.max.is_some() {
-                ask(&LIMITS, &who)?;
-            }
-            if group.rt.is_some() {
-                ask(&RT_GROUPS, &who)?;
-            }
-        } else {
-            ask(&GROUPS, &who)?;
-            if group.guarantee.is_some() {
-                return Err(Error::NoGuarantees { group: group.path.clone(), kernel: kernel.name });
-            }
-        }
-        if group.idle {
-            ask(&IDLE_GROUP, &who)?;
-        }
-        if group.max.is_some_and(|limit| limit.burst > 0) {
-            ask(&BURST, &who)?;
-        }
-        if group.uclamp.is_some() {
-            ask(&CLAMPS, &who)?;
-        }
-        if group.cpuset.partition != Partition::Member {
-            ask(&PARTITIONS, &who)?;
-        }
-    }
-    if workload.groups.first().is_some_and(|root| root.max.is_some()) {
-        ask(&LIMITS, &|| Who::Group("/".to_owned()))?;
-    }
+    let root = workload.groups.first();
+    had.ask(config.autogroup, &AUTOGROUP, &scenario)?;
+    had.ask(kernel.rt_group_sched || root.is_some_and(|root| root.rt.is_some()), &RT_GROUPS, &scenario)?;
+    workload.groups.iter().skip(1).try_for_each(|group| had.group(group))?;
+    had.ask(root.is_some_and(|root| root.max.is_some()), &LIMITS, &|| Who::Group("/".to_owned()))?;
     for task in &workload.tasks {
         let who = || Who::Task(task.name.clone());
-        settings(&task.settings, &who)?;
-        for phase in task.phases.iter() {
-            settings(&phase.settings, &who)?;
-        }
+        had.settings(&task.settings, &who)?;
+        task.phases.iter().try_for_each(|phase| had.settings(&phase.settings, &who))?;
     }
     for change in &workload.changes {
         let who = || Who::Change(change.at);
         match &change.what {
-            Changed::Tasks { settings: changed, .. } => settings(changed, &who)?,
+            Changed::Tasks { settings, .. } => had.settings(settings, &who)?,
             Changed::Group { group, to } => {
-                if to.guarantee.is_some() && !has_classes {
-                    let group = workload.groups[*group].path.clone();
-                    return Err(Error::NoGuarantees { group, kernel: kernel.name });
-                }
-                if to.weight.is_some() {
-                    ask(&WEIGHT, &who)?;
-                }
-                if to.max.is_some() {
-                    ask(&LIMITS, &who)?;
-                }
-                if to.rt.is_some() {
-                    ask(&RT_GROUPS, &who)?;
-                }
-                if to.idle == Some(true) {
-                    ask(&IDLE_GROUP, &who)?;
-                }
-                if matches!(to.max, Some(CpuMax::Limited(limit)) if limit.burst > 0) {
-                    ask(&BURST, &who)?;
-                }
-                if to.uclamp.is_some() {
-                    ask(&CLAMPS, &who)?;
-                }
+                had.guarantee(to.guarantee.is_some(), workload.groups.get(*group))?;
+                had.change(to, &who)?;
             }
-            Changed::Cpuset { partition: Some(Partition::Root | Partition::Isolated), .. } => ask(&PARTITIONS, &who)?,
-            Changed::Cpuset { .. } | Changed::Session { .. } => {}
+            Changed::Cpuset { partition, .. } => {
+                let becomes = matches!(partition, Some(Partition::Root | Partition::Isolated));
+                had.ask(becomes, &PARTITIONS, &who)?;
+            }
+            Changed::Session { .. } => {}
         }
     }
     Ok(())
+}
+
+/// What a kernel had.
+struct Had<'a> {
+    kernel: &'a Kernel,
+    /// Its groups are the classes of the CPU resource controller.
+    classes: bool,
+}
+
+impl Had<'_> {
+    /// Refuses `novelty` to whoever wants it, if the kernel is older.
+    fn ask(&self, wants: bool, novelty: &Novelty, who: &dyn Fn() -> Who) -> Result<(), Error> {
+        let Novelty { what, version, since } = *novelty;
+        if !wants || self.kernel.is_at_least(version) {
+            return Ok(());
+        }
+        Err(Error::TooOld { who: who(), what, kernel: self.kernel.name, since })
+    }
+
+    fn guarantee(&self, wants: bool, group: Option<&Group>) -> Result<(), Error> {
+        match group.filter(|_| wants && !self.classes) {
+            Some(group) => Err(Error::NoGuarantees { group: group.path.clone(), kernel: self.kernel.name }),
+            None => Ok(()),
+        }
+    }
+
+    fn settings(&self, settings: &Settings, who: &dyn Fn() -> Who) -> Result<(), Error> {
+        let policy = settings.policy.as_ref();
+        self.ask(matches!(policy, Some(Policy::Batch { .. })), &BATCH, who)?;
+        self.ask(matches!(policy, Some(Policy::Idle)), &IDLE, who)?;
+        if let Some(&Policy::Deadline { reclaim, overrun, .. }) = policy {
+            self.ask(true, &DEADLINE, who)?;
+            self.ask(reclaim, &RECLAIM, who)?;
+            self.ask(overrun, &OVERRUN, who)?;
+        }
+        self.ask(settings.group.is_some_and(|group| group != 0) && !self.classes, &GROUPS, who)?;
+        self.ask(settings.util_min.is_some() || settings.util_max.is_some(), &CLAMPS, who)
+    }
+
+    /// A group below the root.
+    fn group(&self, group: &Group) -> Result<(), Error> {
+        let who = || Who::Group(group.path.clone());
+        if self.classes {
+            if group.parent != Some(0) {
+                return Err(Error::Nested { group: group.path.clone(), kernel: self.kernel.name });
+            }
+            self.ask(group.weight != Group::default().weight, &WEIGHT, &who)?;
+            self.ask(group.max.is_some(), &LIMITS, &who)?;
+            self.ask(group.rt.is_some(), &RT_GROUPS, &who)?;
+        } else {
+            self.ask(true, &GROUPS, &who)?;
+            self.guarantee(group.guarantee.is_some(), Some(group))?;
+        }
+        self.ask(group.idle, &IDLE_GROUP, &who)?;
+        self.ask(group.max.is_some_and(|limit| limit.burst > 0), &BURST, &who)?;
+        self.ask(group.uclamp.is_some(), &CLAMPS, &who)?;
+        self.ask(group.cpuset.partition != Partition::Member, &PARTITIONS, &who)
+    }
+
+    /// What becomes of a group.
+    fn change(&self, to: &GroupChange, who: &dyn Fn() -> Who) -> Result<(), Error> {
+        self.ask(to.weight.is_some(), &WEIGHT, who)?;
+        self.ask(to.max.is_some(), &LIMITS, who)?;
+        self.ask(to.rt.is_some(), &RT_GROUPS, who)?;
+        self.ask(to.idle == Some(true), &IDLE_GROUP, who)?;
+        self.ask(matches!(to.max, Some(CpuMax::Limited(limit)) if limit.burst > 0), &BURST, who)?;
+        self.ask(to.uclamp.is_some(), &CLAMPS, who)
+    }
 }

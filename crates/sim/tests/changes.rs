@@ -211,6 +211,11 @@ fn what_the_kernel_refuses_is_refused() {
     let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
     simulate(&grouped(vec![hog("a", 1)], woken), &config, &mut Log::default()).unwrap();
     assert!(refused(vec![(0, group(7, None))]).to_string().contains("group number 7"));
+    let guaranteed = GroupChange { guarantee: Some(5), ..GroupChange::default() };
+    assert!(
+        refused(vec![(0, Changed::Group { group: 7, to: guaranteed })]).to_string().contains("group number 7"),
+        "also where the kernel has no guarantees"
+    );
     assert_eq!(refused(vec![(5, group(1, Some(5))), (4, group(1, Some(5)))]), Error::ChangeOrder { at: 4 });
     let cpus = Settings { cpus: Some(vec![3]), ..Settings::default() };
     assert!(matches!(refused(vec![(0, of_task(0, cpus))]), Error::NoSuchCpu { cpu: 3, .. }));

@@ -8,17 +8,18 @@ use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+mod build;
 mod numbers;
 
-use self::numbers::Numbers;
-use super::roots::{Root, Roots};
-use super::{Balancer, LlcShared, sums};
+use self::build::{Builder, last_level_caches, levels, own_groups, tolerate, use_sums};
+use super::roots::Roots;
+use super::{Balancer, LlcShared};
 use crate::cpumask::CpuMask;
-use crate::features::{Feature, Features};
+use crate::features::Features;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::shared::Shared;
-use crate::topology::{CpuPlace, Topology};
+use crate::topology::Topology;
 
 /// What the CPUs of a domain have in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -210,17 +211,13 @@ pub(crate) struct Domain {
     pub(crate) asym_capacity_full: bool,
     /// Only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
-    /// Its nodes are farther from each other than [`RECLAIM_DISTANCE`].
+    /// Its nodes are farther from each other than `RECLAIM_DISTANCE`.
     pub(crate) far: bool,
     /// Up to so many tasks in a group, a difference of two between NUMA nodes is left alone (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
     /// How many CPUs of its level are online there but in other root domains, or isolated.
     pub(crate) cut_off: u32,
 }
-
-/// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer moves tasks there
-/// (`node_reclaim_distance`; it is 32 on AMD's machines since 5.4, which are not told from others here).
-const RECLAIM_DISTANCE: u32 = 30;
 
 /// Every domain of the machine, and each CPU's own from the lowest up.
 #[derive(Debug)]
@@ -242,9 +239,6 @@ pub struct Domains {
     asym: bool,
 }
 
-/// The span of a CPU at a level.
-type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
-
 /// How many domains a CPU of a machine can have at most, whichever CPUs are online.
 pub(crate) fn most_levels(topology: &Topology) -> usize {
     4 + topology.distances().len().saturating_sub(1)
@@ -264,139 +258,29 @@ impl Domains {
         roots: Roots,
         lost: bool,
     ) -> Self {
-        let whole = roots.is_whole();
-        let online: CpuMask = roots.iter().filter(|&(_, root)| root != Root::Offline).map(|(cpu, _)| cpu).collect();
-        // Of a span what is in the CPU's own root domain.
-        let within =
-            |cpu: CpuId, span: CpuMask| -> CpuMask { if whole { span } else { span.and(&roots.balanced_with(cpu)) } };
-        let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
-        let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
-            (Level::Smt, by(|place| place.core)),
-            (Level::Cluster, by(|place| place.cluster)),
-            (Level::Mc, by(|place| place.llc)),
-            (Level::Pkg, by(|place| place.node)),
-        ];
-        for (index, &distance) in topology.distances().iter().enumerate().skip(1).filter(|_| !lost) {
-            let near = move |cpu: CpuId| {
-                let node = topology.place(cpu).node;
-                topology.mask(|place| topology.distance(node, place.node) <= distance)
-            };
-            levels.push((Level::Numa(index as u8), Box::new(near)));
+        let mut builder = Builder::new(topology, balancer, features, &roots);
+        for (level, span_of) in levels(topology, lost) {
+            builder.add(level, &*span_of);
         }
-        let mut capacities: BTreeMap<Root, usize> = BTreeMap::new();
-        for (_, root) in roots.iter() {
-            capacities.entry(root).or_insert_with(|| different_capacities(topology, &roots.span(root)));
-        }
-
-        let nr_cpus = topology.nr_cpus();
-        let mut all: Vec<Domain> = Vec::new();
-        let mut known: BTreeMap<(Level, CpuMask, Option<u32>), u32> = BTreeMap::new();
-        let mut flags: BTreeMap<(Level, CpuMask), Arc<AtomicBool>> = BTreeMap::new();
-        let mut chains: Vec<Vec<u32>> = alloc::vec![Vec::new(); nr_cpus];
-        for (level, span_of) in &levels {
-            let mut added: Vec<Option<u32>> = alloc::vec![None; nr_cpus];
-            let mut spans: Vec<Option<CpuMask>> = alloc::vec![None; nr_cpus];
-            for index in 0..nr_cpus {
-                let cpu = CpuId(index as u32);
-                // CPUs of one span (other than overlapping NUMA ones) share what was computed for the first of them.
-                let span = match level {
-                    Level::Numa(_) => within(cpu, span_of(cpu)),
-                    _ => spans[index].take().unwrap_or_else(|| {
-                        let span = within(cpu, span_of(cpu));
-                        for other in span.iter().filter(|other| other.index() > index) {
-                            spans[other.index()] = Some(span.clone());
-                        }
-                        span
-                    }),
-                };
-                let below = chains[index].last().map_or(1, |&child| all[child as usize].weight);
-                // A level that adds no CPU to the one below has nothing to balance.
-                if span.count() as u32 <= below {
-                    continue;
-                }
-                // Where the spans below overlap, CPUs of different ones see different groups.
-                let child = |cpu: CpuId| chains[cpu.index()].last().copied();
-                let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, &all, child);
-                let own = child(cpu).filter(|_| overlaps && !features.has(Feature::OldNumaGroups));
-                let id = *known.entry((*level, span.clone(), own)).or_insert_with(|| {
-                    // `sd_init` counts what the level has, before the root domain cuts it.
-                    let weight = if whole { span.count() } else { span_of(cpu).and(&online).count() };
-                    let numbers = Numbers::of(balancer, *level, weight as u64);
-                    let mut domain = domain(topology, numbers, &span, cpu, &chains, &all, capacities[&roots.of(cpu)]);
-                    domain.cut_off = weight as u32 - domain.weight;
-                    if overlaps {
-                        domain.groups = overlapping(topology, &span, cpu, &all, child);
-                        for group in &mut domain.groups {
-                            let flag = flags.entry((*level, group.mask.clone())).or_default();
-                            group.shared_imbalance = Some(Arc::clone(flag));
-                            if own.is_none() {
-                                // As it was: any CPU of the group.
-                                group.balancers = None;
-                            }
-                        }
-                    }
-                    all.push(domain);
-                    (all.len() - 1) as u32
-                });
-                added[index] = Some(id);
-            }
-            for (chain, id) in chains.iter_mut().zip(added) {
-                chain.extend(id);
-            }
-        }
-
+        let Builder { mut all, chains, .. } = builder;
         tolerate(topology, &roots, &mut all, &chains);
-        // To the scheduler, CPUs of different root domains share nothing, and one that is offline or isolated shares with nobody.
-        let llc_ids: Vec<(u32, Root, Option<CpuId>)> = roots
-            .iter()
-            .zip(topology.cpus())
-            .map(|((cpu, root), place)| (place.llc, root, (!matches!(root, Root::Domain(_))).then_some(cpu)))
-            .collect();
-        let mut dense: BTreeMap<(u32, Root, Option<CpuId>), u32> = BTreeMap::new();
-        for id in &llc_ids {
-            let next = dense.len() as u32;
-            dense.entry(*id).or_insert(next);
-        }
-        let llc: Vec<u32> = llc_ids.iter().map(|id| dense[id]).collect();
-        let mut llc_size = alloc::vec![0; dense.len()];
-        for &id in &llc {
-            llc_size[id as usize] += 1;
-        }
+        let own_groups = chains.iter().enumerate().map(|(cpu, chain)| own_groups(&all, cpu, chain)).collect();
         let llc_domain =
             chains.iter().map(|chain| chain.iter().rev().copied().find(|&id| all[id as usize].share_llc)).collect();
-        let smt = all.iter().any(|domain| domain.level == Level::Smt);
-        let asym = all.iter().any(|domain| domain.asym_capacity);
-        #[expect(clippy::expect_used, reason = "a domain is built of groups that are all its CPUs")]
-        let own_group = |cpu: usize, id: u32| {
-            let groups = &all[id as usize].groups;
-            let own = groups.iter().position(|group| group.mask.contains(CpuId(cpu as u32)));
-            own.expect("the groups of a domain cover its CPUs") as u32
-        };
-        let own_groups =
-            chains.iter().enumerate().map(|(cpu, chain)| chain.iter().map(|&id| own_group(cpu, id)).collect());
-        let own_groups = own_groups.collect();
-        if let Some(caches) = sums::caches(topology) {
-            let mut size: Vec<u32> = Vec::new();
-            for &cache in &caches {
-                size.resize(size.len().max(cache as usize + 1), 0);
-                size[cache as usize] += 1;
-            }
-            for group in all.iter_mut().flat_map(|domain| &mut domain.groups) {
-                group.use_sums(&caches, &size);
-            }
-        }
+        use_sums(topology, &mut all);
+        let (llc, llc_size) = last_level_caches(topology, &roots);
         Self {
-            roots,
             lost,
-            llcs: LlcShared::fresh(dense.len()),
+            llcs: LlcShared::fresh(llc_size.len()),
+            smt: all.iter().any(|domain| domain.level == Level::Smt),
+            asym: all.iter().any(|domain| domain.asym_capacity),
             all,
             chains,
             own_groups,
             llc,
             llc_domain,
             llc_size,
-            smt,
-            asym,
+            roots,
         }
     }
 
@@ -529,132 +413,6 @@ impl Domains {
     pub fn describe(&self, cpu: CpuId) -> Vec<(Level, u32)> {
         self.of(cpu).map(|(_, domain)| (domain.level, domain.weight)).collect()
     }
-}
-
-fn domain(
-    topology: &Topology,
-    numbers: Numbers,
-    span: &CpuMask,
-    first: CpuId,
-    chains: &[Vec<u32>],
-    all: &[Domain],
-    capacities: usize,
-) -> Domain {
-    // Its groups are the spans of the level below, starting with that of the CPU it is made for; overlapping spans (NUMA
-    // rings) give each CPU to the first group that has it.
-    let mut groups: Vec<SchedGroup> = Vec::new();
-    let mut covered = CpuMask::with_capacity(topology.nr_cpus());
-    let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
-    for cpu in span.iter_from(first) {
-        if covered.contains(cpu) {
-            continue;
-        }
-        let child = chains[cpu.index()].last().map(|&id| &all[id as usize]);
-        let mut mask = CpuMask::with_capacity(topology.nr_cpus());
-        match child {
-            Some(child) => child.span.and(span).iter().for_each(|member| mask.insert(member)),
-            None => mask.insert(cpu),
-        }
-        let cpus: Vec<CpuId> = mask.iter().filter(|&member| !covered.contains(member)).collect();
-        for &member in &cpus {
-            covered.insert(member);
-        }
-        let mut group = SchedGroup::new(topology, cpus);
-        group.prefers_sibling = child.is_some_and(|child| !matches!(child.level, Level::Numa(_))) && here == 1;
-        groups.push(group);
-    }
-    let weight = span.count() as u32;
-    let first_place = topology.place(first);
-    let share_llc = span.iter().all(|cpu| topology.place(cpu).llc == first_place.llc);
-    Domain {
-        level: numbers.level,
-        span: span.clone(),
-        weight,
-        groups,
-        imbalance_pct: numbers.imbalance_pct,
-        min_interval: numbers.interval.0,
-        max_interval: numbers.interval.1,
-        busy_factor: numbers.busy_factor,
-        cache_nice_tries: numbers.cache_nice_tries,
-        share_llc,
-        asym_capacity: here > 1,
-        asym_capacity_full: here > 1 && here == capacities,
-        serialize: matches!(numbers.level, Level::Numa(_)),
-        far: matches!(numbers.level, Level::Numa(index) if topology.distances()[index as usize] > RECLAIM_DISTANCE),
-        imb_numa_nr: 0,
-        cut_off: 0,
-    }
-}
-
-/// Whether the domains below that make up `span` overlap without being the same.
-fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>) -> bool {
-    let mut below: Vec<u32> = span.iter().filter_map(&child).collect();
-    below.sort_unstable();
-    below.dedup();
-    let sum: u32 = below.iter().map(|&id| all[id as usize].weight).sum();
-    sum as usize > span.count()
-}
-
-/// The groups of a NUMA level where the spans below overlap (`build_overlap_sched_groups`): first the CPU's own span below,
-/// then that of the next CPU which is in none so far, and so on around. A group keeps the whole of such a span: one CPU can
-/// be in several groups.
-fn overlapping(
-    topology: &Topology,
-    span: &CpuMask,
-    first: CpuId,
-    all: &[Domain],
-    child: impl Fn(CpuId) -> Option<u32>,
-) -> Vec<SchedGroup> {
-    let below = |cpu: CpuId| -> CpuMask {
-        match child(cpu) {
-            Some(id) => all[id as usize].span.and(span),
-            None => [cpu].into_iter().collect(),
-        }
-    };
-    let mut groups = Vec::new();
-    let mut covered = CpuMask::with_capacity(topology.nr_cpus());
-    for cpu in span.iter_from(first) {
-        if covered.contains(cpu) {
-            continue;
-        }
-        let mask = below(cpu);
-        for member in mask.iter() {
-            covered.insert(member);
-        }
-        let mut group = SchedGroup::new(topology, mask.iter().collect());
-        group.balancers = Some(mask.iter().filter(|&member| below(member) == mask).collect());
-        groups.push(group);
-    }
-    groups
-}
-
-/// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else as
-/// many tasks as it has caches; in proportion at the levels above the first of several nodes.
-fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
-    for (cpu, chain) in chains.iter().enumerate() {
-        let place = topology.place(CpuId(cpu as u32));
-        let numa = |id: &&u32| matches!(all[**id as usize].level, Level::Numa(_));
-        let Some(lowest) = chain.iter().find(numa).map(|&id| all[id as usize].weight) else { continue };
-        // Of the same root domain: what is not there is not filled.
-        let near =
-            || topology.cpus().iter().zip(roots.iter()).filter(|(_, (_, root))| *root == roots.of(CpuId(cpu as u32)));
-        let count = |same: fn(&CpuPlace) -> u32| near().filter(|(it, _)| same(it) == same(place)).count();
-        let (node, llc) = (count(|place| place.node), count(|place| place.llc));
-        let caches = node / llc.max(1);
-        let allowed = if caches <= 1 { node / 8 } else { caches }.max(1) as u32;
-        for &id in chain {
-            let domain = &mut all[id as usize];
-            if matches!(domain.level, Level::Numa(_)) {
-                domain.imb_numa_nr = allowed * (domain.weight / lowest).max(1);
-            }
-        }
-    }
-}
-
-/// How many different capacities CPUs have.
-fn different_capacities(topology: &Topology, span: &CpuMask) -> usize {
-    let capacities: BTreeSet<u32> = span.iter().map(|cpu| topology.place(cpu).capacity).collect();
-    capacities.len()
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 use super::*;
+use crate::features::Feature;
+use crate::topology::CpuPlace;
 
 const MS: u64 = 1_000_000;
 
