@@ -155,6 +155,31 @@ fn limits_are_told_with_what_to_do() {
         assert_eq!(err.matches("Too many open files").count(), 1, "{err}");
         assert!(err.contains("ulimit -n"), "{err}");
     }
+    // Threads and processes of a user are few: of one that is not root, whom the limit does not hold.
+    fs::write(folder.path().join("threads.json"), r#"{ "tasks": { "t": { "instance": 20, "loop": 1, "run": 1 } } }"#)
+        .unwrap();
+    let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 thread 10\"\n\
+                [[task]]\nname = \"u\"\nrun = \"1ms\"\n";
+    fs::write(folder.path().join("process.toml"), text).unwrap();
+    let few_threads = |file: &str| {
+        let scenario = fs::File::open(folder.path().join(file)).unwrap();
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit", "--nproc=9"]);
+        let output = command.arg(&program).args(["real", "-", "--duration", "100ms"]).stdin(scenario).output();
+        // Lines are broken where a terminal ends.
+        let words = |text: &str| text.split_whitespace().filter(|&word| word != "│").collect::<Vec<_>>().join(" ");
+        output.ok().map(|output| words(&String::from_utf8_lossy(&output.stderr)))
+    };
+    for (file, what) in
+        [("threads.json", "cannot make a thread: "), ("process.toml", "cannot make a thread of a process")]
+    {
+        match few_threads(file) {
+            Some(err) if err.contains(what) => {
+                assert!(err.contains("ulimit -u") && err.contains("pids.max"), "{err}");
+            }
+            told => skip::skip(&format!("a user's limit of threads needs setpriv, prlimit and root: {told:?}")),
+        }
+    }
     let text = r#"{ "tasks": { "hog": { "instance": 100000, "loop": 1, "run": 1 } } }"#;
     fs::write(folder.path().join("many.json"), text).unwrap();
     let (well, _, err) = vruntime(folder.path(), &["real", "many.json"]);
