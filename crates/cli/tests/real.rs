@@ -89,6 +89,21 @@ fn what_is_not_measured_is_no_zero() {
         skip::skip("cgroups need root and a kernel that lets us");
         return;
     }
+    // In tables it is a dash.
+    let (_, table, _) = vruntime(folder.path(), &["real", "g.toml", "--repeat", "2"]);
+    let cells = |first: &str| -> Vec<String> {
+        let line = table.lines().find(|line| line.starts_with(first)).unwrap_or_else(|| panic!("{first}: {table}"));
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    for (of, wait) in [("child", true), ("all", true), ("server", false), ("noise", false)] {
+        let row = cells(of);
+        assert_eq!((row[2] == "-", row[7] == "-"), (wait, wait), "{row:?}: {table}");
+    }
+    assert_eq!((cells("/app")[4] == "-", cells("/ ")[4].as_str()), (false, "-"), "{table}");
+    let spread = table.split("Over all of them").nth(1).unwrap_or_else(|| panic!("{table}"));
+    assert!(!spread.contains("some %"), "pressure is not measured: {spread}");
+    let child = spread.split("child").nth(1).and_then(|rest| rest.split("noise").next()).unwrap_or_default();
+    assert!(child.contains("CPU %") && !child.contains("wait %") && !child.contains("migrations"), "{spread}");
     null(group, &["entitled_s", "cpu.pressure"]);
     null(&group["cpu.stat"], &["user_usec", "system_usec"]);
     assert!(group["cpu.stat"]["usage_usec"].as_u64() > Some(0) && group["nr_throttled"].is_u64(), "{group}");
