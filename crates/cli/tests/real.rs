@@ -89,6 +89,21 @@ fn what_is_not_measured_is_no_zero() {
         skip::skip("cgroups need root and a kernel that lets us");
         return;
     }
+    // In tables it is a dash.
+    let (_, table, _) = vruntime(folder.path(), &["real", "g.toml", "--repeat", "2"]);
+    let cells = |first: &str| -> Vec<String> {
+        let line = table.lines().find(|line| line.starts_with(first)).unwrap_or_else(|| panic!("{first}: {table}"));
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    for (of, wait) in [("child", true), ("all", true), ("server", false), ("noise", false)] {
+        let row = cells(of);
+        assert_eq!((row[2] == "-", row[7] == "-"), (wait, wait), "{row:?}: {table}");
+    }
+    assert_eq!((cells("/app")[4] == "-", cells("/ ")[4].as_str()), (false, "-"), "{table}");
+    let spread = table.split("Over all of them").nth(1).unwrap_or_else(|| panic!("{table}"));
+    assert!(!spread.contains("some %"), "pressure is not measured: {spread}");
+    let child = spread.split("child").nth(1).and_then(|rest| rest.split("noise").next()).unwrap_or_default();
+    assert!(child.contains("CPU %") && !child.contains("wait %") && !child.contains("migrations"), "{spread}");
     null(group, &["entitled_s", "cpu.pressure"]);
     null(&group["cpu.stat"], &["user_usec", "system_usec"]);
     assert!(group["cpu.stat"]["usage_usec"].as_u64() > Some(0) && group["nr_throttled"].is_u64(), "{group}");
@@ -154,6 +169,31 @@ fn limits_are_told_with_what_to_do() {
         let err = with_few_files(arguments);
         assert_eq!(err.matches("Too many open files").count(), 1, "{err}");
         assert!(err.contains("ulimit -n"), "{err}");
+    }
+    // Threads and processes of a user are few: of one that is not root, whom the limit does not hold.
+    fs::write(folder.path().join("threads.json"), r#"{ "tasks": { "t": { "instance": 20, "loop": 1, "run": 1 } } }"#)
+        .unwrap();
+    let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 thread 10\"\n\
+                [[task]]\nname = \"u\"\nrun = \"1ms\"\n";
+    fs::write(folder.path().join("process.toml"), text).unwrap();
+    let few_threads = |file: &str| {
+        let scenario = fs::File::open(folder.path().join(file)).unwrap();
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit", "--nproc=9"]);
+        let output = command.arg(&program).args(["real", "-", "--duration", "100ms"]).stdin(scenario).output();
+        // Lines are broken where a terminal ends.
+        let words = |text: &str| text.split_whitespace().filter(|&word| word != "│").collect::<Vec<_>>().join(" ");
+        output.ok().map(|output| words(&String::from_utf8_lossy(&output.stderr)))
+    };
+    for (file, what) in
+        [("threads.json", "cannot make a thread: "), ("process.toml", "cannot make a thread of a process")]
+    {
+        match few_threads(file) {
+            Some(err) if err.contains(what) => {
+                assert!(err.contains("ulimit -u") && err.contains("pids.max"), "{err}");
+            }
+            told => skip::skip(&format!("a user's limit of threads needs setpriv, prlimit and root: {told:?}")),
+        }
     }
     let text = r#"{ "tasks": { "hog": { "instance": 100000, "loop": 1, "run": 1 } } }"#;
     fs::write(folder.path().join("many.json"), text).unwrap();

@@ -125,6 +125,43 @@ fn tasks_of_a_recording_are_those_of_the_scenario_that_made_it() {
     assert_eq!(classes, ["capped", "its-name-is-too-long-for-a-thread"]);
 }
 
+/// `vruntime real` makes a workload's groups below one of its own: they are the same groups.
+#[test]
+fn groups_of_a_recording_are_those_of_the_scenario_that_made_it() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let scenario =
+        INSTANCES.replacen("[[task]]", "[groups.\"/limited\"]\nweight = 50\n[[task]]\ngroup = \"/limited\"", 1);
+    let (file, trace) = traced(folder.path(), &scenario);
+    let text = std::fs::read_to_string(&trace).expect("text");
+    let compared = |text: &str| -> Vec<(String, [bool; 2])> {
+        std::fs::write(&trace, text).expect("there is room");
+        let compared = json(&["compare", &trace, &file, "--json"]);
+        let cells = compared["cells"].as_array().expect("an array").iter();
+        let of_groups = cells.filter(|cell| cell["metric"] == "share").filter_map(|cell| {
+            let known = |index: usize| cell["values"][index]["mean"].is_number();
+            Some((cell["group"].as_str()?.to_owned(), [known(0), known(1)]))
+        });
+        of_groups.collect()
+    };
+    let of = |groups: &[(&str, [bool; 2])]| -> Vec<(String, [bool; 2])> {
+        groups.iter().map(|&(group, known)| (group.to_owned(), known)).collect()
+    };
+    let both = [true, true];
+    assert_eq!(compared(&text), of(&[("/limited", both)]));
+    let real = |run: &str| text.replace("/limited", &format!("/vruntime-{run}/limited"));
+    let parent = ("/vruntime-77-1234-0", [true, false]);
+    assert_eq!(compared(&real("77-1234-0")), of(&[parent, ("/limited", both)]));
+    assert_eq!(
+        compared(&real("77-1234")),
+        of(&[
+            ("/vruntime-77-1234", [true, false]),
+            ("/vruntime-77-1234/limited", [true, false]),
+            ("/limited", [false, true])
+        ]),
+        "so it calls none"
+    );
+}
+
 /// Every table that is printed is a file, that over all seeds, too.
 #[test]
 fn what_is_printed_of_all_seeds_is_left_as_a_table() {

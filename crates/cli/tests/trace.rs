@@ -97,9 +97,12 @@ fn a_trace_in_another_format() {
         serde_json::from_str::<serde_json::Value>(&well(&["trace", "info", file, "--json"], b"")).unwrap()["events_by_name"].take()
     };
     well(&["trace", "convert", "perf.data", &out("a.txt")], b"");
-    assert_eq!(count(&out("a.txt")), count("perf.data"));
+    let mut counts = count(&out("a.txt"));
     well(&["trace", "convert", &out("a.txt"), &out("b.pftrace")], b"");
-    assert_eq!(count(&out("b.pftrace")), count("perf.data"));
+    assert_eq!(count(&out("b.pftrace")), counts);
+    // What perf says of new names is no event there, and the kernel's here.
+    assert!(counts.as_object_mut().unwrap().remove("task_rename").is_some(), "{counts}");
+    assert_eq!(counts, count("perf.data"));
     let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
     assert_eq!(text.lines().count(), 176);
     // The machine is as large as it was, and every event has its process.
@@ -116,11 +119,81 @@ fn a_trace_in_another_format() {
     assert!(again.contains("a-7     (    5) [001] ....."), "{again}");
     let flags = vruntime(&["trace", "convert", &out("8.txt"), &out("8-5.txt")], b"");
     assert!(String::from_utf8_lossy(&flags.stderr).contains("events with flags, of which only"));
-    let lossy = vruntime(&["trace", "convert", "trace-v6.dat", &out("c.pb")], b"");
-    assert!(String::from_utf8_lossy(&lossy.stderr).contains("events left out: Perfetto has no message for them"));
+    let damaged = "a-7 [001] 1.000000: sched_waking: comm=b pid=8\na-7 [001] 1.000001: softirq_raise: vec=1\n";
+    std::fs::write(out("damaged.txt"), damaged).unwrap();
+    let lossy = vruntime(&["trace", "convert", &out("damaged.txt"), &out("c.pb")], b"");
+    assert!(
+        String::from_utf8_lossy(&lossy.stderr).contains("events left out: their fields are not what the kernel prints")
+    );
     assert!(fails(&["trace", "convert", "trace-v6.dat", &out("c")], b"").contains("--to"));
     assert!(fails(&["trace", "convert", &out("a.txt"), &out("a.txt")], b"").contains("over itself"));
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
+}
+
+/// A loss before everything, an exit in which perf does not know any more who runs, and who is charged there, and a new name after which its thread does
+/// nothing: text and Perfetto have all of that.
+const ENDING: &str = "\
+    c    12/12    [000]     0.000000000: PERF_RECORD_COMM: c:12/12
+CPU:0 [LOST 3 EVENTS]
+    a    10/10    [000] 48097.000000000: sched:sched_stat_runtime: comm=a pid=10 runtime=9000 [ns]
+    a    10/10    [000] 48097.000100000: sched:sched_waking: comm=b pid=11 prio=120 target_cpu=000
+    a    10/10    [000] 48097.000101000: sched:sched_wakeup: comm=b pid=11 prio=120 target_cpu=000
+    a    10/10    [000] 48097.000200000: sched:sched_switch: prev_comm=a prev_pid=10 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=11 next_prio=120
+    b    11/11    [000] 48097.000300000: sched:sched_waking: comm=c pid=12 prio=120 target_cpu=000
+    b    11/11    [000] 48097.000301000: sched:sched_wakeup: comm=c pid=12 prio=120 target_cpu=000
+  :-1    -1/-1    [000] 48097.001000000: sched:sched_stat_runtime: comm=b pid=11 runtime=700000 [ns]
+  :-1    -1/-1    [000] 48097.001001000: sched:sched_switch: prev_comm=b prev_pid=11 prev_prio=120 prev_state=X ==> next_comm=a next_pid=10 next_prio=120
+    a    10/10    [000] 48097.002000000: sched:sched_stat_runtime: comm=a pid=10 runtime=900000 [ns]
+    a    10/10    [000] 48097.002001000: sched:sched_switch: prev_comm=a prev_pid=10 prev_prio=120 prev_state=S ==> next_comm=c next_pid=12 next_prio=120
+    d    12/12    [000] 48097.002500000: PERF_RECORD_COMM: d:12/12
+    b    13/13    [001] 48097.002900000: PERF_RECORD_LOST lost 12
+    b    13/13    [001] 48097.003000000: sched:sched_stat_runtime: comm=b pid=13 runtime=1000 [ns]
+";
+
+/// Nothing that an analysis goes by is lost on the way from one kind of file to another.
+#[test]
+fn a_converted_trace_is_analysed_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(out("ending.txt"), ENDING).unwrap();
+    let ending = out("ending.txt");
+    for file in [ending.as_str(), "perf.data", "perf-script-tgid.txt", "trace-v6.dat", "ftrace-tgid.txt"] {
+        let analysed = |file: &str| {
+            let kinds =
+                ["latency", "antagonists", "idle-while-waiting", "runqueue", "migrations", "summary", "timehist"];
+            let arguments = [&["trace", "analyse", file, "--json", "--each-task"][..], &kinds].concat();
+            serde_json::from_str::<serde_json::Value>(&well(&arguments, b"")).unwrap()
+        };
+        for to in ["c.txt", "c.pftrace"] {
+            if to == "c.pftrace" && file == "ftrace-tgid.txt" {
+                // Its times are microseconds, and Perfetto's order of one time is that of CPUs.
+                continue;
+            }
+            well(&["trace", "convert", file, &out(to)], b"");
+            let (mut before, mut after) = (analysed(file), analysed(&out(to)));
+            // What ftrace calls who ran stands beside each event, and Perfetto has no place for it: it goes by switches.
+            if to == "c.pftrace" && file == "trace-v6.dat" {
+                for json in [&mut before, &mut after] {
+                    let rows = json["tables"]["timehist"].as_array_mut().unwrap();
+                    for row in rows {
+                        row["task"].take();
+                    }
+                }
+            }
+            for (name, table) in before["tables"].as_object().unwrap() {
+                assert!(after["tables"][name] == *table, "{file} as {to}: {name}");
+            }
+            assert_eq!(
+                (&after["faults"], &after["elapsed_ns"]),
+                (&before["faults"], &before["elapsed_ns"]),
+                "{file} as {to}"
+            );
+        }
+    }
+    let text = well(&["trace", "analyse", &ending], b"");
+    assert!(text.contains("d-12") || text.contains("d "), "its name in the end: {text}");
+    assert!(text.contains("places where events were lost: 2"), "{text}");
+    assert!(!text.contains("has come there") && !text.contains("had not come"), "no gap: {text}");
 }
 
 /// What cannot be written is told before anything is read, as of any file that is named, and with the word that names this one.

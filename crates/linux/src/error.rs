@@ -69,6 +69,22 @@ pub enum Error {
         /// What the kernel said.
         cause: std::io::Error,
     },
+    /// The kernel refused one of the threads or processes.
+    #[error("{what}: {cause}")]
+    Fork {
+        /// What was being made.
+        what: &'static str,
+        /// What the kernel said.
+        cause: std::io::Error,
+    },
+}
+
+/// Which limits are in the way where the kernel refuses a thread or a process with EAGAIN; none of other refusals.
+pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> {
+    (Errno::from_io_error(cause) == Some(Errno::AGAIN)).then_some(
+        "a limit of threads is reached: raise the user's (ulimit -u), pids.max of this process's cgroup or of one above it, or the \
+         machine's (sysctl kernel.threads-max, kernel.pid_max)",
+    )
 }
 
 impl Error {
@@ -90,6 +106,7 @@ impl Error {
             Self::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::MFILE) => {
                 Some("raise the limit of open files: ulimit -n 65536")
             }
+            Self::Fork { cause, .. } => limits_of_threads(cause),
             Self::Interrupted | Self::Io { .. } => None,
         }
     }
@@ -118,5 +135,11 @@ mod tests {
     fn help_is_what_helps_or_none() {
         assert_eq!(refused(Errno::MFILE).help(), Some("raise the limit of open files: ulimit -n 65536"));
         assert_eq!((refused(Errno::PERM).help(), Error::Interrupted.help()), (None, None));
+        let fork = |errno: Errno| Error::Fork { what: "cannot make a thread", cause: errno.into() };
+        let limits = ["ulimit -u", "pids.max", "kernel.threads-max", "kernel.pid_max"];
+        let help = fork(Errno::AGAIN).help().unwrap_or_default().to_owned();
+        assert!(limits.iter().all(|limit| help.contains(limit)), "{help}");
+        assert_eq!(fork(Errno::NOMEM).help(), None);
+        assert_eq!(refused(Errno::AGAIN).help(), None, "of a file it is no limit of threads");
     }
 }

@@ -8,7 +8,7 @@
 mod report;
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ pub(crate) struct Report {
     /// Of those that were forked.
     pub(crate) forked: Vec<TaskMeasured>,
     pub(crate) notes: Vec<String>,
+    /// The error number with which the kernel refused one of its threads: then it did nothing.
+    pub(crate) refused: Option<i32>,
 }
 
 /// A forked process. It is killed when this is dropped, unless it has ended.
@@ -54,13 +56,14 @@ impl Child {
             }
             // Ctrl-C is the parent's, who then stops all. In the parent's group it would be told as often as there are processes.
             let _own_group = rustix::process::setpgid(None, None);
-            let report = as_child(shared, tasks).unwrap_or_else(|error| Report {
-                notes: vec![format!("a process was left out: {error}")],
+            let report = as_child(shared, tasks).unwrap_or_else(|cause| Report {
+                refused: Some(cause.raw_os_error().unwrap_or(0)),
                 ..Report::default()
             });
             i32::from(File::from(to_parent).write_all(&report.bytes()).is_err())
         });
-        Ok(Self { pid: Pid::from_raw(child.map_err(failed)?), report })
+        let child = child.map_err(|cause| Error::Fork { what: "cannot make a process", cause })?;
+        Ok(Self { pid: Pid::from_raw(child), report })
     }
 
     /// Its process id; none if it has ended.
@@ -73,6 +76,20 @@ impl Child {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let none = children.is_empty() || matches!(waitid(WaitId::All, options), Ok(None));
         !none && children.iter_mut().any(Self::is_gone)
+    }
+
+    /// Why one has ended before it began.
+    pub(crate) fn why_gone(children: Vec<Self>) -> Error {
+        let gone = children.into_iter().filter(|child| child.pid.is_none());
+        let refused = gone.filter_map(Self::report).find_map(|report| report.refused);
+        if let Some(errno) = refused {
+            return Error::Fork {
+                what: "cannot make a thread of a process",
+                cause: io::Error::from_raw_os_error(errno),
+            };
+        }
+        let cause = io::Error::other("it ended before it began");
+        Error::Io { what: "a process could not be made ready".to_owned(), path: None, cause }
     }
 
     /// Whether it has ended.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use vruntime_workload::program::{Change, Changed, Policy, Settings, Workload};
 use crate::cgroup::Cgroups;
 use crate::check;
 use crate::common::Common;
-use crate::error::Error;
+use crate::error::{Error, limits_of_threads};
 use crate::ftrace::Recorded;
 use crate::measured::{GroupMeasured, Measured, TaskMeasured};
 use crate::objects::Objects;
@@ -202,7 +203,8 @@ impl Shared {
             Ok(handle) => locked(&self.threads).push(handle),
             Err(error) => {
                 self.one_less();
-                self.note(format!("a fork was refused: {error}"));
+                let help = limits_of_threads(&error).map_or_else(String::new, |help| format!(": {help}"));
+                self.note(format!("a fork was refused: {error}{help}"));
             }
         }
     }
@@ -396,18 +398,22 @@ fn left_out(workload: &Workload, notes: &mut Vec<String>) {
 fn make_ready(shared: &Arc<Shared>, begun: &[usize], processes: &[Vec<usize>]) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     let made = if processes.is_empty() {
-        begin(shared, begun)
+        begin(shared, begun).map_err(|cause| Error::Fork { what: "cannot make a thread", cause })
     } else {
         processes.iter().try_for_each(|tasks| {
             children.push(Child::begin(shared, tasks)?);
             Ok(())
         })
     };
-    if let Err(error) = made.and_then(|()| all_ready(shared, begun.len(), &mut children)) {
+    let all_ready = made.map(|()| all_ready(shared, begun.len(), &mut children));
+    if !matches!(all_ready, Ok(true)) {
         end(shared);
-        return Err(error);
     }
-    Ok(children)
+    match all_ready {
+        Ok(true) => Ok(children),
+        Ok(false) => Err(Child::why_gone(children)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a thread is one of the run's.
@@ -440,39 +446,36 @@ fn gather(
 }
 
 /// Makes the threads of this process.
-pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> Result<(), Error> {
+pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> io::Result<()> {
     for &template in begun {
         let this = shared.clone();
         let name = short(&shared.workload.tasks[template].name);
-        let spawned = thread::Builder::new().name(name).stack_size(STACK).spawn(move || this.task(template));
-        match spawned {
-            Ok(handle) => locked(&shared.threads).push(handle),
-            Err(cause) => {
-                return Err(Error::Io { what: "cannot make a thread".to_owned(), path: None, cause });
-            }
-        }
+        let handle = thread::Builder::new().name(name).stack_size(STACK).spawn(move || this.task(template))?;
+        locked(&shared.threads).push(handle);
     }
     Ok(())
 }
 
-/// Waits until all threads are ready to begin.
-fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> Result<(), Error> {
+/// Waits until all threads are ready to begin; false if a process has ended before.
+fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> bool {
     let look = work::timespec(LOOK.as_nanos() as u64);
     loop {
         let ready = shared.common.ready.load(Ordering::SeqCst);
         if ready as usize >= count {
-            return Ok(());
+            return true;
         }
         if Child::any_is_gone(children) {
-            let cause = std::io::Error::other("it ended before it began");
-            return Err(Error::Io { what: "a process could not be made ready".to_owned(), path: None, cause });
+            return false;
         }
         shared.common.ready.wait_for(ready, Some(&look));
     }
 }
 
 /// What a child process does: its tasks, and what came of them, those that were begun and those that were forked.
-pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> Result<processes::Report, Error> {
+///
+/// # Errors
+/// If the kernel refuses one of its threads.
+pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> io::Result<processes::Report> {
     shared.live.store(tasks.len(), Ordering::SeqCst);
     begin(shared, tasks)?;
     shared.common.wait_for_begin();
@@ -482,7 +485,7 @@ pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> Result<processe
     end(shared);
     let forked = std::mem::take(&mut *locked(&shared.measured));
     let notes = std::mem::take(&mut *locked(&shared.notes)).into_iter().collect();
-    Ok(processes::Report { begun: measured, forked, notes })
+    Ok(processes::Report { begun: measured, forked, notes, refused: None })
 }
 
 /// Opens the gate, and waits until the run is over. Whether somebody stopped it.

@@ -66,6 +66,7 @@ fn times_and_counts_are_exact() {
             loop_work_ns: 100,
             idle_waits: results::IdleWaits::default(),
             deadline: None,
+            unmeasured: results::Unmeasured::default(),
         }
     );
     let b = results.tasks[1].account;

@@ -4,7 +4,7 @@ use vruntime_trace::weight;
 
 use crate::accounts::{Group, Task};
 use crate::entitlement::{IDLE_WEIGHT, group_weight, guaranteed_weight, nice_weight};
-use crate::results::{GroupResult, Pressure};
+use crate::results::{GroupResult, Pressure, Unmeasured};
 
 /// Sums over the tree, beside what each group was `entitled` to.
 pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) -> Vec<GroupResult> {
@@ -30,6 +30,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
             rt_throttled_ns: group.rt_throttled_ns,
             pressure: Pressure::default(),
             cpuset: group.cpuset.clone(),
+            unmeasured: Unmeasured::default(),
         })
         .collect();
     for task in tasks {

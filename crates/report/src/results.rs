@@ -48,6 +48,26 @@ pub struct Conservation {
     pub worst: Option<WorstIdleWait>,
 }
 
+/// What of a task, of several or of a group is 0 because nobody measured it, of one of them at least. Of a simulation nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmeasured {
+    /// Run delays, and with them how long it slept.
+    pub waits: bool,
+    /// Migrations.
+    pub migrations: bool,
+    /// A group's CPU pressure.
+    pub pressure: bool,
+}
+
+impl Unmeasured {
+    /// Of a sum is not known what is not of a part of it.
+    pub fn add(&mut self, other: Self) {
+        self.waits |= other.waits;
+        self.migrations |= other.migrations;
+        self.pressure |= other.pressure;
+    }
+}
+
 /// The time and the counts of one task, or the sum of them over several.
 ///
 /// Always: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
@@ -78,6 +98,8 @@ pub struct Account {
     pub idle_waits: IdleWaits,
     /// What became of its deadlines, if it ever was under SCHED_DEADLINE.
     pub deadline: Option<DeadlineCount>,
+    /// What of all that is not known.
+    pub unmeasured: Unmeasured,
 }
 
 /// Deadlines of a task under SCHED_DEADLINE, as the scheduler sees them: a job begins when the task wakes and ends when it
@@ -137,6 +159,7 @@ impl Account {
         if let Some(deadline) = other.deadline {
             self.deadline.get_or_insert_default().add(deadline);
         }
+        self.unmeasured.add(other.unmeasured);
     }
 }
 
@@ -260,6 +283,8 @@ pub struct GroupResult {
     pub nr_rt_throttled: u64,
     /// For how long, nanoseconds, summed over CPUs.
     pub rt_throttled_ns: u64,
+    /// What of all that is not known.
+    pub unmeasured: Unmeasured,
 }
 
 /// A group's cpuset.

@@ -201,7 +201,7 @@ pub fn measured_table(results: &Results) -> String {
                 group.weight.to_string(),
                 count(group.tasks as f64),
                 percent(results.share(group.cpu_ns)),
-                percent(results.share(group.run_delay_ns)),
+                known(group.unmeasured.waits, percent(results.share(group.run_delay_ns))),
                 count(results.per_second(group.switches)),
             ]
         });
@@ -258,6 +258,11 @@ pub(crate) fn name_of(class: &str, tasks: usize) -> String {
     if tasks == 1 { class } else { format!("{class} x{tasks}") }
 }
 
+/// A figure, or a dash of what nobody measured.
+fn known(unmeasured: bool, figure: String) -> String {
+    if unmeasured { "-".to_owned() } else { figure }
+}
+
 fn latency(latency: Option<Latency>, pick: fn(Latency) -> u64) -> String {
     latency.map_or_else(|| "-".to_owned(), |latency| time(pick(latency) as f64))
 }
@@ -267,12 +272,12 @@ fn classes(results: &Results) -> String {
         vec![
             name,
             percent(results.share(account.cpu_ns)),
-            percent(results.share(account.run_delay_ns)),
+            known(account.unmeasured.waits, percent(results.share(account.run_delay_ns))),
             latency(wakeup, |latency| latency.p50_ns),
             latency(wakeup, |latency| latency.p99_ns),
             latency(wakeup, |latency| latency.max_ns),
             count(results.per_second(account.switches()) / tasks.max(1) as f64),
-            count(account.migrations as f64),
+            known(account.unmeasured.migrations, count(account.migrations as f64)),
             count(account.loops as f64),
             latency(loops, |latency| latency.p50_ns),
         ]

@@ -30,6 +30,12 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
+    /// Whether perf says beside its events that a task has another name (`PERF_RECORD_COMM`), at the time at which it took it, as the kernel's
+    /// `task_rename` would: what perf makes up of tasks that were there before has time 0.
+    pub fn is_told_rename(&self) -> bool {
+        self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
+    }
+
     /// Whether the scheduler has this CPU from now on, where that may change: at a step of hotplug that this CPU itself takes.
     ///
     /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. Where the file does not tell what a step does, it is any on the way up or

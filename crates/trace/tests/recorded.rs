@@ -199,6 +199,30 @@ fn perf_data_has_what_perf_script_reads_in_it() {
     assert_eq!(names(&of_data), names(&of_text));
 }
 
+/// Of a task on its way out perf has no ids any more, but the event itself has.
+#[test]
+fn who_ran_is_told_by_the_event_where_perf_does_not_know() {
+    let mut bytes = std::fs::read(fixture("perf.data")).unwrap();
+    let (before, ..) = told(&fixture("perf.data"), bare);
+    let ids = [12_691_u32.to_le_bytes(), 12_691_u32.to_le_bytes()].concat();
+    let places: Vec<usize> = (0..bytes.len() - 8).filter(|&at| bytes[at..at + 8] == ids).collect();
+    assert!(places.len() > 18, "{places:?}");
+    for place in places {
+        bytes[place..place + 8].fill(0xff);
+    }
+    let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+    let (mut after, mut of_none) = (Vec::new(), 0);
+    while let Some(record) = events.next_record().unwrap() {
+        after.push(bare(&record));
+        of_none += u64::from(record.pid == 12_691 && record.tgid.is_none());
+    }
+    let is_event = |line: &&String| !line.contains("PERF_RECORD_");
+    let [before, after] =
+        [&before, &after].map(|lines| lines.iter().filter(is_event).cloned().collect::<Vec<String>>());
+    same("perf.data", &after, &before);
+    assert!(of_none > 18, "{of_none}");
+}
+
 #[test]
 fn a_trace_tells_the_kernel_it_was_recorded_under() {
     for (name, release) in [

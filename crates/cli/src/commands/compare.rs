@@ -1,6 +1,7 @@
 //! `vruntime compare`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
@@ -9,7 +10,9 @@ use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::rules::Rules;
 
 use super::replay::cgroups;
-use super::traced::{Checked, Traced, fit, match_classes, semaphores, snapshots, traced, without_semaphores};
+use super::traced::{
+    Checked, Traced, fit, match_classes, match_groups, semaphores, snapshots, traced, without_semaphores,
+};
 use super::{LEFT, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
@@ -26,6 +29,8 @@ struct Side<'a> {
     /// The input's, fitted to the machine if it is a trace's.
     workload: Cow<'a, Workload>,
     plan: Plan,
+    /// What to call groups of a trace that other files have, too.
+    groups: BTreeMap<String, String>,
     /// Whether it is what the rules of `--map` make of the file.
     what_if: bool,
     /// What is not as the file and the kernel have it.
@@ -92,6 +97,11 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
             // A recording does not say where a loop begins: those of its program are the replay's own.
             for run in &mut *runs {
                 run.results.forget_loops();
+                for group in &mut run.results.groups {
+                    if let Some(name) = side.groups.get(&group.path) {
+                        group.path.clone_from(name);
+                    }
+                }
             }
             without_semaphores(runs, &semaphores(&side.workload));
         }
@@ -229,6 +239,7 @@ fn sides<'a>(
                 file: file.clone(),
                 workload,
                 plan: plan.clone(),
+                groups: match_groups(input, inputs),
                 what_if,
                 changes: if what_if { of_what_if.clone() } else { of_kernel.clone() },
                 label: String::new(),

@@ -9,7 +9,8 @@ use std::{fs, io};
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_linux::{Measured, Options, TaskMeasured};
 use vruntime_report::{
-    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, latency_of, measured_table,
+    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, Unmeasured, latency_of,
+    measured_table,
 };
 use vruntime_trace::SchedPolicy;
 use vruntime_workload::program::Workload;
@@ -138,7 +139,7 @@ fn besides(others: &[Resident]) -> String {
     format!("besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}\n")
 }
 
-/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0, of which [`json`] makes null.
+/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0 and [said to be so](Unmeasured).
 pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
     let mut results = Results { elapsed_ns: measured.elapsed_ns, ..Results::default() };
     let mut late: Vec<Vec<u64>> = Vec::new();
@@ -202,6 +203,11 @@ fn account_of(task: &TaskMeasured) -> Account {
         migrations: task.migrations.unwrap_or(0),
         loops: task.loops,
         loop_work_ns: task.loop_work_ns,
+        unmeasured: Unmeasured {
+            waits: task.run_delay_ns.is_none(),
+            migrations: task.migrations.is_none(),
+            pressure: false,
+        },
         ..Account::default()
     }
 }
@@ -236,6 +242,7 @@ fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> 
                 nr_bursts: stat.nr_bursts,
                 burst_ns: stat.burst_ns,
             }),
+            unmeasured: Unmeasured { pressure: true, ..Unmeasured::default() },
             ..GroupResult::default()
         })
         .collect();
@@ -246,6 +253,7 @@ fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> 
             group.cpu_ns += task.account.cpu_ns;
             group.run_delay_ns += task.account.run_delay_ns;
             group.switches += task.account.switches();
+            group.unmeasured.add(task.account.unmeasured);
             at = group.parent;
         }
     }

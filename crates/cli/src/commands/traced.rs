@@ -1,6 +1,6 @@
 //! A trace beside workloads and other traces, for `vruntime compare`; and the check that every replay begins with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use miette::miette;
@@ -161,6 +161,40 @@ pub(crate) fn match_classes(inputs: &mut [Input]) {
     }
 }
 
+/// Groups of a trace that `vruntime real` made for a workload (`/vruntime-PID-START-NUMBER/app`), with what they are called there (`/app`), if one
+/// of the other files has a group of that name.
+pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
+    if !matches!(input.says, Says::Trace(_)) {
+        return BTreeMap::new();
+    }
+    let paths = |input: &Input| input.workload.groups.iter().map(|group| group.path.clone()).collect::<Vec<String>>();
+    let others = inputs.iter().filter(|other| !std::ptr::eq(*other, input)).flat_map(paths);
+    let others: BTreeSet<String> = others.map(|path| made_for(&path).unwrap_or(&path).to_owned()).collect();
+    let own = paths(input);
+    let mut matched: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for path in &own {
+        if let Some(name) = made_for(path).filter(|name| others.contains(*name)) {
+            // The machine has one of that name besides, or two runs were recorded: nobody knows which it is.
+            let only = !own.iter().any(|other| other == name);
+            matched.entry(name).and_modify(|path| *path = None).or_insert(only.then_some(path));
+        }
+    }
+    matched.into_iter().filter_map(|(name, path)| Some((path?.to_owned(), name.to_owned()))).collect()
+}
+
+/// The workload's group for which `vruntime real` made this one; none of others, and of the parent of all.
+fn made_for(path: &str) -> Option<&str> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_own = |name: &str| {
+        let numbers = name.strip_prefix("vruntime-").unwrap_or_default();
+        numbers.split('-').count() == 3 && numbers.split('-').all(is_number)
+    };
+    path.match_indices('/').find_map(|(at, _)| {
+        let (name, below) = path[at + 1..].split_at_checked(path[at + 1..].find('/')?)?;
+        is_own(name).then_some(below)
+    })
+}
+
 /// What a kernel keeps of a thread's name.
 fn comm(name: &str) -> String {
     let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= 15).last();
@@ -215,5 +249,25 @@ pub(super) fn fit(workload: &mut Workload, config: &Config) {
         output::note(&format!(
             "{hotplug} times a CPU goes offline or comes back are left out: this machine does not have it, or no other"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::made_for;
+
+    #[test]
+    fn groups_of_a_run_are_told_from_others() {
+        assert_eq!(made_for("/vruntime-77-1234-0/app"), Some("/app"));
+        assert_eq!(
+            made_for("/user.slice/vruntime-77-1234-0/app/db"),
+            Some("/app/db"),
+            "cgroup v1: below where it was begun"
+        );
+        for other in
+            ["/", "/app", "/vruntime-77-1234-0", "/vruntime-77-1234/app", "/vruntime-a-1-0/app", "/vruntime-1--0/app"]
+        {
+            assert_eq!(made_for(other), None, "{other}");
+        }
     }
 }

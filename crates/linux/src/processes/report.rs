@@ -18,6 +18,7 @@ impl Report {
         for note in &self.notes {
             text(&mut out, note);
         }
+        option(&mut out, self.refused.map(|errno| errno as u64));
         out
     }
 
@@ -27,7 +28,8 @@ impl Report {
         let begun = from.list(Bytes::task)?;
         let forked = from.list(Bytes::task)?;
         let notes = from.list(Bytes::text)?;
-        from.0.is_empty().then_some(Self { begun, forked, notes })
+        let refused = from.list(Bytes::number)?.first().map(|&errno| errno as i32);
+        from.0.is_empty().then_some(Self { begun, forked, notes, refused })
     }
 }
 
@@ -187,7 +189,8 @@ mod tests {
             logged: vec![LoopMeasured { ended: 16, duration: 17, times }],
         };
         let other = TaskMeasured { migrations: Some(1), ..TaskMeasured::default() };
-        let report = Report { begun: vec![task, other.clone()], forked: vec![other], notes: vec!["n".to_owned()] };
+        let notes = vec!["n".to_owned()];
+        let report = Report { begun: vec![task, other.clone()], forked: vec![other], notes, refused: Some(11) };
         let bytes = report.bytes();
         assert_eq!(Report::of(&bytes), Some(report));
         assert!((0..bytes.len()).all(|length| Report::of(&bytes[..length]).is_none()), "cut off");

@@ -254,7 +254,7 @@ impl Analysis for CriticalPath {
         let mut table = DataTable::new("critical_path", title, &columns);
         let total: u64 = self.sums.values().map(|sum| sum.ns).sum();
         let mut rows: Vec<(&(u32, Doing), &Sum)> = self.sums.iter().collect();
-        rows.sort_by_key(|&(key, sum)| (std::cmp::Reverse(sum.ns), *key));
+        rows.sort_by_key(|&(key, sum)| (std::cmp::Reverse(sum.ns), world.pid(key.0), *key));
         for (&(task, doing), sum) in rows {
             table.push(vec![
                 world.name(task).into(),

@@ -244,7 +244,8 @@ impl Analysis for IdleWaiting {
         let title = "Who waited for 1 ms or more while another CPU was idle that could have run him";
         let mut table = DataTable::new("idle_while_waiting", title, &columns);
         let mut rows: Vec<(u32, &Task)> = (0..).zip(&self.tasks).filter(|(_, task)| task.waits > 0).collect();
-        rows.sort_by_key(|&(index, task)| (std::cmp::Reverse((task.could_ns, task.might_ns)), index));
+        let most = |task: &Task| std::cmp::Reverse((task.could_ns, task.might_ns));
+        rows.sort_by_key(|&(index, task)| (most(task), world.pid(index), index));
         for (index, task) in rows {
             let mut row = vec![world.name(index).into(), task.waits.into(), task.could_ns.into()];
             if !self.told {

@@ -108,7 +108,7 @@ impl Latencies {
         };
         let runtime = |delays: &Delays| if world.has_charges { delays.charged } else { delays.ran };
         let key = |delays: &Delays| (delays.average(), delays.max, delays.count, runtime(delays));
-        all.sort_by_key(|row| std::cmp::Reverse(key(&row.3)));
+        all.sort_by_key(|row| (std::cmp::Reverse(key(&row.3)), row.1.filter(|_| self.each)));
         all
     }
 }

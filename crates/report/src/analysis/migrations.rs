@@ -202,7 +202,7 @@ impl Analysis for Migrations {
         ];
         let mut tasks = DataTable::new("migrations_by_task", "Who was moved", &columns);
         let mut rows: Vec<(u32, &[u64; 3])> = (0..).zip(&tally.tasks).filter(|(_, counts)| counts[0] > 0).collect();
-        rows.sort_by_key(|&(task, counts)| (std::cmp::Reverse(counts[0]), task));
+        rows.sort_by_key(|&(task, counts)| (std::cmp::Reverse(counts[0]), world.pid(task), task));
         for (task, counts) in rows {
             let mut row: Vec<Cell> = vec![world.name(task).into()];
             row.extend(counts.iter().map(|&count| Cell::from(count)));

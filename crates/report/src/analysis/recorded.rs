@@ -83,17 +83,17 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
 }
 
 fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
-    let mut named = |task: Named<'_>| world.task(task.pid, task.comm);
-    // What perf tells of tasks is no event: it has no time of its own.
-    if record.name.starts_with(b"PERF_RECORD_") {
-        if let Tracepoint::TaskRename { task, tgid } = record.point
-            && let Some(task) = named(task)
-            && let Some(tgid) = tgid
-        {
+    // A name is no step, whether the kernel's event tells it or perf besides, which has no time of its own for those that were there before.
+    if let Tracepoint::TaskRename { task, tgid } = record.point {
+        if let (Some(task), Some(tgid)) = (world.task(task.pid, task.comm), tgid) {
             world.set_tgid(task, tgid);
         }
         return None;
     }
+    if record.name.starts_with(b"PERF_RECORD_") && !matches!(record.point, Tracepoint::Lost { .. }) {
+        return None;
+    }
+    let mut named = |task: Named<'_>| world.task(task.pid, task.comm);
     let woken = |task: u32, wakeup: &Wakeup<'_>, new: bool| What::Woken { task, cpu: wakeup.target_cpu, new };
     let what = match record.point {
         Tracepoint::Switch { prev, prev_state, next, .. } => {
@@ -122,10 +122,6 @@ fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
         Tracepoint::ProcessExit { task, .. } => {
             named(task);
             What::Exit
-        }
-        Tracepoint::TaskRename { task, .. } => {
-            named(task);
-            What::Other
         }
         Tracepoint::Lost { .. } => What::Lost,
         Tracepoint::CpuhpEnter { .. } => record.online().map_or(What::Other, What::Online),

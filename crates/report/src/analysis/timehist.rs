@@ -151,7 +151,7 @@ impl TimeHist {
         ];
         let mut table = DataTable::new("timehist_summary", "Runtime summary", &columns);
         let mut rows: Vec<(u32, &Task)> = (0..).zip(&self.tasks).filter(|(_, task)| task.runs.count > 0).collect();
-        rows.sort_by_key(|&(index, task)| (std::cmp::Reverse(task.runs.total), index));
+        rows.sort_by_key(|&(index, task)| (std::cmp::Reverse(task.runs.total), world.pid(index), index));
         for (index, task) in rows {
             table.push(vec![
                 world.comm(index).into(),

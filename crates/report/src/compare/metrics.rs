@@ -124,7 +124,9 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
         key: "run_delay",
         unit: "% of the time",
         family: Family::Cpu,
-        read: Read::Class(|results, class| Some(results.share(class.account.run_delay_ns) * 100.0)),
+        read: Read::Class(|results, class| {
+            (!class.account.unmeasured.waits).then(|| results.share(class.account.run_delay_ns) * 100.0)
+        }),
         format: |value| percent(value / 100.0),
         floor: 1.0,
         samples: |_| 0,
@@ -186,7 +188,7 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
         key: "migrations",
         unit: "count",
         family: Family::Moves,
-        read: Read::Class(|_, class| Some(class.account.migrations as f64)),
+        read: Read::Class(|_, class| (!class.account.unmeasured.migrations).then_some(class.account.migrations as f64)),
         format: count,
         floor: 20.0,
         samples: |_| 0,
@@ -257,14 +259,14 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     of_groups(
         ("wait %", "time spent waiting for a CPU", "run_delay", "% of the time"),
         Family::Cpu,
-        |results, group| Some(results.share(group.run_delay_ns) * 100.0),
+        |results, group| (!group.unmeasured.waits).then(|| results.share(group.run_delay_ns) * 100.0),
         percentage,
         1.0,
     ),
     of_groups(
         ("some %", "CPU pressure", "pressure_some", "% of the time"),
         Family::Cpu,
-        |results, group| Some(results.share(group.pressure.some.total_ns) * 100.0),
+        |results, group| (!group.unmeasured.pressure).then(|| results.share(group.pressure.some.total_ns) * 100.0),
         percentage,
         1.0,
     ),

@@ -15,9 +15,9 @@ const MAX_THREADS: usize = 1 << 22;
 /// `bash-7     (    7) [001]`.
 ///
 /// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary file's other events there
-/// is the name alone. Control characters in names become `?`, so that a name cannot break a line. A task that the file did not know is
-/// `<...>-0`. Not kept are the flags of an event but for `h` (a [`Record`] has no other), and the processes of threads
-/// that no event is of, which are [counted](Self::omitted).
+/// is the name alone. Control characters in names become `?`, so that a name cannot break a line. Where nobody knows who ran it is `<...>-0`,
+/// which the reader takes for that, and not for the idle task (`<idle>-0`). Not kept are the flags of an event but for `h` (a [`Record`] has no
+/// other), and the processes of threads that no event is of, which are [counted](Self::omitted).
 ///
 /// Memory: one entry for each thread whose process is known.
 ///
@@ -82,9 +82,11 @@ impl<W: Write> RecordedText<W> {
         self.release.as_deref()
     }
 
-    /// Writes one event. What perf says of tasks is none: it is left out, but for the process, which the thread's own
-    /// events then have.
+    /// Writes one event. What perf says of tasks besides is left out, but for the process, which the thread's own
+    /// events then have, and for a [new name](Record::is_told_rename), which is written as `task_rename`.
     pub fn record(&mut self, record: &Record<'_>) {
+        let renamed = Record { name: b"task_rename", ..*record };
+        let record = if record.is_told_rename() { &renamed } else { record };
         if let Tracepoint::TaskRename { task, tgid: Some(tgid) } = record.point {
             self.know(task.pid, tgid);
         }
@@ -153,7 +155,8 @@ fn lost(buffer: &mut Vec<u8>, cpu: u32, events: Option<u64>) {
 fn line(buffer: &mut Vec<u8>, record: &Record<'_>, tgid: Option<i32>) {
     let comm: &[u8] = match (record.pid, record.comm) {
         (0, _) => b"<idle>",
-        (_, b"") => b"<...>",
+        // What perf calls such is no name.
+        (..0, _) | (_, b"") => b"<...>",
         (_, comm) => comm,
     };
     buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');

@@ -71,7 +71,10 @@ pub struct FtraceEvent {
     /// The kernel's flags: 8 in the handler of an interrupt.
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(oneof = "FtraceEventKind", tags = "3, 4, 11, 13, 17, 20, 67, 114, 235, 236, 237, 238, 239, 343, 345, 491")]
+    #[prost(
+        oneof = "FtraceEventKind",
+        tags = "3, 4, 11, 13, 17, 20, 67, 114, 235, 236, 237, 238, 239, 327, 343, 345, 491"
+    )]
     pub event: Option<FtraceEventKind>,
 }
 
@@ -104,6 +107,8 @@ pub enum FtraceEventKind {
     SchedProcessExit(SchedProcessExit),
     #[prost(message, tag = "239")]
     SchedProcessFork(SchedProcessFork),
+    #[prost(message, tag = "327")]
+    Generic(Generic),
     #[prost(message, tag = "343")]
     CpuhpExit(CpuhpExit),
     #[prost(message, tag = "345")]
@@ -291,6 +296,28 @@ pub struct CpuhpExit {
     pub ret: Option<i32>,
     #[prost(int32, optional, tag = "4")]
     pub state: Option<i32>,
+}
+
+/// `GenericFtraceEvent`: one for which Perfetto has no message of its own.
+#[derive(Clone, PartialEq, Message)]
+pub struct Generic {
+    #[prost(string, optional, tag = "1")]
+    pub event_name: Option<String>,
+    #[prost(message, repeated, tag = "2")]
+    pub field: Vec<GenericField>,
+}
+
+/// `GenericFtraceEvent.Field`; it has one of the values.
+#[derive(Clone, PartialEq, Message)]
+pub struct GenericField {
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub str_value: Option<String>,
+    #[prost(int64, optional, tag = "4")]
+    pub int_value: Option<i64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub uint_value: Option<u64>,
 }
 
 /// Which threads and processes there are.

@@ -8,9 +8,9 @@ use vruntime_sched::ids::CpuId;
 
 use super::packets::{Bundles, write_packet};
 use super::proto::{
-    CgroupAttachTask, CpuFrequency, CpuIdle, CpuhpEnter, Data, FtraceEvent, FtraceEventKind, Print, Process,
-    ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork,
-    SchedSwitch, SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
+    CgroupAttachTask, CpuFrequency, CpuIdle, CpuhpEnter, Data, FtraceEvent, FtraceEventKind, Generic, GenericField,
+    Print, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit,
+    SchedProcessFork, SchedSwitch, SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
 use super::{HARDIRQ, MAX_CPUS, NO_RELEASE, has_our_states};
 use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
@@ -22,11 +22,11 @@ const MAX_THREADS: usize = 1 << 22;
 const THREADS: usize = 1000;
 
 /// Writes [`Record`]s as a Perfetto trace: the scheduler's events, frequencies, idle states and markers, as the messages that Perfetto has for
-/// the kernel's tracepoints.
+/// the kernel's tracepoints. Events for which it has none (`sched_stat_runtime`) are generic ones, as Perfetto itself records them; of those
+/// whose fields vruntime does not know, the text, if there is one, is the field `fields`.
 ///
-/// Left out, and [counted](Self::omitted): events that Perfetto has no message for (`sched_stat_runtime`) or whose fields nobody has read, those
-/// before time 0, and those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's bundle of
-/// events, without a count.
+/// Left out, and [counted](Self::omitted): events whose fields are not what the kernel prints, those before time 0, and those of CPU 1024 and
+/// beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's bundle of events, without a count.
 ///
 /// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each thread whose process is known.
 #[derive(Debug)]
@@ -77,10 +77,11 @@ impl<W: Write> RecordedPerfetto<W> {
         self.release.as_deref()
     }
 
-    /// Writes one event.
+    /// Writes one event; of what perf says of tasks besides, [new names](Record::is_told_rename).
     pub fn record(&mut self, record: &Record<'_>) {
         self.know(record);
-        if record.name.starts_with(b"PERF_RECORD_") && !matches!(record.point, Tracepoint::Lost { .. }) {
+        let told = matches!(record.point, Tracepoint::Lost { .. }) || record.is_told_rename();
+        if record.name.starts_with(b"PERF_RECORD_") && !told {
             return;
         }
         let cpu = CpuId(record.cpu);
@@ -278,9 +279,27 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
             FtraceEventKind::CpuhpEnter(CpuhpEnter { cpu: Some(cpu_id), idx: Some(step), target: Some(target) })
         }
         Tracepoint::Print { text: said } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(said)) }),
-        Tracepoint::StatRuntime { .. }
-        | Tracepoint::Lost { .. }
-        | Tracepoint::Other { .. }
-        | Tracepoint::Malformed { .. } => return None,
+        Tracepoint::StatRuntime { task, runtime_ns, vruntime_ns } => {
+            let pid = GenericField { int_value: Some(task.pid.into()), ..named("pid") };
+            let number = |name, value| GenericField { uint_value: Some(value), ..named(name) };
+            let vruntime = vruntime_ns.map(|ns| number("vruntime", ns));
+            let fields = [text("comm", task.comm), pid, number("runtime", runtime_ns)];
+            generic(record.name, fields.into_iter().chain(vruntime).collect())
+        }
+        Tracepoint::Other { fields: b"" } => generic(record.name, Vec::new()),
+        Tracepoint::Other { fields } => generic(record.name, vec![text("fields", fields)]),
+        Tracepoint::Lost { .. } | Tracepoint::Malformed { .. } => return None,
     })
+}
+
+fn generic(name: &[u8], field: Vec<GenericField>) -> FtraceEventKind {
+    FtraceEventKind::Generic(Generic { event_name: Some(String::from_utf8_lossy(name).into_owned()), field })
+}
+
+fn named(name: &str) -> GenericField {
+    GenericField { name: Some(name.to_owned()), ..GenericField::default() }
+}
+
+fn text(name: &str, value: &[u8]) -> GenericField {
+    GenericField { str_value: Some(String::from_utf8_lossy(value).into_owned()), ..named(name) }
 }

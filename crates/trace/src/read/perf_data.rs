@@ -226,7 +226,7 @@ impl<R: Read + Seek> PerfData<R> {
         let bytes = &self.held.bytes[row.start..row.start + row.size];
         let big_endian = self.input.big_endian;
         let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);
-        let Found { time, cpu, pid, tid, raw } = row.found;
+        let Found { time, cpu, pid, mut tid, raw } = row.found;
         let mut hardirq = None;
         let (name, point): (&[u8], _) = match row.kind {
             kind::LOST => (b"PERF_RECORD_LOST", Tracepoint::Lost { events: number(bytes, 8, 8, big_endian) }),
@@ -240,6 +240,8 @@ impl<R: Read + Seek> PerfData<R> {
             _ => {
                 let decoded = decode(&self.formats, bytes, raw.0..raw.1);
                 hardirq = decoded.hardirq;
+                // Of a task on its way out perf has no ids any more (-1); the event itself has.
+                tid = if tid < 0 { decoded.pid } else { tid };
                 (decoded.name, decoded.point)
             }
         };

@@ -13,7 +13,7 @@ use super::input::Input;
 use super::notes::{self, Error, Kind, Notes, Place};
 use super::text::LOST;
 use super::wire::{Few, Message, varint};
-use crate::event::{Record, StateBits, Tracepoint};
+use crate::event::{Named, Record, StateBits, Tracepoint};
 use crate::perfetto::NO_RELEASE;
 
 mod bundle;
@@ -58,6 +58,8 @@ struct Cpu {
     places: Vec<(u64, u32)>,
     read: usize,
     bundle: Bundle,
+    /// Who came last, and what he is called.
+    runs: Option<(i32, Vec<u8>)>,
 }
 
 /// What the process tree says of a thread.
@@ -95,7 +97,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             return Err(trace.without_events());
         }
         for (id, places) in places {
-            trace.cpus.push(Cpu { id, places, read: 0, bundle: Bundle::default() });
+            trace.cpus.push(Cpu { id, places, read: 0, bundle: Bundle::default(), runs: None });
         }
         for cpu in 0..trace.cpus.len() {
             trace.advance(cpu)?;
@@ -236,7 +238,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
         let Some(Reverse((at, cpu))) = self.next.pop() else { return Ok(None) };
         self.taken = Some(cpu as usize);
-        let Cpu { id, bundle, places, read, .. } = &self.cpus[cpu as usize];
+        let Cpu { id, bundle, places, read, runs } = &mut self.cpus[cpu as usize];
         let cpu = *id;
         let (pid, hardirq, name, point) = match bundle.entry() {
             Entry::Lost => {
@@ -253,7 +255,19 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             self.notes.malformed.add(Place::Byte(places[read.saturating_sub(1)].0));
         }
         let thread = self.threads.get(&pid);
-        let comm: &[u8] = if pid == 0 { b"<idle>" } else { thread.map_or(b"", |thread| &thread.comm) };
+        // The process tree has one name of each thread: what it was called at that time the events say.
+        match point {
+            Tracepoint::Switch { next, .. } => named(runs, next),
+            Tracepoint::TaskRename { task, .. } if task.pid == pid => named(runs, task),
+            _ => {}
+        }
+        let last = thread.map_or(&b""[..], |thread| &thread.comm);
+        let comm: &[u8] = match (&point, runs) {
+            _ if pid == 0 => b"<idle>",
+            (Tracepoint::Switch { prev, .. }, _) if prev.pid == pid => then(prev.comm, last),
+            (_, Some((runs, comm))) if *runs == pid => then(comm, last),
+            _ => last,
+        };
         let tgid = thread.map(|thread| thread.tgid).filter(|&tgid| tgid > 0);
         Ok(Some(Record { at, cpu, pid, tgid, comm, hardirq, name, point }))
     }
@@ -274,10 +288,43 @@ impl<R: Read + Seek> Events for PerfettoTrace<R> {
     }
 }
 
+/// Takes note of who runs, and what he is called.
+fn named(runs: &mut Option<(i32, Vec<u8>)>, task: Named<'_>) {
+    let (pid, comm) = runs.get_or_insert_default();
+    *pid = task.pid;
+    comm.clear();
+    comm.extend_from_slice(task.comm);
+}
+
+/// What a thread was called then that events call `comm`, and that is called `last` in the end: `/proc` says of a worker of the kernel besides what it
+/// works at (`kworker/0:1-events`), and events do not.
+fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
+    let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
+    if works_at && comm.starts_with(b"kworker/") { last } else { comm }
+}
+
 /// Whether a file that begins with these bytes is a Perfetto trace: with a packet, and not with an empty line of text.
 pub(super) fn looks_like(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(&[field::PACKET_KEY]) else { return false };
     let text = rest.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let key = varint(rest).and_then(|(size, packet)| varint(packet).filter(|_| size > 0));
     key.is_some_and(|(key, _)| !text && key >> 3 != 0 && matches!(key & 7, 0 | 1 | 2 | 5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::then;
+
+    #[test]
+    fn what_a_worker_works_at_is_no_other_name() {
+        for (comm, last, expected) in [
+            ("kworker/0:1", "kworker/0:1-events", "kworker/0:1-events"),
+            ("kworker/0:1", "kworker/0:1+events", "kworker/0:1+events"),
+            ("kworker/0:1", "kworker/0:1H", "kworker/0:1"),
+            ("bash", "bash-child", "bash"),
+            ("bash", "", "bash"),
+        ] {
+            assert_eq!(then(comm.as_bytes(), last.as_bytes()), expected.as_bytes(), "{comm} {last}");
+        }
+    }
 }

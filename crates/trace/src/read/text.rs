@@ -1,5 +1,6 @@
 //! Text traces: of the kernel, of trace-cmd, of perf script, and inside systrace's pages.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
 use memchr::memmem;
@@ -30,8 +31,8 @@ pub struct TextReader<R> {
     kind_known: bool,
     /// Whether its columns are what they have to be.
     script: Script,
-    /// An event found by [`begin`](Self::begin), and not given yet.
-    found: Option<Found>,
+    /// What was found and not given yet: an event by [`begin`](Self::begin), or the one behind a loss, with all losses before it.
+    found: VecDeque<Found>,
 }
 
 /// An event, or a loss of some, and where in the buffer its line is.
@@ -75,7 +76,7 @@ impl<R: Read> TextReader<R> {
             latest: 0,
             kind_known: false,
             script: Script::default(),
-            found: None,
+            found: VecDeque::new(),
         }
     }
 
@@ -89,8 +90,9 @@ impl<R: Read> TextReader<R> {
     /// # Errors
     /// As [`next_record`](Self::next_record).
     pub fn begin(&mut self) -> Result<(), Error> {
-        if self.events == 0 && self.found.is_none() {
-            self.found = self.find()?;
+        if self.events == 0 && self.found.is_empty() {
+            let found = self.find()?;
+            self.found.extend(found);
         }
         Ok(())
     }
@@ -141,12 +143,15 @@ impl<R: Read> TextReader<R> {
     /// # Errors
     /// If reading fails, or the file ends without an event, or it is what `perf script` prints with other columns.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
-        let found = match self.found.take() {
+        let found = match self.found.pop_front() {
             Some(found) => Some(found),
             None => self.find()?,
         };
         let Some(Found { line, start, end }) = found else { return Ok(None) };
         self.events += 1;
+        if matches!(line, Line::Lost { .. }) {
+            self.look_ahead()?;
+        }
         let text = &self.lines.bytes()[start..end];
         Ok(Some(match line {
             Line::Event(head) => {
@@ -167,7 +172,10 @@ impl<R: Read> TextReader<R> {
                 record
             }
             Line::Lost { cpu, events } => Record {
-                at: self.latest,
+                at: match self.found.back() {
+                    Some(Found { line: Line::Event(head), .. }) => head.at,
+                    _ => self.latest,
+                },
                 cpu,
                 pid: -1,
                 tgid: None,
@@ -177,6 +185,17 @@ impl<R: Read> TextReader<R> {
                 point: Tracepoint::Lost { events },
             },
         }))
+    }
+
+    /// Finds the event behind a loss, which says when that was. (Of what is held, only the last is read from the buffer again.)
+    fn look_ahead(&mut self) -> Result<(), Error> {
+        while !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {
+            match self.find()? {
+                Some(found) => self.found.push_back(found),
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     /// What the line at this place of the buffer records, if anything, and what it changes.
@@ -348,12 +367,15 @@ fn record<'a>(text: &'a [u8], head: &Head, bits: &mut StateBits) -> Record<'a> {
     } else {
         (name, tracepoint(name, fields, bits))
     };
+    let comm = &text[head.comm.clone()];
+    // The idle task always has its name: this is how `RecordedText` says that nobody knows who ran.
+    let unknown = head.pid == 0 && comm == b"<...>";
     Record {
         at: head.at,
         cpu: head.cpu,
-        pid: head.pid,
+        pid: if unknown { -1 } else { head.pid },
         tgid: head.tgid,
-        comm: &text[head.comm.clone()],
+        comm: if unknown { b"" } else { comm },
         hardirq: head.hardirq,
         name,
         point,

@@ -1,10 +1,10 @@
 //! What was measured, as JSON in the shape of a simulation's: what the kernel does not tell, or was not asked for, is null.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vruntime_linux::Measured;
-use vruntime_report::{Results, RunInfo, observed_json, run_json};
+use vruntime_report::{GroupResult, Results, RunInfo, Unmeasured, observed_json, run_json};
 
 /// Of tasks and classes only a simulation knows these.
 const OF_TASKS: [&str; 3] = ["user_s", "system_s", "idle_waits"];
@@ -33,7 +33,7 @@ pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Val
 
 fn observed(run: &Measured, results: &Results) -> Value {
     let mut json = observed_json(results, 0, 0);
-    unmeasured(&mut json, run, results);
+    unmeasured(&mut json, results);
     if let Value::Object(fields) = &mut json {
         // Nothing here is repeatable, and the kernel does not tell what CPUs did.
         for absent in ["seed", "digest", "cpus", "machine"] {
@@ -46,50 +46,36 @@ fn observed(run: &Measured, results: &Results) -> Value {
     json
 }
 
-/// Makes null what was not measured: a 0 would say that there was none. Sums are not known where a part of them is not.
-fn unmeasured(json: &mut Value, run: &Measured, results: &Results) {
-    let (mut waits, mut moves) = (Unknown::default(), Unknown::default());
-    for (measured, task) in run.tasks.iter().zip(&results.tasks) {
-        let groups = std::iter::successors(Some(task.group), |&group| results.groups.get(group)?.parent);
-        for (unknown, value) in [(&mut waits, measured.run_delay_ns), (&mut moves, measured.migrations)] {
-            if value.is_none() {
-                unknown.tasks.insert(&task.name);
-                unknown.classes.insert(&results.classes[task.class].name);
-                unknown.groups.extend(groups.clone().filter_map(|at| Some(results.groups.get(at)?.path.as_str())));
-            }
-        }
-    }
+/// Makes null what was not measured: a 0 would say that there was none.
+fn unmeasured(json: &mut Value, results: &Results) {
+    let tasks: BTreeMap<&str, Unmeasured> =
+        results.tasks.iter().map(|task| (task.name.as_str(), task.account.unmeasured)).collect();
+    let classes: BTreeMap<&str, Unmeasured> =
+        results.classes.iter().map(|class| (class.name.as_str(), class.account.unmeasured)).collect();
     for (name, task) in entries(json, "tasks") {
-        of_task(task, waits.tasks.contains(name.as_str()), moves.tasks.contains(name.as_str()));
+        of_task(task, tasks.get(name.as_str()).copied().unwrap_or_default());
     }
     for (name, class) in entries(json, "classes") {
-        of_task(class, waits.classes.contains(name.as_str()), moves.classes.contains(name.as_str()));
+        of_task(class, classes.get(name.as_str()).copied().unwrap_or_default());
         // By cause.
         forget(class, &["migrations"]);
     }
     for (path, group) in entries(json, "groups") {
         forget(group, &OF_GROUPS);
         forget(&mut group["cpu.stat"], &["user_usec", "system_usec"]);
-        if waits.groups.iter().any(|known| known.trim_start_matches('/') == path.trim_start_matches('/')) {
+        let same = |known: &&GroupResult| known.path.trim_start_matches('/') == path.trim_start_matches('/');
+        if results.groups.iter().find(same).is_some_and(|known| known.unmeasured.waits) {
             forget(group, &["run_delay_s"]);
         }
     }
 }
 
-/// Of whom something is not known.
-#[derive(Default)]
-struct Unknown<'a> {
-    tasks: BTreeSet<&'a str>,
-    classes: BTreeSet<&'a str>,
-    groups: BTreeSet<&'a str>,
-}
-
-fn of_task(json: &mut Value, waits: bool, moves: bool) {
+fn of_task(json: &mut Value, unmeasured: Unmeasured) {
     forget(json, &OF_TASKS);
-    if waits {
+    if unmeasured.waits {
         forget(json, &["run_delay_s", "sleeping_s"]);
     }
-    if moves {
+    if unmeasured.migrations {
         forget(json, &["nr_migrations"]);
     }
 }

@@ -47,7 +47,7 @@ impl Writer {
             Self::Text(writer) => (writer.omitted(), "threads whose process is not written, for no event is theirs"),
             Self::Perfetto(writer) => (
                 writer.omitted(),
-                "events left out: Perfetto has no message for them, or vruntime does not know their fields",
+                "events left out: their fields are not what the kernel prints, or Perfetto would refuse the file for their CPU or time",
             ),
         }
     }
@@ -129,10 +129,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let flags = if ours { 0 } else { flags };
     let told = [
         omitted,
-        (
-            if format == TraceFormat::Text { bare } else { 0 },
-            "events of which only the name is written: vruntime does not know their fields",
-        ),
+        (bare, "events of which only the name is written: vruntime does not know their fields"),
         (flags, "events with flags, of which only that of an interrupt's handler is written"),
         (notes.not_understood.count, "lines or records of the trace that were not understood"),
         (notes.malformed.count, "events whose fields are not what the kernel prints"),

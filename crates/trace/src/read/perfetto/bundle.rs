@@ -264,6 +264,43 @@ fn message(event: &[u8]) -> Option<Header<'_>> {
     (!fields.damaged()).then_some(header)
 }
 
+/// The field of `FtraceEvent` of events that have no message of their own.
+const GENERIC: u64 = 327;
+
+/// Reads a `GenericFtraceEvent`: its name, and what it says; none if it is damaged. Of those known in detail there is one that Perfetto has no message
+/// for; of others, the fields that [`RecordedPerfetto`](crate::RecordedPerfetto) has as one text.
+fn generic(message: &[u8]) -> Option<(&[u8], Tracepoint<'_>)> {
+    let mut name = &b""[..];
+    let (mut comm, mut pid, mut runtime, mut vruntime, mut text) = (None, None, None, None, None);
+    let mut fields = Message::new(message);
+    for (tag, value) in &mut fields {
+        match (tag, value) {
+            (1, Value::Bytes(bytes)) => name = bytes,
+            (2, Value::Bytes(bytes)) => {
+                let field = Few::read(bytes)?;
+                let number = || field.number(4).or(field.number(5));
+                match field.text(1) {
+                    b"comm" => comm = Some(field.text(3)),
+                    b"pid" => pid = number().map(|pid| pid as i32),
+                    b"runtime" => runtime = number(),
+                    b"vruntime" => vruntime = number(),
+                    b"fields" => text = Some(field.text(3)),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    let point = match (name, comm, pid, runtime) {
+        (b"sched_stat_runtime", Some(comm), Some(pid), Some(runtime_ns)) => {
+            Tracepoint::StatRuntime { task: Named { comm, pid }, runtime_ns, vruntime_ns: vruntime }
+        }
+        (b"sched_stat_runtime" | b"", ..) => return None,
+        _ => Tracepoint::Other { fields: text.unwrap_or_default() },
+    };
+    (!fields.damaged()).then_some((name, point))
+}
+
 /// The tracepoint of a field of `FtraceEvent`: its name, and what it says.
 #[inline]
 pub(super) fn decode<'a>(
@@ -271,9 +308,10 @@ pub(super) fn decode<'a>(
     tag: u64,
     message: &'a [u8],
     bits: &mut StateBits,
-) -> (&'static [u8], Tracepoint<'a>) {
+) -> (&'a [u8], Tracepoint<'a>) {
     let name = names.get(tag);
     let point = match tag {
+        GENERIC => return generic(message).unwrap_or((name, Tracepoint::Malformed { fields: b"" })),
         3 | 4 | 11 | 13 | 17 | 20 | 67 | 114 | 235..=239 | 345 | 491 => {
             Few::read(message).map_or(Tracepoint::Malformed { fields: b"" }, |fields| point(tag, &fields, bits))
         }
