@@ -187,9 +187,11 @@ impl<R: Read> TextReader<R> {
         }))
     }
 
-    /// Finds the event behind a loss, which says when that was. (Of what is held, only the last is read from the buffer again.)
+    /// Finds the event behind a loss, which says when that was. (Of what is held, only the last is read from the buffer again.) As many losses may
+    /// lie before it as a machine has CPUs.
     fn look_ahead(&mut self) -> Result<(), Error> {
-        while !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {
+        const MOST: usize = 8192;
+        while self.found.len() < MOST && !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {
             match self.find()? {
                 Some(found) => self.found.push_back(found),
                 None => break,
