@@ -9,7 +9,7 @@ use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
 use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, How, Recorded, Thread};
-use super::{clocks, placing};
+use super::{clocks, lives, placing};
 use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
@@ -22,14 +22,7 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 /// Makes a workload of what the threads did.
 pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges, how: &How) -> Recorded {
     let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
-    // The simulated machine has stoppers of its own, and they do the migrations of the replay.
-    let kept: Vec<bool> = threads
-        .iter()
-        .enumerate()
-        .map(|(index, thread)| {
-            !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
-        })
-        .collect();
+    let kept = kept(&threads, how);
     let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
     let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
     let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
@@ -62,31 +55,15 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         duration_ns,
         charges,
     };
-    let mut forked = vec![false; threads.len()];
-    for (index, thread) in threads.iter().enumerate() {
-        let acts = thread.stretches.iter().flat_map(|stretch| &stretch.acts);
-        for (_, act) in acts.filter(|_| kept[index] && endless[index].is_none()) {
-            if let Act::Fork(child) = *act {
-                forked[child] = true;
-            }
-        }
-    }
-    let mut numbers = vec![None; threads.len()];
-    for (number, thread) in kept.iter().enumerate().filter(|(_, kept)| **kept).map(|(thread, _)| thread).enumerate() {
-        numbers[thread] = Some(number);
-    }
+    let forked = forked(&threads, |thread| kept[thread] && endless[thread].is_none());
+    let mut next = 0..;
+    let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
     let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
-    let mut semaphores = vec![None; threads.len()];
-    for (index, thread) in threads.iter().enumerate() {
-        if (0..thread.stretches.len()).any(|stretch| builder.depends(index, stretch)) {
-            semaphores[index] = Some(workload.semaphores.len());
-            workload.semaphores.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
-        }
-    }
+    let semaphores = builder.semaphores(&mut workload.semaphores);
     let going_on = builder.going_on(&endless);
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
-    let mut names: BTreeMap<String, u32> = BTreeMap::new();
+    let mut names = Names::default();
     let mut told = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
         let confined = builder.confined(index);
@@ -96,17 +73,11 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
             counts.throttled += u64::from(how.cgroups.is_none() && marked.is_empty() && builder.throttled(index));
             counts.endless += u64::from(endless[index].is_some());
             counts.deadline += u64::from(thread.stretches.iter().any(|stretch| stretch.prio < 0));
-            let mut name = format!("{}-{}", thread.comm, thread.pid);
-            let seen = names.entry(name.clone()).or_default();
-            *seen += 1;
-            if *seen > 1 {
-                name = format!("{name}.{seen}");
-            }
             if is_kernel_thread(&thread.comm) {
                 workload.kernel_threads.insert(workload.tasks.len());
             }
             workload.tasks.push(Task {
-                name,
+                name: names.of(thread),
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
                 slept_on: thread
@@ -150,8 +121,41 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     Recorded { workload, threads: told, busy_ns, duration_ns, ticks: None, counts }
 }
 
+/// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.
+fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
+    let is_kept = |(index, thread): (usize, &lives::Thread)| {
+        !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
+    };
+    threads.iter().enumerate().map(is_kept).collect()
+}
+
+/// Which threads begin with a fork by one of those that fork.
+fn forked(threads: &[lives::Thread], forks: impl Fn(usize) -> bool) -> Vec<bool> {
+    let mut forked = vec![false; threads.len()];
+    let parents = threads.iter().enumerate().filter(|(index, _)| forks(*index)).map(|(_, thread)| thread);
+    for (_, act) in parents.flat_map(|thread| &thread.stretches).flat_map(|stretch| &stretch.acts) {
+        if let Act::Fork(child) = *act {
+            forked[child] = true;
+        }
+    }
+    forked
+}
+
+/// What tasks are called: of several threads that had one name and pid the later ones have a number besides.
+#[derive(Default)]
+struct Names(BTreeMap<String, u32>);
+
+impl Names {
+    fn of(&mut self, thread: &lives::Thread) -> String {
+        let name = format!("{}-{}", thread.comm, thread.pid);
+        let seen = self.0.entry(name.clone()).or_default();
+        *seen += 1;
+        if *seen > 1 { format!("{name}.{seen}") } else { name }
+    }
+}
+
 struct Builder<'a> {
-    threads: &'a [super::lives::Thread],
+    threads: &'a [lives::Thread],
     kept: &'a [bool],
     interrupted: &'a dyn Fn(usize) -> bool,
     rhythms: Vec<Rhythm>,
@@ -169,6 +173,18 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// For each thread that others wake, the semaphore it waits on.
+    fn semaphores(&self, all: &mut Vec<Semaphore>) -> Vec<Option<usize>> {
+        let semaphore = |(index, thread): (usize, &lives::Thread)| {
+            let waits = (0..thread.stretches.len()).any(|stretch| self.depends(index, stretch));
+            waits.then(|| {
+                all.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
+                all.len() - 1
+            })
+        };
+        self.threads.iter().enumerate().map(semaphore).collect()
+    }
+
     /// Whether the sleep before that stretch is ended by the progress of another task.
     fn depends(&self, thread: usize, stretch: usize) -> bool {
         let this = &self.threads[thread];
