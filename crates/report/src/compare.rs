@@ -309,6 +309,17 @@ pub fn spread_data(runs: &[Results]) -> DataTable {
     table
 }
 
+/// [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, the fields as [`Comparison::json`] has them.
+pub fn spread_json(runs: &[Results]) -> Value {
+    let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
+    let cell = |row: Row<'_>| {
+        let ((class, group), spread) = (columns_of(row.subject), row.cells[0]);
+        json!({"class": class, "group": group, "metric": row.metric.key, "unit": row.metric.unit,
+            "mean": spread.map(|spread| spread.mean), "min": spread.map(|spread| spread.min), "max": spread.map(|spread| spread.max)})
+    };
+    all.rows().into_iter().map(cell).collect()
+}
+
 /// In data: the class, and the group; of the machine neither.
 fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
     match subject {

@@ -40,6 +40,15 @@ fn ctrl_c_keeps_what_there_is() {
     assert!(printed.contains("stopped early") && printed.contains("digest"), "{printed}");
 }
 
+/// Of several seeds none has come to its end: there is no table over them, nor the head of one.
+#[test]
+fn ctrl_c_tells_of_seeds_none_of_which_came_to_its_end() {
+    let run = ["run", "forever.json", "--machine", "2", "--duration", "100000s", "--repeat", "3"];
+    let printed = stopped(&run, "trace.txt");
+    assert!(printed.contains("Above: seed 1. None of 3 seeds came to its end.\n"), "{printed}");
+    assert!(!printed.contains("Over "), "{printed}");
+}
+
 /// Whoever named a pipe to which nobody writes gets away with one Ctrl-C.
 #[test]
 fn ctrl_c_ends_what_waits_for_its_input() {
