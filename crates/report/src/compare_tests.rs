@@ -431,6 +431,24 @@ fn mixed(label: &str, often: u64, rarely: u64, moves: u64) -> Variant {
     Variant { label: label.to_owned(), runs: vec![c.into_results()] }
 }
 
+/// Times are told with their unit; what is counted over time is told with what it is counted over.
+#[test]
+fn figures_in_sentences_have_units() {
+    let switching = |label: &str, voluntary: u64| {
+        let mut variant = variant(label, &[(300, 1000)]);
+        for run in &mut variant.runs {
+            run.classes[0].account.voluntary = voluntary;
+        }
+        variant
+    };
+    let text = Comparison::new(vec![switching("a", 132), switching("b", 22)]).unwrap().sentence().replace('\n', " ");
+    assert!(
+        text.contains("number of context switches of `web` is 6.00 times lower")
+            && text.contains("(22 against 132 per second and task)"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_median_that_falls_does_not_hide_a_tail_that_grows() {
     let text = Comparison::new(vec![mixed("a", 3000, 6000, 0), mixed("b", 80, 16_000, 0)]).unwrap().sentence();
@@ -449,6 +467,6 @@ fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
     assert!(migrations(comparison().whole_table()).contains("-40.0 %"));
     let stopped = comparison().unfinished().whole_table();
     assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
+    assert!(comparison().unfinished().sentence().contains("all were stopped"));
     assert!(stopped.lines().any(|line| line.contains("late p50") && line.contains('%')), "{stopped}");
 }
-    assert!(comparison().unfinished().sentence().contains("all were stopped"));

@@ -141,7 +141,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
     let (Some(snapshot), Some(stat)) = (&done.outcome.debug, &done.stat) else {
         let (end, at) = (done.outcome.end as f64 / 1e9, at as f64 / 1e9);
         let help = "give --debug-at a time before that, or make the run longer with --duration";
-        return Err(miette!(help = help, "the run ended at {end} s, before --debug-at {at}s"));
+        return Err(miette!(help = help, "the run ended at {end} s, and --debug-at {at}s is not before its end"));
     };
     if tasks.is_empty() {
         return Ok(format!("{}\n{}", sched_debug(snapshot, stat), proc_schedstat(snapshot, stat)));

@@ -43,7 +43,8 @@ impl Standout<'_> {
             // Times are written with theirs.
             if metric.unit.starts_with('%') || metric.unit == "J" { format!("{text} {}", metric.unit) } else { text }
         };
-        format!("{} against {}", format(&self.other), format(&self.base))
+        let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
+        format!("{} against {}{rate}", format(&self.other), format(&self.base))
     }
 }
 
@@ -59,7 +60,6 @@ impl Comparison {
         if self.unfinished {
             return wrap("What differs is not told: all were stopped before any of their runs had come to its end.");
         }
-        let rows = self.rows();
         let without = self.variants.iter().filter(|variant| variant.runs.is_empty());
         let without: Vec<&str> = without.map(|variant| variant.label.as_str()).collect();
         let stopped = match without[..] {
@@ -75,6 +75,7 @@ impl Comparison {
 
     /// The sentence of the variants that have values.
     fn of_those_that_ran(&self) -> String {
+        let rows = self.rows();
         let (best, few) = self.standouts(&rows);
         if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
             return "Nothing can be compared: no class of tasks is in more than one of these.".to_owned();
