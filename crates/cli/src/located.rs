@@ -58,6 +58,10 @@ fn help(error: &Error) -> Option<String> {
         Error::NeverEnds { .. } => {
             "give one (`global.duration` in the file, or --duration), or a `loop` count".to_owned()
         }
+        Error::ForksForEver { .. } => {
+            "give one (`global.duration` in the file, or --duration), or let it fork nobody who forks it again"
+                .to_owned()
+        }
         _ => help,
     })
 }
@@ -122,7 +126,9 @@ fn about(error: &Error) -> Option<About<'_>> {
     match error {
         Error::NoSuchCpu { who: Who::Task(name), .. } => task(name, "cpus"),
         Error::NoCpus { task: name, .. } => task(name, "group"),
-        Error::MessageTooLong { task: name, .. } | Error::NoProgress { task: name, .. } => task(name, "steps"),
+        Error::MessageTooLong { task: name, .. }
+        | Error::NoProgress { task: name, .. }
+        | Error::ForksForEver { task: name } => task(name, "steps"),
         Error::NeverEnds { task: name } => task(name, "loops"),
         Error::Refused { task: name, now, .. } if *now == 0 => task(name, "runtime"),
         Error::NoRtRuntime { task: name, now, .. } if *now == 0 => task(name, "group"),

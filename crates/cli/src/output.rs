@@ -32,8 +32,12 @@ pub(crate) fn print(text: &str) {
 }
 
 fn write(text: &str) {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    flush(io::stdout().lock().write_all(text.as_bytes()));
+}
+
+/// What was written to standard output is there, or the program ends.
+pub(crate) fn flush(written: io::Result<()>) {
+    match written.and_then(|()| io::stdout().flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(0),
         Err(error) => {

@@ -67,6 +67,9 @@ fn mistakes_are_told_with_a_way_to_mend_them() {
         ("too small a machine", &["run", "beat.json", "--machine", "1"]),
         ("nothing to compare", &["compare", "beat.json"]),
         ("repeat nothing", &["run", "beat.json", "--repeat", "0"]),
+        ("no length", &["run", "beat.json", "--duration", "0s"]),
+        ("too long", &["run", "beat.json", "--duration", "999999999h"]),
+        ("look at the end", &["run", "beat.json", "--machine", "2", "--duration", "20ms", "--debug-at", "20ms"]),
         ("repeat less than nothing", &["run", "beat.json", "--repeat", "-1"]),
         ("bad json", &["run", "bad.json"]),
         ("bad toml", &["run", "bad.toml"]),
@@ -75,6 +78,59 @@ fn mistakes_are_told_with_a_way_to_mend_them() {
     ];
     for (name, arguments) in cases {
         insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), fails(arguments));
+    }
+}
+
+/// Nothing can be told of no time, whoever asks for it.
+#[test]
+fn no_run_is_of_no_length() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let written = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    for command in ["run", "compare", "replay", "real"] {
+        if cfg!(target_os = "linux") || command != "real" {
+            let told = fails(&[command, "beat.json", "--duration", "0s"]);
+            assert!(told.contains("'--duration <TIME>': expected a time above 0, such as"), "{command}: {told}");
+        }
+    }
+    let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
+    let scenario = written("none.toml", &format!("duration = \"0ms\"\n{task}"));
+    let told = fails(&["run", &scenario]);
+    assert!(told.contains("`duration` is \"0ms\"") && told.contains("expected a time above 0"), "{told}");
+    // To rt-app it says that the run is over when all tasks are.
+    let rtapp =
+        written("none.json", r#"{ "tasks": { "a": { "loop": 2, "run": 1000 } }, "global": { "duration": 0 } }"#);
+    assert_eq!(json(&["run", &rtapp, "--json"])["observed"][0]["tasks"]["a"]["loops"], 2);
+}
+
+/// Who forks himself is refused at once, not when the machine is full; with an end he is none of our concern.
+#[test]
+fn forks_without_end_are_refused_before_they_begin() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path().join("bomb.json");
+    fs::write(&path, r#"{ "tasks": { "a": { "loop": 4, "fork": "a", "run": 1000 } } }"#).expect("it can be written");
+    let path = path.display().to_string();
+    let told = fails(&["run", &path]);
+    assert!(told.contains("task `a` is forked again and again without end, and there is no duration"), "{told}");
+    assert!(told.contains("bomb.json:1:14") && told.contains("--duration"), "{told}");
+    well(&["run", &path, "--duration", "20ms"]);
+}
+
+/// Help and version, too, are results.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_told() {
+    for arguments in [&["--help"][..], &["help", "trace"], &["run", "--help"], &["--version"], &["kernels"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let program = Command::cargo_bin("vruntime").expect("cargo has built it");
+        let mut command = std::process::Command::new(program.get_program());
+        let output = command.args(arguments).stdout(full).output().expect("it runs");
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
+        assert!(told.starts_with("note: cannot write to standard output"), "{arguments:?}: {told}");
     }
 }
 

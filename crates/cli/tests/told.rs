@@ -14,7 +14,7 @@ use support::{json, text, vruntime, well};
 fn head(run: &Value) -> Value {
     let mut head = run.clone();
     let fields = head.as_object_mut().expect("an object");
-    for other in ["label", "file", "observed"] {
+    for other in ["label", "file", "finished", "observed", "over_seeds"] {
         fields.remove(other);
     }
     head
@@ -56,7 +56,7 @@ fn a_comparison_tells_what_was_run() {
         assert_eq!(head(run), head(&alone));
         assert_eq!(seeds(run), seeds(&alone));
         assert_eq!((&run["hz"], &run["costs"], &run["duration_s"]), (&json!(1000), &json!("vm"), &json!(0.07)));
-        assert_eq!(run["file"], "groups.toml");
+        assert_eq!((&run["file"], &run["finished"]), (&json!("groups.toml"), &json!(2)));
     }
     assert_eq!(runs[0]["changes"], json!(["base_slice_ns = 5000000"]));
     assert_eq!(runs[1]["changes"], json!(["iron: nice=1", "base_slice_ns = 5000000"]));
@@ -181,6 +181,47 @@ fn what_is_printed_of_all_seeds_is_left_as_a_table() {
         share.split(',').skip(4).map(|value| format!("{:.2}", value.parse::<f64>().expect("a number"))).collect();
     let row = printed.lines().find(|line| line.starts_with("gold")).expect("it has a row");
     assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
+}
+
+/// The JSON has the figures over all seeds, by the names of a comparison, and how long each seed's run was.
+#[test]
+fn json_has_what_is_printed_of_all_seeds() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let path = |name: &str| folder.path().join(name).to_str().expect("it is text").to_owned();
+    let file = path("ends.toml");
+    let text_of = "[[task]]\nname = \"a\"\nloops = 20\nrun = \"1ms\"\nsleep = \"1ms\"\n";
+    fs::write(&file, text_of).expect("it can be written");
+    let run = ["run", &file, "--machine", "2", "--repeat", "3", "--json"];
+    let told = json(&[&run[..], &["--tables", &path("tables"), "--out", &path("out")]].concat());
+    let left: Value =
+        serde_json::from_str(&fs::read_to_string(path("out/results.json")).expect("it is left")).expect("it is JSON");
+    assert_eq!(left["over_seeds"], told["over_seeds"]);
+    let cells = told["over_seeds"].as_array().expect("a list");
+    let rows = fs::read_to_string(path("tables/over_seeds.csv")).expect("it is left");
+    assert_eq!(cells.len(), rows.lines().count() - 1);
+    let observed = told["observed"].as_array().expect("a list");
+    let each: Vec<f64> = observed.iter().map(|run| run["classes"]["a"]["share"].as_f64().expect("a number")).collect();
+    let share = cells.iter().find(|cell| cell["class"] == "a" && cell["metric"] == "share").expect("it is there");
+    assert_eq!((&share["group"], &share["unit"]), (&Value::Null, &json!("% of a CPU")));
+    let near = |field: &str, value: f64| (share[field].as_f64().expect("a number") - 100.0 * value).abs() < 1e-6;
+    assert!(near("mean", each.iter().sum::<f64>() / 3.0), "{share} of {each:?}");
+    assert!(near("min", each.iter().copied().fold(f64::MAX, f64::min)), "{share} of {each:?}");
+    assert!(near("max", each.iter().copied().fold(0.0, f64::max)), "{share} of {each:?}");
+    // Runs that end by themselves are of unequal length: the head has the first's.
+    let lengths: Vec<&Value> = observed.iter().map(|run| &run["machine"]["elapsed_s"]).collect();
+    assert!(lengths[0] == &told["duration_s"] && lengths[0] != lengths[1], "{lengths:?}");
+    let compared = json(&["compare", &file, "--machine", "2", "--machine", "4", "--repeat", "3", "--json"]);
+    let cell = |cell: &Value| {
+        let value = &cell["values"][0];
+        json!({"class": cell["class"], "group": cell["group"], "metric": cell["metric"], "unit": cell["unit"],
+            "mean": value["mean"], "min": value["min"], "max": value["max"]})
+    };
+    let of_compare: Value = compared["cells"].as_array().expect("a list").iter().map(cell).collect();
+    assert_eq!(of_compare, told["over_seeds"]);
+    let of_compare = compared["runs"][0]["observed"].as_array().expect("a list");
+    assert_eq!(of_compare.iter().map(|run| &run["elapsed_s"]).collect::<Vec<_>>(), lengths);
+    let alone = json(&["run", &file, "--json"]);
+    assert_eq!(alone.get("over_seeds"), None);
 }
 
 /// What was given as a negative number is told as one.

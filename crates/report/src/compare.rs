@@ -20,7 +20,7 @@ use rows::{Row, Spread};
 pub struct Variant {
     /// What people call it, such as `6.12`.
     pub label: String,
-    /// Its runs, one a seed; at least one.
+    /// Its runs, one a seed; none if all were stopped before their end: then it has no values.
     pub runs: Vec<Results>,
 }
 
@@ -30,7 +30,7 @@ pub struct Comparison {
     variants: Vec<Variant>,
     /// Of each run of each variant.
     indexes: Vec<Vec<Index>>,
-    /// Some were stopped: nothing is said of what differs.
+    /// All were stopped: nothing is said of what differs.
     unfinished: bool,
 }
 
@@ -41,9 +41,9 @@ const ELSEWHERE: &str = " †";
 const NAMED: usize = 12;
 
 impl Comparison {
-    /// Compares the variants, the first being the reference. None if there are fewer than two, or one has no run.
+    /// Compares the variants, the first being the reference. None if there are fewer than two, or none has a run.
     pub fn new(variants: Vec<Variant>) -> Option<Self> {
-        (variants.len() >= 2 && variants.iter().all(|variant| !variant.runs.is_empty())).then(|| Self::of(variants))
+        (variants.len() >= 2 && variants.iter().any(|variant| !variant.runs.is_empty())).then(|| Self::of(variants))
     }
 
     fn of(variants: Vec<Variant>) -> Self {
@@ -51,7 +51,7 @@ impl Comparison {
         Self { variants, indexes, unfinished: false }
     }
 
-    /// The same of runs that were stopped somewhere: their figures are of unequal lengths of time, and nothing stands out.
+    /// The same of runs that were all stopped somewhere: their figures are of unequal lengths of time, and nothing stands out.
     #[must_use]
     pub fn unfinished(self) -> Self {
         Self { unfinished: true, ..self }
@@ -60,6 +60,11 @@ impl Comparison {
     /// What is compared.
     pub fn variants(&self) -> &[Variant] {
         &self.variants
+    }
+
+    /// The variants that have values.
+    fn ran(&self) -> impl Iterator<Item = &Variant> {
+        self.variants.iter().filter(|variant| !variant.runs.is_empty())
     }
 
     fn repeats(&self) -> usize {
@@ -133,8 +138,8 @@ impl Comparison {
     }
 
     fn change(&self, row: &Row<'_>, other: usize) -> String {
-        // Counts of runs of unequal length are no change of anything.
-        let comparable = !(self.unfinished && row.metric.is_sum());
+        // Counts of runs of unequal length are no change of anything, nor is the worst of more against the worst of fewer.
+        let comparable = !(self.unfinished && row.metric.grows());
         let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
             let points = format!("{:+.2} pp", other.mean - base.mean);
@@ -302,6 +307,17 @@ pub fn spread_data(runs: &[Results]) -> DataTable {
         ]);
     }
     table
+}
+
+/// [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, the fields as [`Comparison::json`] has them.
+pub fn spread_json(runs: &[Results]) -> Value {
+    let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
+    let cell = |row: Row<'_>| {
+        let ((class, group), spread) = (columns_of(row.subject), row.cells[0]);
+        json!({"class": class, "group": group, "metric": row.metric.key, "unit": row.metric.unit,
+            "mean": spread.map(|spread| spread.mean), "min": spread.map(|spread| spread.min), "max": spread.map(|spread| spread.max)})
+    };
+    all.rows().into_iter().map(cell).collect()
 }
 
 /// In data: the class, and the group; of the machine neither.

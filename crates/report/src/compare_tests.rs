@@ -111,7 +111,38 @@ fn many_variants_are_shown_in_blocks_that_fit() {
 #[test]
 fn one_variant_is_no_comparison() {
     assert!(Comparison::new(vec![variant("a", &[(1, 1)])]).is_none());
-    assert!(Comparison::new(vec![variant("a", &[(1, 1)]), variant("b", &[])]).is_none());
+    assert!(Comparison::new(vec![variant("a", &[]), variant("b", &[])]).is_none());
+}
+
+/// Its runs were all stopped before their end, and those of others were not.
+#[test]
+fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
+    let two = Comparison::new(vec![variant("6.1", &[(300, 1000), (310, 1010)]), variant("6.12", &[])]).unwrap();
+    assert_eq!(two.sentence(), "No run of 6.12 came to its end: no values, and nothing to compare.");
+    let table = two.table();
+    let row = |table: &str, what: &str| {
+        let line = table.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {table}"));
+        line.split_whitespace().skip_while(|word| !word.contains('.')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row(&table, "late max"), ["1.00", "ms", "±5.00", "us", "-"]);
+    assert!(!table.contains("pp") && !table.contains("left out"), "{table}");
+    let json = two.json();
+    for cell in json["cells"].as_array().unwrap() {
+        assert_eq!(cell["values"][1], json!({"variant": "6.12", "mean": null, "min": null, "max": null}));
+    }
+    assert!(two.data_table().rows.iter().filter(|row| row[4] == "6.12".into()).all(|row| row[5] == Cell::Nothing));
+    // The others are compared as if it were not there.
+    let [a, b] = [variant("6.1", &[(300, 1000)]), variant("6.12", &[(200, 1000)])];
+    let without = Comparison::new(vec![a.clone(), b.clone()]).unwrap();
+    let with = Comparison::new(vec![a.clone(), b.clone(), variant("6.18", &[])]).unwrap();
+    let shown = |comparison: &Comparison| comparison.differing().into_iter().map(|row| row.name).collect::<Vec<_>>();
+    assert_eq!(shown(&without), shown(&with));
+    assert_eq!(row(&with.table(), "CPU %"), ["30.00", "20.00", "-10.00", "pp", "-"]);
+    let sentence = with.sentence().replace('\n', " ");
+    assert!(sentence.starts_with(&without.sentence().replace('\n', " ")), "{sentence}");
+    assert!(sentence.ends_with(" No run of 6.18 came to its end: no values, and nothing to compare."), "{sentence}");
+    let first = Comparison::new(vec![variant("6.18", &[]), a, b]).unwrap();
+    assert!(first.sentence().contains("with 6.12 than with 6.1"), "{}", first.sentence());
 }
 
 #[test]
@@ -400,6 +431,24 @@ fn mixed(label: &str, often: u64, rarely: u64, moves: u64) -> Variant {
     Variant { label: label.to_owned(), runs: vec![c.into_results()] }
 }
 
+/// Times are told with their unit; what is counted over time is told with what it is counted over.
+#[test]
+fn figures_in_sentences_have_units() {
+    let switching = |label: &str, voluntary: u64| {
+        let mut variant = variant(label, &[(300, 1000)]);
+        for run in &mut variant.runs {
+            run.classes[0].account.voluntary = voluntary;
+        }
+        variant
+    };
+    let text = Comparison::new(vec![switching("a", 132), switching("b", 22)]).unwrap().sentence().replace('\n', " ");
+    assert!(
+        text.contains("number of context switches of `web` is 6.00 times lower")
+            && text.contains("(22 against 132 per second and task)"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_median_that_falls_does_not_hide_a_tail_that_grows() {
     let text = Comparison::new(vec![mixed("a", 3000, 6000, 0), mixed("b", 80, 16_000, 0)]).unwrap().sentence();
@@ -418,5 +467,6 @@ fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
     assert!(migrations(comparison().whole_table()).contains("-40.0 %"));
     let stopped = comparison().unfinished().whole_table();
     assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
+    assert!(comparison().unfinished().sentence().contains("all were stopped"));
     assert!(stopped.lines().any(|line| line.contains("late p50") && line.contains('%')), "{stopped}");
 }

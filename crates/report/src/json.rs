@@ -32,7 +32,7 @@ pub struct RunInfo {
     /// How many CPUs the host of a virtual machine has for it, if that host is simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<u32>,
-    /// Length of the run, seconds.
+    /// Length of the first run, seconds.
     pub duration_s: f64,
     /// Ticks a second.
     pub hz: u32,

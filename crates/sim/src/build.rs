@@ -18,6 +18,7 @@ use crate::cpusets::Told;
 use crate::energy;
 use crate::error::{Error, Who};
 use crate::events::MAX_SOURCES;
+use crate::forks;
 use crate::frequency::{Clocks, Governor};
 use crate::history;
 use crate::host::{Core, fixed_sources};
@@ -95,11 +96,16 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
     // If the run waits for nobody, it waits for all.
     let starts = |task: usize| workload.tasks[task].start.is_some();
     let any = (0..own).any(|task| starts(task) && !workload.background.contains(&task));
-    let waited = |task: &usize| !any || !workload.background.contains(task);
+    let waited = |task: &usize| *task < own && (!any || !workload.background.contains(task));
     if end.is_none()
         && let Some(task) = (0..own).filter(waited).map(|task| &workload.tasks[task]).find(|task| loops_for_ever(task))
     {
         return Err(Error::NeverEnds { task: task.name.clone() });
+    }
+    if end.is_none()
+        && let Some(task) = forks::without_end(workload, waited)
+    {
+        return Err(Error::ForksForEver { task: task.name.clone() });
     }
     Ok((end, stop_at))
 }

@@ -234,6 +234,12 @@ pub enum Error {
         /// A task that has no end.
         task: String,
     },
+    /// Nothing would ever stop the run but that the machine holds no more tasks.
+    #[error("task `{task}` is forked again and again without end, and there is no duration")]
+    ForksForEver {
+        /// A task whose kind forks the next of its kind, or whoever does.
+        task: String,
+    },
     /// `sched_setattr` or `sched_setaffinity` of a deadline task is refused.
     #[error("task `{task}`{}: {}", at(*.now), wrong(error))]
     Refused {
@@ -358,6 +364,7 @@ impl Error {
                 "give it `idle = false` before, or in the same change"
             }
             Self::NeverEnds { .. } => "give one, or a `loop` count",
+            Self::ForksForEver { .. } => "give one, or let it fork nobody who forks it again",
             Self::NoProgress { .. } => "add a `run` or a `sleep` to the loop, or use costs other than zero",
             Self::Stalled { .. } => "a scheduling policy must not ask for a reschedule each time it is rescheduled",
             Self::HotplugOrder { .. } => "sort the list by time",

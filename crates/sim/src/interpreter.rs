@@ -639,6 +639,8 @@ mod tests {
         let workload = Workload { tasks: vec![task; tasks], ..Workload::default() };
         let spec = MachineSpec::new(parse_topology("2").unwrap());
         let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
+        // Longer than any of them takes; without it who forks without end is refused.
+        let config = Config { duration: Some(10_000_000_000), ..config };
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
     }
 

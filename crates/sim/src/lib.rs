@@ -68,6 +68,7 @@ mod energy;
 mod error;
 mod events;
 mod execution;
+mod forks;
 pub mod frequency;
 mod history;
 mod host;

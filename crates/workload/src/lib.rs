@@ -43,4 +43,4 @@ pub use groups::{DEFAULT_WEIGHT, MAX_GROUP_DEPTH, normalize_path};
 pub use place::SourceMap;
 pub use plain::plain;
 pub use suggest::nearest;
-pub use units::parse_duration;
+pub use units::{parse_duration, parse_length};

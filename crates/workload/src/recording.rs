@@ -198,6 +198,9 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     for task in &mut workload.tasks {
         task.process = file.threads.then_some(0);
     }
+    if file.duration_s == 0 {
+        return Err(wrong(&source, "\"duration_s\"", "a recording of 0 s: `duration_s` is 1 at least"));
+    }
     let duration = u64::from(file.duration_s) * 1_000_000_000;
     workload.duration = Some(duration);
     // The recorder's tasks look at the clock after each run and each sleep.
@@ -320,5 +323,13 @@ mod tests {
         assert_eq!(release("6.18.44", ""), "6.18.44-fc-v657");
         assert_eq!(release("6.18.44", r#", "recorded": "2026-11-24""#), "6.18.44");
         assert_eq!(release("6.12.117", ""), "6.12.117");
+    }
+
+    #[test]
+    fn nothing_was_recorded_in_no_time() {
+        let text = r#"{"name": "n", "kernel": "6.12", "hz": 250, "autogroup": true, "cpus": 2, "duration_s": 0,
+            "workload": {"tasks": {"t": {"run": 1000}}}}"#;
+        let error = parse("n.json", text.as_bytes()).unwrap_err();
+        assert_eq!(error.message(), "a recording of 0 s: `duration_s` is 1 at least");
     }
 }

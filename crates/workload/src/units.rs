@@ -32,9 +32,32 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
             _ => format!("`{unit}` is not a unit of time; h, min (or m), s, ms, us and ns are"),
         });
     };
-    scaled(number, *scale).filter(|ns| *ns <= MAX_TIME_NS).ok_or_else(|| {
-        format!("`{number}` is not a number of whole nanoseconds below {} s", MAX_TIME_NS / 1_000_000_000)
-    })
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    if digits == 0 || number.len() - digits > 1 {
+        return Err(format!("`{number}` is not a number"));
+    }
+    let ns = scaled(number, *scale);
+    // What does not fit is too long, and what does not end with the nanosecond is no whole number of them.
+    if ns.is_none_or(|ns| ns > MAX_TIME_NS)
+        && number.parse::<f64>().is_ok_and(|number| number * *scale as f64 > MAX_TIME_NS as f64)
+    {
+        return Err(format!(
+            "`{number}{unit}` is more than {} s, the longest time there is",
+            MAX_TIME_NS / 1_000_000_000
+        ));
+    }
+    ns.ok_or_else(|| format!("`{number}{unit}` is not a whole number of nanoseconds"))
+}
+
+/// As [`parse_duration`], of something that lasts: it is longer than 0.
+///
+/// # Errors
+/// As there, or it is 0.
+pub fn parse_length(text: &str) -> Result<u64, String> {
+    match parse_duration(text)? {
+        0 => Err("expected a time above 0, such as 10min, 5s or 200ms".to_owned()),
+        ns => Ok(ns),
+    }
 }
 
 /// `number` times `scale`, exactly; none if it is no whole number, or too great.
@@ -89,5 +112,34 @@ mod tests {
         ] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_time_is_told_as_it_was_written() {
+        for (text, wrong) in [
+            ("999999999h", "`999999999h` is more than 1000000 s, the longest time there is"),
+            ("99999999999999999999.5 s", "`99999999999999999999.5s` is more than 1000000 s, the longest time there is"),
+            ("1000000.000000001s", "`1000000.000000001s` is more than 1000000 s, the longest time there is"),
+            ("0.0000000001s", "`0.0000000001s` is not a whole number of nanoseconds"),
+            ("1.5ns", "`1.5ns` is not a whole number of nanoseconds"),
+            ("1.2.3s", "`1.2.3` is not a number"),
+            (".s", "`.` is not a number"),
+        ] {
+            assert_eq!(parse_duration(text), Err(wrong.to_owned()), "{text}");
+        }
+        assert_eq!(parse_duration("1000000s"), Ok(MAX_TIME_NS));
+    }
+
+    #[test]
+    fn a_length_is_above_0() {
+        assert_eq!(parse_length("1ns"), Ok(1));
+        for nothing in ["0s", "0.0h"] {
+            assert_eq!(parse_duration(nothing), Ok(0));
+            assert!(
+                parse_length(nothing).is_err_and(|wrong| wrong.starts_with("expected a time above 0")),
+                "{nothing}"
+            );
+        }
+        assert!(parse_length("5").is_err());
     }
 }

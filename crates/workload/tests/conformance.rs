@@ -400,6 +400,19 @@ fn doubtful_things_are_warned_of_and_refused_when_strict() {
     }
 }
 
+/// What is not to run is the task itself, or one of its phases.
+#[test]
+fn a_loop_of_0_is_told_with_whose_it_is() {
+    for (task, whose) in
+        [(r#""loop" : 0, "run" : 1"#, "task"), (r#""phases" : { "p" : { "loop" : 0, "run" : 1 } }"#, "phase")]
+    {
+        let text = format!(r#"{{ "tasks" : {{ "t" : {{ {task} }} }} }}"#);
+        let read = rtapp::parse("test.json", text.as_bytes(), &Options::default()).expect("it is read");
+        let help = format!("write -1 if that is meant; remove the {whose} if it is not to run");
+        assert_eq!(read.warnings.iter().map(|warning| warning.help()).collect::<Vec<_>>(), [Some(help.as_str())]);
+    }
+}
+
 #[test]
 fn a_strict_file_is_read_alike() {
     let text = "{ \"tasks\" : { \"t\" : { \"run\" : 1, \"suspend\" : \"t\" } }, \"global\" : { \"duration\" : 1 } }";

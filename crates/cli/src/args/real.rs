@@ -19,8 +19,8 @@ pub(crate) struct Real {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Stop after so long, such as 5s or 500ms [default: what the file says]
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
+    /// Stop after so long, such as 5s or 500ms; at most 1000000s [default: what the file says]
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     /// Run it so many times
     #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]

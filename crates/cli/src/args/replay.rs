@@ -39,8 +39,8 @@ pub(crate) struct Replay {
     /// How sleeps end: as the trace shows them to (by clocks, sleeps, other tasks), or all when they did
     #[arg(long, value_name = "HOW", default_value = "inferred")]
     pub(crate) wakeups: Wakeups,
-    /// Read only so much of the trace, such as 5s
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
+    /// Read only so much of the trace, such as 5s; at most 1000000s
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     #[command(flatten)]
     pub(crate) model: Model,

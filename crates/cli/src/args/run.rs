@@ -30,7 +30,7 @@ pub(crate) struct Run {
     /// Leave a log for each task in this folder, in rt-app's own form
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
-    /// Print what /sys/kernel/debug/sched/debug and /proc/schedstat would show at that time, such as 1.5s
+    /// Print what /sys/kernel/debug/sched/debug and /proc/schedstat would show at that time, such as 1.5s, before the run ends
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true, conflicts_with_all = ["json", "repeat"])]
     pub(crate) debug_at: Option<u64>,
     /// With --debug-at: print /proc/PID/sched of this task instead, or of all instances of it; can be repeated

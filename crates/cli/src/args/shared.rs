@@ -53,8 +53,8 @@ pub(crate) struct Model {
 /// Everything that decides how a workload is run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
-    /// Length of the run, such as 10min, 5s, 200ms (default: the file's)
-    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true)]
+    /// Length of the run, such as 10min, 5s, 200ms; at most 1000000s (default: the file's)
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     /// Run so many times, each with the next seed, and tell the spread
     #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]

@@ -107,11 +107,11 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         }
     }
     let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
-    // After Ctrl-C, what has come to its end is compared; if a side has nothing of that kind, nothing is.
-    let unfinished = of_side.iter().any(|runs| runs.iter().all(|run| run.outcome.interrupted));
+    // After Ctrl-C, what has come to its end is compared; if nothing has, there are the parts of runs, and nothing is said of them.
+    let unfinished = of_side.iter().all(|runs| finished(runs) == 0);
     let variants = sides.iter().zip(&of_side).map(|(side, runs)| Variant {
         label: side.label.clone(),
-        runs: counted(runs).map(|run| run.results.clone()).collect(),
+        runs: counted(runs, unfinished).map(|run| run.results.clone()).collect(),
     });
     let comparison =
         Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
@@ -119,10 +119,13 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let mut json = comparison.json();
     let interrupted = runs.iter().any(|run| run.outcome.interrupted);
     if let serde_json::Value::Object(fields) = &mut json {
-        let ran = sides
-            .iter()
-            .zip(&of_side)
-            .map(|(side, runs)| ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs));
+        let ran = sides.iter().zip(&of_side).map(|(side, runs)| {
+            let mut json = ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs);
+            if let serde_json::Value::Object(fields) = &mut json {
+                fields.insert("finished".to_owned(), finished(runs).into());
+            }
+            json
+        });
         fields.insert("runs".to_owned(), ran.collect());
         if !checks.is_empty() {
             fields.insert("replays".to_owned(), checks.iter().map(Checked::json).collect());
@@ -140,7 +143,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     tell_notes(&runs);
     let firsts = || {
         let sides = sides.iter().zip(&of_side);
-        sides.filter_map(|(side, runs)| Some((side.label.clone(), counted(runs).next()?)))
+        sides.filter_map(|(side, runs)| Some((side.label.clone(), counted(runs, unfinished).next()?)))
     };
     if let Some(path) = &compare.reports.html {
         let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
@@ -162,13 +165,20 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
 }
 
-/// The runs of one side that count: those that came to their end, or, if Ctrl-C left none of them, the one that got furthest.
-fn counted(runs: &[Done]) -> impl Iterator<Item = &Done> {
-    let furthest = runs.iter().enumerate().max_by_key(|(index, run)| (run.outcome.end, std::cmp::Reverse(*index)));
-    let none = runs.iter().all(|run| run.outcome.interrupted);
-    let only = furthest.filter(|_| none).map(|(index, _)| index);
-    let counts = move |(index, run): &(usize, &Done)| only.map_or(!run.outcome.interrupted, |only| only == *index);
-    runs.iter().enumerate().filter(counts).map(|(_, run)| run)
+/// How many came to their end.
+fn finished(runs: &[Done]) -> usize {
+    runs.iter().filter(|run| !run.outcome.interrupted).count()
+}
+
+/// The runs of one side that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got furthest.
+fn counted(runs: &[Done], unfinished: bool) -> impl Iterator<Item = &Done> {
+    let furthest = furthest(runs).filter(|_| unfinished);
+    runs.iter().filter(|run| !run.outcome.interrupted).chain(furthest)
+}
+
+/// The first of those that got furthest.
+fn furthest(runs: &[Done]) -> Option<&Done> {
+    runs.iter().rev().max_by_key(|run| run.outcome.end)
 }
 
 /// Workloads, and traces of some; none: Ctrl-C came before the end of one.
@@ -350,8 +360,8 @@ fn report(
     let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| fit_text(&what(side, runs), "")).collect();
     if options.repeat > 1 {
         let interrupted = |run: &Done| run.outcome.interrupted;
-        let seeds = if runs.iter().any(|runs| runs.iter().all(interrupted)) {
-            "the seed that got furthest, or mean of those that came to their end".to_owned()
+        let seeds = if runs.iter().all(|runs| runs.iter().all(interrupted)) {
+            "the seed that got furthest".to_owned()
         } else if runs.iter().any(|runs| runs.iter().any(interrupted)) {
             "mean of the seeds that came to their end".to_owned()
         } else {
@@ -380,12 +390,12 @@ fn report(
 /// What was run on one side.
 fn what(side: &Side<'_>, runs: &[Done]) -> String {
     let Side { file, plan, changes, label, .. } = side;
-    let seconds = counted(runs).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
+    let ended = finished(runs);
+    let seconds = counted(runs, ended == 0).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
     let default = if plan.machine_by_default { ", the default" } else { "" };
-    let ended = runs.iter().filter(|run| !run.outcome.interrupted).count();
     let stopped = match ended {
         _ if ended == runs.len() => String::new(),
-        0 => ", stopped early".to_owned(),
+        0 if runs.len() == 1 => ", stopped early".to_owned(),
         _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
     };
     let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };

@@ -93,7 +93,7 @@ pub(crate) fn compare_page(
     runs: &[(String, &Done)],
     checks: &[Checked<'_>],
 ) -> Page {
-    let labels: Vec<&str> = runs.iter().map(|(label, _)| label.as_str()).collect();
+    let labels: Vec<&str> = comparison.variants().iter().map(|variant| variant.label.as_str()).collect();
     let mut page = Page::new(labels.join(" against "), lead);
     page.say(comparison.sentence().replace('\n', " "));
     for check in checks {

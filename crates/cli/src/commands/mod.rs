@@ -37,7 +37,7 @@ use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Value, json};
-use vruntime_report::{observed_json, run_json};
+use vruntime_report::{Results, observed_json, run_json, spread_json};
 
 use crate::benchmarks::Output;
 use crate::plan::{Plan, run_info};
@@ -66,7 +66,18 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
         json
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);
-    run_json(&run_info(plan, changes, name, duration), observed.collect())
+    let mut json = run_json(&run_info(plan, changes, name, duration), observed.collect());
+    if let (Value::Object(fields), Some(ended)) = (&mut json, over_seeds(runs)) {
+        fields.insert("over_seeds".to_owned(), spread_json(&ended));
+    }
+    json
+}
+
+/// The results of those of several runs that have come to their end, which after Ctrl-C some have and some have not; none if none has, or
+/// there is only one run.
+fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
+    let ended = runs.iter().filter(|run| runs.len() > 1 && !run.outcome.interrupted).map(|run| run.results.clone());
+    Some(ended.collect()).filter(|ended: &Vec<Results>| !ended.is_empty())
 }
 
 /// What was run and not what came of it: `label` as a comparison or a replay calls it, and else as [`runs_json`] has it, in `observed` who
@@ -74,7 +85,8 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
 fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let digest = format!("{:016x}", run.digest);
-        json!({"seed": run.seed, "digest": digest, "notes": run.outcome.notes, "interrupted": run.outcome.interrupted})
+        json!({"seed": run.seed, "digest": digest, "elapsed_s": run.outcome.end as f64 / 1e9, "notes": run.outcome.notes,
+            "interrupted": run.outcome.interrupted})
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);
     let mut json = run_json(&run_info(plan, changes, name, duration), observed.collect());

@@ -3,13 +3,13 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    Results, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data, spread_table,
+    fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data, spread_table,
 };
 use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check};
 use super::html;
-use super::{digests, leave_results, runs_json, tell_notes};
+use super::{digests, leave_results, over_seeds, runs_json, tell_notes};
 use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
@@ -141,7 +141,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
     let (Some(snapshot), Some(stat)) = (&done.outcome.debug, &done.stat) else {
         let (end, at) = (done.outcome.end as f64 / 1e9, at as f64 / 1e9);
         let help = "give --debug-at a time before that, or make the run longer with --duration";
-        return Err(miette!(help = help, "the run ended at {end} s, before --debug-at {at}s"));
+        return Err(miette!(help = help, "the run ended at {end} s, and --debug-at {at}s is not before its end"));
     };
     if tasks.is_empty() {
         return Ok(format!("{}\n{}", sched_debug(snapshot, stat), proc_schedstat(snapshot, stat)));
@@ -186,13 +186,12 @@ fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: 
     if runs.len() > 1 {
         let over_seeds = over_seeds(runs);
         let ended = over_seeds.as_ref().map_or(0, Vec::len);
-        if ended == runs.len() {
-            parts.push(format!("Above: seed {}. Over all {} seeds:\n", first.seed, runs.len()));
-        } else {
-            let all = runs.len();
-            parts
-                .push(format!("Above: seed {}. Over the {ended} of {all} seeds that came to their end:\n", first.seed));
-        }
+        let (seed, all) = (first.seed, runs.len());
+        parts.push(match ended {
+            0 => format!("Above: seed {seed}. None of {all} seeds came to its end.\n"),
+            _ if ended == all => format!("Above: seed {seed}. Over all {all} seeds:\n"),
+            _ => format!("Above: seed {seed}. Over the {ended} of {all} seeds that came to their end:\n"),
+        });
         parts.extend(over_seeds.map(|ended| spread_table(&ended)));
     }
     parts.extend(runs.iter().filter_map(detections));
@@ -201,14 +200,6 @@ fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: 
     }
     parts.push(digests(runs));
     parts.join("\n")
-}
-
-/// The results of those of several runs that have come to their end, which after Ctrl-C some have and some have not; none if none has, or
-/// there is only one run.
-fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
-    let ended = runs.iter().filter(|run| !run.outcome.interrupted).map(|run| run.results.clone());
-    let ended: Vec<Results> = ended.collect();
-    (runs.len() > 1 && !ended.is_empty()).then_some(ended)
 }
 
 /// A line of ours as the terminal wants it, with the blanks it begins with.

@@ -117,7 +117,10 @@ fn the_scheduler_can_be_looked_at() {
     let task = task("6.1");
     assert!(task.contains("se.avg.util_est.ewma") && !task.contains("se.slice"), "{task}");
     let late = fails(&[&run[..], &["--debug-at", "2s"]].concat());
-    assert!(late.contains("the run ended at 0.1 s, before --debug-at 2s") && late.contains("--duration"), "{late}");
+    assert!(
+        late.contains("the run ended at 0.1 s, and --debug-at 2s is not before its end") && late.contains("--duration"),
+        "{late}"
+    );
     let unknown = fails(&[&run[..], &["--debug-at", "50ms", "--task", "silver"]].concat());
     assert!(unknown.contains("no task `silver`") && unknown.contains("gold, iron"), "{unknown}");
 }

@@ -40,6 +40,15 @@ fn ctrl_c_keeps_what_there_is() {
     assert!(printed.contains("stopped early") && printed.contains("digest"), "{printed}");
 }
 
+/// Of several seeds none has come to its end: there is no table over them, nor the head of one.
+#[test]
+fn ctrl_c_tells_of_seeds_none_of_which_came_to_its_end() {
+    let run = ["run", "forever.json", "--machine", "2", "--duration", "100000s", "--repeat", "3"];
+    let printed = stopped(&run, "trace.txt");
+    assert!(printed.contains("Above: seed 1. None of 3 seeds came to its end.\n"), "{printed}");
+    assert!(!printed.contains("Over "), "{printed}");
+}
+
 /// Whoever named a pipe to which nobody writes gets away with one Ctrl-C.
 #[test]
 fn ctrl_c_ends_what_waits_for_its_input() {
@@ -60,7 +69,32 @@ fn ctrl_c_ends_what_waits_for_its_input() {
     drop(stdin);
 }
 
-/// Of a comparison that is stopped, what has come to its end is compared; where a side has nothing of that kind nothing stands out.
+/// What has come to its end is not compared with what was stopped.
+#[test]
+fn ctrl_c_leaves_no_values_of_a_side_without_a_finished_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let [short, long] = [("short", "1ms"), ("long", "100000s")].map(|(name, duration)| {
+        let file = folder.path().join(format!("{name}.toml"));
+        let task = "[[task]]\nname = \"a\"\nrun = \"100us\"\nsleep = \"100us\"\n";
+        fs::write(&file, format!("machine = \"1\"\nduration = \"{duration}\"\n{task}")).unwrap();
+        file.display().to_string()
+    });
+    let compare = ["compare", &short, &long, "--repeat", "3"];
+    let printed = stopped(&compare, "long/trace.txt");
+    assert!(
+        printed.contains("seeds: stopped early") && printed.contains("No run of long came to its end"),
+        "{printed}"
+    );
+    assert!(!printed.contains("stands out"), "{printed}");
+    let row = printed.lines().find(|line| line.contains("CPU %")).expect("a row");
+    assert!(row.trim_end().ends_with(" -") && !row.contains("pp"), "{printed}");
+    let json = stopped(&[&compare[..], &["--json"]].concat(), "long/trace.txt");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["runs"][0]["finished"].as_u64() > Some(0) && json["runs"][1]["finished"] == 0, "{json:#}");
+    assert!(json["cells"].as_array().unwrap().iter().all(|cell| cell["values"][1]["mean"].is_null()), "{json:#}");
+}
+
+/// Of a comparison that is stopped, what has come to its end is compared; where nothing has, nothing stands out.
 #[test]
 fn ctrl_c_compares_nothing_that_is_unequally_long() {
     let sides = ["compare", "forever.json", "--machine", "2", "--kernel", "6.1", "--kernel", "6.12"];

@@ -28,8 +28,8 @@ pub(super) struct Metric {
 
 impl Metric {
     /// Whether it grows with the length of the run.
-    pub(super) fn is_sum(&self) -> bool {
-        matches!(self.unit, "count" | "J") || self.key == IDLE_WAITS
+    pub(super) fn grows(&self) -> bool {
+        matches!(self.unit, "count" | "J") || [IDLE_WAITS, LATE_MAX].contains(&self.key)
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
     Metric {
         name: "late max",
         phrase: "worst lateness after a sleep or wakeup",
-        key: "late_max",
+        key: LATE_MAX,
         unit: "ns",
         family: Family::Latency,
         read: Read::Class(|_, class| class.late().map(|latency| latency.max_ns as f64)),
@@ -303,3 +303,4 @@ pub(super) const ENERGY: Metric = Metric {
 
 /// Hardly ever other than 0, and then left out.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
+const LATE_MAX: &str = "late_max";

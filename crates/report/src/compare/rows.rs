@@ -84,7 +84,7 @@ impl Comparison {
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let mut sizes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let mut classes = Vec::new();
-        for class in self.variants.iter().flat_map(|variant| &variant.runs[0].classes) {
+        for class in self.firsts().flat_map(|run| &run.classes) {
             let (least, most) = sizes.entry(&class.name).or_insert_with(|| {
                 classes.push(class.name.as_str());
                 (class.tasks, class.tasks)
@@ -99,7 +99,7 @@ impl Comparison {
             rows.extend(OF_CLASSES.iter().map(|metric| self.row(Subject::Class(class), &name, metric)));
         }
         let mut known = BTreeSet::new();
-        let groups = self.variants.iter().flat_map(|variant| variant.runs[0].groups.iter().skip(1));
+        let groups = self.firsts().flat_map(|run| run.groups.iter().skip(1));
         let paths: Vec<&str> = groups.map(|group| group.path.as_str()).filter(|path| known.insert(*path)).collect();
         for (path, name) in paths.iter().copied().zip(short_names(&paths)) {
             let name = format!("group {name}");
@@ -113,6 +113,11 @@ impl Comparison {
         rows
     }
 
+    /// The first run of every variant that has any.
+    fn firsts(&self) -> impl Iterator<Item = &Results> {
+        self.variants.iter().filter_map(|variant| variant.runs.first())
+    }
+
     /// That group, in every run that has it.
     fn groups_at(&self, path: &str) -> impl Iterator<Item = &GroupResult> {
         let runs = self.variants.iter().flat_map(|variant| &variant.runs).zip(self.indexes.iter().flatten());
@@ -123,7 +128,7 @@ impl Comparison {
     pub(super) fn of_one_class(&self) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
         let mut others = BTreeSet::new();
-        for run in self.variants.iter().map(|variant| &variant.runs[0]) {
+        for run in self.firsts() {
             let here = of_one_class(run);
             others.extend(run.groups.iter().map(|group| group.path.as_str()).filter(|path| !here.contains(path)));
             all.extend(here);
@@ -153,8 +158,10 @@ impl Comparison {
     /// machine as a whole takes is last.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
-            let shown: Vec<String> = row.cells.iter().map(|cell| value(row.metric, *cell)).collect();
-            row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
+            let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
+            let shown: Vec<String> = ran.map(|(cell, _)| value(row.metric, *cell)).collect();
+            let alone = shown.len() == 1 && row.base().is_some();
+            alone || row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
         };
         let told = self.of_one_class();
         let mut rows: Vec<Row<'_>> =
@@ -188,7 +195,7 @@ impl Comparison {
             Subject::Machine => Some(run.share(run.account.cpu_ns)),
         };
         let mean = |(variant, indexes): (&Variant, &Vec<Index>)| {
-            variant.runs.iter().zip(indexes).filter_map(of_run).sum::<f64>() / variant.runs.len() as f64
+            variant.runs.iter().zip(indexes).filter_map(of_run).sum::<f64>() / variant.runs.len().max(1) as f64
         };
         self.variants.iter().zip(&self.indexes).map(mean).fold(0.0, f64::max)
     }
@@ -199,9 +206,10 @@ impl Comparison {
     }
 
     /// Whether a variant differs from the first that has such tasks beyond the spread, and by enough to matter. Tasks that are not in all
-    /// of them matter if they have CPU time to speak of.
+    /// of them matter if they have CPU time to speak of; where only one has values, all of these are shown.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
-        let missing = row.cells.iter().any(Option::is_none) && row.base().is_some();
+        let mut ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
+        let missing = row.base().is_some() && (self.ran().count() < 2 || ran.any(|(cell, _)| cell.is_none()));
         let differs = |(base, other)| certain(base, other).is_some_and(|(from, to)| row.metric.matters(from, to));
         (1..self.variants.len()).filter_map(|variant| row.pair(variant)).any(differs) || (missing && self.weighs(row))
     }

@@ -35,14 +35,16 @@ impl Standout<'_> {
         }
     }
 
-    /// `280 ms against 300 ms`.
+    /// `280 ms against 300 ms`, `23 against 133 per second and task`.
     fn figures(&self) -> String {
         let metric = self.row.metric;
         let format = |spread: &Spread| {
             let text = (metric.format)(spread.mean);
-            if metric.unit.starts_with('%') { format!("{text} {}", metric.unit) } else { text }
+            // Times are written with theirs.
+            if metric.unit.starts_with('%') || metric.unit == "J" { format!("{text} {}", metric.unit) } else { text }
         };
-        format!("{} against {}", format(&self.other), format(&self.base))
+        let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
+        format!("{} against {}{rate}", format(&self.other), format(&self.base))
     }
 }
 
@@ -56,26 +58,40 @@ impl Comparison {
     /// behind all others.
     pub fn sentence(&self) -> String {
         if self.unfinished {
-            return "What differs is not told: some were stopped before any of their runs had come to its end."
-                .to_owned();
+            return wrap("What differs is not told: all were stopped before any of their runs had come to its end.");
         }
+        let without = self.variants.iter().filter(|variant| variant.runs.is_empty());
+        let without: Vec<&str> = without.map(|variant| variant.label.as_str()).collect();
+        let stopped = match without[..] {
+            [] => String::new(),
+            _ => format!("No run of {} came to its end: no values, and nothing to compare.", without.join(", ")),
+        };
+        if self.ran().count() < 2 {
+            return wrap(&stopped);
+        }
+        let said = self.of_those_that_ran();
+        wrap(&if stopped.is_empty() { said } else { format!("{said} {stopped}") })
+    }
+
+    /// The sentence of the variants that have values.
+    fn of_those_that_ran(&self) -> String {
         let rows = self.rows();
         let (best, few) = self.standouts(&rows);
         if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
-            return wrap("Nothing can be compared: no class of tasks is in more than one of these.");
+            return "Nothing can be compared: no class of tasks is in more than one of these.".to_owned();
         }
         if best.is_empty() {
-            let labels: Vec<&str> = self.variants.iter().map(|variant| variant.label.as_str()).collect();
+            let labels: Vec<&str> = self.ran().map(|variant| variant.label.as_str()).collect();
             let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
             let labels = labels.join(", ");
-            return wrap(&if few {
+            return if few {
                 format!(
                     "Nothing stands out{bound} with {labels} but what rests on too few samples; a longer run or more \
                      seeds would tell."
                 )
             } else {
                 format!("Nothing stands out: no class of tasks and no group fares differently{bound} with {labels}.")
-            });
+            };
         }
         let mut text = String::from("What stands out: ");
         for (index, standout) in best.iter().enumerate() {
@@ -99,7 +115,7 @@ impl Comparison {
         if best.len() > 1 {
             text.push('.');
         }
-        wrap(&text)
+        text
     }
 
     /// The largest change of each family that has any, the one to be told first before the others; and whether there were some of too

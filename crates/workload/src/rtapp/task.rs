@@ -99,7 +99,7 @@ impl Reader<'_> {
                 steps: contents.steps,
                 site,
             };
-            (self.phase_repeat(written, &contents.given, Repeat::Forever), vec![phase])
+            (self.phase_repeat(written, &contents.given, Repeat::Forever, "task"), vec![phase])
         } else {
             self.events_beside_phases(&contents);
             let repeat = written.map_or(Repeat::Forever, task_repeat);
@@ -152,7 +152,7 @@ impl Reader<'_> {
             let mut settings = settings::others(self.problems, &contents.given, self.groups);
             settings.policy = policy;
             let written = settings::repeat(self.problems, &contents.given);
-            let repeat = self.phase_repeat(written, &contents.given, Repeat::Times(1));
+            let repeat = self.phase_repeat(written, &contents.given, Repeat::Times(1), "phase");
             let site = PhaseSite { span: member.key_span.clone(), ops: contents.spans };
             phases.push(PhaseSteps { name: member.key.clone(), repeat, settings, steps: contents.steps, site });
         }
@@ -283,8 +283,8 @@ impl Reader<'_> {
         }
     }
 
-    /// rt-app compares its count after each loop, so that 0 is never reached.
-    fn phase_repeat(&mut self, written: Option<i64>, given: &Given<'_>, default: Repeat) -> Repeat {
+    /// rt-app compares its count after each loop, so that 0 is never reached. `whose` it is: a phase, or a task without phases.
+    fn phase_repeat(&mut self, written: Option<i64>, given: &Given<'_>, default: Repeat, whose: &str) -> Repeat {
         match written {
             None => default,
             Some(0) => {
@@ -292,7 +292,7 @@ impl Reader<'_> {
                 let error = self
                     .problems
                     .new_error(span, "`loop` is 0", "rt-app loops for ever here")
-                    .with_help("write -1 if that is meant; remove the phase if it is not to run");
+                    .with_help(format!("write -1 if that is meant; remove the {whose} if it is not to run"));
                 self.problems.warn(error);
                 Repeat::Forever
             }

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Problems};
 use crate::suggest::did_you_mean;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, parse_length};
 
 pub(super) type Value<'a> = TomlSpanned<DeValue<'a>>;
 
@@ -192,14 +192,24 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.duration_in(key, value)
     }
 
+    /// A time above 0.
+    pub(super) fn length(&mut self, key: &'static str) -> Option<u64> {
+        let value = self.get(key)?;
+        self.time_in(key, value, parse_length)
+    }
+
     pub(super) fn duration_in(&mut self, key: &str, value: &Value<'_>) -> Option<u64> {
+        self.time_in(key, value, parse_duration)
+    }
+
+    fn time_in(&mut self, key: &str, value: &Value<'_>, parse: fn(&str) -> Result<u64, String>) -> Option<u64> {
         let DeValue::String(text) = value.get_ref() else {
             let message = format!("`{key}` is {}", noun(value.get_ref()));
             let help = "a time is a string with its unit: \"10min\", \"5s\", \"1.5ms\", \"300us\", \"20ns\"";
             self.bad(value.span(), message, "expected a time", help);
             return None;
         };
-        parse_duration(text)
+        parse(text)
             .map_err(|help| self.bad(value.span(), format!("`{key}` is \"{text}\""), "expected a time", help))
             .ok()
     }

@@ -337,7 +337,7 @@ impl Scenario {
         self.group_switches = fields.boolean("group_switches").or(self.group_switches);
         self.costs = costs(fields).or(self.costs.take());
         self.seed = fields.integer("seed", 0..=i64::MAX, "a seed").map(|seed| seed as u64).or(self.seed);
-        let duration = fields.duration("duration");
+        let duration = fields.length("duration");
         self.workload.duration = duration.or(self.workload.duration);
         let features = fields.strings("features", "the name of a feature, in quotes");
         overridden(fields, &features);

@@ -1,0 +1,128 @@
+//! Tasks that fork each other without end: known before anything runs.
+
+use vruntime_workload::program::{Changed, Op, Policy, Settings, Task, Workload};
+
+use crate::program::{FOREVER, times};
+
+/// A task that is forked again and again, whatever the scheduler does: each of its kind forks the next, or whoever does, and nothing that one
+/// of them might wait for in vain comes before that. `waited` tells of each task of the workload whether the run waits for its end.
+pub(crate) fn without_end(workload: &Workload, waited: impl Fn(&usize) -> bool) -> Option<&Task> {
+    // Deadline tasks cannot fork: who is one, and when, is for the run to say.
+    if may_be_deadline(workload) {
+        return None;
+    }
+    let forks = |task: usize| workload.tasks.get(task).map_or_else(Vec::new, forks_of);
+    // Those that are being looked at are on the path; those of which nobody forks himself are done.
+    let (mut on_path, mut done) = (vec![false; workload.tasks.len()], vec![false; workload.tasks.len()]);
+    for root in (0..workload.tasks.len()).filter(|&task| workload.tasks[task].start.is_some()) {
+        let mut path = if done[root] || !waited(&root) { Vec::new() } else { vec![(root, forks(root))] };
+        on_path[root] = !path.is_empty();
+        while let Some((task, children)) = path.last_mut() {
+            let Some(child) = children.pop() else {
+                (on_path[*task], done[*task]) = (false, true);
+                path.pop();
+                continue;
+            };
+            if child >= done.len() || done[child] || !waited(&child) {
+                continue;
+            }
+            if std::mem::replace(&mut on_path[child], true) {
+                return workload.tasks.get(child);
+            }
+            path.push((child, forks(child)));
+        }
+    }
+    None
+}
+
+/// Whom a task forks before it comes to anything that it may wait for in vain.
+fn forks_of(task: &Task) -> Vec<usize> {
+    let mut forked = Vec::new();
+    let phases = task.phases.iter().filter(|phase| times(task.repeat) > 0 && times(phase.repeat) > 0);
+    for phase in phases {
+        for op in &phase.ops {
+            match op {
+                Op::Fork(child) => forked.push(*child),
+                op if goes_on(op) => {}
+                _ => return forked,
+            }
+        }
+        if times(phase.repeat) == FOREVER {
+            break;
+        }
+    }
+    forked
+}
+
+/// Whether a task comes to what is behind it, whatever the others do.
+fn goes_on(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Run { .. }
+            | Op::Runtime { .. }
+            | Op::Sleep { .. }
+            | Op::SleepUntil { .. }
+            | Op::Device { .. }
+            | Op::Timer { .. }
+            | Op::Mem { .. }
+            | Op::MemRun(_)
+            | Op::Io { .. }
+            | Op::Yield
+            | Op::Exec
+    )
+}
+
+fn may_be_deadline(workload: &Workload) -> bool {
+    let deadline = |settings: &Settings| matches!(settings.policy, Some(Policy::Deadline { .. }));
+    let task = |task: &Task| deadline(&task.settings) || task.phases.iter().any(|phase| deadline(&phase.settings));
+    let changed = |what: &Changed| matches!(what, Changed::Tasks { settings, .. } if deadline(settings));
+    workload.tasks.iter().any(task) || workload.changes.iter().any(|change| changed(&change.what))
+}
+
+#[cfg(test)]
+mod tests {
+    use vruntime_workload::program::{Phase, Repeat};
+
+    use super::*;
+
+    /// Whether a workload of tasks that each go through these once is one without end, the first one being there from the start.
+    fn endless(tasks: &[&[Op]]) -> bool {
+        let mut tasks: Vec<Task> = tasks.iter().map(|ops| Task::new("t", [Phase::times(1, ops.to_vec())])).collect();
+        tasks.iter_mut().skip(1).for_each(|task| task.start = None);
+        without_end(&Workload { tasks, ..Workload::default() }, |_| true).is_some()
+    }
+
+    #[test]
+    fn circles_of_forks_have_no_end_and_chains_have() {
+        let (work, wait) = (Op::Run { work: 1 }, Op::SemWait(0));
+        assert!(endless(&[&[work.clone(), Op::Fork(0)]]));
+        assert!(endless(&[&[Op::Fork(1)], &[Op::Fork(2)], &[work.clone(), Op::Fork(3), Op::Fork(1)], &[]]));
+        assert!(!endless(&[
+            &[Op::Fork(1), Op::Fork(2)],
+            &[Op::Fork(2), Op::Fork(3)],
+            &[Op::Fork(3)],
+            &[work.clone(), Op::Yield]
+        ]));
+        assert!(!endless(&[&[work], &[Op::Fork(1)]]), "nobody starts it");
+        assert!(!endless(&[&[wait.clone(), Op::Fork(0)]]), "as many as are let");
+        assert!(endless(&[&[Op::Fork(0), wait]]));
+        assert!(!endless(&[&[Op::Fork(7)]]), "no such task: that is told elsewhere");
+    }
+
+    #[test]
+    fn what_never_happens_forks_nobody() {
+        let of = |phases: Vec<Phase>| Workload { tasks: vec![Task::new("t", phases)], ..Workload::default() };
+        let fork = || Phase::times(2, vec![Op::Fork(0)]);
+        let found = |workload: &Workload, waited: bool| without_end(workload, |_| waited).is_some();
+        assert!(found(&of(vec![fork()]), true) && !found(&of(vec![fork()]), false));
+        assert!(!found(&of(vec![Phase::times(0, vec![Op::Fork(0)])]), true));
+        assert!(!found(&of(vec![Phase::forever(vec![Op::Yield]), fork()]), true));
+        let mut never = of(vec![fork()]);
+        never.tasks[0].repeat = Repeat::Times(0);
+        assert!(!found(&never, true));
+        let mut deadline = of(vec![fork()]);
+        deadline.tasks[0].settings.policy =
+            Some(Policy::Deadline { runtime: 1, deadline: 2, period: 2, reclaim: false, overrun: false });
+        assert!(!found(&deadline, true), "it cannot fork");
+    }
+}
