@@ -103,6 +103,13 @@ fn figures_of_groups() {
             page.has(row(first, |shares| format!("{:.1}", shares[0])));
         }
     }
+    // The what-if's tables of groups: the lines of the command, but for the spaces.
+    let what_if = ["replay", &trace, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max", "--seed", "1"];
+    let text = String::from_utf8(well(&[&what_if[..], with].concat())).expect("it prints UTF-8");
+    let (_, text) = text.split_once("What if:").expect("it has a what-if");
+    let groups: Vec<&str> = text.lines().filter(|line| line.starts_with('/')).collect();
+    assert_eq!(groups.len(), 6, "{text}");
+    groups.iter().for_each(|line| page.has(line.split_whitespace().collect::<Vec<_>>().join(" ")));
     let [plain, grouped] = [&[][..], with].map(|more| alike(&trace, more).join(" and "));
     page.has(format!("groups.pftrace`: {plain}; with its `--cgroups` {grouped})"));
     page.check();
@@ -136,6 +143,9 @@ fn figures_of_nice_and_mix() {
             }
         }
     }
+    let under = ["replay", &nice, "--costs", "vm", "--kernel", "6.1", "--seed", "1", "--json"];
+    let json: Value = serde_json::from_slice(&well(&under)).expect("it prints JSON");
+    page.has(format!("| under 6.1: {} |", list(&of_tasks(&json, "what_if", "switches"), 0, 4)));
     // Cells within 2 % of CPU time, 20 % or 100 us of latencies; and ranges.
     let (mut cells, mut seen) = (Vec::new(), BTreeMap::<(&str, String), Vec<f64>>::new());
     for seed in 1..=10 {
