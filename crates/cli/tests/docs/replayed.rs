@@ -109,7 +109,9 @@ fn figures_of_groups() {
     let (_, text) = text.split_once("What if:").expect("it has a what-if");
     let groups: Vec<&str> = text.lines().filter(|line| line.starts_with('/')).collect();
     assert_eq!(groups.len(), 6, "{text}");
-    groups.iter().for_each(|line| page.has(line.split_whitespace().collect::<Vec<_>>().join(" ")));
+    for line in groups {
+        page.has(line.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
     let [plain, grouped] = [&[][..], with].map(|more| alike(&trace, more).join(" and "));
     page.has(format!("groups.pftrace`: {plain}; with its `--cgroups` {grouped})"));
     page.check();
