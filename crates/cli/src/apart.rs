@@ -1,10 +1,11 @@
 //! Observers of a run, on threads of their own where CPUs are to spare. They are told in batches, in order, so what comes of it is the same; and
 //! a batch after the other is quicker even on one thread, for a CPU's caches have no room for the simulator and all its observers.
 
+use std::io;
 use std::panic;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use vruntime_trace::{Batch, Sink};
 
@@ -20,19 +21,19 @@ pub(crate) enum Observer<'scope, S> {
 }
 
 impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
-    /// `sink`, on a thread of its own if it is to be `apart`.
-    pub(crate) fn new(scope: &'scope Scope<'scope, '_>, mut sink: S, apart: bool) -> Self {
+    /// `sink`, on a thread of its own if it is to be `apart`; an error if the kernel refuses that.
+    pub(crate) fn new(scope: &'scope Scope<'scope, '_>, mut sink: S, apart: bool) -> io::Result<Self> {
         if !apart {
-            return Self::Here(sink);
+            return Ok(Self::Here(sink));
         }
         let (sender, batches) = mpsc::sync_channel::<Arc<Batch>>(BACKLOG);
-        let thread = scope.spawn(move || {
+        let listen = move || {
             for batch in batches {
                 batch.tell(&mut sink);
             }
             sink
-        });
-        Self::Apart(sender, thread)
+        };
+        Ok(Self::Apart(sender, thread::Builder::new().spawn_scoped(scope, listen)?))
     }
 
     pub(crate) fn hear(&mut self, batch: &Arc<Batch>) {

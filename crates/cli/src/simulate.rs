@@ -111,7 +111,10 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) ->
     // Threads share nothing but the list of jobs: each run is deterministic by itself.
     thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(work);
+            // With fewer threads than there are CPUs, if the kernel refuses one, it takes longer.
+            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
         }
         work();
     });
@@ -122,6 +125,13 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) ->
 /// How many threads can run at once here.
 pub(crate) fn cpus() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// The kernel refuses an observer its thread.
+fn no_thread(error: &std::io::Error) -> Failure {
+    let help = "a limit of threads is reached: raise the user's (ulimit -u) or pids.max of this process's cgroup; or run it on one CPU, \
+                where it needs no thread (taskset -c 0)";
+    Failure::Output(miette::miette!(help = help, "cannot make a thread: {error}"))
 }
 
 /// Does one job; where CPUs are to `spare`, with its observers on threads of their own.
@@ -150,12 +160,14 @@ fn one_in<'scope>(
             .into_diagnostic()
             .wrap_err_with(|| format!("cannot write logs in {}", folder.display()))
     });
-    let mut perfetto = perfetto.map(|file| Observer::new(scope, PerfettoWriter::with_options(file, &options), spare));
-    let mut ftrace = ftrace.map(|file| {
+    let perfetto = perfetto.map(|file| Observer::new(scope, PerfettoWriter::with_options(file, &options), spare));
+    let mut perfetto = perfetto.transpose().map_err(|error| no_thread(&error))?;
+    let ftrace = ftrace.map(|file| {
         let writer = FtraceWriter::new(file, cpus as u32).with_kernel(&job.kernel);
         let writer = job.identities.iter().cloned().fold(writer, FtraceWriter::with_identities);
         Observer::new(scope, writer, spare)
     });
+    let mut ftrace = ftrace.transpose().map_err(|error| no_thread(&error))?;
     let watchers = (
         (Digest::default(), job.config.debug_at.map(SchedStat::new)),
         Collector::new(cpus),
@@ -163,7 +175,7 @@ fn one_in<'scope>(
         (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
     );
     let wants_loops = watchers.wants_loops();
-    let mut watchers = Observer::new(scope, watchers, spare);
+    let mut watchers = Observer::new(scope, watchers, spare).map_err(|error| no_thread(&error))?;
     let mut sink = Relay::new(wants_loops, |batch| {
         let batch = Arc::new(batch);
         watchers.hear(&batch);

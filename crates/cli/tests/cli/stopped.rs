@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::skip;
 use crate::support::*;
 
 /// What a command prints that is stopped by Ctrl-C as soon as this file, one of those it leaves in a folder of its own, is long.
@@ -101,4 +102,32 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
     let printed = stopped(&[&sides[..], &["--duration", "100000s", "--repeat", "3"]].concat(), "6.1/trace.txt");
     assert!(printed.contains("stopped early") && printed.contains("What differs is not told"), "{printed}");
     assert!(!printed.contains("stands out"), "{printed}");
+}
+
+/// A user who may have one thread compares all the same; where observers of a run are to have threads he is told which limit is in the way.
+#[test]
+fn without_threads_it_takes_longer_or_is_told() {
+    let out = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(out.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let hog = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(hog.path(), r#"{"tasks":{"h":{"run":1000,"loop":-1}}}"#).unwrap();
+    let limited = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit", "--nproc=1"]);
+        command.arg(assert_cmd::cargo::cargo_bin("vruntime")).args(arguments).current_dir(out.path());
+        command.stdin(std::fs::File::open(hog.path()).unwrap()).output()
+    };
+    let path = out.path().to_str().expect("it is UTF-8");
+    let told = match limited(&["run", "-", "--duration", "10ms", "--out", path]) {
+        Ok(told) if !told.status.success() => text(&told.stderr),
+        other => {
+            return skip::skip(&format!("a limit of threads needs setpriv, prlimit, root and two CPUs: {other:?}"));
+        }
+    };
+    if !told.contains("cannot make a thread") {
+        return skip::skip(&format!("a limit of threads needs setpriv, prlimit and root: {told}"));
+    }
+    assert!(told.contains("ulimit -u") && !told.contains("panicked"), "{told}");
+    let compared = limited(&["compare", "-", "--kernel", "6.1", "--kernel", "6.12", "--duration", "10ms"]).unwrap();
+    assert!(compared.status.success(), "{compared:?}");
 }

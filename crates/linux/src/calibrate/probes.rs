@@ -3,6 +3,7 @@
 //! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end, however busy the
 //! machine is: on one that is, there are fewer rounds.
 
+use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -149,17 +150,26 @@ pub(super) fn crowded(pipes: &[Pipe], bytes: usize, count: usize) -> u64 {
     }))
 }
 
+/// Another thread, if the kernel makes one.
+fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().spawn(body)
+}
+
+/// The kernel refuses a thread that is measured with.
+fn refused(cause: io::Error) -> Error {
+    Error::Fork { what: "cannot make a thread to measure with", cause }
+}
+
 /// What `measure` finds while the process has another thread, which sleeps: only then does a call look after who else may close its file
 /// (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and tasks of a workload are never alone.
-pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> T) -> T {
-    thread::scope(|scope| {
-        let (go_on, wait) = mpsc::channel::<()>();
-        // It ends with an error, for nothing is ever sent.
-        scope.spawn(move || wait.recv().is_err());
-        let found = measure();
-        drop(go_on);
-        found
-    })
+pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let (go_on, wait) = mpsc::channel::<()>();
+    // It ends with an error, for nothing is ever sent.
+    let other = spawn(move || wait.recv().is_err()).map_err(refused)?;
+    let found = measure();
+    drop(go_on);
+    let _ended = other.join();
+    found
 }
 
 /// Time of a hop of a message that goes round threads, one on each CPU named; a CPU may be named several times.
@@ -170,7 +180,7 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     let pipes: Vec<Arc<Pipe>> = (0..count).map(|_| Pipe::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let relay = |at: usize| {
         let (cpu, from, to) = (cpus[at], pipes[at].clone(), pipes[(at + 1) % count].clone());
-        thread::spawn(move || {
+        spawn(move || {
             pin(cpu);
             let mut byte = GO_ON;
             while byte == GO_ON {
@@ -179,7 +189,7 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
             }
         })
     };
-    let relays: Vec<_> = (1..count).map(relay).collect();
+    let relays: Vec<_> = (1..count).map(relay).collect::<Result<_, _>>().map_err(refused)?;
     pin(cpus[0]);
     let round = |message: [u8; 1]| {
         let mut byte = message;
@@ -233,13 +243,14 @@ struct Hog {
 }
 
 impl Hog {
-    fn new(cpu: usize) -> Self {
+    /// None if the kernel refuses a thread.
+    fn new(cpu: usize) -> Option<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let worked = Arc::new(AtomicU64::new(0));
         let (tell, told) = mpsc::channel();
         let thread = {
             let (over, worked) = (over.clone(), worked.clone());
-            thread::spawn(move || {
+            spawn(move || {
                 pin(cpu);
                 let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_IDLE, ..SchedAttr::default() });
                 let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
@@ -256,7 +267,8 @@ impl Hog {
             })
         };
         // The calling thread itself, if that one is gone already: nothing is then changed by giving it its own policy.
-        Self { over, worked, tid: told.recv().unwrap_or(0), thread: Some(thread) }
+        let thread = Some(thread.ok()?);
+        Some(Self { over, worked, tid: told.recv().unwrap_or(0), thread })
     }
 }
 
@@ -290,26 +302,27 @@ struct Answer {
 }
 
 impl Waiter {
-    fn new(cpu: usize) -> Self {
+    /// None if the kernel refuses a thread.
+    fn new(cpu: usize) -> Option<Self> {
         Self::with(cpu, || ())
     }
 
-    /// As a real-time thread, whom every kernel lets run at once; none without the right to have one.
+    /// As a real-time thread, whom every kernel lets run at once; none also without the right to have one.
     fn urgent(cpu: usize) -> Option<Self> {
         let (tell, told) = mpsc::channel();
         let this = Self::with(cpu, move || {
             let attr = SchedAttr { policy: sys::SCHED_FIFO, priority: 1, ..SchedAttr::default() };
             let _told = tell.send(sys::set_attr(0, attr).is_ok());
-        });
+        })?;
         told.recv().unwrap_or(false).then_some(this)
     }
 
-    fn with(cpu: usize, begin: impl FnOnce() + Send + 'static) -> Self {
+    fn with(cpu: usize, begin: impl FnOnce() + Send + 'static) -> Option<Self> {
         let (word, answer) = (Arc::new(AtomicU32::new(0)), Arc::new(Answer::default()));
         let over = Arc::new(AtomicBool::new(false));
         let thread = {
             let (word, answer, over) = (word.clone(), answer.clone(), over.clone());
-            thread::spawn(move || {
+            spawn(move || {
                 pin(cpu);
                 begin();
                 let mut seen = 0;
@@ -325,7 +338,7 @@ impl Waiter {
                 }
             })
         };
-        Self { word, answer, over, thread: Some(thread) }
+        Some(Self { word, answer, over, thread: Some(thread.ok()?) })
     }
 
     /// Changes the word and wakes it: the new value, and when that began.
@@ -359,17 +372,17 @@ impl Drop for Waiter {
     }
 }
 
-/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never all slept.
+/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never all slept, or the kernel refuses that many.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would be sent an interrupt.
-    let _busy = (here != there).then(|| Hog::new(there));
+    let _busy = if here == there { None } else { Some(Hog::new(there)?) };
     pin(here);
     let word = Arc::new(AtomicU32::new(0));
     let over = Arc::new(AtomicBool::new(false));
     let waiter = || {
         let (word, over) = (word.clone(), over.clone());
-        thread::spawn(move || {
+        spawn(move || {
             pin(there);
             let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_BATCH, ..SchedAttr::default() });
             let mut seen = 0;
@@ -379,7 +392,7 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
             }
         })
     };
-    let waiters: Vec<_> = (0..WAITERS).map(|_| waiter()).collect();
+    let waiters: Vec<_> = (0..WAITERS).map_while(|_| waiter().ok()).collect();
     let wake = || {
         word.fetch_add(1, Ordering::SeqCst);
         let began = work::now();
@@ -401,11 +414,11 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
 }
 
 /// Time from waking a thread of another CPU, where it preempts one that computes, to its running. Where preemption is `lazy`, the CPU is
-/// interrupted for real-time threads only: nothing without the right to have one.
+/// interrupted for real-time threads only: nothing without the right to have one, or if the kernel refuses a thread.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
-    let _hog = Hog::new(there);
+    let _hog = Hog::new(there)?;
     pin(here);
-    let waiter = if lazy { Waiter::urgent(there)? } else { Waiter::new(there) };
+    let waiter = if lazy { Waiter::urgent(there)? } else { Waiter::new(there)? };
     Some(typical(sample(SLEEPS, || {
         thread::sleep(Duration::from_micros(200));
         waiter.round()
@@ -431,9 +444,9 @@ pub(super) fn timer_slack() -> Option<NonZeroU64> {
 }
 
 /// Measures sleeps with a timer slack, nanoseconds; `tick` is what a tick takes, `hz` how many there are in a second. None if they do not
-/// return.
+/// return, or the kernel refuses a thread.
 pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
-    let hog = Hog::new(cpu);
+    let hog = Hog::new(cpu)?;
     let before = timer_slack();
     let _slack = rustix::thread::set_current_timer_slack(Some(slack));
     // Once, so that what it takes for the first time is not counted.
@@ -501,7 +514,7 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
 /// having been preempted. None if there are none.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
-        thread::spawn(move || {
+        spawn(move || {
             pin(cpu);
             let began = work::now();
             let (mut last, mut switches) = (began, own_switches());
@@ -524,7 +537,7 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
         })
     };
     let threads: Vec<_> = cpus.iter().map(|&cpu| watch(cpu)).collect();
-    let all = threads.into_iter().filter_map(|thread| thread.join().ok()).fold(
+    let all = threads.into_iter().filter_map(|thread| thread.ok()?.join().ok()).fold(
         Stalls { count: 0, total_ns: 0, watched_ns: 0 },
         |sum, one| Stalls {
             count: sum.count + one.count,
@@ -598,7 +611,7 @@ mod tests {
     /// Wakeups that come before the waiter sleeps, as on a machine that gives its threads the CPU late: none is lost.
     #[test]
     fn no_wakeup_is_lost() {
-        let waiter = Waiter::new(allowed()[0]);
+        let waiter = Waiter::new(allowed()[0]).unwrap();
         for _ in 0..20_000 {
             waiter.round().expect("it answers");
         }
