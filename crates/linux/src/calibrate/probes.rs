@@ -372,7 +372,8 @@ impl Drop for Waiter {
     }
 }
 
-/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never all slept, or the kernel refuses that many.
+/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never all
+/// slept, or the kernel refuses that many.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would be sent an interrupt.
