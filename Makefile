@@ -40,6 +40,8 @@ test: setup lint doc unit loom fuzz-corpus
 # The example files of Debian's rt-app package are among what is tested; without them that one test has less to read. Pages are
 # loaded in Chromium; without it those tests say so and are skipped. Property tests draw the same cases each time, so that a commit
 # passes or does not; `make soak` draws others.
+# Benchmarks that are run once, untimed: what they assert holds.
+ONCE = collector timeline readers writers
 unit: export PROPTEST_RNG_SEED ?= 427088507491
 unit: setup
 	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
@@ -47,6 +49,7 @@ unit: setup
 	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y chromium; } \
 		|| echo "no Chromium here: pages are not loaded in a browser"
 	$(CARGO) test --workspace
+	$(CARGO) test --quiet -p vruntime-report -p vruntime-sched -p vruntime-trace $(ONCE:%=--bench %)
 
 lint: setup
 	$(CARGO) fmt --all --check
